@@ -25,9 +25,11 @@ from .number_formats import ends as ends
 from .number_formats import exactly as exactly
 from .number_formats import failing as failing
 from .number_formats import failure_of as failure_of
-from .number_formats import figure_of as figure_of
 from .number_formats import finite as finite
+from .number_formats import format_bound as format_bound
+from .number_formats import format_number as format_number
 from .number_formats import format_parameter as format_parameter
+from .number_formats import format_probability as format_probability
 from .number_formats import give_or_take as give_or_take
 from .number_formats import holding as holding
 from .number_formats import how_often as how_often
@@ -36,14 +38,12 @@ from .number_formats import in_percent as in_percent
 from .number_formats import interval as interval
 from .number_formats import listed as listed
 from .number_formats import numbers as numbers
-from .number_formats import outward as outward
 from .number_formats import outward_percent as outward_percent
 from .number_formats import percent as percent
 from .number_formats import percentage as percentage
 from .number_formats import plain as plain
 from .number_formats import points as points
 from .number_formats import sentence as sentence
-from .number_formats import share as share
 from .number_formats import shown_epsilon as shown_epsilon
 from .number_formats import tidy as tidy
 from .number_formats import uncrossed as uncrossed

@@ -24,8 +24,8 @@ def percent(p: float) -> str:
     return (shown.rstrip("0").rstrip(".") if digits else shown) + PERCENT
 
 
-def figure_of(x: float) -> str:
-    """A number to four significant digits; a whole number as it is. Powers of ten as `outward` writes them."""
+def format_number(x: float) -> str:
+    """A number to four significant digits; a whole number as it is. Powers of ten as `format_bound` writes them."""
     if not np.isfinite(x):
         return "none" if np.isnan(x) else "unlimited" if x > 0 else "-unlimited"
     if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8:
@@ -35,14 +35,14 @@ def figure_of(x: float) -> str:
     return f"{x:.{max(3 - exponent, 0)}f}" if -6 < exponent < 9 else short
 
 
-def share(p: float) -> str:
+def format_probability(p: float) -> str:
     """A probability to four significant digits, in percent; to more where it would read as certain and is not."""
     if 0.0 < p < 1e-8:
         return f"< 0.000001{PERCENT}"
     if 0.99999999 < p < 1.0:
         return f"> 99.999999{PERCENT}"
     digits = next((n for n in range(3, 7) if f"{100.0 * p:.{n}f}" != f"{100:.{n}f}"), 6)
-    return (f"{100.0 * p:.{digits}f}" if 0.9999 < p < 1.0 else figure_of(100.0 * p)) + PERCENT
+    return (f"{100.0 * p:.{digits}f}" if 0.9999 < p < 1.0 else format_number(100.0 * p)) + PERCENT
 
 
 def give_or_take(spread: float) -> str:
@@ -50,7 +50,7 @@ def give_or_take(spread: float) -> str:
     return f" ± {spread:#.2g}".rstrip(".") if spread > 0.0 else ""
 
 
-def outward(value: float, upper: bool, digits: int = 4) -> str:
+def format_bound(value: float, upper: bool, digits: int = 4) -> str:
     """A bound to so many significant digits: upper ends are rounded up, lower ends down.
 
     A value within the last digits of a double of a round one (four parts in 10^16) is that one.
@@ -77,28 +77,28 @@ def _outward(exact: Decimal, unit: Decimal, upper: bool) -> Decimal:
 
 def uncrossed(reached: float, tolerated: float, digits: Iterable[int]) -> tuple[str, str] | None:
     """(reached, rounded up; tolerated, rounded down), to the first of these digits at which they do not cross."""
-    pairs = ((outward(reached, True, n), outward(tolerated, False, n)) for n in digits)
+    pairs = ((format_bound(reached, True, n), format_bound(tolerated, False, n)) for n in digits)
     return next((pair for pair in pairs if float(pair[0]) <= float(pair[1])), None)
 
 
 def shown_epsilon(epsilon: float, loss: float, digits: int | None) -> str:
     """A recommendation: with the decimals it was rounded down to, else to four digits, rounded down."""
     rounded = digits is not None and epsilon < loss
-    return f"{epsilon:.{min(digits or 0, 15)}f}" if rounded else outward(epsilon, False)
+    return f"{epsilon:.{min(digits or 0, 15)}f}" if rounded else format_bound(epsilon, False)
 
 
 def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
     """A bound on a probability in percent, without the sign; to more digits where it would read as 100 and is not."""
     last = max(digits, 10)
-    shown = (outward(100.0 * p, upper, n) for n in range(digits, last))
-    return next((text for text in shown if p >= 1.0 or float(text) < 100.0), outward(100.0 * p, upper, digits))
+    shown = (format_bound(100.0 * p, upper, n) for n in range(digits, last))
+    return next((text for text in shown if p >= 1.0 or float(text) < 100.0), format_bound(100.0 * p, upper, digits))
 
 
 def between(low: float, high: float, *, percent: bool = False, digits: int = 4) -> str:
     """An interval, rounded outward."""
     if percent:
         return f"{outward_percent(low, False, digits)} to {outward_percent(high, True, digits)}{PERCENT}"
-    return f"{outward(low, False, digits)} to {outward(high, True, digits)}"
+    return f"{format_bound(low, False, digits)} to {format_bound(high, True, digits)}"
 
 
 def interval(ends: Sequence[float], digits: int = 3) -> str:
@@ -115,9 +115,9 @@ def interval(ends: Sequence[float], digits: int = 3) -> str:
 
 def _to_places(x: float, places: int, upper: bool) -> str:
     if x == 0.0 or not np.isfinite(x):
-        return figure_of(x)
+        return format_number(x)
     if abs(x) >= 1e9:  # as elsewhere, by powers of ten; a decimal number has 28 digits
-        return outward(x, upper)
+        return format_bound(x, upper)
     rounded = Decimal(repr(x)).quantize(Decimal(1).scaleb(-places), ROUND_CEILING if upper else ROUND_FLOOR)
     return f"{rounded:f}"
 
@@ -135,7 +135,7 @@ def plain(value: float, upper: bool, digits: int = 3) -> str:
     >>> plain(2.71828, True), plain(1096.63, True), plain(0.367879, False, 2)
     ('2.72', '1,100', '0.36')
     """
-    return tidy(Decimal(outward(value, upper, digits))) if np.isfinite(value) else outward(value, upper)
+    return tidy(Decimal(format_bound(value, upper, digits))) if np.isfinite(value) else format_bound(value, upper)
 
 
 def percentage(p: float, upper: bool) -> str:

@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import PERCENT, as_array, blocks, check_probability, outward, outward_percent, percent, sentence
+from adversary._core import (
+    PERCENT,
+    as_array,
+    blocks,
+    check_probability,
+    format_bound,
+    outward_percent,
+    percent,
+    sentence,
+)
 from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
 from adversary.privacy import Guarantee
@@ -154,7 +163,7 @@ def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:
 
 def limit(most: float) -> str:
     """An upper end in words."""
-    return f"at most {outward(most, True)}" if np.isfinite(most) else "unlimited"
+    return f"at most {format_bound(most, True)}" if np.isfinite(most) else "unlimited"
 
 
 LEAD = (
@@ -289,7 +298,7 @@ def belief_section(tree: xr.DataTree) -> Section:
     return Section(
         "Beliefs about one person",
         f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
-        f"{outward(100.0 * max(map(abs, most)), True)} percentage points.",
+        f"{format_bound(100.0 * max(map(abs, most)), True)} percentage points.",
         tables=[table],
     )
 
@@ -312,7 +321,7 @@ def _summary(tree: xr.DataTree) -> Section:
     for name, text in words.items():
         if name in found:
             table.add(text, float(found[name]))
-    points = outward(100.0 * float(found["advantage"]), True)
+    points = format_bound(100.0 * float(found["advantage"]), True)
     return Section(
         "Summary measures", f"Detections exceed false alarms by at most {points} percentage points.", tables=[table]
     )

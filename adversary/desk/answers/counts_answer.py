@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import failure_of, figure_of, outward, outward_percent, share, uncrossed
+from adversary._core import failure_of, format_bound, format_number, format_probability, outward_percent, uncrossed
 from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
 from adversary.driver import audit_table
@@ -84,16 +84,17 @@ def document(title: str, tree: xr.DataTree) -> Document:
     judged = {str(one) for one in np.unique(found["status"].values)}
     status = next(one for one in ("violated", "exceeded", "holds") if one in judged)
     said = (
-        f"The largest risk is in {first}: from {share(prior)} before the release to {share(worst)} on average after it."
+        f"The largest risk is in {first}: from {format_probability(prior)} before the release to "
+        f"{format_probability(worst)} on average after it."
     )
     every = f"{int(summary['cells']):,} cells of {int(summary['units']):,} units"
     card = Card(
         said,
         status,
         numbers=[
-            ("before the release", share(prior)),
-            ("after it, on average: worst cell", share(worst)),
-            ("median cell", share(float(summary["median"]))),
+            ("before the release", format_probability(prior)),
+            ("after it, on average: worst cell", format_probability(worst)),
+            ("median cell", format_probability(float(summary["median"]))),
             ("at most, by the plan's privacy loss", f"{outward_percent(bound, True)} %"),
         ],
         figure=Figure(
@@ -143,10 +144,10 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
     names, rho = [str(one) for one in found["level"].values], ",".join(f"{x:.15g}" for x in found["rho"].values)
     again = int(tree.attrs["releases"])
     each = "" if again == 1 else f", in each of {again} releases,"
-    largest = outward(float(found["total"]), False)
+    largest = format_bound(float(found["total"]), False)
     said = f"rho = {largest} over all levels{each} keeps the risk profile: {tree.attrs['profile']}."
     loss, allowed = (float(found[name]) for name in ("loss", "allowed"))
-    reached = uncrossed(loss, allowed, range(4, 10)) or (outward(loss, True), "just that")
+    reached = uncrossed(loss, allowed, range(4, 10)) or (format_bound(loss, True), "just that")
     quadratic = [float(np.sqrt((found[name] ** 2).sum())) for name in ("error", "even_error")]
     card = Card(
         said,
@@ -166,8 +167,9 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
     }
     table = tabulate(found, heads, name="plan")
     table.notes = [
-        f"The squares of the errors over the mean counts add up to {figure_of(quadratic[0] ** 2)}, the least for this "
-        f"total; with an even split to {figure_of(quadratic[1] ** 2)}.",
+        f"The squares of the errors over the mean counts add up to {format_number(quadratic[0] ** 2)}, the least "
+        "for this "
+        f"total; with an even split to {format_number(quadratic[1] ** 2)}.",
         f"Privacy loss of all noise together: {reached[0]}; allowed: {reached[1]}. Every rho is rounded down.",
     ]
     todo = f"What the table reveals cell by cell: adversary table {counts} --rho {rho} --levels {','.join(names)}"

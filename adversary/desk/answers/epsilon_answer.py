@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import between, blocks, figure_of, outward, percent, share, shown_epsilon
+from adversary._core import between, blocks, format_bound, format_number, format_probability, percent, shown_epsilon
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
 from adversary.desk.kit import Card, Column, Document, Figure, Section, tabulate
@@ -219,7 +219,7 @@ def _card(recommended: Recommended) -> Card:
 
 def _place(prior: float) -> str:
     """A prior of the adversary who binds; 0 is a limit."""
-    return "" if np.isnan(prior) else "towards 0" if prior == 0.0 else share(prior)
+    return "" if np.isnan(prior) else "towards 0" if prior == 0.0 else format_probability(prior)
 
 
 def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section:
@@ -307,7 +307,7 @@ def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
     table.notes.append(f"delta of approximate DP: {Column('', 'parameter').shown(file.delta)}{together}.")
     rho = shown["parameter"].isel(profile=0, form=int(np.flatnonzero(names == "zCDP")[0])).item()
     which = f" of {forms['profile'].values[0]}" * file.named
-    said = rho if isinstance(rho, str) else f"rho = {outward(rho, False)}"
+    said = rho if isinstance(rho, str) else f"rho = {format_bound(rho, False)}"
     finding = f"In zCDP the tolerance{which} allows {said}{each}."
     return Section(f"The same in other definitions{each}", finding, tables=[table])
 
@@ -329,7 +329,7 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
     if not drawn:
         return Section(title, tables=[table])
     last = budgets.sel(profile=drawn[0]).isel(releases=-1).fillna(0.0)
-    best, most = ways[int(np.argmax(last.values))], outward(float(last.max()), False)
+    best, most = ways[int(np.argmax(last.values))], format_bound(float(last.max()), False)
     which = f" of {drawn[0]}" * file.named
     drawing = Figure(
         "per_release",
@@ -361,7 +361,7 @@ def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.D
     noisy = (utility["rmse"] > 0.0) & np.isfinite(utility["epsilon"]) & (utility["epsilon"] > 0.0)
     drawn = [str(name) for name in utility["profile"].values[noisy.values]]
     errors = utility["rmse"].sel(profile=drawn)
-    ends = [figure_of(float(end)) for end in (errors.min(), errors.max())] if drawn else []
+    ends = [format_number(float(end)) for end in (errors.min(), errors.max())] if drawn else []
     each = f", in each of {file.releases} releases" if _count(file) > 1 else ""
     drawing = Figure(
         "accuracy",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, listed, logit, outward, share
+from adversary._core import Floats, format_bound, format_probability, listed, logit
 from adversary.desk import figures
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
@@ -173,7 +173,7 @@ def _learned(people: xr.Dataset) -> Iterator[str]:
     if abs(moved - 1.0) < SAME:
         yield "The exact totals alone reveal nothing to these adversaries."
         return
-    prior, given = (share(float(worst[key])) for key in ("prior", "given"))
+    prior, given = (format_probability(float(worst[key])) for key in ("prior", "given"))
     certain = " The noise hides nothing from them." if float(worst["given"]) in (0.0, 1.0) else ""
     yield (
         f"The exact totals alone take {_who(str(worst['adversary'].item()))} from {prior} to {given}; no guarantee "
@@ -197,13 +197,14 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         beyond = one["prob_beyond_single_record"].fillna(0.0)
         worst = one.isel(adversary=int(np.argmax(beyond.values)))
         failure = float(worst["failure"])
-        often = f", except in {share(failure)} of releases" if failure else ""
+        often = f", except in {format_probability(failure)} of releases" if failure else ""
         said = (
             f"Applied to one record as if nothing were published exactly, {called(definition)} would keep the odds "
-            f"within a factor exp({outward(float(worst['single_record_bound']), True)}){often}. That is no bound here"
+            f"within a factor exp({format_bound(float(worst['single_record_bound']), True)}){often}. That is no "
+            "bound here"
         )
         name = str(worst["adversary"].item())
-        passes = f": {share(float(beyond.max()))} of releases take {_who(name)} beyond it."
+        passes = f": {format_probability(float(beyond.max()))} of releases take {_who(name)} beyond it."
         yield said + (passes if passed else ", though no adversary here exceeds it more often.")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import figure_of, share
+from adversary._core import format_number, format_probability
 from adversary.desk import figures
 from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets
 from adversary.desk.files import Scenario
@@ -89,7 +89,7 @@ def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
     return Section(
         f"Sensitivity{': ' * bool(truth)}{truth}",
         f"Of the inputs, the {figures.INPUTS.get(first, first)} moves the expected posterior most: by up to "
-        f"{figure_of(100.0 * float(swing.max()))} percentage points.",
+        f"{format_number(100.0 * float(swing.max()))} percentage points.",
         [f"One input changes at a time, all others as they are; the target is truly in, or truly out.{whose}"],
         [_table(base, swept, truth)],
         list(_figures(base, found, swept, truth)),
@@ -174,8 +174,9 @@ def belief_line(name: str, base: xr.Dataset, risk: xr.Dataset) -> str:
         return f"With the belief “{name}” only one truth is possible: there is nothing left to infer."
     now, was = ({t: float(one["posterior_mean"].sel(truth=t)) for t in TRUTHS} for one in (risk, base))
     numbers = (
-        f"the expected posterior is {share(now['in'])} with the target in (as it is: {share(was['in'])}) and "
-        f"{share(now['out'])} with the target out ({share(was['out'])})"
+        f"the expected posterior is {format_probability(now['in'])} with the target in (as it is: "
+        f"{format_probability(was['in'])}) and "
+        f"{format_probability(now['out'])} with the target out ({format_probability(was['out'])})"
     )
     return f"The belief “{name}” {_effect({t: now[t] - was[t] for t in TRUTHS})}: {numbers}."
 

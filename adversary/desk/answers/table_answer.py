@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import figure_of, outward, percent
+from adversary._core import format_bound, format_number, percent
 from adversary.desk import figures
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import MOST_RECORDS, TableFile
@@ -135,7 +135,8 @@ def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
     ratios = ratios[np.isfinite(ratios) & (ratios > 0.0)]
     most = max(ratios.max(), 1.0 / ratios.min())
     yield (
-        f"The margins alone change the probability that a record is in a cell by a factor of up to {figure_of(most)}; "
+        "The margins alone change the probability that a record is in a cell by a factor of up to "
+        f"{format_number(most)}; "
         "no guarantee limits this."
     )
     if "moved" not in found:
@@ -146,15 +147,19 @@ def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         return
     bound = float(one["odds_bound"])
     yield (
-        f"The noisy table moves the odds of a cell by a factor of up to exp({figure_of(float(moved['achieved']))}); "
-        f"the guarantee allows exp({outward(bound, True)}), for this adversary's k = {radius} records."
+        "The noisy table moves the odds of a cell by a factor of up to "
+        f"exp({format_number(float(moved['achieved']))}); "
+        f"the guarantee allows exp({format_bound(bound, True)}), for this adversary's k = {radius} records."
         if np.isfinite(bound)
         else "No bound limits how far the noisy table may move the odds of a cell."
     )
     single = float(moved.get("single_record_bound", np.inf))
     if np.isfinite(single):
         passed = "exceeds" if bool(moved["single_record_exceeded"]) else "does not exceed"
-        yield f"For one record it would allow exp({outward(single, True)}): no bound here; this release {passed} it."
+        yield (
+            f"For one record it would allow exp({format_bound(single, True)}): no bound here; this release {passed} "
+            "it."
+        )
 
 
 def sections(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Section]:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.special import expit
 
-from adversary._core import Floats, logit, outward, percent, posterior_ratio, share
+from adversary._core import Floats, format_bound, format_probability, logit, percent, posterior_ratio
 from adversary.desk.figures.guarantee_figures import trade_off
 from adversary.desk.figures.tornado import fan
 from adversary.desk.files import Scenario
@@ -234,7 +234,7 @@ def belief_ranges(tree: xr.DataTree) -> Figure:
     ax.set_xlabel(
         "probability of “in”\norange: before; dot: after, on average\nband: nine releases in ten; line: bound"
     )
-    least, most = (share(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
+    least, most = (format_probability(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
     ends = least if least == most else f"{least} to {most}"
     finding(figure, f"After the release, the probability is {ends} on average")
     return figure
@@ -265,7 +265,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
             values = posterior_ratio(base, reach if upper else -reach)
             tightest = min(tightest, float(values[0])) if upper else tightest
             ax.plot(prior, values, color=colour, lw=1.4, ls=(0, (5, 2)), gid=f"bound {definition} {sign}")
-            label = f"{called(str(definition))} {sign} {outward(float(values[0]), upper, 3)}"
+            label = f"{called(str(definition))} {sign} {format_bound(float(values[0]), upper, 3)}"
             labels.append((float(values[0]), label, colour))
     risk, readers = tree["risk"].to_dataset(), readers_of(scenario)
     for other in names:
@@ -278,7 +278,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     ticks_right(ax)
     ax.set_ylabel("ratio: posterior / prior")
     edge_labels(ax, labels, prior[0], offset=-8.0)
-    allowed = f"; a bound allows {outward(tightest, True, 3)}" if np.isfinite(tightest) else ""
+    allowed = f"; a bound allows {format_bound(tightest, True, 3)}" if np.isfinite(tightest) else ""
     finding(figure, f"Expected ratio at most {expected.max():.2f} at any prior{allowed}")
     return figure
 
@@ -373,5 +373,6 @@ def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
         ax.annotate(text, (1.0, level), textcoords="offset points", xytext=(-4, 3), ha="right", color=colour)
     ax.set(xlim=(0.0, 1.0), xlabel="share of cells", ylabel="posterior, averaged over the noise")
     in_percent(ax.xaxis, ax.yaxis)
-    finding(figure, f"One person in a cell: at most {share(float(risk[0]))} on average, from {share(prior)}")
+    reached = format_probability(float(risk[0]))
+    finding(figure, f"One person in a cell: at most {reached} on average, from {format_probability(prior)}")
     return figure

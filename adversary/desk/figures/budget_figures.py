@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from adversary._core import Floats, as_array, figure_of, outward, share, shown_epsilon
+from adversary._core import Floats, as_array, format_bound, format_number, format_probability, shown_epsilon
 from adversary.desk.figures.epsilon_map import (
     BINDS,
     RARE,
@@ -142,7 +142,7 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
             line = as_array(one.sel(composition=how))
             ax.plot(counts, line, "o-", color=colour, ms=4, gid=how, zorder=2.0 + (how == "exact"))
             if np.isfinite(line[-1]):
-                shares.setdefault(outward(float(line[-1]), False), []).append(how)
+                shares.setdefault(format_bound(float(line[-1]), False), []).append(how)
         last = dict(zip(ways, cycle(COLOURS), strict=False))
         labels = [(float(e), f"{', '.join(names)}: {e}", last[names[-1]]) for e, names in shares.items()]
         plain_log_axis(ax, "x", lambda n: f"{n:g}")
@@ -157,7 +157,7 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
     outer_labels(axes)
     budgets = every[0].isel(releases=-1)
     most, count = float(budgets.where(np.isfinite(budgets), 0.0).max()), int(budgets["releases"])
-    said = f"Each of {count} releases may spend epsilon = {outward(most, False)}"
+    said = f"Each of {count} releases may spend epsilon = {format_bound(most, False)}"
     title(figure, said if single and most else f"What each of {count} releases may spend")
     return figure
 
@@ -221,7 +221,7 @@ def _falling(table: xr.Dataset, digits: int | None) -> str:
     """The finding: the error at the smallest epsilon and at the largest."""
     ends = table.isel(profile=0), table.isel(profile=-1)
     start, end = (shown_epsilon(float(one["epsilon"]), np.inf, digits) for one in ends)
-    high, low = (figure_of(float(one["rmse"])) for one in ends)
+    high, low = (format_number(float(one["rmse"])) for one in ends)
     falls = f"RMSE stays at {high}" if high == low else f"RMSE falls from {high} to {low}"
     return f"{falls} between epsilon {start} and {end}"
 
@@ -242,12 +242,13 @@ def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:
     in_percent(ax.yaxis)
     close = min(np.diff(x[order]), default=1.0) < 0.09 * float(np.ptp(x[order]))
     for i in order:
-        ax.annotate(share(float(chance[i])), (x[i], chance[i]), xytext=(0.0, 7.0), textcoords="offset points",
+        ax.annotate(format_probability(float(chance[i])), (x[i], chance[i]), xytext=(0.0, 7.0),
+                    textcoords="offset points",
                     ha="center", va="bottom", rotation=90 if close else 0, fontsize=9.5, color=INK,
                     bbox={"fc": "white", "ec": "none", "pad": 0.5})  # fmt: skip
     shown = shown_epsilon(float(row["epsilon"]), np.inf, digits)
-    error = figure_of(float(row["rmse"]))
-    worst = share(float(np.nanmax(chance)))
+    error = format_number(float(row["rmse"]))
+    worst = format_probability(float(np.nanmax(chance)))
     title(figure, f"Epsilon = {shown}: RMSE {error}, up to {worst} wrong decisions")
     return figure
 

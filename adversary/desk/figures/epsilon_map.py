@@ -18,7 +18,7 @@ from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
 from scipy.ndimage import distance_transform_edt
 
-from adversary._core import Floats, as_array, outward, percent, share, shown_epsilon
+from adversary._core import Floats, as_array, format_bound, format_probability, percent, shown_epsilon
 from adversary.desk.kit import (
     BLUE,
     COLOURS,
@@ -104,7 +104,7 @@ def _needed(recommended: Mapping[str, Recommendation]) -> str:
     """The smallest epsilon that somebody needs, and their priors; between what the recommendations lie."""
     bounded = [one for one in recommended.values() if one.status == BOUNDED]
     if len(recommended) == 1 and bounded:
-        least = outward(bounded[0].loss, False)
+        least = format_bound(bounded[0].loss, False)
         where = f"inclusion {prior(bounded[0].inclusion)}, value {prior(bounded[0].value)}"
         return f"The smallest epsilon {f'is {least}, at' if bounded[0].attained else f'nears {least} towards'} {where}"
     if len(recommended) == 1:
@@ -124,7 +124,7 @@ def shown(one: Recommendation) -> str:
 
 def prior(p: float) -> str:
     """A prior in words; 0 is a limit."""
-    return "near 0" if p == 0.0 else share(p)
+    return "near 0" if p == 0.0 else format_probability(p)
 
 
 def short(name: str) -> str:
@@ -299,9 +299,9 @@ def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *
     if bounded:
         at = max(one.inclusion if along == "inclusion" else one.value, ax.get_xlim()[0])
         ax.axhline(one.loss, color=BINDS, lw=1.0, ls=(0, (4, 3)), gid="needed")
-        dot(ax, (at, one.loss), one, outward(one.loss, False) if small else _needs(one))
+        dot(ax, (at, one.loss), one, format_bound(one.loss, False) if small else _needs(one))
 
 
 def _needs(one: Recommendation) -> str:
     """What is written beside the adversary who binds."""
-    return f"{'needs' if one.attained else 'towards'} epsilon = {outward(one.loss, False)}"
+    return f"{'needs' if one.attained else 'towards'} epsilon = {format_bound(one.loss, False)}"

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from adversary._core import Floats, figure_of, percent, share
+from adversary._core import Floats, format_number, format_probability, percent
 from adversary.desk.kit import (
     BLUE,
     BOUND,
@@ -100,7 +100,7 @@ def _moved_title(rows: xr.Dataset) -> str:
         return f"{name} sets no bound that is certain"
     if not bool(rows["single_record_exceeded"].any()):
         return f"No adversary exceeds {name} for one record"
-    return f"{share(float(beyond.max()))} of releases exceed {name} for one record"
+    return f"{format_probability(float(beyond.max()))} of releases exceed {name} for one record"
 
 
 @styled
@@ -122,7 +122,7 @@ def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
     in_percent(ax.xaxis)
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(steps), frameon=False, fontsize=9.5)
     largest = float(np.nanmax(np.abs(np.log(found["invariant_ratio"].values[found["given"].values > 0]))))
-    title(figure, f"Margins alone change a cell's probability up to {figure_of(float(np.exp(largest)))}-fold")
+    title(figure, f"Margins alone change a cell's probability up to {format_number(float(np.exp(largest)))}-fold")
     return figure
 
 
@@ -152,7 +152,7 @@ def noise_costs(one: xr.Dataset) -> Figure:
         ax.barh(place, values, color=colours, height=0.62)
         for y, value in zip(place, values, strict=True):
             beside: Any = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 9.5}
-            ax.annotate(figure_of(value), (value, y), **beside)
+            ax.annotate(format_number(value), (value, y), **beside)
         ax.set_yticks(place, texts)
         ax.set(xlim=(0.0, 1.18 * max(values)), xlabel="expected length of the noise (people)")
         panel_title(ax, name)

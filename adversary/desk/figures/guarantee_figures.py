@@ -15,7 +15,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, between, check_positive, check_probability, outward, percent, share
+from adversary._core import (
+    Floats,
+    as_array,
+    between,
+    check_positive,
+    check_probability,
+    format_bound,
+    format_probability,
+    percent,
+)
 from adversary.desk.kit import (
     BLUE,
     COLOURS,
@@ -114,7 +123,7 @@ def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floa
             i = int(np.argmax(used))
             found.append((float(used[i]), test, float(level[i]), float(power[i]), name, float(limit[i])))
     _, who, alarms, detections, whose, allowed = max(found)
-    start = f"{who} detects {share(detections)} with {share(alarms)} false alarms"
+    start = f"{who} detects {format_probability(detections)} with {format_probability(alarms)} false alarms"
     if detections > allowed * (1.0 + TOLERANCE):
         return f"{start}: {whose} allows no more than {at_most(allowed)}"
     return f"Closest to a limit: {start}; {whose} allows {at_most(allowed)}"
@@ -200,7 +209,7 @@ def epsilon_ladder(
         if np.isfinite(here):
             ax.plot(asked, here, "o", color=colour, ms=6, mec="white", zorder=5, gid=f"asked {name}")
         saved = f", {above - here:.2f} less" if 0.005 < above - here < np.inf else ""
-        labels.append((min(last, top), f"{name}: {outward(here, True)}{saved}", colour))
+        labels.append((min(last, top), f"{name}: {format_bound(here, True)}{saved}", colour))
         above = here
     ax.axvline(asked, color=GREY, zorder=0, **READING)
     _decades(ax)
@@ -275,8 +284,8 @@ def _saved(epsilon: Mapping[str, float], delta: float, alone: bool) -> str:
     """The dearest reading at one delta, and the cheapest; beside readings of rho the last guarantee given."""
     most = max(epsilon, key=epsilon.__getitem__)
     least = min(epsilon, key=epsilon.__getitem__) if alone else list(epsilon)[-1]
-    start = f"At delta = {_plain(delta)} epsilon is {outward(epsilon[most], True)} ({most})"
-    return start if least == most else f"{start}, or {outward(epsilon[least], True)} ({least})"
+    start = f"At delta = {_plain(delta)} epsilon is {format_bound(epsilon[most], True)} ({most})"
+    return start if least == most else f"{start}, or {format_bound(epsilon[least], True)} ({least})"
 
 
 def _plain(delta: float) -> str:

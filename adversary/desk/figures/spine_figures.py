@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from adversary._core import Floats, check_positive, figure_of, outward, percent
+from adversary._core import Floats, check_positive, format_bound, format_number, percent
 from adversary.desk.kit import (
     BLUE,
     BOUND,
@@ -86,7 +86,7 @@ def risk(
                 ax.axvline(end, color=INK, lw=1.4, ls=BOUND, gid=name)
                 side = -1 if name == "largest" else 1
                 ax.annotate(
-                    f"{name} allowed, {outward(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
+                    f"{name} allowed, {format_bound(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
                     xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90, fontsize=9,
                     ha="right" if side < 0 else "left", va="top",
                 )  # fmt: skip
@@ -102,7 +102,7 @@ def risk(
     panel_title(spread, "grey: an adversary who learns nothing")
     panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
     if not said:
-        half, rare = (figure_of(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
+        half, rare = (format_number(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
         said = f"half of all blocks above {half}, one in a hundred above {rare}"
     title(figure, f"A person's presence, block by block: {said}")
     return figure
@@ -131,7 +131,8 @@ def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
     name, last = list(shown.items())[-1]
     title(
         figure,
-        f"{name} counts move by {figure_of(float(np.sqrt(last.squares / last.measured)))} people (root mean square); "
+        f"{name} counts move by {format_number(float(np.sqrt(last.squares / last.measured)))} people (root mean "
+        "square); "
         f"{percent(last.below / last.measured)} of them were published below zero",
     )
     return figure
@@ -204,6 +205,6 @@ def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = 
     right.set_xlabel("people in the cell")
     figure.legend(loc="outside lower right", ncols=2, frameon=False)
     panel_title(left, "dashed: the largest that the guarantee allows" if bounds and np.isfinite(bounds[1]) else "")
-    ends = figure_of(float(ratio[-1])), figure_of(float(ratio[0]))
+    ends = format_number(float(ratio[-1])), format_number(float(ratio[0]))
     title(figure, f"Where most is learned: ratios of {ends[0]} to {ends[1]}")
     return figure

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from adversary._core import PERCENT, figure_of, percent, share
+from adversary._core import PERCENT, format_number, format_probability, percent
 from adversary.desk.kit import BLUE, COLOURS, GREY, INK, in_percent, panel_title, plain_log_axis, styled, title
 from adversary.driver import TRUTHS
 
@@ -113,7 +113,7 @@ def input_value(name: str, text: str) -> str:
 def _said(measure: str) -> Callable[[float], str]:
     """How values of a measure are told."""
     if measure == "ratio_mean":
-        return figure_of
+        return format_number
     if measure == "difference_mean":
         return lambda x: f"{100.0 * x:+.3g} points" if x else "0"
     return lambda p: percent(min(max(p, 0.0), 1.0))
@@ -216,6 +216,6 @@ def _fan_finding(mean: xr.DataArray, along: str, measure: str, sides: list[str])
     said, told = _said(f"{measure}_mean"), []
     for side in sides:
         ends = mean.sel(truth=side).values[[0, -1]]
-        exactly = share if measure == "posterior" and said(ends[0]) == said(ends[1]) else said
+        exactly = format_probability if measure == "posterior" and said(ends[0]) == said(ends[1]) else said
         told.append(f"from {exactly(ends[0])} to {exactly(ends[1])} with the target {side}")
     return f"{start} the expected {measure} {', '.join(told)}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from adversary._core import PERCENT, outward_percent, percent, share
+from adversary._core import PERCENT, format_probability, outward_percent, percent
 from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words
@@ -128,8 +128,8 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
     promise, limit = tightest(bound)
     whose = f", adversary {name}" if len(readers_of(one)) > 1 else ""
     numbers = [
-        (f"Before the release{whose}", share(float(of_one["prior"]))),
-        ("After it, on average", share(float(of_one["posterior_mean"]))),
+        (f"Before the release{whose}", format_probability(float(of_one["prior"]))),
+        ("After it, on average", format_probability(float(of_one["posterior_mean"]))),
         ("In nine releases of ten", f"{percent(low)} to {percent(high)}"),
         (f"At most, by {audit_words.called(promise)}", outward_percent(limit, True) + PERCENT),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import xarray as xr
 
-from adversary._core import figure_of, share
+from adversary._core import format_number, format_probability
 from adversary.desk import figures
 from adversary.desk.answers.cells import group, joined
 from adversary.desk.files import Scenario
@@ -78,8 +78,8 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
     )
     judged.name = "verdicts"
     highest = found["posterior_mean"].max(["truth", "adversary"])
-    said = ", ".join(f"{share(float(highest.sel(file=name)))} ({name})" for name in audits)
-    ratios = ", ".join(f"{figure_of(float(found['ratio_mean'].sel(file=name).max()))} ({name})" for name in audits)
+    said = ", ".join(f"{format_probability(float(highest.sel(file=name)))} ({name})" for name in audits)
+    ratios = ", ".join(f"{format_number(float(found['ratio_mean'].sel(file=name).max()))} ({name})" for name in audits)
     first = {name: audit_words.cases(*one)[0][2] for name, one in audits.items()}
     drawn = [
         Figure(f"beliefs {name}", partial(_beliefs, part), f"{name}: before and after the release.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import percent, share
+from adversary._core import format_probability, percent
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Section, tabulate
 from adversary.reader.path import MEANINGS, Adversary
@@ -49,13 +49,14 @@ def reader(plan: Plan, one: Adversary, name: str) -> str:
     k = one.records(plan)
     differ = f"the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k})"
     who = f"Adversary “{name}”" if name else "The adversary"
-    start = f"starts from a probability of {share(one.prior)} that {MEANINGS[one.attack]}"
+    start = f"starts from a probability of {format_probability(one.prior)} that {MEANINGS[one.attack]}"
     attack = "" if one.attack == "characteristics" else f" (a {one.attack} attack: this is what “in” means)"
     sample = (
         ""
         if one.sampling_rate == 1.0
         else f" The counts are of a sample: the adversary does not know whether the target was drawn, which has a "
-        f"probability of {share(one.sampling_rate)}. What is known and believed of others is of the sample, and so is "
+        f"probability of {format_probability(one.sampling_rate)}. What is known and believed of others is of the "
+        "sample, and so is "
         "the truth, in which “in” means drawn and in; guarantees are of its records, and bounds follow from both."
     )
     return f"{who} {start}{attack}; {knows}{believes}.{sample} For this adversary {differ}."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import figure_of, listed
+from adversary._core import format_number, listed
 from adversary.desk.answers.cells import joined
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
@@ -103,7 +103,7 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 def _variances(scenario: Scenario) -> list[str]:
     """Noise variance of every level of the file, once where it is published several times."""
     by_level = {scenario.origins[level.name]: level.mechanism.variance for level in scenario.plan.levels}
-    return [figure_of(variance) for variance in by_level.values()]
+    return [format_number(variance) for variance in by_level.values()]
 
 
 def method(scenario: Scenario, tree: xr.DataTree) -> list[Section]:

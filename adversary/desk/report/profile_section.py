@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import xarray as xr
 
-from adversary._core import listed, outward, percentage
+from adversary._core import format_bound, listed, percentage
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
 from adversary.desk.kit.audit_words import called, readers_of
@@ -164,7 +164,7 @@ def _losses(one: xr.Dataset) -> tuple[str, str]:
     if status == NOT_COVERED:
         return "–", "–"
     for digits in range(4, 10):
-        shown = outward(loss, True, digits), outward(allowed, False, digits)
+        shown = format_bound(loss, True, digits), format_bound(allowed, False, digits)
         if status != KEPT or np.isinf(allowed) or float(shown[0]) <= float(shown[1]):
             return shown
-    return (outward(loss, True),) * 2
+    return (format_bound(loss, True),) * 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import listed, share
+from adversary._core import format_probability, listed
 from adversary.desk import figures
 from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets
 from adversary.desk.files import Scenario
@@ -105,8 +105,11 @@ def _told(name: str, found: xr.Dataset) -> str:
     who = f"To adversary {name} the" if name else "The"
     text = (
         f"{who} published numbers reveal {'more' if published > cell else 'less'} than the cell's raw release alone: "
-        f"an expected posterior of {share(published)} against {share(cell)}"
+        f"an expected posterior of {format_probability(published)} against {format_probability(cell)}"
     )
     if published > raw + 1e-9:
-        return f"{text}. This exceeds the bound of {share(raw)} for correct beliefs: theirs are mistaken or improper."
-    return f"{text}; everything raw gives {share(raw)}."
+        return (
+            f"{text}. This exceeds the bound of {format_probability(raw)} for correct beliefs: theirs are mistaken or "
+            "improper."
+        )
+    return f"{text}; everything raw gives {format_probability(raw)}."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import figure_of, outward, percent, share
+from adversary._core import format_bound, format_number, format_probability, percent
 from adversary.desk import figures
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets, group, joined
@@ -48,8 +48,9 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
         ratio = risk["ratio_mean"]
         least = str(ratio.idxmin("adversary").item())
         return (
-            f"Averaged over releases, the posterior is {figure_of(float(ratio.min()))} times the prior for adversary "
-            f"{least} and {figure_of(float(ratio.max()))} times the prior for adversary {most(risk)}"
+            f"Averaged over releases, the posterior is {format_number(float(ratio.min()))} times the prior for "
+            "adversary "
+            f"{least} and {format_number(float(ratio.max()))} times the prior for adversary {most(risk)}"
             f"{'; the others lie between' * (ratio.size > 2)}."
         )
     ((name, reader),) = readers.items()
@@ -58,9 +59,10 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
     low, high = (float(one["posterior_quantile"][i]) for i in (0, -1))
     meaning = "the target is in" if reader.attack == "characteristics" else MEANINGS[reader.attack]
     return (
-        f"Averaged over releases, the adversary goes from {share(float(one['prior']))} to "
-        f"{share(float(one['posterior_mean']))}{error('posterior_mean', 100.0)} that {meaning}, "
-        f"{figure_of(float(one['ratio_mean']))}{error('ratio_mean')} times the prior; nine releases in ten leave them "
+        f"Averaged over releases, the adversary goes from {format_probability(float(one['prior']))} to "
+        f"{format_probability(float(one['posterior_mean']))}{error('posterior_mean', 100.0)} that {meaning}, "
+        f"{format_number(float(one['ratio_mean']))}{error('ratio_mean')} times the prior; nine releases in ten "
+        "leave them "
         f"between {percent(low)} and {percent(high)}."
     )
 
@@ -178,8 +180,10 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         most = int(np.nanargmax(epsilons))
         allowed = float(np.ravel(np.fmin(found["guaranteed"], found["own"]))[most])
         said = (
-            f"Empirical epsilon {'up to ' * (epsilons.size > 1)}{figure_of(epsilons[most])}, at a failure probability "
-            f"of {share(float(tree.attrs['failure']))}; the accounting allows {outward(allowed, True)}."
+            f"Empirical epsilon {'up to ' * (epsilons.size > 1)}{format_number(epsilons[most])}, at a failure "
+            "probability "
+            f"of {format_probability(float(tree.attrs['failure']))}; the accounting allows "
+            f"{format_bound(allowed, True)}."
         )
     lines = [
         "One truth alone misleads: an adversary inclined to believe “in” does well when the target is in. Both are "
@@ -250,7 +254,8 @@ def diagnostics(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         if failed[name]:
             notes.append(
                 f"{f'Adversary {name}' if name else 'The adversary'} is {UNRELIABLE}: posteriors of releases with a "
-                f"share of {share(float(of_reader(found, name)['unreliable_mass']))} could not be sampled so that the "
+                f"share of {format_probability(float(of_reader(found, name)['unreliable_mass']))} could not be "
+                "sampled so that the "
                 "diagnostics hold, and an average without them would be of other releases. A model that is easier to "
                 "sample, or the exact engine where it applies, are the remedies."
             )

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import PERCENT, __version__, between, figure_of, outward_percent, percent, sentence, share
+from adversary._core import (
+    PERCENT,
+    __version__,
+    between,
+    format_number,
+    format_probability,
+    outward_percent,
+    percent,
+    sentence,
+)
 from adversary.desk.answers.spine_answer import DRAWN_CELLS, MEANING, Cell
 from adversary.desk.figures import spine_figures
 from adversary.desk.kit import Card, Document, Figure, Section, Table, tabulate
@@ -21,8 +30,7 @@ from adversary.desk.report.descriptions import SPINE_NUMBERS, accuracy, describe
 from adversary.nmf.runs import MISTAKEN, PROVEN
 from adversary.reader.queries import neglected
 
-DRAWN_BLOCKS = 12
-NOTED = 12
+DRAWN_BLOCKS = NOTED = 12
 """Rows of the figure of blocks; notes on what was read."""
 
 DOUBLED = "One count of the path is exact, so that another person must make up for this one: two paths change."
@@ -41,16 +49,10 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
     """
     page = _Page(tree, drawn)
     only = "" if page.several else page.labels[0]
-    return Document(
-        f"Every block: {tree.attrs['query']}{f', {only}' if only else ''}",
-        tree,
-        listed=list(tree.children),
-        card=page.card(),
-        lead=list(page.lead()),
-        sections=[*page.sections(), SPINE_NUMBERS],
-        warnings=list(page.warnings()),
-        provenance=list(page.provenance()),
-    )
+    title = f"Every block: {tree.attrs['query']}{f', {only}' if only else ''}"
+    sections, warnings = [*page.sections(), SPINE_NUMBERS], list(page.warnings())
+    told: dict[str, Any] = {"card": page.card(), "lead": list(page.lead()), "provenance": list(page.provenance())}
+    return Document(title, tree, listed=list(tree.children), sections=sections, warnings=warnings, **told)
 
 
 Columns = Mapping[str, Sequence[str]]
@@ -124,9 +126,9 @@ class _Page:
         over = any(self.beyond(i) > self.failure for i in cells)
         low, half, high = map(float, self.of("risk")["ratio"].sel(quantile=[0.0, 0.5, 1.0]).values)
         numbers = [
-            ("Before the release", share(self.prior)),
-            ("After it, in the median block", share(min(half * self.prior, 1.0))),
-            ("After it, where most is learned", share(min(high * self.prior, 1.0))),
+            ("Before the release", format_probability(self.prior)),
+            ("After it, in the median block", format_probability(min(half * self.prior, 1.0))),
+            ("After it, where most is learned", format_probability(min(high * self.prior, 1.0))),
         ]
         if self.protected(self.most):
             limit = outward_percent(self.ends("posterior")[1], True) + PERCENT
@@ -134,8 +136,9 @@ class _Page:
         return Card(
             self.about_cell(
                 f"In {int(self.of('cells')['answered']):,} blocks the release multiplies a prior of "
-                f"{share(self.prior)} by {figure_of(low)} to {figure_of(high)}; in half of them by less than "
-                f"{figure_of(half)}."
+                f"{format_probability(self.prior)} by {format_number(low)} to {format_number(high)}; in half of "
+                "them by less than "
+                f"{format_number(half)}."
             ),
             "exceeded" if over else "holds" if any(map(self.protected, cells)) else "",
             numbers,
@@ -147,7 +150,8 @@ class _Page:
         if self.answered.any() and self.protected(self.most):
             yield self.about_cell(
                 f"The guarantee allows ratios of {between(*self.ends('ratio'))} for any one person, in all but "
-                f"{percent(self.failure)} of releases. {sentence(share(self.beyond(self.most)))} of the blocks that it "
+                f"{percent(self.failure)} of releases. {sentence(format_probability(self.beyond(self.most)))} of "
+                "the blocks that it "
                 f"covers are beyond these bounds; up to {percent(self.failure)} may be."
             )
 
@@ -186,7 +190,7 @@ class _Page:
             )
         if (over := self.beyond(i)) > self.failure:
             yield (
-                f"{share(over)} of blocks are beyond the bounds, more than their failure probability of "
+                f"{format_probability(over)} of blocks are beyond the bounds, more than their failure probability of "
                 f"{percent(self.failure)}. The guarantee covers adversaries whose belief about the others is right; "
                 "that of this one may not be."
             )
@@ -226,7 +230,10 @@ class _Page:
         above = {"threshold": ("ratio", "parameter"), "share": ("blocks with it, or more", "probability")}
         tables = [self.table("risk", risk), self.table("thresholds", above)]
         shares = self.of("thresholds")["share"].to_series()
-        said = [f"{share(float(found))} of blocks have a ratio of {at:g} or more" for at, found in shares.items()]
+        said = [
+            f"{format_probability(float(found))} of blocks have a ratio of {at:g} or more"
+            for at, found in shares.items()
+        ]
         statuses = self.data["statuses"]
         words = ("status", [MEANING.get(str(name), "") for name in statuses["status"].values])
         columns = {"status": "status", "blocks": ("blocks", "count"),
@@ -268,7 +275,7 @@ class _Page:
             "The blocks where most is learned",
             self.about_cell(
                 f"Most is learned in block {first['name'].item() or first['geocode'].item()}: the posterior is "
-                f"{share(float(first['posterior']))}."
+                f"{format_probability(float(first['posterior']))}."
             ),
             tables=[self.blocks("worst", columns)],
             figures=self.figures(
@@ -306,7 +313,7 @@ class _Page:
         }  # fmt: skip
         ends = {"posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval")}
         at = self.most if bool(covered[self.most]) else int(covered.argmax())
-        rho = figure_of(float(found["rho"][at]))
+        rho = format_number(float(found["rho"][at]))
         return Section(
             title,
             self.about_cell(f"The noise on the weakest path is zero-concentrated DP with rho = {rho}.", at),
@@ -332,7 +339,10 @@ class _Page:
         levels, exact, notes = self.data["levels"], self.listed("exact"), self.listed("notes")
         rest = [f"and {len(notes) - NOTED:,} more"] * (len(notes) > NOTED)
         shifts = self.of("levels")["shift"].dropna("level")
-        moved = f" The posterior moves {shifts['level'].values[-1]} counts by {figure_of(float(shifts[-1]))} people."
+        moved = (
+            f" The posterior moves {shifts['level'].values[-1]} counts by {format_number(float(shifts[-1]))} "
+            "people."
+        )
         every = [one for cell in self.drawn for one in cell.found.levels.values()]
         thinned = " Of levels with many units some are drawn." * any(x.points.shape[1] < x.measured for x in every)
         measured = {
@@ -370,7 +380,7 @@ class _Page:
     def provenance(self) -> Iterator[tuple[str, str]]:
         yield "Read from", str(self.about.get("directory", ""))
         yield "Query and cells", f"{self.about['query']}{': ' * any(self.labels)}{', '.join(filter(None, self.labels))}"
-        yield "The adversary", f"prior {share(self.prior)}; knows {self.known}"
+        yield "The adversary", f"prior {format_probability(self.prior)}; knows {self.known}"
         if prior := str(self.about.get("leaf_prior", "")):
             yield "Prior of the blocks' counts", described_prior(prior)
         bound = float(self.data["cells"]["truncation_bound"].max())

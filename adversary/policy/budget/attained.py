@@ -16,7 +16,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_non_negative, check_probability, failure_of, outward, over_labels
+from adversary._core import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_probability,
+    failure_of,
+    format_bound,
+    over_labels,
+)
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.evidence import TIE, TRUTHS, Evidence
 from adversary.policy.budget.recommend import recommend_epsilon
@@ -218,7 +226,8 @@ class Attainment:
         found = f"kept {chance}, by all {self.readers} adversaries looked at" if self.kept else f"not kept {chance}"
         return (
             f"The profile is {found}: with inclusion prior {self.inclusion:.4g} and value prior {self.value:.4g} the "
-            f"ratio reaches {outward(self.attained, True)}, and {outward(self.tolerated, False)} is tolerated."
+            f"ratio reaches {format_bound(self.attained, True)}, and {format_bound(self.tolerated, False)} is "
+            "tolerated."
         )
 
 

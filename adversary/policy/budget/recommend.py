@@ -13,7 +13,7 @@ from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
-from adversary._core import check_whole, outward, outward_percent, shown_epsilon
+from adversary._core import check_whole, format_bound, outward_percent, shown_epsilon
 from adversary.policy.budget.risk_bounds import check_statistic, check_word
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.search import first_priors, least_epsilon
@@ -72,7 +72,7 @@ class Recommendation:
             return f"No epsilon above 0 keeps this profile ({profile}): some adversaries may learn nothing at all{who}."
         shown = shown_epsilon(self.epsilon, self.loss, self.round_down)
         if self.epsilon < self.loss:
-            shown += f", rounded down from {outward(self.loss, False)},"
+            shown += f", rounded down from {format_bound(self.loss, False)},"
         return f"epsilon = {shown} is the largest that allows {profile}. {self._binding()}{found}"
 
     def _binding(self) -> str:

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks, check_number, check_probability, check_whole, failure_of, outward
+from adversary._core import blocks, check_number, check_probability, check_whole, failure_of, format_bound
 from adversary.policy.budget.forms import COMPOSED, COMPOSITIONS, DEFINITIONS, NOISES, Form
 from adversary.policy.budget.recommend import (
     BOUNDED,
@@ -86,7 +86,8 @@ class ReleaseBudget:
             return f"The {self.unit} of {self.definition}{each} that keeps it {chance} rounds to 0 ({profile})."
         delta = f" and delta = {self.delta_each:.6g}" if self.delta_each else ""
         return (
-            f"{self.unit} = {outward(self.parameter, False)}{delta} of {self.definition}{each} is the largest that "
+            f"{self.unit} = {format_bound(self.parameter, False)}{delta} of {self.definition}{each} is the largest "
+            "that "
             f"keeps this profile {chance} ({profile})."
         )
 

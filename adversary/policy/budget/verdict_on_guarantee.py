@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
-from adversary._core import check_probability, failure_of, outward, uncrossed
+from adversary._core import check_probability, failure_of, format_bound, uncrossed
 from adversary.driver import OWN
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.recommend import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
@@ -87,8 +87,8 @@ class Verdict:
     def _sides(self) -> tuple[str, str]:
         """The two losses in words: rounded outward, to as many digits as show which is the larger."""
         if self.loss == np.inf:
-            return "bounds no privacy loss", outward(self.allowed, False)
-        plainly = outward(self.loss, True), outward(self.allowed, False)
+            return "bounds no privacy loss", format_bound(self.allowed, False)
+        plainly = format_bound(self.loss, True), format_bound(self.allowed, False)
         shown = uncrossed(self.loss, self.allowed, range(4, 10)) if self.kept else plainly
         loss, allowed = shown or (plainly[0], "just that")
         return f"bounds the privacy loss by {loss}", allowed

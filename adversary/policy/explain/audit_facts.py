@@ -18,17 +18,17 @@ from adversary._core import (
     RARE,
     ends,
     exactly,
-    figure_of,
+    format_bound,
+    format_number,
+    format_probability,
     give_or_take,
     holding,
     how_often,
     in_100,
     listed,
-    outward,
     outward_percent,
     percentage,
     plain,
-    share,
 )
 from adversary.driver import OWN, UNRELIABLE
 from adversary.policy.explain.guarantee_facts import DIGITS
@@ -74,35 +74,36 @@ def _counts(truth: Any) -> str:
 
 
 def _numbers(counts: Any) -> str:
-    return listed([figure_of(float(x)) for x in np.ravel(counts)])
+    return listed([format_number(float(x)) for x in np.ravel(counts)])
 
 
 def _adversary(one: Finding, audience: str) -> dict[str, Any]:
     """One adversary: both steps, averages with their errors, and every bound, the plan's own last."""
-    write = in_100 if audience == "lay" else share
+    write = in_100 if audience == "lay" else format_probability
     before = one.before if one.settled else None
     facts = {
         "who": one.who, "settled": one.settled, "sure": one.sure, "unreliable": one.unreliable, "exact": one.exact,
         "prior": write(one["prior"]), "before": "" if before is None else write(before),
-        "invariant_ratio": figure_of(one["invariant_ratio"]) if one.settled else "",
+        "invariant_ratio": format_number(one["invariant_ratio"]) if one.settled else "",
         "bounds": [_bound(one, bound, audience) for bound in [*one.promises, one.own]],
         "told": _bound(one, one.told, audience), "failed": "",
     }  # fmt: skip
     if one.unreliable:
         mass = one["unreliable_mass"] if "unreliable_mass" in one.risk else 0.0
-        return facts | {"failed": share(mass) if mass else ""}
+        return facts | {"failed": format_probability(mass) if mass else ""}
     low, high = (float(one.risk["posterior_quantile"][i]) for i in (0, -1))
     word, comma, rest = how_often(one["prob_correct"]).partition(",")
     error = one.error("posterior_mean")
     return facts | {
-        "mean": write(one["posterior_mean"]), "ratio": figure_of(one["ratio_mean"]),
-        "correct": share(one["prob_correct"]),
+        "mean": write(one["posterior_mean"]), "ratio": format_number(one["ratio_mean"]),
+        "correct": format_probability(one["prob_correct"]),
         "error": in_100(error) if error > 0.0 else "", "mean_error": give_or_take(100.0 * error),
         "ratio_error": give_or_take(one.error("ratio_mean")),
         "correct_error": give_or_take(100.0 * one.error("prob_correct")),
         "right": f"right {word}" if word[0].isdigit() else f"{word} right{comma}{rest}",
-        "quantiles": (share(low), share(high)), "difference": figure_of(100.0 * one["difference_mean"]),
-        "ties": share(one["tie_mass"]),
+        "quantiles": (format_probability(low), format_probability(high)),
+        "difference": format_number(100.0 * one["difference_mean"]),
+        "ties": format_probability(one["tie_mass"]),
     }  # fmt: skip
 
 
@@ -117,9 +118,9 @@ def _bound(one: Finding, bound: xr.Dataset, audience: str) -> dict[str, Any]:
         "name": name, "own": name == OWN, "status": status, "says": STATUS[status], "finite": finite,
         "k": int(bound["k"]), "certain": failure == 0.0, "holding": holding(failure) if failure else "",
         "share": percentage(failure, True), "failure": exactly(failure), "low": shown[0], "high": shown[1],
-        "most": plain(most, True) if finite else "", "loss": outward(loss, True) if finite else "",
+        "most": plain(most, True) if finite else "", "loss": format_bound(loss, True) if finite else "",
         "x": (outward_percent(low, False), outward_percent(high, True)),
-        "ratio": (outward(least, False), outward(most, True)),
+        "ratio": (format_bound(least, False), format_bound(most, True)),
         "outside": "" if np.isnan(outside) else _above(outside),
         "beyond": how_often(outside) if outside < RARE else f"{_above(outside)} times in 100",
     }  # fmt: skip

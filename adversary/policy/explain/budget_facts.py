@@ -18,10 +18,10 @@ from adversary._core import (
     PERCENT,
     decimals_for,
     exactly,
+    format_bound,
     holding,
     in_100,
     in_percent,
-    outward,
     percentage,
     points,
     tidy,
@@ -66,7 +66,8 @@ def of_recommendation(found: Recommendation, audience: str, priors: Sequence[flo
     return {
         **_profile(found),
         "epsilon": exactly(found.epsilon), "rounded": found.round_down is not None, "zero": found.epsilon == 0.0,
-        "decimals": found.round_down, "attained": found.attained, "bracket": (outward(low, False), outward(high, True)),
+        "decimals": found.round_down, "attained": found.attained,
+        "bracket": (format_bound(low, False), format_bound(high, True)),
         "certified": low > 0.0, "rises": [_rise(one, audience) for one in every],
         "binding": _starts(found.inclusion, found.value).rstrip(",") if bounded else "",
     }  # fmt: skip
@@ -76,7 +77,7 @@ def _profile(found: Recommendation) -> dict[str, Any]:
     return {
         "profile": found.profile.words, "about_values": found.profile.about_values, "words": found.words,
         "status": found.status, "searched": found.method == SEARCH, "method": METHODS.get(found.method, ""),
-        "formula": FORMULAS[found.statistic], "loss": outward(found.loss, False),
+        "formula": FORMULAS[found.statistic], "loss": format_bound(found.loss, False),
     }  # fmt: skip
 
 
@@ -112,7 +113,7 @@ def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float
         return facts
     one, every = (limits_of(g, failure)[-1] for g in (made.guarantee, made.total))
     facts |= {
-        "attainable": True, "parameter": outward(made.parameter, False),
+        "attainable": True, "parameter": format_bound(made.parameter, False),
         "delta": f"{made.delta_each:.4g}" if made.delta_each else "",
         "total": "" if isinstance(made.total, PrivacyLoss) else made.total.describe(),
         "rises": [_rise(rise, audience) for rise in rises(found, priors, worth(made))],

@@ -22,10 +22,10 @@ from adversary._core import (
     ends,
     exactly,
     failing,
+    format_bound,
     holding,
     in_100,
     listed,
-    outward,
     outward_percent,
     percentage,
     plain,
@@ -132,9 +132,9 @@ def _limit(limit: Limit, audience: str, starts: Sequence[float]) -> dict[str, An
         **may_fail,
         "unmoved": limit.loss == 0.0,
         "points": points(most, digits),
-        "loss": outward(limit.loss, True),
-        "difference": outward(most, True),
-        "ratio": outward(limit.ratio(), True, digits + limit.finer),
+        "loss": format_bound(limit.loss, True),
+        "difference": format_bound(most, True),
+        "ratio": format_bound(limit.ratio(), True, digits + limit.finer),
         "useful_ratio": many,
         "worst": _worst(limit) if limit.loss > 0.0 else {},
         "starts": [_start(limit, p, digits) for p in starts],
@@ -150,7 +150,7 @@ def _start(limit: Limit, p: float, digits: int) -> dict[str, Any]:
     return {
         "sure": p in (0.0, 1.0), "p": exactly(p), "start": in_100(p, limit.finer), "low": low, "high": high,
         "least": outward_percent(least, False, fine), "most": outward_percent(most, True, fine),
-        "ratio": outward(limit.ratio(p), True, fine), "useful_ratio": ratio,
+        "ratio": format_bound(limit.ratio(p), True, fine), "useful_ratio": ratio,
     }  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def _household(guarantee: Guarantee, limit: Limit) -> str | None:
     if isinstance(guarantee, PrivacyLoss):
         return None
     e = float(guarantee.group(2).loss_bound(limit.failure))
-    return outward(e, True) if np.isfinite(e) else ""
+    return format_bound(e, True) if np.isfinite(e) else ""
 
 
 def _stricter(guarantee: Guarantee, limit: Limit, audience: str) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from adversary._core import (
     check_number,
     check_probability,
     check_whole,
-    figure_of,
+    format_number,
     one_number,
     scalar_or_array,
     solve_decreasing_each,
@@ -229,7 +229,7 @@ class Tulap(CanonicalLaw):
             raise ValueError("epsilon or delta must be positive: at (0, 0) nothing may depend on the data")
 
     def describe(self) -> str:
-        return f"Tulap, epsilon = {figure_of(self.epsilon)}, delta = {figure_of(self.delta)}"
+        return f"Tulap, epsilon = {format_number(self.epsilon)}, delta = {format_number(self.delta)}"
 
     @property
     def nominal_guarantee(self) -> Guarantee:

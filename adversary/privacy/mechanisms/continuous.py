@@ -18,7 +18,7 @@ from adversary._core import (
     check_positive,
     check_scale,
     check_whole,
-    figure_of,
+    format_number,
     labelled,
     log_sum_exp,
     one_number,
@@ -59,7 +59,7 @@ class Gaussian(Calibrated, ContinuousNoise):
         return cls(sigma, sensitivity=sensitivity, cells=cells)
 
     def describe(self) -> str:
-        return f"Gaussian, sigma = {figure_of(self.sigma)}"
+        return f"Gaussian, sigma = {format_number(self.sigma)}"
 
     @property
     def variance(self) -> float:
@@ -124,7 +124,7 @@ class Laplace(Calibrated, ContinuousNoise):
         return cls(float(cells * sensitivity / float(epsilon)), sensitivity=sensitivity, cells=cells)
 
     def describe(self) -> str:
-        return f"Laplace, scale = {figure_of(self.scale)}"
+        return f"Laplace, scale = {format_number(self.scale)}"
 
     @property
     def variance(self) -> float:
@@ -250,7 +250,7 @@ class RandomizedResponse(Mechanism):
         object.__setattr__(self, "categories", int(categories))
 
     def describe(self) -> str:
-        return f"randomized response, epsilon = {figure_of(self.epsilon)}, {self.categories} categories"
+        return f"randomized response, epsilon = {format_number(self.epsilon)}, {self.categories} categories"
 
     def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
         answer = check_whole(name, value, minimum=0)

@@ -19,7 +19,7 @@ from adversary._core import (
     check_positive,
     check_scale,
     check_whole,
-    figure_of,
+    format_number,
     log_sum_exp,
     log_tail_sum,
     log_theta,
@@ -88,7 +88,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         return cls(float(np.sqrt(as_array(sigma2))), sigma2, sensitivity=sensitivity, cells=cells)
 
     def describe(self) -> str:
-        return f"discrete Gaussian, sigma² = {figure_of(float(self.sigma) ** 2)}"
+        return f"discrete Gaussian, sigma² = {format_number(float(self.sigma) ** 2)}"
 
     @property
     def rho(self) -> float:
@@ -269,7 +269,7 @@ class Geometric(Calibrated, IntegerNoise):
         return cls(float(epsilon) / (change * cells), sensitivity=change, cells=cells)
 
     def describe(self) -> str:
-        return f"two-sided geometric, epsilon = {figure_of(self.epsilon)}"
+        return f"two-sided geometric, epsilon = {format_number(self.epsilon)}"
 
     @property
     def variance(self) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_number, check_probability, check_whole, figure_of
+from adversary._core import Floats, as_array, check_number, check_probability, check_whole, format_number
 
 LAW_MASS = 1e-18
 """A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
@@ -137,10 +137,10 @@ def describe_law(law: Any) -> str:
     """
     if isinstance(law, np.ndarray):
         mean = float((np.arange(law.size) * law).sum())
-        return f"a law of {law.size} probabilities, mean {figure_of(mean)}"
+        return f"a law of {law.size} probabilities, mean {format_number(mean)}"
     if isinstance(law, PrelizLaw):
         return repr(law)
-    given = [*map(figure_of, law.args), *(f"{key} = {figure_of(v)}" for key, v in law.kwds.items())]
+    given = [*map(format_number, law.args), *(f"{key} = {format_number(v)}" for key, v in law.kwds.items())]
     return f"{law.dist.name}({', '.join(given)})"
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betainc, gammaln
 
-from adversary._core import Floats, check_positive, check_whole, figure_of, one_number
+from adversary._core import Floats, check_positive, check_whole, format_number, one_number
 from adversary.reader.beliefs.belief import Independent, others_of
 from adversary.reader.beliefs.elicited import law_edges
 
@@ -62,9 +62,9 @@ class GammaPoisson(Independent):
         return self._edges
 
     def describe(self, level: str, inside: str) -> str:
-        law = f"a Gamma law of shape {figure_of(self.shape)} and rate {figure_of(self.rate)}"
-        mean = figure_of(self.shape * self.exposure / self.rate)
-        exposure = f", times {figure_of(self.exposure)}" * (self.exposure != 1.0)
+        law = f"a Gamma law of shape {format_number(self.shape)} and rate {format_number(self.rate)}"
+        mean = format_number(self.shape * self.exposure / self.rate)
+        exposure = f", times {format_number(self.exposure)}" * (self.exposure != 1.0)
         others = others_of(level, inside)
         return f"{others} are Poisson with a rate not known: {law}{exposure} ({mean} people expected)"
 
@@ -127,8 +127,8 @@ class BetaBinomial(Independent):
         return 0, self.n
 
     def describe(self, level: str, inside: str) -> str:
-        chance = f"a Beta law, alpha = {figure_of(self.alpha)}, beta = {figure_of(self.beta)}"
-        mean = figure_of(self.n * self.alpha / (self.alpha + self.beta))
+        chance = f"a Beta law, alpha = {format_number(self.alpha)}, beta = {format_number(self.beta)}"
+        mean = format_number(self.n * self.alpha / (self.alpha + self.beta))
         return (
             f"each of {self.n} people of the {level} outside the {inside} is in the cell with the same chance, "
             f"which is not known: {chance} ({mean} people expected)"

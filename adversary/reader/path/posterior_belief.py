@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, figure_of, scalar_or_array
+from adversary._core import Floats, as_array, format_number, scalar_or_array
 from adversary.reader.beliefs import Belief
 
 
@@ -57,7 +57,7 @@ class Learned(Belief):
     def describe(self, level: str, inside: str) -> str:
         """The range of the totals, with their mean under both hypotheses."""
         means = (np.exp(self.table) * self.totals).sum(axis=1)
-        out, present = figure_of(means[0]), figure_of(means[-1])
+        out, present = format_number(means[0]), format_number(means[-1])
         return (
             f"the {level}'s count in the cell is between {int(self.totals[0])} and {int(self.totals[-1])}, {out} on "
             f"average if the target is out and {present} if in"
