@@ -188,15 +188,15 @@ class Bounds:
         one[OWN] = own_loss(self.plan, self.alone)
         beside = {name: totals.promised(promise) for name, promise in promises.items()}
         beside[OWN] = NoPrivacy() if totals.disclosed else own_loss(self.plan, totals.semi_adjacency)
-        naive = [self.limit(promise) for promise in one.values()]
-        passed = [self._passed(limit, failure, law, readings) for failure, limit in naive]
+        single = [self.limit(promise) for promise in one.values()]
+        passed = [self._passed(limit, failure, law, readings) for failure, limit in single]
         upper = {"direction": "upper"}
         return {
-            "naive_loss_bound": ("definition", [limit for _, limit in naive], {"direction": "not a bound"}),
-            "naive_outside": ("definition", [outside for outside, _ in passed], {"direction": direction}),
-            "naive_broken": ("definition", [int(broken) for _, broken in passed]),
+            "single_record_bound": ("definition", [limit for _, limit in single], {"direction": "not a bound"}),
+            "prob_beyond_single_record": ("definition", [outside for outside, _ in passed], {"direction": direction}),
+            "single_record_exceeded": ("definition", [int(broken) for _, broken in passed]),
             "semi_loss_bound": ("definition", [self.limit(promise)[1] for promise in beside.values()], upper),
-            "achieved": ("definition", [readings.reached(failure) for failure, _ in naive], {"direction": direction}),
+            "achieved": ("definition", [readings.reached(failure) for failure, _ in single], {"direction": direction}),
             "semi_adjacency": ((), totals.semi_adjacency, {"direction": "exact" if totals.exact else "upper"}),
         }
 

@@ -86,10 +86,10 @@ def test_an_audit_shows_a_promise_that_is_no_bound_beside_the_one_that_is() -> N
     assert int(bound["semi_adjacency"]) == int(bound["k"].sel(definition="pure DP")) == 2
     for definition in ("pure DP", "privacy loss"):
         one = bound.to_dataset().sel(definition=definition)
-        assert float(one["naive_loss_bound"]) == pytest.approx(EPSILON)
+        assert float(one["single_record_bound"]) == pytest.approx(EPSILON)
         assert float(one["semi_loss_bound"]) == pytest.approx(2 * EPSILON) == float(one["loss_bound"])
-        assert float(one["naive_outside"]) == pytest.approx(brute_force(EPSILON), abs=1e-9)
-        assert int(one["naive_broken"]) == 1
+        assert float(one["prob_beyond_single_record"]) == pytest.approx(brute_force(EPSILON), abs=1e-9)
+        assert int(one["single_record_exceeded"]) == 1
         assert float(one["outside"]) == 0.0 == brute_force(2 * EPSILON)
     assert brute_force(EPSILON) > 0.3
 
@@ -113,7 +113,7 @@ def test_margins_replace_the_rule_and_may_leave_nothing() -> None:
 def test_plans_without_exact_levels_have_no_such_columns() -> None:
     plan = adv.Plan([adv.Level("cell", adv.Geometric(EPSILON))])
     bound = adv.audit(plan, adv.Adversary(0.5), {"cell": 1}, progress=False)["bound"]
-    assert not {"semi_adjacency", "semi_loss_bound", "naive_loss_bound", "naive_outside"} & set(bound.data_vars)
+    assert not {"semi_adjacency", "semi_loss_bound", "single_record_bound", "prob_beyond_single_record"} & set(bound.data_vars)
 
 
 def test_several_plans_with_and_without_exact_levels_make_one_tree() -> None:
@@ -126,7 +126,7 @@ def test_several_plans_with_and_without_exact_levels_make_one_tree() -> None:
 @pytest.mark.slow
 def test_engines_agree_on_them() -> None:
     exact, listed = (audited(plan_of(), READER, TRUTH, engine=engine)["bound"] for engine in ("exact", "enumerate"))
-    for name in ("naive_loss_bound", "naive_outside", "semi_loss_bound", "semi_adjacency"):
+    for name in ("single_record_bound", "prob_beyond_single_record", "semi_loss_bound", "semi_adjacency"):
         np.testing.assert_allclose(exact[name], listed[name], rtol=1e-6, atol=1e-9, err_msg=name)
 
 

@@ -92,12 +92,9 @@ def _adversary(tree: xr.DataTree, name: str, prior: float) -> tuple[xr.Dataset, 
         {"measure": list(averages)},
     )
     moved, weight = odds_moved(tree, name)
-    names = {
-        "failure": "failure", "single_record_bound": "naive_loss_bound",
-        "prob_beyond_single_record": "naive_outside", "single_record_exceeded": "naive_broken", "k": "k",
-        "loss_bound": "loss_bound", "semi_adjacency_bound": "semi_loss_bound", "status": "status",
-    }  # fmt: skip
-    limits = xr.Dataset({new: (("definition",), bound[old].values) for new, old in names.items()})
+    same = ("failure", "single_record_bound", "prob_beyond_single_record", "single_record_exceeded", "k", "loss_bound")
+    names = {**dict(zip(same, same, strict=True)), "semi_adjacency_bound": "semi_loss_bound", "status": "status"}
+    limits = xr.Dataset({new: ("definition", bound[old].values) for new, old in names.items()})
     for key in ("single_record_bound", "loss_bound", "semi_adjacency_bound"):
         limits[key].attrs["direction"] = "upper"
     reached = [np.nan if failed else achieved(moved, weight, float(x)) for x in limits["failure"].values]

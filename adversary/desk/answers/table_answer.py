@@ -157,8 +157,7 @@ def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
     if np.isfinite(single):
         passed = "exceeds" if bool(moved["single_record_exceeded"]) else "does not exceed"
         yield (
-            f"For one record it would allow exp({format_bound(single, True)}): no bound here; this release {passed} "
-            "it."
+            f"For one record it would allow exp({format_bound(single, True)}): no bound here; this release {passed} it."
         )
 
 
