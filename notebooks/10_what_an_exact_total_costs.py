@@ -63,9 +63,9 @@ print("left:", left)
 print("records that have to change together, a(t):", adv.invariants.semi_adjacency_of(left))
 assert adv.invariants.semi_adjacency_of(left) == 2
 response = adv.RandomizedResponse(epsilon=1.0)
-given = adv.conditioned.condition(np.full(8, 1 / 8), everything, sum, 2)
-after = adv.conditioned.posterior_given(given, adv.conditioned.record_log_likelihood(response, [0, 1, 1], everything))
-posterior = float(after.posterior[everything.index((0, 1, 1))])
+given = adv.frameworks.JointLaw.listed(everything, np.full(8, 1 / 8)).given(lambda world: sum(world) == 2)
+after = given.after(adv.conditioned.record_log_likelihood(response, [0, 1, 1], given))
+posterior = after.mass({"record 0": 0, "record 1": 1, "record 2": 1})
 capped = np.e / (np.e + 2)
 print(f"posterior of (0, 1, 1): {posterior:.6f}; by the guarantee for one record at most {capped:.6f}")
 assert abs(posterior - 1 / (1 + 2 * np.exp(-2))) < 1e-12
@@ -188,13 +188,10 @@ for margins in ([[2, 1]], [[2, 1], [2, 1]], [[2, 2], [2, 2]], [[2, 1, 1], [3, 1]
     print(f"{margins}: a(t) = {worst}, as printed {literal}; {adv.invariants.Margins(margins).databases:,} data sets")
 cells = list(itertools.product([0, 1], repeat=2))
 worlds = [tuple(cells.index(record) for record in world) for world in adv.invariants.Margins([[2, 1], [2, 1]]).listed]
-flat = adv.conditioned.condition(np.full(len(worlds), 1 / len(worlds)), worlds, lambda world: 0, 0)
-answers = adv.RandomizedResponse(epsilon=1.0, categories=4)
-largest = 0.0
-for released in itertools.product(range(4), repeat=3):
-    learned = adv.conditioned.posterior_given(flat, adv.conditioned.record_log_likelihood(answers, released, worlds))
-    moved = adv.conditioned.record_odds(learned, adv.PureDP(1.0))
-    largest = max(largest, float(np.exp(moved.log_odds_factor.max())))
+flat = adv.frameworks.JointLaw.listed(worlds, np.full(len(worlds), 1 / len(worlds)))
+released = list(itertools.product(range(4), repeat=3))
+answers = adv.conditioned.record_log_likelihood(adv.RandomizedResponse(epsilon=1.0, categories=4), released, flat)
+largest = float(np.exp(adv.conditioned.record_odds(flat, answers, adv.PureDP(1.0)).log_odds_factor.max()))
 print(f"largest factor: {largest:.6f}; e^2 = {np.exp(2):.3f}, e^3 = {np.exp(3):.3f}")
 assert abs(largest - 10.803666) < 1e-5
 

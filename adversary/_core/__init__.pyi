@@ -14,6 +14,7 @@ from .distribution import missing_extra as missing_extra
 from .labels import Extra as Extra
 from .labels import Labels as Labels
 from .labels import common_shape as common_shape
+from .labels import labelled_array as labelled_array
 from .labels import paired as paired
 from .number_formats import AT_A_TIME as AT_A_TIME
 from .number_formats import PERCENT as PERCENT

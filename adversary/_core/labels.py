@@ -95,6 +95,21 @@ def paired(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **dict(zip(labelled, together, strict=True))}
 
 
+def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
+    """A DataArray as it is; a plain array labelled with the last of these dims, without coordinates.
+
+    Raises
+    ------
+    ValueError : more axes than dims
+    """
+    if isinstance(values, xr.DataArray):
+        return values
+    array = np.asarray(values)
+    if array.ndim > len(dims):
+        raise ValueError(f"{name} must have dims {dims} at most, got {array.ndim} axes: label them in a DataArray")
+    return xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
+
+
 def common_shape(given: Mapping[str, Any]) -> tuple[int, ...]:
     """The shape that all arguments broadcast to, those that are None left out.
 

@@ -23,10 +23,10 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
-from adversary._core import check_whole
+from adversary._core import check_whole, labelled_array
 from adversary.models.noise import released
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.counterfactual import labelled_array, probabilities, selected
+from adversary.reader.counterfactual import aligned, selected
 
 
 def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any) -> pm.Model:
@@ -128,16 +128,12 @@ class _Story:
 
     @classmethod
     def of(cls, prior_rest: Any, prior_record: Any, answers: Any) -> _Story:
-        rest, record = (
-            probabilities("prior_rest", prior_rest, "rest"),
-            probabilities("prior_record", prior_record, "record"),
-        )
-        values = labelled_array("answers", answers, ("rest", "record"))
-        rest, record, values = xr.align(rest, record, values, join="exact", copy=False)
+        given = labelled_array("answers", answers, ("rest", "record"))
+        rest, record, values = aligned(prior_rest, prior_record, answers=given)
         everybody = xr.zeros_like(rest) + xr.zeros_like(record)
         table = (everybody + values).transpose("rest", "record", ...)
-        given = (everybody + record).transpose("rest", "record").values
-        return cls(rest.values, given, table.copy(data=check_whole("answers", table.values)))
+        each = (everybody + record).transpose("rest", "record").values
+        return cls(rest.values, each, table.copy(data=check_whole("answers", table.values)))
 
     @property
     def queries(self) -> tuple[Any, ...]:

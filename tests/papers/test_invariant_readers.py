@@ -18,34 +18,43 @@ import adversary as adv
 from adversary.privacy.invariants.adjacency import semi_adjacency
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
+from adversary.privacy.joint.joint_law import JointLaw
 from adversary.reader import conditioned as cd
 from tests.oracles import conditioned as oracle
 
 CUBE = list(itertools.product((0, 1), repeat=3))
-FAIR = np.full(8, 1 / 8)
 RESPONSE = adv.RandomizedResponse(1.0)
 PURE = adv.PureDP(1.0)
 
 
-def released(answer: Any, databases: Any = CUBE, noise: Any = RESPONSE) -> Any:
-    return cd.record_log_likelihood(noise, answer, databases)
+def listed_law(databases: Any = CUBE, prior: Any = None) -> JointLaw:
+    """A law over these databases and no others; uniform unless given."""
+    return JointLaw.listed(databases, np.full(len(databases), 1 / len(databases)) if prior is None else prior)
+
+
+def mass(law: JointLaw, database: Any) -> float:
+    return law.mass({f"record {i}": value for i, value in enumerate(database)})
+
+
+def has_two(database: Any) -> bool:
+    return sum(database) == 2
 
 
 def test_s27_the_bound_that_ignores_the_invariant_is_false() -> None:
     """Example 2: three bits, two of them ones; randomised response answers (0, 1, 1), the truth."""
-    known = cd.condition(FAIR, CUBE, sum, 2)
-    assert known.conforms.sum() == 3
-    assert float(known.invariant_ratio) == pytest.approx(8 / 3)
-    found = cd.posterior_given(known, released((0, 1, 1)))
-    truth, other = CUBE.index((0, 1, 1)), CUBE.index((1, 0, 1))
-    posterior = found.posterior.values
-    assert posterior[truth] == pytest.approx(1 / (1 + 2 * math.exp(-2)), rel=1e-12)
-    assert posterior[truth] == pytest.approx(0.786986, abs=1e-6)
-    assert posterior[truth] / posterior[other] == pytest.approx(math.exp(2), rel=1e-12)
+    law = listed_law()
+    known = law.given(has_two)
+    assert known.possible.sum() == 3
+    assert 1.0 / law.mass(has_two) == pytest.approx(8 / 3)
+    found = known.after(cd.record_log_likelihood(RESPONSE, (0, 1, 1), law))
+    truth, other = mass(found, (0, 1, 1)), mass(found, (1, 0, 1))
+    assert truth == pytest.approx(1 / (1 + 2 * math.exp(-2)), rel=1e-12)
+    assert truth == pytest.approx(0.786986, abs=1e-6)
+    assert truth / other == pytest.approx(math.exp(2), rel=1e-12)
     assert PURE.posterior_bounds(1 / 3)[1] == pytest.approx(0.576117, abs=1e-6)
-    assert posterior[truth] > PURE.posterior_bounds(1 / 3)[1]  # what the advertised epsilon seems to say
-    assert posterior[truth] == pytest.approx(PURE.group(2).posterior_bounds(1 / 3)[1], rel=1e-9)
-    assert cd.odds_bound(PURE, 2)[1] == pytest.approx(math.exp(2), rel=1e-12)
+    assert truth > PURE.posterior_bounds(1 / 3)[1]  # what the advertised epsilon seems to say
+    assert truth == pytest.approx(PURE.group(2).posterior_bounds(1 / 3)[1], rel=1e-9)
+    assert PURE.group(2).ratio_bounds()[1] == pytest.approx(math.exp(2), rel=1e-12)
 
 
 def test_s28_one_record_is_moved_beyond_the_literal_semi_adjacency() -> None:
@@ -53,9 +62,8 @@ def test_s28_one_record_is_moved_beyond_the_literal_semi_adjacency() -> None:
     listed = [tuple(2 * a + b for a, b in database) for database in oracle.databases([2, 1], [2, 1])]
     assert len(listed) == 9
     answers = list(itertools.product(range(4), repeat=3))
-    known = cd.condition(np.full(9, 1 / 9), listed, len, 3)
-    found = cd.posterior_given(known, released(answers, listed, adv.RandomizedResponse(1.0, 4)))
-    odds = cd.record_odds(found, PURE)
+    law = listed_law(listed)
+    odds = cd.record_odds(law, cd.record_log_likelihood(adv.RandomizedResponse(1.0, 4), answers, law), PURE)
     largest = float(np.exp(odds.log_odds_factor.max()))
     assert largest == pytest.approx(2 / (math.exp(-2) + math.exp(-3)), rel=1e-12)
     assert largest == pytest.approx(10.803666, abs=1e-6)
@@ -72,9 +80,10 @@ def test_s28_one_record_is_moved_beyond_the_literal_semi_adjacency() -> None:
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 20.0])
 def test_s29_all_but_one_record_and_the_margins_leave_nothing_to_learn(epsilon: float) -> None:
     """The paper's section 7: posterior 1 whatever the noise and whatever it answers."""
-    told = cd.condition(FAIR, CUBE, lambda database: (sum(database), *database[1:]), (2, 1, 1))
-    found = cd.posterior_given(told, released(CUBE, noise=adv.RandomizedResponse(epsilon)))
-    np.testing.assert_array_equal(found.posterior.sel(database=CUBE.index((0, 1, 1))), 1.0)
+    told = listed_law().given(lambda database: (sum(database), *database[1:]) == (2, 1, 1))
+    for answer in CUBE:
+        found = told.after(cd.record_log_likelihood(adv.RandomizedResponse(epsilon), answer, told))
+        assert mass(found, (0, 1, 1)) == 1.0
     known = np.array([[3, 1], [2, 2]])
     table = cd.table_posterior(
         ([4, 5], [5, 4]), 9 * (known[::-1] - 1), adv.Geometric(epsilon), known=known, guarantee=adv.PureDP(2 * epsilon)
@@ -99,7 +108,7 @@ def test_the_invariant_alone_is_bounded_by_nothing() -> None:
         found = cd.table_posterior(([count, 1], [count, 1]), prior=[[0.25, 0.25], [0.25, 0.25]])
         assert float(found.invariant_ratio.max()) > 3.3
     sure = np.array([1e-9, *np.full(7, (1 - 1e-9) / 7)])
-    assert float(cd.condition(sure, CUBE, sum, 0).invariant_ratio) == pytest.approx(1e9)
+    assert 1.0 / listed_law(CUBE, sure).mass(lambda database: sum(database) == 0) == pytest.approx(1e9)
 
 
 def test_what_gaussian_noise_adds_has_a_tail_below_its_bound() -> None:
@@ -108,16 +117,16 @@ def test_what_gaussian_noise_adds_has_a_tail_below_its_bound() -> None:
     for mu, k in ((0.5, 2), (1.0, 3)):
         eta, promise = k * mu, adv.GaussianDP(mu)
         achieved = norm.cdf(eta / 2 - s / eta)
-        assert (achieved <= cd.odds_tail(promise, k, s) + 1e-15).all()
-        assert cd.guess_bound(promise, k) == pytest.approx(norm.cdf(eta / 2), rel=1e-9)
+        assert (achieved <= promise.group(k).pbdp_delta(s) + 1e-15).all()
+        assert (1 + promise.group(k).advantage) / 2 == pytest.approx(norm.cdf(eta / 2), rel=1e-9)
         backwards = norm.cdf((-s - eta**2 / 2) / eta)  # P(log R < -s)
         assert (backwards <= np.exp(-s)).all()
 
 
 def test_pure_guesses_are_limited_by_the_iterated_trade_off() -> None:
     """Proposition 15: 0.816060 for groups of two, not the 0.880797 of two epsilon."""
-    assert cd.guess_bound(PURE, 2) == pytest.approx(0.816060, abs=1e-6)
-    assert cd.guess_bound(adv.PureDP(2.0), 1) == pytest.approx(0.880797, abs=1e-6)
+    assert (1 + PURE.group(2).advantage) / 2 == pytest.approx(0.816060, abs=1e-6)
+    assert (1 + adv.PureDP(2.0).advantage) / 2 == pytest.approx(0.880797, abs=1e-6)
 
 
 def test_the_census_figure_bounds_the_odds_of_moving_a_person_across_states() -> None:
@@ -125,26 +134,23 @@ def test_the_census_figure_bounds_the_odds_of_moving_a_person_across_states() ->
     census = adv.ZeroConcentratedDP(2.56)
     printed = 10.24 + 2 * math.sqrt(10.24 * math.log(1e10))
     assert printed == pytest.approx(40.95057, abs=1e-5)
-    assert cd.odds_tail(census, 2, printed) == pytest.approx(1e-10, rel=1e-9)
+    assert census.group(2).pbdp_delta(printed) == pytest.approx(1e-10, rel=1e-9)
     within = 2.56 + 2 * math.sqrt(2.56 * math.log(1e10))
-    assert cd.odds_tail(census, 1, within) == pytest.approx(1e-10, rel=1e-9)
-    assert cd.odds_tail(census, 2, within) > 1e-3  # the figure without the state totals does not hold across states
+    assert census.pbdp_delta(within) == pytest.approx(1e-10, rel=1e-9)
+    assert census.group(2).pbdp_delta(within) > 1e-3  # the figure without the state totals does not hold across states
 
 
 def test_a_prior_that_ties_a_record_to_others_widens_the_bound() -> None:
     """Theorem 16 is about databases: a reader who expects all features to follow the first record needs more."""
     listed = [(0, 0, 1, 1), (1, 1, 0, 0), (0, 1, 0, 1), (1, 0, 1, 0)]
-    tied = cd.condition([0.5, 0.5, 0.0, 0.0], listed, sum, 2)
-    free = cd.condition([0.25] * 4, listed, sum, 2)
+    tied, free = listed_law(listed, [0.5, 0.5, 0.0, 0.0]), listed_law(listed)
     answers = list(itertools.product((0, 1), repeat=4))
     radii = []
     for known in (tied, free):
-        odds = cd.record_odds(cd.posterior_given(known, released(answers, listed)), PURE)
+        odds = cd.record_odds(known, cd.record_log_likelihood(RESPONSE, answers, known), PURE)
         radii.append(int(odds.radius.max()))
         assert float(odds.log_odds_factor.max()) <= float(odds.bound.max()) + 1e-12
     assert radii == [4, 2]
-    everyone = [database for database in itertools.product((0, 1), repeat=4) if sum(database) == 2]
-    assert adv.conditioned.condition(np.full(6, 1 / 6), everyone, sum, 2).sizes["database"] == 6
     assert semi_adjacency([[2, 2]]) == 2
 
 
@@ -165,9 +171,9 @@ def test_a_reader_who_expects_an_association_is_moved_beyond_every_semi_adjacenc
     pi = np.array([[0.0005, 0.1391], [0.5272, 0.0001], [0.0753, 0.0602], [0.0014, 0.1962]])
     listed = [tuple(2 * a + b for a, b in database) for database in oracle.databases(*margins)]
     weight = np.prod(pi.ravel()[np.array(listed)], axis=1)
-    known = cd.condition(weight / weight.sum(), listed, len, 4)
-    answers = released(listed, listed, adv.RandomizedResponse(epsilon, 8))
-    odds = cd.record_odds(cd.posterior_given(known, answers), adv.PureDP(epsilon))
+    known = listed_law(listed, weight / weight.sum())
+    answers = cd.record_log_likelihood(adv.RandomizedResponse(epsilon, 8), listed, known)
+    odds = cd.record_odds(known, answers, adv.PureDP(epsilon))
     largest = float(odds.log_odds_factor.max())
     assert semi_adjacency(margins) == 3
     assert largest == pytest.approx(3.72 * epsilon, rel=0.01)

@@ -18,7 +18,7 @@ from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import ComposedLoss, composed, repeated
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
-from adversary.reader.counterfactual.ratio_bounds import functional_bound
+from adversary.reader import counterfactual as cf
 from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
 from tests.oracles import paths
 
@@ -154,7 +154,7 @@ def test_nothing_is_lost_beyond_the_epsilon_a_mechanism_was_made_for(name: str, 
     epsilon = hundredths / 100.0
     g = UNIT[name](epsilon)
     assert g.pbdp_delta(epsilon) == 0.0
-    assert functional_bound(g, epsilon) == 0.0
+    assert cf.RatioBound(g, "7.4").probability(epsilon) == 0.0
     loss = g.worst_pair
     for at in (np.nextafter(epsilon, 0.0), epsilon, np.nextafter(epsilon, 9.0)):
         assert loss.tail(at) == (0.0, 0.0)

@@ -15,6 +15,7 @@ from scipy.stats import nchypergeom_fisher
 import adversary as adv
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
+from adversary.privacy.joint.joint_law import JointLaw
 from adversary.reader import conditioned as cd
 from adversary.reader.conditioned.contingency import completed
 from adversary.reader.conditioned.table_law import KnownMargins
@@ -274,7 +275,8 @@ def test_no_reader_of_a_table_is_moved_beyond_the_bound() -> None:
             log_law = noise.log_prob(noisy[:, None], tables).sum((-2, -1))
             far = np.abs(tables[:, None] - tables).sum((-2, -1)) // 2
             ratio = log_law[:, :, None] - log_law[:, None]
-            assert (np.abs(ratio) <= cd.log_odds_bound(promise, far) + 1e-9).all()
+            bound = np.vectorize(lambda k: promise.group(int(k)).loss_bound(0.0) if k else 0.0)(far)
+            assert (np.abs(ratio) <= bound + 1e-9).all()
 
 
 def test_no_reader_of_databases_is_moved_beyond_the_bound() -> None:
@@ -282,7 +284,8 @@ def test_no_reader_of_databases_is_moved_beyond_the_bound() -> None:
     rng, epsilon = np.random.default_rng(3), 1.0
     listed = [(1, 1, 0), (1, 0, 1), (0, 1, 1)]
     noise = adv.RandomizedResponse(epsilon)
-    law = np.exp(cd.record_log_likelihood(noise, CUBE, listed))  # (release, database)
+    every = cd.record_log_likelihood(noise, CUBE, JointLaw.listed(listed, np.full(3, 1 / 3)))
+    law = np.exp([[one[database] for database in listed] for one in every])  # (release, database)
     prior = rng.dirichlet(np.full(3, 0.4), size=4000)
     joint = prior[:, None] * law
     posterior = joint / joint.sum(-1, keepdims=True)
@@ -296,11 +299,11 @@ def test_no_reader_of_databases_is_moved_beyond_the_bound() -> None:
 def test_no_record_is_moved_beyond_its_radius() -> None:
     rng, noise, promise = np.random.default_rng(5), adv.RandomizedResponse(1.0, 4), adv.PureDP(1.0)
     listed = [tuple(2 * a + b for a, b in database) for database in oracle.databases([2, 1], [2, 1])]
-    law = cd.record_log_likelihood(noise, list(itertools.product(range(4), repeat=3)), listed)
+    answers = list(itertools.product(range(4), repeat=3))
     for concentration in (0.1, 0.5, 1.0, 1.0, 10.0):
         prior = rng.dirichlet(np.full(len(listed), concentration))
-        known = cd.condition(prior, listed, len, 3)
-        odds = cd.record_odds(cd.posterior_given(known, law), promise)
+        known = JointLaw.listed(listed, prior)
+        odds = cd.record_odds(known, cd.record_log_likelihood(noise, answers, known), promise)
         assert (abs(odds.log_odds_factor).max("release") <= odds.bound + 1e-7).all()
         np.testing.assert_array_equal(odds.bound, odds.radius)
         x, y = 0, 3
@@ -317,74 +320,60 @@ def test_no_record_is_moved_beyond_its_radius() -> None:
 
 def test_learning_twice_is_learning_from_both() -> None:
     prior = np.random.default_rng(2).dirichlet(np.ones(8))
-    law = cd.record_log_likelihood(adv.RandomizedResponse(0.7), [[0, 1, 1], [1, 1, 0]], CUBE)
-    known = cd.condition(prior, CUBE, sum, 2)
-    first = cd.posterior_given(known, law[0])
-    again = cd.posterior_given(cd.condition(first.posterior, CUBE, sum, 2), law[1])
-    both = cd.posterior_given(known, law.sum(0))
-    np.testing.assert_allclose(again.posterior, both.posterior, rtol=1e-12)
-    assert float(first.log_evidence + again.log_evidence) == pytest.approx(float(both.log_evidence))
-    assert cd.posterior_given(known, law).posterior.dims == ("release", "database")
+    known = JointLaw.listed(CUBE, prior).given(lambda database: sum(database) == 2)
+    law = cd.record_log_likelihood(adv.RandomizedResponse(0.7), [[0, 1, 1], [1, 1, 0]], known)
+    again, both = known.after(law[0]).after(law[1]), known.after(law.sum(0))
+    np.testing.assert_allclose(again.array, both.array, rtol=1e-12)
+    joint = known.array * np.exp(law.sum(0))
+    np.testing.assert_allclose(both.array, joint / joint.sum(), rtol=1e-12)
 
 
 def test_a_record_is_summed_over_databases() -> None:
     prior = np.random.default_rng(3).dirichlet(np.ones(8))
-    known = cd.condition(prior, CUBE, sum, 2)
-    law = cd.record_law(cd.posterior_given(known, np.zeros(8)), 1)
-    in_second = [database[1] == 1 for database in CUBE]
-    assert float(law.prior.sel(value=1)) == pytest.approx(prior[in_second].sum())
-    assert float(law.given.sel(value=1)) == pytest.approx(known.given.values[in_second].sum())
-    np.testing.assert_allclose(law.posterior, law.given, rtol=1e-12)
-    np.testing.assert_allclose(law.ratio, 1.0, rtol=1e-12)
-    assert "posterior" not in cd.record_law(known)
-
-
-def test_odds_bounds_are_those_of_the_group() -> None:
-    pure, gauss = adv.PureDP(0.6), adv.GaussianDP(0.5)
-    np.testing.assert_allclose(cd.log_odds_bound(pure, [0, 1, 2, 3]), [0.0, 0.6, 1.2, 1.8], rtol=1e-12)
-    assert cd.odds_bound(pure, 0) == (1.0, 1.0)
-    assert cd.odds_bound(gauss, 2) == (0.0, math.inf)
-    assert cd.log_odds_bound(gauss, 2, 0.05) == gauss.group(2).loss_bound(0.05)
-    assert cd.guess_bound(pure, 0) == 0.5
-    assert cd.guess_bound(pure, 1) == pytest.approx(1 / (1 + math.exp(-0.6)))
-    assert cd.guess_bound(pure, [1, 2]).shape == (2,)  # type: ignore[union-attr]
-    np.testing.assert_array_equal(cd.odds_tail(pure, 2, [-1.0, 0.0, 1.2]), [1.0, 1.0, 0.0])
-    np.testing.assert_array_equal(cd.odds_tail(pure, 0, [-1.0, 0.0, 1.2]), [1.0, 0.0, 0.0])
+    law = JointLaw.listed(CUBE, prior)
+    known = law.given(lambda database: sum(database) == 2)
+    in_second = np.array([database[1] == 1 for database in CUBE])
+    two = np.array([sum(database) == 2 for database in CUBE])
+    assert law.mass({"record 1": 1}) == pytest.approx(prior[in_second].sum())
+    assert known.mass({"record 1": 1}) == pytest.approx(prior[in_second & two].sum() / prior[two].sum())
+    np.testing.assert_allclose(known.after(np.zeros((2, 2, 2))).array, known.array, rtol=1e-12)
 
 
 # refusals
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"),
+    ("prior", "databases", "total", "reason"),
     [
-        (([0.5, 0.5], [(0, 1), (1, 0)], sum, 5), "no database conforms"),
-        (
-            ([1.0, 0.0], [(0, 1), (1, 1)], sum, 2),
-            "prior gives probability 0 to every database with the published value 2",
-        ),
-        (([0.5, 0.4], [(0, 1), (1, 0)], sum, 1), "prior must add up to 1"),
-        (([1.0], [(0, 1), (1, 0)], sum, 1), "one probability per database"),
-        (([1.5, -0.5], [(0, 1), (1, 0)], sum, 1), "prior must be in"),
-        (([0.5, 0.5], [(0, 1), (0, 1)], sum, 1), "listed twice"),
-        (([0.5, 0.5], [(0, 1), (1,)], sum, 1), "same number of records"),
+        ([0.5, 0.5], [(0, 1), (1, 0)], 5, "event must be possible to be given"),
+        ([1.0, 0.0], [(0, 1), (1, 1)], 2, "event must be possible to be given"),
+        ([0.5, 0.4], [(0, 1), (1, 0)], 1, "probability must sum to 1"),
+        ([1.0], [(0, 1), (1, 0)], 1, "one number per database"),
+        ([1.5, -0.5], [(0, 1), (1, 0)], 1, "probability must be non-negative"),
+        ([0.5, 0.5], [(0, 1), (0, 1)], 1, "listed twice"),
+        ([0.5, 0.5], [(0, 1), (1,)], 1, "same number of records"),
+        ([1.0], [tuple(range(9))], 36, "9 records of 9 values are too many"),
     ],
 )
-def test_contradictions_are_refused(arguments: Any, reason: str) -> None:
+def test_contradictions_are_refused(prior: Any, databases: Any, total: int, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        cd.condition(*arguments)
+        JointLaw.listed(databases, prior).given(lambda database: sum(database) == total)
 
 
 def test_impossible_releases_are_refused() -> None:
-    known = cd.condition([0.5, 0.5], [(0, 1), (1, 1)], sum, 1)
+    known = JointLaw.listed([(0, 1), (1, 1)], [0.5, 0.5]).given({"record 0": 0})
     with pytest.raises(ValueError, match="impossible under every database"):
-        cd.posterior_given(known, [-math.inf, 0.0])
-    with pytest.raises(ValueError, match="a finite number or -inf per database"):
-        cd.posterior_given(known, [0.0])
+        known.after([[0.0, -math.inf], [0.0, 0.0]])
+    with pytest.raises(ValueError, match="impossible under every database"):
+        cd.record_odds(known, [[0.0, -math.inf], [0.0, 0.0]], adv.PureDP(1.0))
+    with pytest.raises(ValueError, match="log_likelihood must have the law's shape"):
+        known.after([0.0])
+    with pytest.raises(ValueError, match="log_likelihood must be finite or -inf"):
+        known.after([[0.0, math.nan], [0.0, 0.0]])
     with pytest.raises(ValueError, match="one number per record"):
-        cd.record_log_likelihood(adv.RandomizedResponse(1.0), [0, 1, 1], [(0, 1)])
+        cd.record_log_likelihood(adv.RandomizedResponse(1.0), [0, 1, 1], known)
     with pytest.raises(ValueError, match="position must be one of the 2 records"):
-        cd.record_law(known, 2)
+        cd.record_odds(known, np.zeros((2, 2)), adv.PureDP(1.0), 2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.special import expit, log_ndtr
+from scipy.special import expit
 
 import adversary as adv
 from adversary import models
@@ -165,27 +165,19 @@ def test_an_infinite_loss_makes_the_reader_sure() -> None:
     assert second == pytest.approx([0.95, 0.0, 0.0, 0.0], abs=1e-15)
 
 
-def test_continuous_noise_in_intervals_has_the_closed_tail_where_an_edge_is_the_threshold() -> None:
+def test_rounded_continuous_noise_has_the_closed_tail_where_an_edge_is_the_threshold() -> None:
     rho, prior = 0.1115, 0.01
     noise, mu = adv.Gaussian.from_rho(rho), math.sqrt(2 * rho)
-    for epsilon in (0.1, 0.5, 1.5):
-        threshold = -math.log((math.exp(-epsilon) - prior) / (1 - prior))
-        edges = np.sort(np.append(np.linspace(-20, 21, 60), (threshold + rho) / (2 * rho)))
-        worlds = cf.compare_worlds(1.0, [1 - prior, prior], cf.interval_likelihood(noise, [0, 1], edges))
+    law = cf.log_likelihood(adv.postprocessing.rounded(noise, 1, "half_up"), [0, 1])
+    worlds = cf.compare_worlds(1.0, [1 - prior, prior], law)
+    for edge in (1.5, 2.5, 6.5):
+        epsilon = -math.log(prior + (1 - prior) * math.exp(rho - 2 * rho * edge))
         first, second = cf.known_rest_tail(GaussianLoss(mu), prior, epsilon)
+        from_edge = worlds.log_ratio.sel(record=1).values[worlds.release.values > edge].min()
+        assert from_edge > epsilon > worlds.log_ratio.sel(record=1).values[worlds.release.values < edge].max()
         assert cf.ratio_tail(worlds, epsilon, 1).item() == pytest.approx(first, rel=1e-12)
         tail = cf.ratio_tail(worlds, epsilon).sel(record=1).item()
         assert tail == pytest.approx(prior * first + (1 - prior) * second, rel=1e-12)
-
-
-def test_intervals_far_in_either_tail_keep_their_digits() -> None:
-    law = cf.interval_likelihood(adv.Gaussian(1.0), [0], [-30.0, -29.0, 0.0, 29.0, 30.0])
-    lower, upper = law.isel(record=0).values[:3], law.isel(record=0).values[:2:-1]
-    assert lower == pytest.approx(upper, rel=1e-12)
-    assert law.isel(record=0).values[0] == pytest.approx(float(log_ndtr(-30.0)), rel=1e-13)
-    assert law.release.values.tolist() == [-math.inf, -30.0, -29.0, 0.0, 29.0, 30.0]
-    whole = cf.interval_likelihood(adv.Geometric(1.0), [[0, 1], [2, 3]], [0, 3])
-    assert np.exp(whole.values).sum(-1) == pytest.approx(np.ones((2, 2)), abs=1e-15)
 
 
 def test_releases_seen_together_are_independent() -> None:
@@ -224,7 +216,7 @@ def test_no_reader_breaches_a_bound(name: str, known: bool) -> None:
         rest, record = some_prior(rng, k, n)
         answers = rng.integers(0, 4, size=(k, 1)) + np.array([0, 1])
         if name in ("gaussian", "laplace"):
-            law = cf.interval_likelihood(noise, answers, np.arange(-9.0, 13.0, 0.25))
+            law = cf.log_likelihood(adv.postprocessing.rounded(noise, 1), answers)
         else:
             law = cf.log_likelihood(noise, answers)
         worlds = cf.compare_worlds(rest, record, law)
@@ -272,11 +264,13 @@ def test_the_bounds_of_zcdp_have_their_closed_forms(rho: float) -> None:
     with np.errstate(divide="ignore", invalid="ignore"):
         known = np.where(e > rho, np.exp(-((e + rho) ** 2) / (4 * rho)), np.exp(-e))
         true = np.where(e > rho, np.exp(-((e - rho) ** 2) / (4 * rho)), 1.0)
-    assert cf.known_rest_bound(g, e) == pytest.approx(known, rel=1e-12)
-    assert cf.true_record_bound(g, e) == pytest.approx(true, rel=1e-12)
-    assert (cf.known_rest_bound(g, e) <= cf.true_record_bound(g, e)).all()
-    assert (cf.functional_bound(g, e) <= cf.true_record_bound(g, e) * (1 + 1e-12)).all()
-    assert cf.known_rest_bound(adv.GaussianDP(math.sqrt(2 * rho)), e) == pytest.approx(known, rel=1e-9, abs=1e-300)
+    assert cf.RatioBound(g, "7.3").probability(e) == pytest.approx(known, rel=1e-12)
+    assert cf.RatioBound(g, "7.5").probability(e) == pytest.approx(true, rel=1e-12)
+    assert (cf.RatioBound(g, "7.3").probability(e) <= cf.RatioBound(g, "7.5").probability(e)).all()
+    assert (cf.RatioBound(g, "7.4").probability(e) <= cf.RatioBound(g, "7.5").probability(e) * (1 + 1e-12)).all()
+    assert cf.RatioBound(adv.GaussianDP(math.sqrt(2 * rho)), "7.3").probability(e) == pytest.approx(
+        known, rel=1e-9, abs=1e-300
+    )
 
 
 @pytest.mark.parametrize("rho", [1e-3, 0.1115, 2.63])
@@ -285,32 +279,33 @@ def test_the_inverses_undo_the_bounds(rho: float) -> None:
     for delta in (0.9, 0.3, 0.05, 1e-6, 1e-200):
         nats = -math.log(delta)
         expected = 2 * math.sqrt(rho * nats) - rho if nats >= rho else nats
-        assert cf.known_rest_epsilon(g, delta) == pytest.approx(expected, rel=1e-12)
-        assert cf.true_record_epsilon(g, delta) == pytest.approx(rho + 2 * math.sqrt(rho * nats), rel=1e-12)
-        assert cf.known_rest_bound(g, cf.known_rest_epsilon(g, delta)) <= delta * (1 + 1e-12)
-    assert cf.known_rest_epsilon(g, [1.0, 0.0]).tolist() == [0.0, math.inf]
-    assert cf.true_record_epsilon(g, 1.0) == 0.0
-    assert cf.true_record_epsilon(adv.PureDP(0.7), 0.0) == 0.7
-    assert cf.true_record_epsilon(adv.NoPrivacy(), 0.5) == math.inf
-    assert cf.known_rest_epsilon(adv.NoPrivacy(), 0.5) == pytest.approx(math.log(2), rel=1e-14)
+        assert cf.RatioBound(g, "7.3").epsilon(delta) == pytest.approx(expected, rel=1e-12)
+        assert cf.RatioBound(g, "7.5").epsilon(delta) == pytest.approx(rho + 2 * math.sqrt(rho * nats), rel=1e-12)
+        assert cf.RatioBound(g, "7.3").probability(cf.RatioBound(g, "7.3").epsilon(delta)) <= delta * (1 + 1e-12)
+    assert cf.RatioBound(g, "7.3").epsilon([1.0, 0.0]).tolist() == [0.0, math.inf]
+    assert cf.RatioBound(g, "7.5").epsilon(1.0) == 0.0
+    assert cf.RatioBound(adv.PureDP(0.7), "7.5").epsilon(0.0) == 0.7
+    assert cf.RatioBound(adv.NoPrivacy(), "7.5").epsilon(0.5) == math.inf
+    assert cf.RatioBound(adv.NoPrivacy(), "7.3").epsilon(0.5) == pytest.approx(math.log(2), rel=1e-14)
 
 
 def test_outside_their_validity_bounds_are_trivial() -> None:
     """Markov's e^-epsilon where the rest is known, otherwise 1; never a number below the truth."""
     for g in (adv.ZeroConcentratedDP(3.0), RenyiDP(2.0, 3.0), adv.NoPrivacy(), adv.ApproximateDP(0.1, 1e-6)):
-        assert cf.true_record_bound(g, 2.0) == 1.0
-        assert cf.known_rest_bound(g, 2.0) == math.exp(-2.0)
-    assert cf.known_rest_bound(adv.PureDP(1.0), [1.0, 1.0 + 1e-9])[1] == 0.0
-    assert cf.functional_bound(adv.PureDP(1.0), [0.0, 1.0]).tolist() == [1.0, 0.0]
+        assert cf.RatioBound(g, "7.5").probability(2.0) == 1.0
+        assert cf.RatioBound(g, "7.3").probability(2.0) == math.exp(-2.0)
+    assert cf.RatioBound(adv.PureDP(1.0), "7.3").probability([1.0, 1.0 + 1e-9])[1] == 0.0
+    assert cf.RatioBound(adv.PureDP(1.0), "7.4").probability([0.0, 1.0]).tolist() == [1.0, 0.0]
 
 
 def test_of_several_guarantees_the_best_counts() -> None:
     pairs = [RenyiDP(1.5, 0.6), RenyiDP(4.0, 1.0), RenyiDP(30.0, 2.0)]
-    for bound in (cf.known_rest_bound, cf.true_record_bound, cf.functional_bound):
-        alone = np.min([bound(pair, EPSILONS) for pair in pairs], axis=0)
-        assert bound(pairs, EPSILONS) == pytest.approx(alone, rel=1e-14)
-    for inverse in (cf.known_rest_epsilon, cf.true_record_epsilon, cf.functional_epsilon):
-        assert inverse(pairs, 0.01) == pytest.approx(min(inverse(pair, 0.01) for pair in pairs), rel=1e-12)
+    for theorem in ("7.3", "7.4", "7.5"):
+        each = [cf.RatioBound(pair, theorem) for pair in pairs]
+        alone = np.min([one.probability(EPSILONS) for one in each], axis=0)
+        together = cf.RatioBound(pairs, theorem)
+        assert together.probability(EPSILONS) == pytest.approx(alone, rel=1e-14)
+        assert together.epsilon(0.01) == pytest.approx(min(one.epsilon(0.01) for one in each), rel=1e-12)
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.1115, 0.926, 2.63])
@@ -320,9 +315,9 @@ def test_a_gaussian_count_respects_every_theorem(rho: float) -> None:
     e = np.linspace(0.01, 8.0, 41)
     for prior in (1e-9, 0.01, 0.1, 0.5, 0.9):
         first, second = cf.known_rest_tail(loss, prior, e)
-        assert (first <= cf.functional_bound(adv.GaussianDP(mu), e) + 1e-12).all()
-        assert (first <= cf.true_record_bound(z, e) + 1e-12).all()
-        assert (prior * first + (1 - prior) * second <= cf.known_rest_bound(z, e) + 1e-12).all()
+        assert (first <= cf.RatioBound(adv.GaussianDP(mu), "7.4").probability(e) + 1e-12).all()
+        assert (first <= cf.RatioBound(z, "7.5").probability(e) + 1e-12).all()
+        assert (prior * first + (1 - prior) * second <= cf.RatioBound(z, "7.3").probability(e) + 1e-12).all()
 
 
 def best_power(p: Any, q: Any, level: float) -> float:
@@ -458,11 +453,11 @@ REFUSED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ["known_rest", "true_record", "functional"])
-def test_bounds_take_their_arguments_by_name(name: str) -> None:
-    g, bound, inverse = adv.ZeroConcentratedDP(0.5), getattr(cf, f"{name}_bound"), getattr(cf, f"{name}_epsilon")
-    assert bound(guarantee=g, epsilon=5.0) == bound(g, 5.0)
-    assert inverse(guarantee=g, delta=1e-3) == inverse(g, 1e-3)
+@pytest.mark.parametrize("theorem", ["7.3", "7.4", "7.5"])
+def test_bounds_take_their_arguments_by_name(theorem: str) -> None:
+    bound = cf.RatioBound(guarantee=adv.ZeroConcentratedDP(0.5), theorem=theorem)
+    assert bound.probability(epsilon=5.0) == bound.probability(5.0)
+    assert bound.epsilon(delta=1e-3) == bound.epsilon(1e-3)
 
 
 @pytest.mark.parametrize("message", REFUSED)

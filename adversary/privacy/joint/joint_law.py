@@ -24,6 +24,9 @@ Event = Mapping[str, Any] | Callable[[tuple[Any, ...]], Any] | ArrayLike
 SUM_TOLERANCE = 1e-9
 """How far probabilities may be from summing to one; they are then divided by their sum."""
 
+MOST_DATABASES = 1 << 24
+"""Most databases over which a law is spread."""
+
 INDEPENDENT = 1e-9
 """Relative rounding within which a law is the product of its margins; anything further counts as dependence."""
 
@@ -72,6 +75,24 @@ class JointLaw:
         margins = [check_non_negative(f"probability of {name!r}", list(law.values())) for name, law in laws.items()]
         return cls(xr.DataArray(_outer(margins), coords=coords, dims=list(coords)))
 
+    @classmethod
+    def listed(cls, databases: Iterable[Iterable[Any]], probability: ArrayLike) -> Self:
+        """Only these databases are possible: tuples of numbers or strings, all different, of one length."""
+        rows, weight = [tuple(database) for database in databases], check_non_negative("probability", probability)
+        if weight.shape != (len(rows),):
+            raise ValueError(f"probability must have one number per database, {len(rows)}, got shape {weight.shape}")
+        if len(set(rows)) < len(rows):
+            raise ValueError("databases must be different, one is listed twice")
+        if len({len(row) for row in rows}) != 1:
+            raise ValueError("databases must have the same number of records")
+        values = sorted({record for row in rows for record in row})
+        records = [f"record {i}" for i in range(len(rows[0]))]
+        if len(values) ** len(records) > MOST_DATABASES:
+            raise ValueError(f"{len(records)} records of {len(values)} values are too many for a joint law")
+        array = np.zeros((len(values),) * len(records))
+        array[tuple(np.searchsorted(values, column) for column in zip(*rows, strict=True))] = weight
+        return cls(xr.DataArray(array, coords=dict.fromkeys(records, values), dims=records))
+
     @property
     def array(self) -> Floats:
         """The probabilities as a plain array."""
@@ -112,6 +133,17 @@ class JointLaw:
         if not inside.any():
             raise ValueError(f"event must be possible to be given, got {event!r} of probability 0")
         return JointLaw(self.probability.copy(data=inside / inside.sum()))
+
+    def after(self, log_likelihood: Any) -> JointLaw:
+        """The law given a noisy release whose log-likelihood, nats, is this function of the database, or array."""
+        nats = self.over(log_likelihood, "log_likelihood").astype(np.float64)
+        if np.isnan(nats).any() or np.isposinf(nats).any():
+            raise ValueError("log_likelihood must be finite or -inf for each database")
+        top = nats[self.possible].max()
+        if np.isneginf(top):
+            raise ValueError("the release is impossible under every database that is possible")
+        joint = self.array * np.exp(np.where(self.possible, nats - top, -np.inf))
+        return JointLaw(self.probability.copy(data=joint / joint.sum()))
 
     def over(self, function: Any, name: str) -> NDArray[Any]:
         """A function of the database (called with the tuple of values), or an array of its results, over the law."""

@@ -1,9 +1,9 @@
 """Readers who know some statistics exactly: explicit databases, tables with known margins, and what bounds them.
 
-`condition` and `posterior_given` read a noisy release over listed databases, `record_law` and `record_odds` say what
-follows for one record; `table_posterior` does it for a table of counts whose margins were published. Everywhere what
-the exact statistic taught (`invariant_ratio`, bounded by nothing) is kept apart from what the noisy release added
-(`ratio`, bounded by the guarantee at as many records as conforming databases differ in: `odds_bound`, `guess_bound`).
+`record_odds` reads a noisy release over databases that are listed (`JointLaw`, conditioned by `given` on what was
+published); `table_posterior` reads one of a table of counts whose margins were published. Everywhere what the exact
+statistic taught, bounded by nothing, is kept apart from what the noisy release added, bounded by the guarantee at as
+many records as conforming databases differ in: `guarantee.group(k)`.
 
 References
 ----------

@@ -6,13 +6,6 @@ from .contingency import completed as completed
 from .contingency import conforming_tables as conforming_tables
 from .contingency import table_prior as table_prior
 from .contingency import unknown_margins as unknown_margins
-from .databases import condition as condition
-from .databases import guess_bound as guess_bound
-from .databases import log_odds_bound as log_odds_bound
-from .databases import odds_bound as odds_bound
-from .databases import odds_tail as odds_tail
-from .databases import posterior_given as posterior_given
-from .databases import record_law as record_law
 from .databases import record_log_likelihood as record_log_likelihood
 from .databases import record_odds as record_odds
 from .published_totals import ONE_FEATURE as ONE_FEATURE

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
+from xarray.ufuncs import exp
 
 from adversary._core import (
     Floats,
@@ -35,17 +36,8 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.losses import PrivacyLoss, check_loss
-from adversary.reader.counterfactual.ratio_bounds import (
-    Guarantees,
-    functional_bound,
-    guarantees_of,
-    known_rest_bound,
-    true_record_bound,
-)
-from adversary.reader.counterfactual.worlds import (
-    exp,
-    selected,
-)
+from adversary.reader.counterfactual.ratio_bounds import THEOREMS, Guarantees, RatioBound
+from adversary.reader.counterfactual.worlds import selected
 
 _ERROR = 2.5e-13
 """How far log ratios of listed releases may be off: sums over worlds of likelihoods some hundreds of nats below one.
@@ -72,7 +64,7 @@ def ratio_tail(worlds: xr.Dataset, epsilon: Any, given: Any = None, *, strict: b
         one or several labels, for releases given that record and its own ratio
     """
     if worlds.attrs.get("measure") == "density":
-        raise ValueError("the releases hold densities, which do not add up: see interval_likelihood")
+        raise ValueError("the releases hold densities, which do not add up: round them, adv.postprocessing.rounded")
     ratio, weight, prior = worlds["log_ratio"], exp(worlds["log_prob"]), worlds["prior"]
     if given is not None:
         ratio, prior = selected(ratio, given), selected(prior, given)
@@ -170,9 +162,9 @@ def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dat
     listed, and `largest_bound` by Theorem 7.1.
     """
     check_non_negative("epsilon", epsilon)
-    thresholds, each = _thresholds(epsilon), guarantees_of(guarantee)
+    thresholds, bounds = _thresholds(epsilon), {name: RatioBound(guarantee, name) for name in THEOREMS}
     drawn = worlds.attrs["counterfactual"] == "resample"
-    certain = min(float(g.loss_bound(0.0)) for g in each) * (1.0 if drawn else 2.0)
+    certain = bounds["7.4"].largest * (1.0 if drawn else 2.0)
     absolute = worlds.assign(log_ratio=abs(worlds["log_ratio"].variable))
     records, known = worlds["record"].values, worlds["rest_known"] & drawn
     achieved = {
@@ -183,9 +175,7 @@ def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dat
     }
     bound = {
         "7.1": (xr.apply_ufunc(past_ties, thresholds) < certain).astype(np.float64),
-        "7.3": known_rest_bound(each, thresholds).where(known),
-        "7.4": functional_bound(each, thresholds).where(known),
-        "7.5": true_record_bound(each, thresholds).where(drawn),
+        **{name: one.probability(thresholds).where(drawn if name == "7.5" else known) for name, one in bounds.items()},
     }
     names = xr.DataArray(list(_EVENTS), dims="theorem", name="theorem")
     result = xr.Dataset(
@@ -201,4 +191,4 @@ def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dat
         result[name].attrs["direction"] = "upper"
     for name in ("achieved", "largest"):
         result[name].attrs["direction"] = "exact"
-    return result.assign_attrs(guarantee=", ".join(g.definition for g in each), **worlds.attrs)
+    return result.assign_attrs(guarantee=", ".join(g.definition for g in bounds["7.4"].guarantees), **worlds.attrs)

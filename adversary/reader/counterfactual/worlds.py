@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
+from xarray.ufuncs import exp, log
 
-from adversary._core import Floats, as_array, check_probability, log_sum_exp
+from adversary._core import Floats, check_probability, labelled_array, log_sum_exp
 from adversary.privacy.mechanisms import Mechanism
 
 
@@ -34,70 +35,25 @@ def log_likelihood(mechanism: Mechanism, answers: Any, releases: ArrayLike | Non
     answers : whole numbers, dims ([rest,] record): the true answer if everyone else is d and the target r; of dim rest
         alone in a DataArray, for a world without the target
     releases : what may be published; by default all but 1e-18 of the mass of every answer. Required of continuous
-        noise, which has densities there: ratios of these are exact, but they do not add up (see `interval_likelihood`)
+        noise, which has densities there: ratios of these are exact, but they do not add up, as those of `rounded` do
 
     >>> from adversary.privacy.mechanisms import RandomizedResponse
     >>> log_likelihood(RandomizedResponse(1.0), [0, 1]).sizes["release"]
     2
     """
-    values = _one_query(answers)
-    continuous = mechanism.is_continuous
-    if releases is None and continuous:
-        raise TypeError(f"releases must be given for continuous noise {mechanism}, or use interval_likelihood")
-    listed = [mechanism.support(int(x)) for x in np.unique(values)] if releases is None else [np.asarray(releases)]
-    w = np.unique(np.concatenate(listed)) if releases is None else listed[0]
-    return _law(mechanism.log_prob(w, values.values[..., None]), values, w, "density" if continuous else "probability")
-
-
-def interval_likelihood(mechanism: Mechanism, answers: Any, edges: ArrayLike) -> xr.DataArray:
-    """log P(a < w <= b | d, r) of a release rounded to the intervals between ascending edges, the outer ones infinite.
-
-    Rounding is post-processing: every bound on the mechanism holds for the rounded release. Each interval is computed
-    from the tail that keeps its digits.
-
-    Parameters
-    ----------
-    mechanism : the noise, with `cdf` and `sf`; continuous noise gets probabilities here, which add up
-    answers : whole numbers, dims ([rest,] record), as for `log_likelihood`
-    edges : strictly ascending numbers, (e,), in units of the answer
-
-    Returns
-    -------
-    DataArray ([rest,] record, release) of log probabilities, e + 1 releases; each is labelled by the lower end of its
-    interval, the first by -inf.
-
-    Raises
-    ------
-    ValueError : edges that do not ascend, or answers with dims other than rest and record
-
-    >>> from adversary.privacy.mechanisms import Laplace
-    >>> np.exp(interval_likelihood(Laplace(1.0), [0, 1], [0.0, 1.0])).round(3).values.tolist()
-    [[0.5, 0.316, 0.184], [0.184, 0.316, 0.5]]
-    """
-    ends, values = as_array(edges), _one_query(answers)
-    if ends.ndim != 1 or not ends.size or not (np.diff(ends) > 0).all():
-        raise ValueError(f"edges must be a list of ascending numbers, got {ends}")
-    x = values.values[..., None]
-    below, above = as_array(mechanism.cdf(ends, x)), as_array(mechanism.sf(ends, x))
-    on_the_right = np.insert(above, 0, 1.0, axis=-1) < 0.5
-    from_above, from_below = -np.diff(above, prepend=1.0, append=0.0), np.diff(below, prepend=0.0, append=1.0)
-    with np.errstate(divide="ignore"):
-        log_prob = np.log(np.where(on_the_right, from_above, from_below))
-    return _law(log_prob, values, np.insert(ends, 0, -np.inf), "probability")
-
-
-def _one_query(answers: Any) -> xr.DataArray:
     values = labelled_array("answers", answers, ("rest", "record"))
     if not set(values.dims) <= {"rest", "record"}:
         raise ValueError(
             f"answers must have dims 'rest' and 'record', got {values.dims}: see together for several queries"
         )
-    return values
-
-
-def _law(log_prob: Any, answers: xr.DataArray, releases: Any, measure: str) -> xr.DataArray:
-    dims, coords = (*answers.dims, "release"), {**answers.coords, "release": releases}
-    return xr.DataArray(log_prob, dims=dims, coords=coords, attrs={"measure": measure})
+    continuous = mechanism.is_continuous
+    if releases is None and continuous:
+        raise TypeError(f"releases must be given for continuous noise {mechanism}, or round it")
+    listed = [mechanism.support(int(x)) for x in np.unique(values)] if releases is None else [np.asarray(releases)]
+    w = np.unique(np.concatenate(listed)) if releases is None else listed[0]
+    log_prob, dims = mechanism.log_prob(w, values.values[..., None]), (*values.dims, "release")
+    attrs = {"measure": "density" if continuous else "probability"}
+    return xr.DataArray(log_prob, dims=dims, coords={**values.coords, "release": w}, attrs=attrs)
 
 
 def together(*laws: xr.DataArray) -> xr.DataArray:
@@ -146,7 +102,13 @@ def compare_worlds(
     """
     if default is not None and dropped is not None:
         raise ValueError("give default or dropped, not both: each says what the counterfactual world holds")
-    rest, record, law = _inputs(prior_rest, prior_record, likelihood)
+    law = _log_probabilities("likelihood", likelihood, ("rest", "record", "release"))
+    if "record" not in law.dims:
+        raise ValueError(f"likelihood must have dims 'record' and 'release', got {law.dims}")
+    attrs = {"measure": law.attrs.get("measure", "probability")}
+    rest, record, law = aligned(prior_rest, prior_record, likelihood=law)
+    if "record" in record.coords:
+        law = law.assign_coords(record=record["record"])
     with np.errstate(divide="ignore", invalid="ignore"):
         log_record = log(record)
         joint = log(rest) + log_record
@@ -174,85 +136,49 @@ def compare_worlds(
     _warn("release", total == -np.inf, "has probability 0: what would follow from it is undefined (NaN)")
     only_actual = (other_total == -np.inf) & (total > -np.inf)
     _warn("release", only_actual, "is impossible in the counterfactual world: ratios there are infinite")
-    attrs = {"counterfactual": kind, "measure": law.attrs.get("measure", "probability")}
-    worlds = xr.Dataset(variables, attrs=attrs).transpose(..., "record", "release")
+    worlds = xr.Dataset(variables, attrs={"counterfactual": kind, **attrs}).transpose(..., "record", "release")
     return worlds.assign_coords({d: np.arange(n) for d, n in worlds.sizes.items() if d not in worlds.coords})
 
 
-def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
-    """A DataArray as it is; a plain array labelled with the last of these dims.
+def aligned(prior_rest: Any, prior_record: Any, **third: xr.DataArray) -> tuple[xr.DataArray, ...]:
+    """The two priors, checked and normalised, and an array about the same worlds under the same labels.
 
     Parameters
     ----------
-    name : what an error message calls the values
-    values : a DataArray, or numbers with at most as many axes as `dims`
-    dims : names of the axes, in order; the first are left out where the array has fewer
+    prior_rest : probabilities over (rest), or 1.0 for one known rest
+    prior_record : probabilities over ([rest,] record)
+    third : one array over the rest, the record or both, under the name that messages call it by
 
     Returns
     -------
-    DataArray, without coordinates where the values were plain
+    (prior_rest, prior_record, array)
 
     Raises
     ------
-    ValueError : more axes than dims
+    ValueError : a prior without its dim, outside [0, 1] or further than 1e-9 from a sum of 1; different labels
 
-    >>> labelled_array("answers", [0, 1], ("rest", "record")).dims
-    ('record',)
+    >>> [part.dims for part in aligned(1.0, [0.6, 0.4], answers=xr.DataArray([0, 1], dims="record"))]
+    [('rest',), ('record',), ('record',)]
     """
-    if isinstance(values, xr.DataArray):
-        return values
-    array = np.asarray(values)
-    if array.ndim > len(dims):
-        raise ValueError(f"{name} must have dims {dims} at most, got {array.ndim} axes: label them in a DataArray")
-    return xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
-
-
-def _inputs(prior_rest: Any, prior_record: Any, likelihood: Any) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
-    """The checked inputs, under one set of labels."""
-    rest, record = (
-        probabilities("prior_rest", prior_rest, "rest"),
-        probabilities("prior_record", prior_record, "record"),
-    )
-    law = _log_probabilities("likelihood", likelihood, ("rest", "record", "release"))
-    if "record" not in law.dims:
-        raise ValueError(f"likelihood must have dims 'record' and 'release', got {law.dims}")
+    ((name, array),) = third.items()
+    rest = _prior("prior_rest", np.atleast_1d(prior_rest) if np.ndim(prior_rest) == 0 else prior_rest, ("rest",))
+    record = _prior("prior_record", prior_record, ("rest", "record"))
     try:
-        rest, record, aligned = xr.align(rest, record, law, join="exact", copy=False)
+        return xr.align(rest, record, array, join="exact", copy=False)
     except ValueError as error:
-        raise ValueError(f"prior_rest, prior_record and likelihood must have the same labels: {error}") from None
-    names = {"record": record["record"]} if "record" in record.coords else {}
-    return rest, record, aligned.assign_coords(names).assign_attrs(law.attrs)
+        raise ValueError(f"prior_rest, prior_record and {name} must have the same labels: {error}") from None
 
 
-def probabilities(name: str, values: Any, dim: str) -> xr.DataArray:
-    """Check that a prior over `rest`, or over `record` for each rest, sums to one, and normalise it.
-
-    Parameters
-    ----------
-    name : what an error message calls the values
-    values : probabilities in [0, 1], dims (rest) or ([rest,] record); a single 1.0 is one known rest
-    dim : "rest" or "record": the dim over which they sum to one
-
-    Returns
-    -------
-    DataArray of the same shape, divided by its total over `dim`
-
-    Raises
-    ------
-    ValueError : no dim `dim`, values outside [0, 1], or a total further than 1e-9 from 1
-
-    >>> probabilities("prior_record", [0.6, 0.4], "record").dims
-    ('record',)
-    """
-    values = np.atleast_1d(values) if np.ndim(values) == 0 else values
-    array = labelled_array(name, values, ("rest",) if dim == "rest" else ("rest", dim))
-    if dim not in array.dims:
-        raise ValueError(f"{name} must have dim {dim!r}, got {array.dims}")
+def _prior(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
+    """Probabilities that sum to one over the last of the dims, divided by their total."""
+    array = labelled_array(name, values, dims)
+    if dims[-1] not in array.dims:
+        raise ValueError(f"{name} must have dim {dims[-1]!r}, got {array.dims}")
     check_probability(name, array.values)
-    total = array.sum(dim)
+    total = array.sum(dims[-1])
     wrong = total.values[abs(total.values - 1.0) > 1e-9]
     if wrong.size:
-        raise ValueError(f"{name} must sum to 1 over {dim!r}, got {wrong[0]}")
+        raise ValueError(f"{name} must sum to 1 over {dims[-1]!r}, got {wrong[0]}")
     return array / total
 
 
@@ -301,16 +227,6 @@ def selected(array: xr.DataArray, record: Any) -> xr.DataArray:
         return array.sel(record=record)
     except (KeyError, IndexError):
         raise ValueError(f"record {record!r} is not among the {array.sizes['record']} records") from None
-
-
-def log(x: xr.DataArray) -> xr.DataArray:
-    """Natural logarithm, labels kept."""
-    return x.copy(data=np.log(x.values))
-
-
-def exp(x: xr.DataArray) -> xr.DataArray:
-    """Exponential, labels kept."""
-    return x.copy(data=np.exp(x.values))
 
 
 def _log_sum(x: xr.DataArray, dim: str) -> xr.DataArray:
