@@ -46,13 +46,13 @@ def test_power_bounds_are_theorem_6_2(epsilon: float, delta: float) -> None:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", DELTAS)
-def test_least_level_undoes_power(epsilon: float, delta: float) -> None:
+def test_level_undoes_power(epsilon: float, delta: float) -> None:
     powers = definitions.power_bounds(epsilon, delta, LEVELS)[1]
     for a, power in zip(LEVELS, powers, strict=True):
         if 0 < power < 1:
             scale = 1e-9 if power > 0.999 else 1e-12  # one minus a power near one keeps few digits
-            assert definitions.least_level(epsilon, delta, power) == pytest.approx(a, rel=scale, abs=1e-14)
-    assert definitions.least_level(epsilon, delta, delta / 2) == 0.0
+            assert definitions.ApproximateDP(epsilon, delta).level(power) == pytest.approx(a, rel=scale, abs=1e-14)
+    assert definitions.ApproximateDP(epsilon, delta).level(delta / 2) == 0.0
 
 
 def test_power_of_random_tests_stays_inside_its_bounds() -> None:
@@ -73,10 +73,9 @@ def test_power_of_random_tests_stays_inside_its_bounds() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0])
 @pytest.mark.parametrize(("delta", "failure"), [(1e-7, 0.01), (1e-6, 1e-5), (0.01, 0.010001), (0.3, 1.0)])
-def test_theorem_35_and_its_two_inverses_agree(epsilon: float, delta: float, failure: float) -> None:
+def test_theorem_35_and_its_inverse_agree(epsilon: float, delta: float, failure: float) -> None:
     loss = definitions.probabilistic_epsilon(epsilon, delta, failure)
     assert loss == pytest.approx(paths.pdp_epsilon(epsilon, delta, failure), rel=1e-11, abs=1e-14)
-    assert definitions.probabilistic_failure(epsilon, delta, loss) == pytest.approx(failure, rel=1e-7)
     assert definitions.approximate_epsilon(loss, delta, failure) == pytest.approx(epsilon, abs=1e-11)
 
 
@@ -87,15 +86,6 @@ def test_theorem_35_falls_with_failure_and_has_no_end_at_delta() -> None:
     assert losses[0] > 20
     assert definitions.probabilistic_epsilon(0.5, 1e-300, math.nextafter(1e-300, 1)) > 30
     assert definitions.probabilistic_epsilon(0.5, 0.0, 0.0) == 0.5
-
-
-def test_probabilistic_failure_is_trivial_up_to_epsilon() -> None:
-    z = np.array([0.0, 0.5, 1.0, 1.0 + 1e-12, 1.5, 30.0, 1e4])
-    failure = definitions.probabilistic_failure(1.0, 1e-6, z)
-    assert failure[:4].tolist() == [1.0] * 4
-    assert np.all(np.diff(failure) <= 0)
-    assert failure[-1] == pytest.approx(1e-6, rel=1e-9)
-    assert definitions.probabilistic_failure(1.0, 0.0, z).tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 
 
 def test_random_mechanisms_obey_theorem_35() -> None:

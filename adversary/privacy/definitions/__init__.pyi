@@ -12,10 +12,8 @@ from .concentrated_bounds import simple_epsilon as simple_epsilon
 from .conversions import approximate_epsilon as approximate_epsilon
 from .conversions import approximate_from_difference as approximate_from_difference
 from .conversions import check_delta as check_delta
-from .conversions import least_level as least_level
 from .conversions import power_bounds as power_bounds
 from .conversions import probabilistic_epsilon as probabilistic_epsilon
-from .conversions import probabilistic_failure as probabilistic_failure
 from .conversions import two_sided_difference as two_sided_difference
 from .conversions import two_sided_ratio as two_sided_ratio
 from .conversions import worst_prior as worst_prior

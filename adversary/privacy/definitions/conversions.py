@@ -59,33 +59,6 @@ def power_bounds(epsilon: float, delta: float, level: ArrayLike) -> tuple[Any, A
     return scalar_or_array(np.clip(lower, 0.0, a)), scalar_or_array(np.clip(upper, a, 1.0))
 
 
-def least_level(epsilon: float, delta: float, power: ArrayLike) -> Any:
-    """Smallest level at which (epsilon, delta)-DP allows this power: the upper bound of `power_bounds`, inverted.
-
-    max(e^-epsilon (r - delta), 1 - delta - e^epsilon (1 - r), 0).
-
-    Parameters
-    ----------
-    epsilon : nats, >= 0
-    delta : in [0, 1]
-    power : r = P(reject | P), in [0, 1]; a number or an array
-
-    Returns
-    -------
-    Level in [0, r], of the shape of `power`.
-
-    Raises
-    ------
-    ValueError : an argument out of range
-
-    References: Kifer et al. 2022, Theorem 6.2.
-
-    >>> round(least_level(1.0, 0.01, 0.5), 6)
-    0.180261
-    """
-    return power_bounds(epsilon, delta, check_probability("power", power))[0]
-
-
 # Approximate and probabilistic DP
 
 
@@ -121,38 +94,6 @@ def probabilistic_epsilon(epsilon: ArrayLike, delta: ArrayLike, failure: ArrayLi
     wide = room > 1e-15 * d
     excess = np.log1p(d * (1.0 + np.exp(-e)) / np.where(wide, room, 1.0))
     return scalar_or_array(e + np.where(d == 0.0, 0.0, np.where(wide, excess, np.inf)))
-
-
-def probabilistic_failure(epsilon: ArrayLike, delta: ArrayLike, loss: ArrayLike) -> Any:
-    """Upper bound on P(|L| > loss) under (epsilon, delta)-DP.
-
-    delta (1 + e^-loss) / (1 - e^(epsilon - loss)) for loss > epsilon, at most 1; 1 where nothing is guaranteed. The
-    inverse of `probabilistic_epsilon`.
-
-    Parameters
-    ----------
-    epsilon : nats, >= 0
-    delta : in [0, 1)
-    loss : threshold of the absolute privacy loss |L|, nats, >= 0; all three are numbers or arrays that broadcast
-
-    Returns
-    -------
-    Probability, of the broadcast shape.
-
-    Raises
-    ------
-    ValueError : an argument out of range
-
-    References: Kazan's thesis, Theorem 35, solved for the failure probability.
-
-    >>> round(1e6 * probabilistic_failure(1.0, 1e-6, 2.0), 6)
-    1.796074
-    """
-    e, d, z = check_non_negative("epsilon", epsilon), check_delta("delta", delta), check_non_negative("loss", loss)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        failure = d * (1.0 + np.exp(-z)) / -np.expm1(np.minimum(e - z, 0.0))
-    beyond = np.where(z > e, failure, np.where((d == 0.0) & (z == e), 0.0, 1.0))
-    return scalar_or_array(np.minimum(beyond, 1.0))
 
 
 def approximate_epsilon(loss: ArrayLike, delta: ArrayLike, failure: ArrayLike) -> Any:

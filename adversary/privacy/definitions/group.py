@@ -1,7 +1,7 @@
-"""What pure and approximate DP promise for hypotheses several records apart: their trade-off, iterated.
+"""What pure and approximate DP guarantee for hypotheses several records apart: their trade-off, iterated.
 
 If one record is protected by the trade-off F (level to power), then k records are by F o ... o F, k times, and no more
-is promised (Dong, Roth and Su 2022, Theorem 2.14). For (epsilon, delta)-DP that is a broken line of k + 1 slopes, below
+is guaranteed (Dong, Roth and Su 2022, Theorem 2.14). For (epsilon, delta)-DP that is a broken line of k + 1 slopes, below
 the line of the usual (k epsilon, delta_k)-DP: the largest loss is the same, but most outcomes lose less.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from adversary._core import Floats, as_array, check_whole, elementwise
-from adversary.privacy.definitions.pure_approximate import ApproximateDP, NoPrivacy, PureDP
+from adversary.privacy.definitions.pure_approximate import ApproximateDP, EpsilonDelta, NoPrivacy, PureDP
 from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of
 from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
 
@@ -39,11 +39,11 @@ class GroupPrivacy(Attained):
     2.0
     """
 
-    base: PureDP | ApproximateDP
+    base: EpsilonDelta
     size: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.base, PureDP | ApproximateDP) or not self.base.epsilon0 > 0.0:
+        if not isinstance(self.base, EpsilonDelta) or not self.base.epsilon0 > 0.0:
             raise TypeError(f"base must be PureDP or ApproximateDP with a positive epsilon, got {self.base!r}")
         object.__setattr__(self, "size", int(check_whole("size", self.size, minimum=2)))
         if not self.worst_pair.losses.size:
@@ -83,7 +83,7 @@ class GroupPrivacy(Attained):
 
         For pure DP this is the geometric mechanism at a count moved by `size`.
         """
-        return _pair(self.base.epsilon0, _delta(self.base), self.size)
+        return _pair(self.base.epsilon0, self.base.delta0, self.size)
 
     @property
     def epsilon0(self) -> float:
@@ -98,7 +98,7 @@ class GroupPrivacy(Attained):
     @property
     def implied(self) -> PureDP | ApproximateDP:
         """The definition of the same kind that follows: a larger epsilon, and a larger delta."""
-        return PureDP(self.epsilon0) if _delta(self.base) == 0.0 else ApproximateDP(self.epsilon0, self.delta0)
+        return PureDP(self.epsilon0) if self.base.delta0 == 0.0 else ApproximateDP(self.epsilon0, self.delta0)
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
@@ -117,21 +117,16 @@ class GroupPrivacy(Attained):
         )
 
 
-@group_of.register(PureDP)
-@group_of.register(ApproximateDP)
-def iterated(base: PureDP | ApproximateDP, size: int) -> Guarantee:
-    """What `base` promises for `size` records: itself for one, `NoPrivacy` where some test is always right."""
+@group_of.register
+def _(base: EpsilonDelta, size: int) -> Guarantee:
+    """What `base` guarantees for `size` records: itself for one, `NoPrivacy` where some test is always right."""
     k = int(check_whole("size", size, minimum=1))
-    epsilon, delta = base.epsilon0, _delta(base)
+    epsilon, delta = base.epsilon0, base.delta0
     if k == 1 or epsilon == delta == 0.0:
         return base
     if epsilon == 0.0:
         return ApproximateDP(0.0, k * delta) if k * delta < 1.0 else NoPrivacy()
     return GroupPrivacy(base, k) if _pair(epsilon, delta, k).losses.size else NoPrivacy()
-
-
-def _delta(base: PureDP | ApproximateDP) -> float:
-    return float(base.parameters.get("delta", 0.0))
 
 
 _LEAST = 5e-324

@@ -1,7 +1,7 @@
-"""The privacy definitions, each a leaf of `Guarantee`: what it promises in a few formulas, and what would break it.
+"""The privacy definitions, each a leaf of `Guarantee`: what it guarantees in a few formulas, and what violates it.
 
 Definitions and conversions: Kazan et al. 2025, sections 2 and 3; trade-offs: Kifer et al. 2022, Theorems 6.1 and
-6.2; worst pairs: Kairouz, Oh and Viswanath 2017. Those by moments of the loss, and Gaussian DP, are in `concentrated`.
+6.2; worst pairs: Kairouz, Oh and Viswanath 2017. Those by moments of the loss, and Gaussian DP, are in `moments`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from scipy.special import log_expit
 
 from adversary._core import (
-    as_array,
     check_non_negative,
     check_number,
     check_probability,
@@ -24,14 +23,9 @@ from adversary._core import (
     one_number,
     scalar_or_array,
 )
-from adversary.privacy.definitions.conversions import check_delta, least_level, power_bounds, probabilistic_epsilon
+from adversary.privacy.definitions.conversions import check_delta, power_bounds, probabilistic_epsilon
 from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of, no_privacy
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
-
-
-def _delta_certified(loss: PrivacyLoss, epsilon: float) -> float:
-    """A lower bound on the profile, worse direction: what a mechanism certainly fails to keep below."""
-    return max(float(side.bracket.delta(epsilon)[0]) for side in loss.directions)
 
 
 def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
@@ -42,89 +36,10 @@ def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
     return float(beyond + 1.0 - loss.bracket.tail(-epsilon * (1.0 + TOLERANCE) - 1e-14)[1])
 
 
-@dataclass(frozen=True)
-class PureDP(Guarantee):
-    """Pure epsilon-DP: |L| <= epsilon always.
+class EpsilonDelta(Guarantee):
+    """The definitions by an epsilon and a delta that compose and survive post-processing: pure DP has delta 0."""
 
-    Parameters
-    ----------
-    epsilon0 : nats, >= 0
-
-    >>> PureDP(1.0).posterior_bounds(0.5)[1].__round__(6)
-    0.731059
-    """
-
-    definition = kind = "pure DP"
-    name = "pure differential privacy"
-    meaning = "P(S) <= exp(epsilon) Q(S) for every event S, and the same with P and Q exchanged."
-
-    epsilon0: float
-
-    def __post_init__(self) -> None:
-        check_non_negative("epsilon", self.epsilon0)
-        object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
-
-    @property
-    def implied_rho(self) -> float:
-        return self.epsilon0 * self.epsilon0 / 2
-
-    def scaled(self, factor: float) -> PureDP:
-        return PureDP(self.epsilon0 * float(np.sqrt(factor)))
-
-    @labelled
-    def delta(self, epsilon: ArrayLike) -> Any:
-        e = check_number("epsilon", epsilon)
-        # the profile of randomised response, the worst mechanism: (e^e0 - e^e) / (1 + e^e0)
-        with np.errstate(over="ignore"):
-            gap = np.minimum(e, self.epsilon0) - self.epsilon0
-        inside = -np.expm1(gap) / (1.0 + np.exp(-self.epsilon0))
-        return scalar_or_array(np.where(e >= -self.epsilon0, inside, -np.expm1(np.minimum(e, 0.0))))
-
-    @labelled
-    def power(self, level: ArrayLike) -> Any:
-        """Theorem 6.1: min(e^epsilon a, 1 - e^-epsilon (1 - a))."""
-        return power_bounds(self.epsilon0, 0.0, level)[1]
-
-    @labelled
-    def level(self, power: ArrayLike) -> Any:
-        return least_level(self.epsilon0, 0.0, power)
-
-    @property
-    def worst_pair(self) -> LatticeLoss:
-        """Binary randomised response: epsilon with probability 1 / (1 + e^-epsilon) under P, else -epsilon."""
-        return ApproximateDP(self.epsilon0, 0.0).worst_pair
-
-    @elementwise
-    def loss_bound(self, failure: float) -> float:
-        check_probability("failure", failure)
-        return float(self.epsilon0)
-
-    @property
-    def auc(self) -> float:
-        """e^epsilon / (1 + e^epsilon), that of randomised response."""
-        return self.worst_pair.auc
-
-    def group(self, size: int) -> Guarantee:
-        """The trade-off iterated; it implies size epsilon-DP and says more (`privacy.grouped`)."""
-        return group_of(self, size)
-
-    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in loss.directions)
-
-
-@dataclass(frozen=True)
-class ApproximateDP(Guarantee):
-    """(epsilon, delta)-DP: P(S) <= e^epsilon Q(S) + delta for every event S.
-
-    Parameters
-    ----------
-    epsilon0 : nats, >= 0
-    delta0 : probability in [0, 1)
-    """
-
-    definition = kind = "approximate DP"
-    name = "approximate differential privacy"
-    meaning = "P(S) <= exp(epsilon) Q(S) + delta for every event S, and the same with P and Q exchanged."
+    __slots__ = ()
 
     epsilon0: float
     delta0: float
@@ -132,25 +47,28 @@ class ApproximateDP(Guarantee):
     def __post_init__(self) -> None:
         check_non_negative("epsilon", self.epsilon0)
         check_delta("delta", self.delta0)
-        object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
-        object.__setattr__(self, "delta0", one_number("delta", self.delta0))
-
-    def scaled(self, factor: float) -> ApproximateDP:
-        root = float(np.sqrt(factor))
-        return ApproximateDP(self.epsilon0 * root, min(self.delta0 * root, 1.0))
+        for name, x in self.parameters.items():
+            object.__setattr__(self, f"{name}0", one_number(name, x))
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        return scalar_or_array(self.delta0 + (1.0 - self.delta0) * as_array(PureDP(self.epsilon0).delta(epsilon)))
+        """delta + (1 - delta) times the profile of randomised response, (e^epsilon0 - e^epsilon) / (1 + e^epsilon0)."""
+        e = check_number("epsilon", epsilon)
+        with np.errstate(over="ignore"):
+            gap = np.minimum(e, self.epsilon0) - self.epsilon0
+        inside = -np.expm1(gap) / (1.0 + np.exp(-self.epsilon0))
+        pure = np.where(e >= -self.epsilon0, inside, -np.expm1(np.minimum(e, 0.0)))
+        return scalar_or_array(self.delta0 + (1.0 - self.delta0) * pure)
 
     @labelled
     def power(self, level: ArrayLike) -> Any:
-        """Theorem 6.2: min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1)."""
+        """Theorem 6.2: min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1); Theorem 6.1 at delta 0."""
         return power_bounds(self.epsilon0, self.delta0, level)[1]
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        return least_level(self.epsilon0, self.delta0, power)
+        """The same bound inverted: max(e^-epsilon (r - delta), 1 - delta - e^epsilon (1 - r), 0)."""
+        return power_bounds(self.epsilon0, self.delta0, check_probability("power", power))[0]
 
     @property
     def worst_pair(self) -> LatticeLoss:
@@ -173,13 +91,64 @@ class ApproximateDP(Guarantee):
         return self.worst_pair.auc
 
     def group(self, size: int) -> Guarantee:
-        """The trade-off iterated; it implies (size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))."""
+        """The trade-off iterated: more than (size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))-DP."""
         return group_of(self, size)
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
+        """No loss above epsilon, of pure DP; else no certified lower end of the profile above delta."""
         if self.delta0 == 0.0:
-            return PureDP(self.epsilon0).is_satisfied_by(loss)
-        return _delta_certified(loss, self.epsilon0) <= self.delta0 * (1 + TOLERANCE) + 1e-300
+            return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in loss.directions)
+        least = max(float(side.bracket.delta(self.epsilon0)[0]) for side in loss.directions)
+        return least <= self.delta0 * (1 + TOLERANCE) + 1e-300
+
+
+@dataclass(frozen=True)
+class PureDP(EpsilonDelta):
+    """Pure epsilon-DP: |L| <= epsilon always.
+
+    Parameters
+    ----------
+    epsilon0 : nats, >= 0
+
+    >>> PureDP(1.0).posterior_bounds(0.5)[1].__round__(6)
+    0.731059
+    """
+
+    definition = kind = "pure DP"
+    name = "pure differential privacy"
+    meaning = "P(S) <= exp(epsilon) Q(S) for every event S, and the same with P and Q exchanged."
+    delta0 = 0.0
+
+    epsilon0: float
+
+    @property
+    def implied_rho(self) -> float:
+        return self.epsilon0 * self.epsilon0 / 2
+
+    def scaled(self, factor: float) -> PureDP:
+        return PureDP(self.epsilon0 * float(np.sqrt(factor)))
+
+
+@dataclass(frozen=True)
+class ApproximateDP(EpsilonDelta):
+    """(epsilon, delta)-DP: P(S) <= e^epsilon Q(S) + delta for every event S.
+
+    Parameters
+    ----------
+    epsilon0 : nats, >= 0
+    delta0 : probability in [0, 1)
+    """
+
+    definition = kind = "approximate DP"
+    name = "approximate differential privacy"
+    meaning = "P(S) <= exp(epsilon) Q(S) + delta for every event S, and the same with P and Q exchanged."
+
+    epsilon0: float
+    delta0: float
+
+    def scaled(self, factor: float) -> ApproximateDP:
+        root = float(np.sqrt(factor))
+        return ApproximateDP(self.epsilon0 * root, min(self.delta0 * root, 1.0))
 
 
 @dataclass(frozen=True)
