@@ -232,7 +232,7 @@ pd.DataFrame(
 # little about one on a population.
 
 # %%
-assert np.isclose(adv.PureDP(1.0).posterior_bounds(0.01)[1], decisions.precision_at_recall(adv.PureDP(1.0), 0.0, 0.01))
+assert np.isclose(adv.PureDP(1.0).posterior_bounds(0.01)[1], adv.PureDP(1.0).precision(0.0, 0.01))
 assert np.ceil(1000 * adv.PureDP(1.0).posterior_bounds(0.01)[1]) == 27
 rare = {"Laplace noise": one, "any pure DP": adv.PureDP(1.0)}
 draw(rare, 0.01, "Rare targets: nearly everybody named is out")

@@ -39,7 +39,6 @@ ANSWERED = {
     "Limit": "a record of numbers that were checked",
     "LikelihoodRatioTest": "a record of numbers that were computed",
     "Truth": "a record of numbers that were checked",
-    "best_test": "numbers of the caller, checked there",
     "compose_then_extend": "refused as the size of a group",
     "condition": "a value of any kind",
     "conforming": "a value of any kind",

@@ -262,7 +262,7 @@ def test_ht62_ht63_epsilon_with_auxiliary_information() -> None:
 def test_ht64_to_ht66_precision_with_auxiliary_information(
     row: int, epsilon: float, recall: float, odds: float, expected: float
 ) -> None:
-    found = decisions.precision_at_recall(LaplaceLoss(epsilon), recall, prior_from_odds(odds))
+    found = LaplaceLoss(epsilon).precision(recall, prior_from_odds(odds))
     assert found == pytest.approx(expected, abs=1e-5), row
 
 

@@ -21,7 +21,7 @@ from scipy.special import ndtr
 import adversary as adv
 from adversary.privacy import decisions
 from adversary.privacy.decisions.auxiliary import prior_from_odds, prior_odds
-from adversary.privacy.decisions.targets import GaussianTarget, Target
+from adversary.privacy.decisions.targets import GaussianTarget, Target, confidence_limits
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from tests.catalogue import BRACKETED, GUARANTEES, LOSSES
 
@@ -77,8 +77,6 @@ def test_laplace_curves_are_those_of_sorted_likelihood_ratios(epsilon: float) ->
     loss = LaplaceLoss(epsilon)
     np.testing.assert_allclose(loss.power(level), power, atol=1e-12)  # between corners the chords are 1e-7 lower
     np.testing.assert_allclose(loss.power(LEVELS), np.interp(LEVELS, level, power), atol=1e-6)
-    roc = decisions.roc_curve(loss, level)
-    np.testing.assert_allclose(roc["power"], power, atol=1e-12)
     assert loss.auc == pytest.approx(float(np.trapezoid(power, level)), abs=1e-6)
     assert loss.advantage == pytest.approx(float((power - level).max()), abs=1e-6)
 
@@ -128,22 +126,19 @@ def many_tests(g: adv.Guarantee) -> tuple[Any, Any]:
 
 @over(EVERY)
 def test_the_best_test_is_concave_nondecreasing_and_beats_guessing(g: adv.Guarantee) -> None:
-    curve = decisions.roc_curve(g, LEVELS)
-    power = curve["power"].values
-    assert curve["power"].dims == ("level",)
+    power = np.asarray(g.power(LEVELS))
     assert np.all(np.diff(power) >= -1e-12)
     assert np.all(power >= LEVELS - 1e-12)
     assert np.all((power >= 0) & (power <= 1))
     slopes = np.diff(power) / np.diff(LEVELS)
     assert np.all(np.diff(slopes) <= 1e-6 * np.abs(slopes[:-1]) + 1e-7)
-    np.testing.assert_allclose(curve["miss"], 1 - power)
 
 
 def test_curves_say_whether_they_are_attained() -> None:
-    assert decisions.roc_curve(adv.PureDP(1.0)).attrs == {"definition": "pure DP", "direction": "upper"}
+    assert decisions.pr_curve(adv.PureDP(1.0)).attrs == {"definition": "pure DP", "direction": "upper"}
     assert decisions.pr_curve(LaplaceLoss(1.0)).attrs["direction"] == "exact"
     assert decisions.pr_curve(LaplaceLoss(1.0), 0.2)["precision"].dims == ("recall",)
-    assert decisions.roc_curve(LaplaceLoss(1.0)).sizes["level"] == 401
+    assert decisions.pr_curve(LaplaceLoss(1.0)).sizes["recall"] == 401
 
 
 # Areas and errors
@@ -453,13 +448,13 @@ def test_points_no_better_than_guessing_say_nothing() -> None:
 
 
 def test_confidence_limits_are_those_of_clopper_and_pearson() -> None:
-    lower, upper = decisions.confidence_limits([0, 5, 20], 20, 0.025)
+    lower, upper = confidence_limits([0, 5, 20], 20, 0.025)
     np.testing.assert_allclose(lower, [0.0, 0.08657147, 0.025 ** (1 / 20)], atol=1e-8)
     np.testing.assert_allclose(upper, [1 - 0.025 ** (1 / 20), 0.49104587, 1.0], atol=1e-8)
     tail = sum(math.comb(20, k) * lower[1] ** k * (1 - lower[1]) ** (20 - k) for k in range(5, 21))
     assert tail == pytest.approx(0.025, abs=1e-12)
     with pytest.raises(ValueError, match="failure must be"):
-        decisions.confidence_limits(5, 20, 1.5)
+        confidence_limits(5, 20, 1.5)
 
 
 def test_counts_share_the_failure_over_points() -> None:

@@ -20,23 +20,7 @@ SLACK = 1e-12
 
 
 def prior_odds(prior: Any) -> Any:
-    """Prior odds against the positive value, r = (1 - prior) / prior; infinite at prior 0.
-
-    Parameters
-    ----------
-    prior : P(positive value), in [0, 1]; a number, an array or a DataArray
-
-    Returns
-    -------
-    Odds in [0, inf], of the shape of `prior`; labels are kept.
-
-    Raises
-    ------
-    ValueError : a prior outside [0, 1]
-
-    >>> round(prior_odds(0.1), 12)
-    9.0
-    """
+    """Prior odds against the positive value, r = (1 - prior) / prior; infinite at prior 0. Labels are kept."""
     return over_labels(_against, prior)
 
 

@@ -13,53 +13,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import (
-    Floats,
-    as_array,
-    check_positive,
-    check_probability,
-    check_whole,
-    over_labels,
-)
-from adversary.privacy.decisions.auxiliary import (
-    prior_odds,
-)
-from adversary.privacy.decisions.targets import (
-    as_labelled,
-)
+from adversary._core import Floats, as_array, check_positive, check_probability, check_whole, over_labels
+from adversary.privacy.decisions.auxiliary import prior_odds
+from adversary.privacy.decisions.targets import as_labelled
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss, check_guarantee
 
 CURVE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 401))
 """Levels and recalls of a curve nobody chose points for: from 0 to 1, close together at both ends."""
 _FINE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 2049))
-
-
-def roc_curve(guarantee: Guarantee, level: Any = None) -> xr.Dataset:
-    """ROC curve of the best test of "in" against "out": power and type II error at each level.
-
-    Parameters
-    ----------
-    guarantee : a privacy loss, for its own curve; a definition, for the largest power that it allows
-    level : P(decide "in" | out), in [0, 1]: a number, a vector or a DataArray; 401 values from 0 to 1 unless given
-
-    Returns
-    -------
-    Dataset over "level" of `power` = P(decide "in" | in) and `miss` = 1 - power, the trade-off function; attribute
-    `direction` is "exact" for a privacy loss and "upper" for a definition.
-
-    Raises
-    ------
-    TypeError : not a Guarantee
-    ValueError : a level outside [0, 1], or an array of more than one dimension
-
-    >>> from adversary.privacy.losses import LaplaceLoss
-    >>> roc_curve(LaplaceLoss(1.0), [0.05, 0.1]).power.values.round(4).tolist()
-    [0.1359, 0.2718]
-    """
-    a = as_labelled("level", CURVE if level is None else level)
-    power = xr.apply_ufunc(check_guarantee("guarantee", guarantee).power, a)
-    return xr.Dataset({"power": power, "miss": 1.0 - power}, attrs=whose(guarantee))
 
 
 def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.Dataset:
@@ -90,35 +52,8 @@ def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.D
     [0.7311, 0.5]
     """
     t = as_labelled("recall", CURVE if recall is None else recall)
-    precision = precision_at_recall(guarantee, t, as_labelled("prior", prior))
+    precision = check_guarantee("guarantee", guarantee).precision(t, as_labelled("prior", prior))
     return xr.Dataset({"precision": precision, "level": xr.apply_ufunc(guarantee.level, t)}, attrs=whose(guarantee))
-
-
-def precision_at_recall(guarantee: Guarantee, recall: Any, prior: Any = 0.5) -> Any:
-    """Largest precision of any test with this recall, T / (T + r level(T)); at recall 0 its limit.
-
-    Parameters
-    ----------
-    guarantee : a privacy loss or a definition
-    recall : T = P(decide "in" | in), in [0, 1]
-    prior : P(in), in [0, 1]; numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    P(in | decided "in"), of the broadcast shape; labels are kept.
-
-    Raises
-    ------
-    TypeError : not a Guarantee
-    ValueError : a recall or prior outside [0, 1]
-
-    References: Liu et al. 2019, Theorem 2.
-
-    >>> from adversary.privacy.losses import LaplaceLoss
-    >>> round(precision_at_recall(LaplaceLoss(1.0), 0.5), 6)
-    0.731059
-    """
-    return over_labels(check_guarantee("guarantee", guarantee).precision, recall, prior)
 
 
 def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from adversary._core import Floats, check_non_negative, check_positive, check_probability, over_labels, solve_decreasing
-from adversary.privacy.definitions import ApproximateDP, GaussianDP, PureDP
+from adversary._core import Floats, check_non_negative, check_positive, over_labels, solve_decreasing
+from adversary.privacy.definitions import ApproximateDP, GaussianDP, PureDP, check_delta
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss
 
@@ -102,22 +102,15 @@ def classical_limit(delta: Any) -> Any:
     >>> round(classical_limit(1e-5), 6)
     8.419771
     """
-    return over_labels(lambda d: _limits(_checked(check_positive("delta", d))), delta)
+    return over_labels(lambda d: _limits(check_delta("delta", d, zero=False)), delta)
 
 
 def _scales(epsilon: Floats, delta: Floats, method: str) -> Floats:
     """sigma / sensitivity = 1 / mu."""
     if method not in _METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
-    scales = _METHODS[method](check_non_negative("epsilon", epsilon), _checked(delta))
+    scales = _METHODS[method](check_non_negative("epsilon", epsilon), check_delta("delta", delta))
     return np.asarray(scales, dtype=np.float64)
-
-
-def _checked(delta: Floats) -> Floats:
-    d = check_probability("delta", delta)
-    if not (d < 1.0).all():
-        raise ValueError(f"delta must be in [0, 1), got {d.max()}")
-    return d
 
 
 def _exact(epsilon: float, delta: float) -> float:
@@ -249,8 +242,6 @@ def noise_family(mechanism: str, delta: float = 0.0) -> NoiseFamily:
     """The family named "laplace", "gaussian" or "any"; a delta is for "any" alone."""
     if mechanism not in _FAMILIES:
         raise ValueError(f"mechanism must be one of {', '.join(map(repr, _FAMILIES))}, got {mechanism!r}")
-    if not float(check_probability("delta", delta)) < 1.0:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
-    if delta > 0.0 and mechanism != "any":
+    if check_delta("delta", delta) > 0.0 and mechanism != "any":
         raise ValueError(f'delta must be 0 unless mechanism is "any", got {delta} for {mechanism!r}')
     return _FAMILIES[mechanism](float(delta))

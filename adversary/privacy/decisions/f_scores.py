@@ -95,24 +95,10 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
 
 @singledispatch
 def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, float]:
-    """Recall and level of the test with the largest F_beta, one implementation for each kind of guarantee.
+    """Recall and level of the test with the largest F_beta, at prior odds against "in" and beta squared, both > 0.
 
     A definition with a worst pair is answered by that pair. Otherwise the best point of the trade-off is found by grid
     search, refined three times.
-
-    Parameters
-    ----------
-    guarantee : a privacy loss or a definition
-    odds : prior odds against "in", r = (1 - prior) / prior, > 0
-    b2 : beta squared, > 0
-
-    Returns
-    -------
-    (recall, level), probabilities of deciding "in" under P and under Q.
-
-    >>> from adversary.privacy.losses import LaplaceLoss
-    >>> [round(rate, 5) for rate in best_test(LaplaceLoss(2.0), 1.0, 1.0)]
-    [0.84681, 0.22086]
     """
     try:
         return best_test(guarantee.worst_pair, odds, b2)

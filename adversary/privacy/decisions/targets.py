@@ -286,25 +286,7 @@ def epsilon_lower_bound_from_scores(
 
 
 def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floats, Floats]:
-    """Clopper-Pearson limits of a probability, each wrong with probability at most `failure`.
-
-    Parameters
-    ----------
-    successes : whole numbers from 0 to `trials`
-    trials : whole numbers >= 1; both are numbers or arrays that broadcast
-    failure : one-sided error probability, in [0, 1]
-
-    Returns
-    -------
-    (lower, upper), float64 arrays of the broadcast shape; together an interval of confidence 1 - 2 failure.
-
-    Raises
-    ------
-    ValueError : more successes than trials, a negative or fractional count, no trials, or a failure outside [0, 1]
-
-    >>> [round(float(limit), 6) for limit in confidence_limits(8, 10, 0.05)]
-    [0.493099, 0.963229]
-    """
+    """Clopper-Pearson limits (lower, upper) of a probability, each wrong with probability at most `failure`."""
     k, n = check_whole("successes", successes, minimum=0), check_whole("trials", trials, minimum=1)
     if (k > n).any():
         raise ValueError(f"successes must be at most trials, got {k.max()} of {n.max()}")

@@ -1,8 +1,8 @@
 """What pure and approximate DP guarantee for hypotheses several records apart: their trade-off, iterated.
 
-If one record is protected by the trade-off F (level to power), then k records are by F o ... o F, k times, and no more
-is guaranteed (Dong, Roth and Su 2022, Theorem 2.14). For (epsilon, delta)-DP that is a broken line of k + 1 slopes, below
-the line of the usual (k epsilon, delta_k)-DP: the largest loss is the same, but most outcomes lose less.
+If one record is protected by the trade-off F (level to power), then k records are by F o ... o F, k times, and by no
+more (Dong, Roth and Su 2022, Theorem 2.14). For (epsilon, delta)-DP that is a broken line of k + 1 slopes, below the
+line of the usual (k epsilon, delta_k)-DP: the largest loss is the same, but most outcomes lose less.
 """
 
 from __future__ import annotations

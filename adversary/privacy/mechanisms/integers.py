@@ -29,7 +29,7 @@ from adversary.privacy.definitions import ZeroConcentratedDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.losses.contour import powered
-from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_tail
+from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_reach, summed_tail
 from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
 
 REVIVAL = 1e-15
@@ -200,13 +200,7 @@ class DiscreteGaussianSum(Summed, IntegerNoise):
     def reach(self, nats: float = TAIL_NATS) -> int:
         if self.is_quadratic():
             return int(np.ceil(np.sqrt(nats / self.rho)))
-        peak = as_array(self.log_noise(np.zeros(1)))[0]
-        low, high = -1, int(np.sqrt(nats / self.rho)) + 2 * self.count + 2  # a list would be long where nats are many
-        while high - low > 1:
-            middle = (low + high) // 2
-            far = as_array(self.log_noise(np.full(1, float(middle))))[0] < peak - nats
-            low, high = (low, middle) if far else (middle, high)
-        return high
+        return summed_reach(self, nats, int(np.sqrt(nats / self.rho)) + 2 * self.count + 2)
 
 
 @lru_cache(maxsize=64)
@@ -361,9 +355,4 @@ class GeometricSum(Summed, IntegerNoise):
         high = int(np.ceil(nats / self.epsilon)) + 1
         while as_array(self.log_noise(np.array([float(high)])))[0] >= peak - nats:
             high *= 2
-        low = 0
-        while high - low > 1:
-            middle = (low + high) // 2
-            fallen = as_array(self.log_noise(np.array([float(middle)])))[0] < peak - nats
-            low, high = (low, middle) if fallen else (middle, high)
-        return high
+        return summed_reach(self, nats, high)
