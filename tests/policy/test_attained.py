@@ -19,12 +19,9 @@ from adversary.policy.budget.attained import (
     attained_ratio,
     attained_risk,
     attained_tail,
-    satisfies_profile,
 )
 from adversary.policy.budget.evidence import TRUTHS
-from adversary.policy.budget.recommend import recommend_epsilon
 from adversary.policy.budget.risk_bounds import absolute_risk_bound, relative_risk_bound
-from adversary.policy.budget.risk_profile import RiskProfile
 from tests.oracles import budget
 
 STATISTICS = ("any", "count")
@@ -250,54 +247,6 @@ def test_certain_readers_and_certainty_have_no_waste_to_speak_of() -> None:
     assert found["attained"].sel(inclusion=1.0, value=1.0) == 1.0
     assert attained_profile(adv.Gaussian(4.0), 0.5, 0.5, failure=0.0)["wasted"].isnull().all()
     assert attained_profile(adv.Geometric(1.0), 0.5, 0.5, failure=1.0)["attained_epsilon"].item() == 0.0
-
-
-# Does a mechanism keep a risk profile?
-
-PROFILES = {
-    "ratio or absolute": RiskProfile.ratio_or_absolute(3.0, 0.25),
-    "inclusion": RiskProfile.ratio_or_absolute(3.0, 0.15, inclusion=0.05),
-    "values": RiskProfile.ratio_or_absolute(3.0, 0.25, value=0.2),
-    "box": RiskProfile.box(3.0, inclusion=(0.2, 1.0), value=(0.3, 1.0)),
-    "difference": RiskProfile.difference(0.1),
-    "point": RiskProfile.point(1.5, 0.5, 1.0),
-    "both": RiskProfile.difference(0.2).minimum(RiskProfile.ratio_or_absolute(3.0, 0.25)),
-}
-
-
-@pytest.mark.parametrize("name", PROFILES)
-@pytest.mark.parametrize("counted", STATISTICS)
-@pytest.mark.parametrize("kind", [adv.Geometric.from_epsilon, adv.Laplace.from_epsilon])
-def test_the_recommended_epsilon_is_kept_and_no_larger_one(name: str, counted: str, kind: Any) -> None:
-    profile = PROFILES[name]
-    epsilon = recommend_epsilon(profile, statistic=counted).epsilon
-    found = satisfies_profile(kind(epsilon), profile, statistic=counted)
-    assert found.kept
-    assert found.excess == pytest.approx(1.0, rel=1e-6)
-    assert found.attained == pytest.approx(found.tolerated, rel=1e-6)
-    more = satisfies_profile(kind(1.01 * epsilon), profile, statistic=counted)
-    assert not more.kept
-    assert more.excess > 1.0
-    assert satisfies_profile(kind(0.9 * epsilon), profile, statistic=counted).excess < 1.0
-
-
-def test_gaussian_noise_keeps_a_profile_only_with_some_failure() -> None:
-    profile = PROFILES["ratio or absolute"]
-    assert not satisfies_profile(adv.Gaussian(4.0), profile).kept
-    kept = satisfies_profile(adv.Gaussian(4.0), profile, 0.05)
-    assert kept.kept
-    assert (kept.inclusion, kept.value) == pytest.approx((1.0, 1.0 / 12.0))
-    assert "is kept but for probability 5" in kept.words
-    assert "not kept" in satisfies_profile(adv.Gaussian(1.0), profile, 0.05).words
-
-
-def test_a_profile_that_asks_for_nothing_is_kept_by_all() -> None:
-    found = satisfies_profile(
-        adv.Exact(), RiskProfile.custom(lambda p, q: np.inf + 0 * p * q), inclusion=0.5, value=0.5
-    )
-    assert found.kept
-    assert found.excess == 0.0
-    assert found.words == "Nothing is asked of this noise: every ratio is tolerated."
 
 
 # Shapes and bad input

@@ -16,12 +16,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.policy.budget.belief_limits import limits_after, releases_within, telling_failure
 from adversary.policy.budget.recommend import recommend_epsilon
 from adversary.policy.budget.release_budget import allocate
 from adversary.policy.budget.risk_bounds import absolute_risk_bound
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.verdict_on_guarantee import verdict
+from adversary.policy.explain.belief_limits import limits_after, releases_within, usual_failure
 from adversary.policy.explain.budget_facts import worth
 from adversary.policy.explain.explanation import AUDIENCES, explain
 from adversary.privacy.definitions.concentrated_bounds import published_loss_bound
@@ -207,14 +207,14 @@ def test_audiences_have_two_names() -> None:
 
 def test_a_small_delta_is_told_at_a_failure_that_suits_it() -> None:
     guarantee = adv.ApproximateDP(1.0, 1e-7)
-    failure = telling_failure(guarantee)
+    failure = usual_failure(guarantee)
     assert failure == 1e-4
     assert guarantee.loss_bound(failure) <= 1.01 * guarantee.loss_bound(0.05) < guarantee.loss_bound(failure / 10.0)
     assert "at least 9,999 times in 10,000" in explain(guarantee)
     assert explain(guarantee) == explain(guarantee, failure=failure)
     assert "at least 95 times in 100" in explain(guarantee, failure=0.05)
     assert "at least 95 times in 100" in explain(adv.ZeroConcentratedDP(0.1))
-    assert telling_failure(guarantee, 12) == 0.05
+    assert usual_failure(guarantee, 12) == 0.05
 
 
 # Pure or approximate

@@ -9,16 +9,6 @@ from .attained import attained_profile as attained_profile
 from .attained import attained_ratio as attained_ratio
 from .attained import attained_risk as attained_risk
 from .attained import attained_tail as attained_tail
-from .attained import satisfies_profile as satisfies_profile
-from .belief_limits import USUAL as USUAL
-from .belief_limits import Limit as Limit
-from .belief_limits import composed as composed
-from .belief_limits import limits_after as limits_after
-from .belief_limits import limits_of as limits_of
-from .belief_limits import releases_within as releases_within
-from .belief_limits import stricter as stricter
-from .belief_limits import telling_failure as telling_failure
-from .belief_limits import usual_limit as usual_limit
 from .equivalents import equivalent_epsilon as equivalent_epsilon
 from .equivalents import value_failure as value_failure
 from .forms import NOISES as NOISES
@@ -37,6 +27,7 @@ from .release_budget import FORMS as FORMS
 from .release_budget import ReleaseBudget as ReleaseBudget
 from .release_budget import allocate as allocate
 from .release_budget import budget_table as budget_table
+from .release_budget import first_beyond as first_beyond
 from .release_budget import largest_each as largest_each
 from .release_budget import release_curve as release_curve
 from .release_budget import releases_until as releases_until
@@ -50,7 +41,6 @@ from .risk_bounds import risk_surface as risk_surface
 from .risk_profile import RiskProfile as RiskProfile
 from .tolerances import Tolerance as Tolerance
 from .verdict_on_guarantee import BROKEN as BROKEN
-from .verdict_on_guarantee import EVERY as EVERY
 from .verdict_on_guarantee import KEPT as KEPT
 from .verdict_on_guarantee import NOT_COVERED as NOT_COVERED
 from .verdict_on_guarantee import SURE as SURE

@@ -9,7 +9,6 @@ true of the target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,16 +20,12 @@ from adversary._core import (
     as_array,
     check_non_negative,
     check_probability,
-    failure_of,
-    format_bound,
     over_labels,
 )
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.evidence import TIE, TRUTHS, Evidence
-from adversary.policy.budget.recommend import recommend_epsilon
 from adversary.policy.budget.risk_bounds import SIDES, check_prior, check_word, epsilon_of_room, relative_risk_bound
-from adversary.policy.budget.risk_profile import RiskProfile
-from adversary.privacy import TOLERANCE, Guarantee
+from adversary.privacy import Guarantee
 from adversary.privacy.mechanisms import Mechanism
 
 
@@ -192,83 +187,3 @@ def attained_profile(
             "statistic": statistic,
         },
     )
-
-
-@dataclass(frozen=True)
-class Attainment:
-    """Whether a mechanism keeps a profile at every adversary looked at, and where it comes closest or fails.
-
-    Parameters
-    ----------
-    kept : whether the attained ratio is nowhere above the tolerated one, but for a relative 1e-9
-    excess : the largest of attained over tolerated; 0 where nothing is tolerated less than everything
-    inclusion, value : the priors of that adversary
-    attained, tolerated : the two ratios there
-    failure : probability with which the attained ratio may be exceeded
-    readers : how many were looked at
-    """
-
-    kept: bool
-    excess: float
-    inclusion: float
-    value: float
-    attained: float
-    tolerated: float
-    failure: float
-    readers: int
-
-    @property
-    def words(self) -> str:
-        """The finding in one sentence."""
-        chance = failure_of(self.failure)
-        if not self.excess:
-            return "Nothing is asked of this noise: every ratio is tolerated."
-        found = f"kept {chance}, by all {self.readers} adversaries looked at" if self.kept else f"not kept {chance}"
-        return (
-            f"The profile is {found}: with inclusion prior {self.inclusion:.4g} and value prior {self.value:.4g} the "
-            f"ratio reaches {format_bound(self.attained, True)}, and {format_bound(self.tolerated, False)} is "
-            "tolerated."
-        )
-
-
-def satisfies_profile(
-    mechanism: Mechanism,
-    profile: RiskProfile,
-    failure: float = 0.0,
-    *,
-    inclusion: ArrayLike | None = None,
-    value: ArrayLike | None = None,
-    statistic: str = "any",
-) -> Attainment:
-    """Does this noise keep the profile? Attained against tolerated ratio at every prior of a grid.
-
-    Parameters
-    ----------
-    failure : probability with which a release may exceed the tolerance
-    inclusion, value : vectors of priors in (0, 1]; where not given, 25 over the profile's domain, geometrically and
-        evenly spaced, and those of the adversary who binds the recommended epsilon
-    """
-    if not isinstance(profile, RiskProfile):
-        raise TypeError(f"profile must be a RiskProfile, got {profile!r}")
-    law = Evidence.of(mechanism, statistic)
-    chance = check_probability("failure", failure)
-    binding = recommend_epsilon(profile, statistic=statistic) if inclusion is None or value is None else None
-    given = ((inclusion, "inclusion"), (value, "value"))
-    p, q = (
-        np.unique(check_prior(name, x)) if x is not None else _spread(ends, getattr(binding, name))
-        for (x, name), ends in zip(given, profile.domain, strict=True)
-    )
-    tolerated = as_array(profile(p[:, None], q[None, :]))
-    attained = 1.0 / (p[:, None] * q + np.exp(-law.quantile(chance, p[:, None], q[None, :])))
-    excess = attained / tolerated
-    i, j = np.unravel_index(int(np.argmax(excess)), excess.shape)
-    most = float(excess[i, j])
-    at = float(p[i]), float(q[j]), float(attained[i, j]), float(tolerated[i, j])
-    return Attainment(most <= 1.0 + TOLERANCE, most, *at, float(failure), excess.size)
-
-
-def _spread(ends: tuple[float, float], binding: float) -> Floats:
-    """Priors from one end to the other and the binding one; from a 10 000th of the upper end on, where 0 is the end."""
-    low, high = max(ends[0], 1e-4 * ends[1]), ends[1]
-    every = np.concatenate([np.geomspace(low, high, 13), np.linspace(low, high, 12)])
-    return np.unique(np.append(np.clip(every, low, high), [binding] if binding > 0.0 else []))

@@ -137,7 +137,7 @@ def _of_part(
     part: Tolerance, profile: RiskProfile, statistic: str, decimals: int | None, method: str
 ) -> Recommendation:
     """The recommendation of one part of a profile."""
-    found = None if method == "numeric" else part.closed(statistic)
+    found = None if method == "numeric" else part.closed(part.domain, statistic)
     if found is None and method == "closed":
         raise ValueError(f"there is no closed form for this profile ({part.words}): use method='auto'")
     if found is not None:

@@ -300,14 +300,33 @@ def releases_until(
     3
     """
     check_number("limit", limit)
+    first = first_beyond(lambda n: measure(n * guarantee) <= limit, most)
+    return np.inf if first is None else first
+
+
+def first_beyond(within: Callable[[int], bool], most: int) -> int | None:
+    """The first number of releases that is not within a limit.
+
+    Parameters
+    ----------
+    within : whether so many releases are; never true again once it is false
+    most : number beyond which nobody asks, >= 1
+
+    Returns
+    -------
+    the smallest n >= 1 with `within(n)` false; None where `within(most)` is true
+
+    >>> first_beyond(lambda n: n * n <= 50, 100)
+    8
+    """
     low, high = 0, 1
-    while measure(high * guarantee) <= limit:
+    while within(high):
         if high >= most:
-            return np.inf
+            return None
         low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if measure(middle * guarantee) <= limit else (low, middle)
+        low, high = (middle, high) if within(middle) else (low, middle)
     return high
 
 

@@ -53,11 +53,11 @@ def relative_risk_bound(
     (1.927484, 0.476738)
     """
     sign = 1.0 if check_word("side", side, SIDES) == "upper" else -1.0
-    risk = _RISKS[check_statistic(statistic)]
+    check_statistic(statistic)
     check_prior("inclusion", inclusion)
     check_prior("value", value)
     check_non_negative("epsilon", epsilon, finite=False)
-    return over_labels(lambda p, q, e: risk(p, q, sign * e), inclusion, value, epsilon)
+    return over_labels(lambda p, q, e: _risk(*_told_apart(p, q, statistic), sign * e), inclusion, value, epsilon)
 
 
 def absolute_risk_bound(
@@ -123,30 +123,23 @@ def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> F
 
 def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:
     """The same from c = 1 / ratio - p q, for callers who know it without the cancellation."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return np.where(room > 0.0, np.log(_GROWTHS[statistic](p, q, room)), np.inf)
-
-
-def _growth_any(p: Any, q: Any, room: Any) -> Any:
-    """e^epsilon of Theorem 5."""
+    p, q = _told_apart(p, q, statistic)
     out = 1.0 - p
-    return (out + np.sqrt(out * out + (4.0 * p * (1.0 - q)) * room)) / (2.0 * room)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        growth = (out + np.sqrt(out * out + (4.0 * p * (1.0 - q)) * room)) / (2.0 * room)
+        return np.where(room > 0.0, np.log(growth), np.inf)
 
 
-def _growth_count(p: Any, q: Any, room: Any) -> Any:
-    return (1.0 - p * q) / room
+def _told_apart(p: Any, q: Any, statistic: str) -> tuple[Any, Any]:
+    """The priors of what a statistic tells apart: one count tells of p q alone, as of inclusion at value prior 1."""
+    return (p, q) if statistic == "any" else (p * q, 1.0)
 
 
-def _risk_any(p: Any, q: Any, epsilon: Any) -> Any:
+def _risk(p: Any, q: Any, epsilon: Any) -> Any:
     """1 / (p (q + x^2 (1 - q)) + x (1 - p)), x = e^-epsilon; a sum of positive terms, infinite x allowed."""
     with np.errstate(over="ignore", divide="ignore"):
         x = np.exp(-as_array(epsilon))
         return 1.0 / (p * (q + weighed(1.0 - q, x * x)) + weighed(1.0 - p, x))
-
-
-def _risk_count(p: Any, q: Any, epsilon: Any) -> Any:
-    with np.errstate(over="ignore", divide="ignore"):
-        return 1.0 / (p * q + weighed(1.0 - p * q, np.exp(-as_array(epsilon))))
 
 
 def weighed(weight: Floats, size: Any) -> Floats:
@@ -155,10 +148,6 @@ def weighed(weight: Floats, size: Any) -> Floats:
         return np.asarray(weight * size)
     with np.errstate(invalid="ignore"):
         return np.where(weight == 0.0, 0.0, weight * size)
-
-
-_RISKS = {"any": _risk_any, "count": _risk_count}
-_GROWTHS = {"any": _growth_any, "count": _growth_count}
 
 
 def risk_surface(
@@ -185,7 +174,8 @@ def risk_surface(
         tolerated = what(rows, columns)
         found = {"tolerated": tolerated, "epsilon": epsilon_at(rows, columns, tolerated, statistic)}
     else:
-        ratio = _RISKS[statistic](rows, columns, float(check_non_negative("epsilon", what, finite=False)))
+        epsilon = float(check_non_negative("epsilon", what, finite=False))
+        ratio = _risk(*_told_apart(rows, columns, statistic), epsilon)
         found = {"ratio": ratio, "posterior": np.minimum(rows * columns * ratio, 1.0)}
     dims = ("inclusion", "value")
     return xr.Dataset(

@@ -56,13 +56,13 @@ class RiskProfile:
         absolute : in [0, 1]; 0 leaves the ratio alone, 1 asks for nothing
         inclusion, value : the adversaries it is about, a prior or a range (low, high); all, where None
         """
-        priors = EVERYBODY[0] if inclusion is None else inclusion, EVERYBODY[1] if value is None else value
-        return RiskProfile(RatioOrAbsolute(ratio, absolute, *priors))
+        every = RiskProfile(RatioOrAbsolute(ratio, absolute))
+        return every.within(*(EVERYBODY[0] if x is None else x for x in (inclusion, value)))
 
     @staticmethod
     def box(ratio: float, inclusion: Range = (0.0, 1.0), value: Range = (0.0, 1.0)) -> RiskProfile:
         """The same ratio for adversaries with priors in a rectangle."""
-        return RiskProfile(RatioOrAbsolute(ratio, 0.0, inclusion, value))
+        return RiskProfile.constant(ratio).within(inclusion, value)
 
     @staticmethod
     def difference(b: float) -> RiskProfile:
@@ -72,7 +72,7 @@ class RiskProfile:
     @staticmethod
     def point(ratio: float, inclusion: float, value: float) -> RiskProfile:
         """A ratio for adversaries with exactly these priors."""
-        return RiskProfile(RatioOrAbsolute(ratio, 0.0, one_number("inclusion", inclusion), one_number("value", value)))
+        return RiskProfile.constant(ratio).within(one_number("inclusion", inclusion), one_number("value", value))
 
     @staticmethod
     def custom(function: Callable[[Any, Any], Any], *, decreasing: bool = False) -> RiskProfile:
@@ -114,6 +114,6 @@ class RiskProfile:
                 raise TypeError(f"a profile's minimum must be of other profiles, got {other!r}")
         return RiskProfile(Least(tuple(part for one in (self, *others) for part in one.tolerance.parts)))
 
-    def within(self, inclusion: Range = (0.0, 1.0), value: Range = (0.0, 1.0)) -> RiskProfile:
-        """The same tolerance for adversaries with priors in a rectangle; the others do not matter."""
+    def within(self, inclusion: float | Range = (0.0, 1.0), value: float | Range = (0.0, 1.0)) -> RiskProfile:
+        """The same tolerance for adversaries with priors in a rectangle, or one prior; others do not matter."""
         return RiskProfile(Within(self.tolerance, prior_range("inclusion", inclusion), prior_range("value", value)))

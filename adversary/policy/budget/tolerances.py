@@ -77,16 +77,10 @@ class Tolerance(ABC):
         """Whether r* depends on p q alone within the domain."""
         return False
 
-    def closed(self, statistic: str) -> Binding | None:
-        """The adversary who binds, where there is a formula."""
-        del statistic
+    def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
+        """The adversary who binds among those of a domain within its own, where there is a formula."""
+        del domain, statistic
         return None
-
-    def closed_within(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
-        """The adversary who binds among those of a smaller domain: the same one, if there."""
-        found, ((p0, p1), (q0, q1)) = self.closed(statistic), domain
-        there = found is not None and p0 <= found.inclusion <= p1 and q0 <= found.value <= q1
-        return found if there else None
 
     def ratios(self, p: Floats, q: Floats) -> Floats:
         """r* of arrays known to be priors, infinite outside the domain; ValueError where it is below 1 or NaN."""
@@ -106,12 +100,10 @@ class Tolerance(ABC):
 
 @dataclass(frozen=True)
 class RatioOrAbsolute(Tolerance):
-    """max(ratio, absolute / (p q)) on a rectangle of priors."""
+    """max(ratio, absolute / (p q))."""
 
     ratio: float
     absolute: float = 0.0
-    inclusion: Any = (0.0, 1.0)
-    value: Any = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         ratio, absolute = one_real("ratio", self.ratio), one_real("absolute", self.absolute)
@@ -121,17 +113,12 @@ class RatioOrAbsolute(Tolerance):
             raise ValueError(f"absolute must be a probability in [0, 1], got {absolute:g}")
         object.__setattr__(self, "ratio", ratio)
         object.__setattr__(self, "absolute", absolute)
-        object.__setattr__(self, "inclusion", prior_range("inclusion", self.inclusion))
-        object.__setattr__(self, "value", prior_range("value", self.value))
 
     def tolerated(self, p: Floats, q: Floats) -> Any:
         with np.errstate(over="ignore", divide="ignore"):
             return np.maximum(self.absolute / (p * q) if self.absolute else 0.0, self.ratio)
 
-    @property
-    def domain(self) -> tuple[Range, Range]:
-        return self.inclusion, self.value
-
+    domain = EVERYBODY
     decreasing = True
     of_product = True
 
@@ -140,19 +127,19 @@ class RatioOrAbsolute(Tolerance):
         ratio = f"no ratio above {plain(self.ratio, True, 6)}"
         absolute = f"{plain(100.0 * self.absolute, True, 6)}{PERCENT}"
         if not self.absolute:
-            return ratio + _readers(self.domain)
-        allowance = f" unless the posterior stays at or below {absolute}"
-        return f"{'no rise' if self.ratio == 1.0 else ratio}{allowance}{_readers(self.domain)}"
+            return ratio
+        return f"{'no rise' if self.ratio == 1.0 else ratio} unless the posterior stays at or below {absolute}"
 
-    def closed(self, statistic: str) -> Binding:
+    def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding:
         """Where the two tolerances meet, p q = a / r, as far up in p as the rectangle goes; else a corner.
 
         epsilon falls in both priors where the absolute tolerance rules (Lemma 8) and falls in p along the curve; where
         the ratio rules it rises in q, and falls in p below q = 1 / (r + 1) only (Lemma 9).
         """
-        if statistic == "count":
-            return self._of_product()
-        (p0, p1), (q0, q1) = self.domain
+        (p0, p1), (q0, q1) = domain
+        if statistic == "count":  # it tells of p q alone: the question of inclusion, at value 1, with that prior
+            product = self.closed(((p0 * q0, max(p1 * q1, TINY)), (1.0, 1.0)), "any")
+            return Binding(product.epsilon, *factors(product.inclusion, domain))
         r, a = self.ratio, self.absolute
         switch = a / r
         if 0.0 < p1 * q1 <= switch:
@@ -164,15 +151,6 @@ class RatioOrAbsolute(Tolerance):
         if p0 * q0 < switch:
             return _binding(min(switch / q0, p1), q0, (1.0 - a) / r, r)
         return _binding(p0, q0, 1.0 / r - p0 * q0, r)
-
-    def closed_within(self, domain: tuple[Range, Range], statistic: str) -> Binding:
-        return RatioOrAbsolute(self.ratio, self.absolute, *domain).closed(statistic)
-
-    def _of_product(self) -> Binding:
-        """One count tells of p q alone: the question of inclusion, at value 1, with that prior."""
-        (p0, p1), (q0, q1) = self.domain
-        product = RatioOrAbsolute(self.ratio, self.absolute, (p0 * q0, max(p1 * q1, TINY)), (1.0, 1.0)).closed("any")
-        return Binding(product.epsilon, *factors(product.inclusion, self.domain))
 
 
 @dataclass(frozen=True)
@@ -199,10 +177,12 @@ class Difference(Tolerance):
     def words(self) -> str:
         return f"no rise of more than {plain(100.0 * self.b, True, 6)} percentage points"
 
-    def closed(self, statistic: str) -> Binding:
-        """log((1 + b) / (1 - b)) at p = 1, q = (1 - b) / 2 (Equation 3.31); twice that for a single count."""
-        once = float(np.log1p(self.b) - np.log1p(-self.b))
-        return Binding(once if statistic == "any" else 2.0 * once, 1.0, 0.5 * (1.0 - self.b))
+    def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
+        """log((1 + b) / (1 - b)) at p = 1, q = (1 - b) / 2 (Equation 3.31), if there; twice that for a single count."""
+        once, q = float(np.log1p(self.b) - np.log1p(-self.b)), 0.5 * (1.0 - self.b)
+        if domain[0][1] < 1.0 or not domain[1][0] <= q <= domain[1][1]:
+            return None
+        return Binding(once if statistic == "any" else 2.0 * once, 1.0, q)
 
 
 @dataclass(frozen=True)
@@ -282,11 +262,9 @@ class Within(Tolerance):
         every = self.tolerance.parts
         return (self,) if len(every) == 1 else tuple(Within(part, self.inclusion, self.value) for part in every)
 
-    def closed(self, statistic: str) -> Binding | None:
-        (p0, p1), (q0, q1) = self.domain
-        if p0 > p1 or q0 > q1:
-            return Binding(np.inf, np.nan, np.nan)
-        return self.tolerance.closed_within(self.domain, statistic)
+    def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
+        empty = any(low > high for low, high in domain)
+        return Binding(np.inf, np.nan, np.nan) if empty else self.tolerance.closed(domain, statistic)
 
 
 @dataclass(frozen=True)

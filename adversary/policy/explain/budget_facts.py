@@ -34,8 +34,8 @@ from adversary.policy.budget import (
     absolute_risk_bound,
     allocate,
     equivalent_epsilon,
-    limits_of,
 )
+from adversary.policy.explain.belief_limits import limits_of
 from adversary.policy.explain.guarantee_facts import DIGITS, PRIORS, belief
 from adversary.privacy.losses import PrivacyLoss
 

@@ -24,15 +24,10 @@ from adversary.policy.budget import (
     Verdict,
     check_statistic,
     check_word,
-    limits_of,
     recommend_epsilon,
-    telling_failure,
 )
-from adversary.policy.explain import (
-    audit_facts,
-    budget_facts,
-    guarantee_facts,
-)
+from adversary.policy.explain import audit_facts, budget_facts, guarantee_facts
+from adversary.policy.explain.belief_limits import limits_of, usual_failure
 from adversary.policy.explain.guarantee_facts import paragraphs
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP
@@ -102,7 +97,7 @@ class _Options:
 
     def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
         """The failure asked for, or one that suits the guarantee."""
-        return telling_failure(guarantee, releases) if self.failure is None else self.failure
+        return usual_failure(guarantee, releases) if self.failure is None else self.failure
 
     def _of_promise(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
         """A release budget by what it keeps; or, of the guarantee topics, one release and all of them."""

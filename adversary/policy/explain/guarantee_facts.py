@@ -34,14 +34,13 @@ from adversary._core import (
     tidy,
 )
 from adversary.driver import OWN
-from adversary.policy.budget import (
+from adversary.policy.budget import Verdict
+from adversary.policy.explain.belief_limits import (
     Limit,
-    Verdict,
-    composed,
     limits_after,
     limits_of,
+    limits_together,
     releases_within,
-    stricter,
     usual_limit,
 )
 from adversary.privacy import Guarantee
@@ -179,27 +178,28 @@ def _stricter(guarantee: Guarantee, limit: Limit, audience: str) -> list[dict[st
     """A limit that may fail and those at smaller failures, of limits that read alike the last."""
     if limit.certain:
         return []
+    shares = (100.0,) if audience == "lay" else (10.0, 100.0, 1000.0)
+    further = [limits_of(guarantee, limit.failure / share)[0] for share in shares]
+    every = [one for one in ([] if audience == "lay" else [limit]) + further if one.exists]
     key = "loss" if audience == "technical" else "points"
-    if audience == "lay":
-        told = [limits_of(guarantee, limit.failure / 100.0)[0]]
-        return [_limit(one, audience, ()) for one in told if one.exists]
-    every = [_limit(one, audience, ()) for one in stricter(guarantee, limit)]
-    return list({one[key]: one for one in every}.values())
+    return list({one[key]: one for one in (_limit(one, audience, ()) for one in every)}.values())
 
 
 def of_composition(
     guarantee: Guarantee, audience: str, releases: int, failure: float, prior: float, threshold: float
 ) -> dict[str, Any]:
     """Several releases with independent noise: limits on them together and on one, how many stay below a threshold."""
-    together = composed(guarantee, releases, failure)
+    together = limits_together(guarantee, releases, failure)
     facts: dict[str, Any] = {**_names(guarantee), "releases": f"{releases:,}", "together": [], "until": None}
-    for chance, limits in zip((failure, together.failure), together.told, strict=False):
+    for chance, limits in together:
         alone = _limit(limits_of(guarantee, chance)[0], audience, ())
         facts["together"].append({"limits": [_limit(one, audience, (prior,)) for one in limits], "alone": alone})
-    if together.told:
-        facts |= {"unmoved": together.unmoved, "may_fail": together.may_fail}
-        if not (together.unmoved or prior >= threshold):
-            facts["until"] = _until(guarantee, audience, together.failure, prior, threshold)
+    if together:
+        chance, last = together[-1]
+        unmoved = together[0][1][0].loss == 0.0
+        facts |= {"unmoved": unmoved, "may_fail": len(last) > 1 or not last[0].certain}
+        if not (unmoved or prior >= threshold):
+            facts["until"] = _until(guarantee, audience, chance, prior, threshold)
     return facts
 
 

@@ -6,13 +6,14 @@ name. Several releases together have a limit of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from adversary._core import as_read, check_whole
+from adversary.policy.budget import first_beyond
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP, compose_basic, worst_prior
 
@@ -92,80 +93,24 @@ class Limit:
 
 
 def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
-    """Bounds on the privacy loss under a guarantee: the certain one, and that at `failure` if clearly tighter.
-
-    Parameters
-    ----------
-    guarantee : a privacy definition or loss
-    failure : probability in [0, 1] that the second bound may fail; 0 asks for the certain one only
-
-    Returns
-    -------
-    One or two `Limit` (loss in nats), the certain one first. A single infinite one says that there is no bound.
+    """The certain bound on the privacy loss, and that at `failure` if clearly tighter; a single infinite one if none.
 
     >>> limits_of(PureDP(1.0), 0.05)
     (Limit(loss=1.0, failure=0.0),)
     """
-    return _worth_telling(float(guarantee.loss_bound(0.0)), lambda: float(guarantee.loss_bound(failure)), failure)
+    return _tightest(float(guarantee.loss_bound(0.0)), lambda: float(guarantee.loss_bound(failure)), failure)
 
 
 def usual_limit(guarantee: Guarantee) -> Limit | None:
-    """The bound on the privacy loss at failure 0.05, or at the first failure of `LARGER` at which there is one.
-
-    Parameters
-    ----------
-    guarantee : a privacy definition or loss
-
-    Returns
-    -------
-    Limit : certain (failure 0) where the guarantee has a certain bound; None where no failure gives a finite loss.
-
-    >>> usual_limit(PureDP(1.0)), usual_limit(NoPrivacy())
-    (Limit(loss=1.0, failure=0.0), None)
-    """
+    """The bound on the privacy loss at the first failure of `LARGER` at which there is one."""
     found = (limits_of(guarantee, failure)[0] for failure in LARGER)
     return next((limit for limit in found if limit.exists), None)
 
 
-def stricter(guarantee: Guarantee, limit: Limit) -> Iterator[Limit]:
-    """A limit that may fail, followed by the finite ones at failures 10, 100 and 1,000 times smaller.
-
-    Parameters
-    ----------
-    guarantee : the privacy definition or loss that the limit belongs to
-    limit : the limit to start from, with failure > 0
-
-    Yields
-    ------
-    Limit : at most four, by decreasing failure.
-
-    >>> from adversary.privacy.definitions import GaussianDP
-    >>> [one.failure for one in stricter(GaussianDP(1.0), Limit(2.54, 0.05))]
-    [0.05, 0.005, 0.0005, 5e-05]
-    """
-    for share in (1.0, 10.0, 100.0, 1000.0):
-        one = limit if share == 1.0 else limits_of(guarantee, limit.failure / share)[0]
-        if one.exists:
-            yield one
-
-
-def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:
-    """Default failure probability of a report: the smallest one whose bound is at most 1 % above that at 0.05.
+def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
+    """0.05, or the smallest of `SMALLER` whose bound on that many releases is at most 1 % above that at 0.05.
 
     What a small delta adds to epsilon, for instance, is negligible down to failures not far above it.
-
-    Parameters
-    ----------
-    guarantee : a privacy definition or loss
-    releases : number of releases composed, >= 1
-
-    Returns
-    -------
-    float : 0.05 or one of `SMALLER`; 0.05 where the bound is certain or infinite.
-
-    >>> from adversary.privacy.definitions import ApproximateDP, GaussianDP
-    >>> telling_failure(ApproximateDP(1.0, 1e-7)), telling_failure(GaussianDP(1.0))
-    (0.0001, 0.05)
     """
     usual, found = limits_after(guarantee, releases, USUAL)[-1], USUAL
     if usual.certain:
@@ -179,24 +124,10 @@ def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:
 
 
 def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[Limit, ...]:
-    """Bounds on the privacy loss of several releases together, each with independent noise and this guarantee.
+    """`limits_of` several releases together, each with independent noise and this guarantee.
 
     Certain losses add up; at a failure above 0 they compose as `releases * guarantee` does. Probabilistic DP
     counts as the approximate DP that it implies, which composes.
-
-    Parameters
-    ----------
-    guarantee : of one release
-    releases : number of releases, whole, >= 1
-    failure : probability in [0, 1] that the bound on all of them together may fail
-
-    Returns
-    -------
-    One or two `Limit`s, as in `limits_of`.
-
-    Raises
-    ------
-    TypeError : a guarantee that does not compose with itself
 
     >>> limits_after(PureDP(0.5), 3, 0.0)
     (Limit(loss=1.5, failure=0.0),)
@@ -210,10 +141,10 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[L
         with np.errstate(all="ignore"):  # losses of hundreds of nats: an infinite answer is one
             return min(certain, float((n * one).loss_bound(failure)))
 
-    return _worth_telling(certain, at_failure, failure)
+    return _tightest(certain, at_failure, failure)
 
 
-def _worth_telling(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[Limit, ...]:
+def _tightest(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[Limit, ...]:
     sure = [Limit(certain, 0.0)] if np.isfinite(certain) else []
     if failure == 0.0:
         return tuple(sure) or (Limit(np.inf, 0.0),)
@@ -223,86 +154,26 @@ def _worth_telling(certain: float, at_failure: Callable[[], float], failure: flo
     return *sure, other
 
 
-class Composed(NamedTuple):
-    """What several releases guarantee together, for whoever tells of it.
-
-    `told` holds the limits at the failure asked for and, where none holds at it, those at the first larger `failure`
-    at which one does; it is empty where nothing is guaranteed at all.
-    """
-
-    told: tuple[tuple[Limit, ...], ...]
-    failure: float
-
-    @property
-    def unmoved(self) -> bool:
-        """Whether no belief moves at all."""
-        return self.told[0][0].loss == 0.0
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether some limit told of may fail."""
-        return not self.told[-1][0].certain or len(self.told[-1]) > 1
-
-
-def composed(guarantee: Guarantee, releases: int, failure: float) -> Composed:
-    """Bounds of `limits_after`; where there is none at this failure, those at the first larger one as well.
-
-    Parameters
-    ----------
-    guarantee : of one release
-    releases : number of releases, whole, >= 1
-    failure : probability in [0, 1] asked for
-
-    Returns
-    -------
-    Composed : the limits and the failure they hold at; without limits where nothing is guaranteed at any failure.
-
-    >>> composed(PureDP(0.5), 3, 0.0).told
-    ((Limit(loss=1.5, failure=0.0),),)
-    """
+def limits_together(guarantee: Guarantee, releases: int, failure: float) -> list[tuple[float, tuple[Limit, ...]]]:
+    """(failure, `limits_after`), and those at the first larger failure that has one where this has none; or nothing."""
     asked = limits_after(guarantee, releases, failure)
     if asked[0].exists:
-        return Composed((asked,), failure)
+        return [(failure, asked)]
     for larger in LARGER:
         if larger > failure and (found := limits_after(guarantee, releases, larger))[0].exists:
-            return Composed((asked, found), larger)
-    return Composed((), failure)
+            return [(failure, asked), (larger, found)]
+    return []
 
 
 def releases_within(guarantee: Guarantee, prior: float, threshold: float, failure: float) -> tuple[int, bool]:
-    """Largest number of releases after which a posterior that started at `prior` is still at most `threshold`.
+    """Largest number of releases after which a posterior from `prior` is at most `threshold`, and whether it is final.
 
-    It uses the tightest bound at this failure, which grows with every release. The search ends at `LARGEST` releases,
-    or at `LARGEST_OF_LOSSES` for guarantees whose composition has no closed form.
-
-    Parameters
-    ----------
-    guarantee : of each release
-    prior, threshold : probabilities before the first release and after the last
-    failure : probability in [0, 1] that the bound may fail
-
-    Returns
-    -------
-    (releases, whether one more is too many) : False where the search ended; (0, True) where one is too many already.
+    It is not final where the search ended, at `LARGEST` releases, or at `LARGEST_OF_LOSSES` where composition has no
+    closed form. The bound is the tightest at this failure, which grows with every release.
 
     >>> releases_within(PureDP(0.5), 0.1, 0.5, 0.0)
     (4, True)
     """
     most = LARGEST if guarantee.multiple(1) is not None else LARGEST_OF_LOSSES
-
-    def kept(n: int) -> bool:
-        return bool(limits_after(guarantee, n, failure)[-1].posterior(prior)[1] <= threshold)
-
-    if not kept(1):
-        return 0, True
-    low, high = 1, 2
-    while high <= most and kept(high):
-        low, high = high, 2 * high
-    if high > most:
-        if kept(most):
-            return most, False
-        high = most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if kept(middle) else (low, middle)
-    return low, True
+    first = first_beyond(lambda n: bool(limits_after(guarantee, n, failure)[-1].posterior(prior)[1] <= threshold), most)
+    return (most, False) if first is None else (first - 1, True)
