@@ -19,7 +19,6 @@ from adversary.desk.report import descriptions, profile_section
 from adversary.driver import OWN
 from adversary.policy.budget import (
     BOUNDED,
-    USUAL,
     Recommendation,
     ReleaseBudget,
     allocate,
@@ -28,7 +27,7 @@ from adversary.policy.budget import (
     own_verdict,
     recommend_epsilon,
 )
-from adversary.policy.explain import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
+from adversary.policy.explain import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, USUAL, explain
 from adversary.privacy import Guarantee
 from adversary.reader.path import settle_truth
 

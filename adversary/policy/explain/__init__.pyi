@@ -1,3 +1,4 @@
+from .belief_limits import USUAL as USUAL
 from .explanation import ALSO as ALSO
 from .explanation import AUDIENCES as AUDIENCES
 from .explanation import OF_GUARANTEES as OF_GUARANTEES
