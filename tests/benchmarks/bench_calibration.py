@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,8 @@ from adversary import models
 from adversary.models.calibration.simulation_based import calibrate, uniformity
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
 from adversary.models.importance import PriorPredictive
-from tests.benchmarks.stopwatch import median_seconds
+from tests.benchmarks.stopwatch import PLAN, median_seconds, once
 
-PLAN = adv.Plan(
-    [
-        adv.Level("block", adv.DiscreteGaussian.from_rho(float(adv.census.DETAILED_RHO["block"])), siblings=27),
-        adv.Level("block group", adv.DiscreteGaussian.from_rho(float(adv.census.DETAILED_RHO["block group"]))),
-    ]
-)
 READER = adv.Adversary(0.5, 0, {"block group": adv.Uniform(40)})
 FEW = 8
 SETTINGS = {"draws": 500, "tune": 500, "chains": 2, "cores": 1}
@@ -55,7 +48,6 @@ def twin_seconds(mode: Any, ready: pm.Model, target: str = "in") -> float:
     observed = pm.observe(ready, {v.name: np.zeros(v.shape.eval(), v.dtype) for v in released})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence, and of what simuk does with xarray
-        start = perf_counter()
         check = simuk.SBC(
             observed,
             num_simulations=FEW,
@@ -63,8 +55,7 @@ def twin_seconds(mode: Any, ready: pm.Model, target: str = "in") -> float:
             progress_bar=False,
             sample_kwargs={**SETTINGS, "compile_kwargs": {"mode": mode}},
         )
-        check.run_simulations()
-        seconds = perf_counter() - start
+        seconds = once(check.run_simulations)
     assert check.simulations["prior_sbc"][target].sizes["draw"] == FEW
     return seconds / FEW
 

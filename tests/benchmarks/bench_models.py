@@ -13,7 +13,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import pymc as pm
 import scipy.stats as st
 
@@ -21,16 +20,8 @@ import adversary as adv
 from adversary import models
 from adversary.models import noise
 from adversary.models.enumeration import compile_enumerator
-from adversary.models.fitting import Fitter
-from tests.benchmarks.stopwatch import median_seconds
+from tests.benchmarks.stopwatch import PLAN, median_seconds
 
-RHO = [float(adv.census.DETAILED_RHO[level]) for level in ("block", "block group")]
-PLAN = adv.Plan(
-    [
-        adv.Level("block", adv.DiscreteGaussian.from_rho(RHO[0]), siblings=27),
-        adv.Level("block group", adv.DiscreteGaussian.from_rho(RHO[1])),
-    ]
-)
 TWIN = adv.Adversary(0.5, 0, {"block group": adv.Others(st.nbinom(3, 0.5))})
 TRUTH = {"block": 1, "block group": 4, "in": 1}
 RELEASES = 1500
@@ -107,21 +98,3 @@ def test_a_hundred_thousand_releases_by_enumeration() -> None:
         reader = flat if published is plan else adv.Adversary()
         exact = median_seconds(partial(reader.posterior, published, release), 3)
         print(f"   {name}: {seconds:.3f} s, {10 * seconds:.2f} us each; {seconds / exact:.0f} times exact's")
-
-
-def test_where_the_time_of_a_fit_goes() -> None:
-    names = ("noisy[block]", "sibling_sum[block]", "noisy[block group]")
-    fitter = Fitter.of(unknown_rate(), names, rng=1)
-    data = adv.observed(PLAN.release(TRUTH, 2, 256))
-    seeds = np.random.SeedSequence(1).spawn(256)
-    (sample,) = fitter.prior.weigh({name: value[:1] for name, value in data.items()})
-    row = {name: value[0] for name, value in fitter.prior.batched(data).items()}
-    parts = {
-        "256 releases weighed": lambda: list(fitter.prior.weigh(data)),
-        "256 releases weighed, with draws": lambda: fitter.fits(data, seeds, 100),
-        "nutpie, one release": lambda: fitter.sampler.sample(row, fitter.sampling, 1),
-        "one fit by NUTS in all": lambda: fitter.fit_once(sample, row, fitter.sampling, seeds[0], 100),
-    }
-    print()
-    for name, part in parts.items():
-        print(f"   {name}: {1e3 * median_seconds(part, 5):.2f} ms")

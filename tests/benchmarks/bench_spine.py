@@ -96,20 +96,15 @@ def test_memory_of_a_state() -> None:
     assert held < GIBIBYTES
 
 
-def seconds_of(case: tuple[Any, Any, Any, Any], repeats: int) -> float:
-    """Median of some runs."""
-    return median_seconds(lambda: whole(*case), repeats)
-
-
 def test_time_per_unit_is_constant() -> None:
     """The table: medians, set-up apart, which is what one block group of 30 blocks takes."""
     rng = np.random.default_rng(7)
-    setup = seconds_of(state(30, rng), 30)
+    setup = median_seconds(partial(whole, *state(30, rng)), 30)
     print(f"\nset-up {1e3 * setup:.2f} ms")
     times = {}
     for blocks, repeats in ((2_000, 31), (20_000, 9), (200_000, 5), (1_000_000, 3)):
         case = state(blocks, rng)
-        seconds = seconds_of(case, repeats)
+        seconds = median_seconds(partial(whole, *case), repeats)
         times[blocks] = (seconds - setup) / len(case[0])
         print(f"{blocks:>9,} blocks: {1e6 * times[blocks]:6.2f} us per unit; with set-up {seconds:.3f} s")
     assert max(times.values()) < 1.2 * min(times.values())
