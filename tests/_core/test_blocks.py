@@ -165,18 +165,6 @@ def test_a_damaged_record_is_noticed(tmp_path: Path, record: str) -> None:
         np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
 
 
-def test_a_foreign_block_is_noticed(tmp_path: Path) -> None:
-    """Even with its record."""
-    for name in ("a", "b"):
-        simulate(draw, 2 * BLOCK, 1, store=tmp_path / name, key=name)
-    pairs = zip(sorted((tmp_path / "a").rglob("*-000000.*")), sorted((tmp_path / "b").rglob("*-000000.*")), strict=True)
-    for mine, other in pairs:
-        mine.write_bytes(other.read_bytes())
-    with pytest.warns(RuntimeWarning, match="was damaged, or a block of other work"):
-        found = simulate(draw, 2 * BLOCK, 1, store=tmp_path / "a", key="a")
-    np.testing.assert_array_equal(found, simulate(draw, 2 * BLOCK, 1))
-
-
 def test_items_keep_their_order_whichever_were_there(tmp_path: Path) -> None:
     asked: list[int] = []
 

@@ -80,7 +80,7 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path, whole: 
     assert third.asked == []
 
 
-@pytest.mark.parametrize("how", ["changed", "shorter", "gone", "record", "half", "unrecorded"])
+@pytest.mark.parametrize("how", ["changed", "shorter", "empty", "gone", "record", "half", "unrecorded"])
 def test_a_damaged_block_is_named_and_made_anew(how: str, tmp_path: Path, whole: dict[str, bytes]) -> None:
     out = tmp_path / "out"
     file, record = made(out).files["c2"], out / RECORDS / "c2.json"
@@ -89,6 +89,8 @@ def test_a_damaged_block_is_named_and_made_anew(how: str, tmp_path: Path, whole:
         file.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
     elif how == "shorter":
         file.write_bytes(content[:-1])
+    elif how == "empty":
+        file.write_bytes(b"")
     elif how == "gone":
         file.unlink()
     elif how == "record":

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-import adversary as adv
 from tests.driver.test_audit import _simulated, audit
 
 ON_WORKERS = """
@@ -62,10 +61,3 @@ def test_workers_change_nothing_and_what_they_finish_is_gone_on_with_here(tmp_pa
     with pytest.warns(RuntimeWarning, match=f"{files[0].name} was damaged"):
         resumed = audit(_simulated(), rng=5, draws=3000, store=store)
     xr.testing.assert_identical(resumed["risk"].to_dataset(), here["risk"].to_dataset())
-
-
-def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dask.distributed", None)
-    plan, reader, truth = _simulated()
-    with pytest.raises(ImportError, match=r"adversary\[scale\]"):
-        adv.audit(plan, reader, truth, workers=2)

@@ -180,10 +180,6 @@ def test_intervals_are_those_of_the_posterior() -> None:
 # Data
 
 
-def test_bi24_mean_of_the_truncated_truth() -> None:
-    assert TruncatedNormal().moments(0.1, 0.04)[0] == pytest.approx(0.100706, abs=1e-6)
-
-
 @pytest.mark.parametrize(("mu", "sigma"), [(0.1, 0.04), (0.5, 0.2), (0.0, 0.3), (1.0, 0.01), (0.4, 5.0)])
 def test_the_truncated_normal_is_scipys(mu: float, sigma: float) -> None:
     from scipy.stats import kstest, truncnorm

@@ -208,19 +208,6 @@ def test_workers_need_dask_and_say_so(tmp_path: Path, monkeypatch: pytest.Monkey
     assert answered(simulated(tmp_path), "--workers", "1") == answered(simulated(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        (["--workers", "0"], "workers must be at least 1"),
-        (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "give one of the two"),
-    ],
-)
-def test_workers_that_cannot_be_are_refused(given: list[str], told: str, tmp_path: Path) -> None:
-    result = run("audit", simulated(tmp_path), *given)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert told in result.stderr
-
-
 def test_blocks_are_kept_where_workers_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*arguments: object, **options: object) -> None:
         simulate(lambda size, generator: np.ones(size), 1, 1, store=str(options["store"]))

@@ -67,13 +67,6 @@ def test_the_records_agree_with_the_library(kind: str) -> None:
         assert number(answer, "epsilon", delta=delta) == (epsilon if np.isfinite(epsilon) else None)
 
 
-def test_published_numbers_of_the_2020_census() -> None:
-    answer = answered("--rho", "2.63")
-    assert number(answer, "epsilon", delta=1e-10) == pytest.approx(17.430584, abs=1e-5)
-    assert number(answer, "simple_epsilon", delta=1e-10) == pytest.approx(18.193803, abs=1e-6)
-    assert number(answer, "power", level=0.05) == pytest.approx(0.9465841816, abs=1e-7)
-
-
 @pytest.mark.parametrize(
     ("arguments", "rho"),
     [

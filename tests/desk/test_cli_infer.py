@@ -58,17 +58,6 @@ def test_the_records_are_the_posterior_of_the_library_with_the_bounds_and_withou
     ]  # fmt: skip
 
 
-def test_published_example_four() -> None:
-    """BI11: informative prior, 0-100 scale."""
-    answer = answered(str(BLOOD))
-    for name, published in (("constrained", [22.540, 11.114]), ("unconstrained", [22.809, 11.960])):
-        at = {"reading": name, "parameter": "mu"}
-        assert [number(answer, key, **at) for key in ("mean", "sd")] == pytest.approx(published, rel=1e-3)
-    assert numbers(answer, "hdi", reading="unconstrained", parameter="mu") == pytest.approx([4.02, 47.71], abs=0.15)
-    assert number(answer, "infeasible", reading="unconstrained") == pytest.approx(0.1007, abs=1e-3)
-    assert number(answer, "cap", reading="unconstrained") == pytest.approx(1e4 * 42 / (2 * 43 * 0.25))
-
-
 def test_the_screen_says_what_is_known_and_what_the_bounds_give() -> None:
     """Intervals are rounded outward."""
     text = flat(printed(str(BLOOD)))

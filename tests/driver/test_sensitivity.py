@@ -134,28 +134,6 @@ def test_models_are_swept_as_named_adversaries_and_by_values_of_their_data() -> 
         assert float(found["risk"]["posterior_mean"]) == pytest.approx(mean, abs=1e-10)
 
 
-def test_published_priors_on_the_total_are_told_under_both_truths() -> None:
-    beliefs = {"flat": adv.Uniform(), "to 10": adv.Uniform(10), "1": adv.Point(1), "25": adv.Point(25)}
-    found = sweep(two_levels(), reader(), TRUTH, beliefs={k: {"block group": v} for k, v in beliefs.items()})
-    correct = found["prob_correct"]
-    expected = {"flat": 0.318191, "to 10": 0.389694, "1": 0.586777, "25": 0.729468}
-    for name, value in expected.items():
-        assert float(correct.sel(beliefs=name, truth="in")) == pytest.approx(value, abs=1e-6)
-    assert float(correct.sel(beliefs="flat", truth="out")) == pytest.approx(0.889271, abs=1e-6)
-    assert float(found["posterior_mean"].sel(beliefs="flat", truth="out")) == pytest.approx(0.335154, abs=1e-6)
-    assert float(found["tie_mass"].sel(beliefs="1", truth="in")) == pytest.approx(0.005938, abs=1e-6)
-    assert float(correct.sel(beliefs="25", truth="out")) < 0.5 < float(correct.sel(beliefs="25", truth="in"))
-
-
-def test_posteriors_of_a_reader_who_knows_the_others_average_to_the_prior() -> None:
-    plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(RHO1))])
-    prior = np.array([0.0, 1e-4, 0.1, 0.5, 0.9, 1.0])
-    mean = sweep(plan, adv.Adversary(), {"block": 1}, prior=prior)["posterior_mean"]
-    np.testing.assert_allclose(prior * mean.sel(truth="in") + (1 - prior) * mean.sel(truth="out"), prior, atol=1e-12)
-    ratio = sweep(plan, adv.Adversary(), {"block": 1}, prior=[0.0])["ratio_mean"].sel(truth="in")
-    assert float(ratio[0]) == pytest.approx(np.exp(2 * RHO1), abs=1e-9)
-
-
 def test_rho_is_that_of_the_whole_plan_and_every_level_gets_the_same_factor() -> None:
     plan = two_levels()
     found = sweep(plan, reader(), TRUTH, rho=[0.2, total_rho(plan)])

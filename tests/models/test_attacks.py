@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
-import scipy.stats as st
 
 import adversary as adv
 from adversary import models
@@ -14,7 +13,6 @@ from adversary.reader.path import attacks
 DG = adv.DiscreteGaussian.from_rho
 BLOCK = adv.Plan([adv.Level("block", DG(0.8))])
 BOTH = adv.Plan([adv.Level("block", DG(0.8))], cells=2)
-RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 
 
 def test_a_record_is_in_one_of_two_cells() -> None:
@@ -25,16 +23,6 @@ def test_a_record_is_in_one_of_two_cells() -> None:
         assert (record.sum("cell") == 1).all()
         assert (record.isel(cell=0) == prior["in"]).all()
         assert pm.draw(pm.do(model, {"in": 0})["count[block]"]).tolist() == [4, 2]
-
-
-def test_three_unknown_people_with_a_binomial_prior() -> None:
-    plan = adv.Plan([adv.Level("block", DG(RHO1))])
-    model = models.hierarchical_counts(plan, attacks.all_but(st.binom(3, 0.5), level="block"))
-    result = adv.enumerate_posterior(model, {"noisy[block]": 2}, ["in", "count[block]"])
-    expected = [0.092178, 0.372417, 0.411266, 0.124139]
-    assert result["probability[count[block]]"].values == pytest.approx([*expected, 0.0], abs=5e-7)
-    assert float(result["posterior[in]"]) == pytest.approx(np.arange(4) @ np.array(expected) / 3, abs=1e-6)
-    assert float(result["prior[in]"]) == pytest.approx(0.5, abs=1e-15)
 
 
 @pytest.mark.parametrize(("pmf", "answer"), [([1.0, 0.0], 0.0), ([0.0, 0.0, 1.0], 1.0)])

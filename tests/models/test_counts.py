@@ -100,21 +100,6 @@ def test_two_levels_equal_a_loop_over_states(name: str) -> None:
             assert counts.sel({"count[block group]": x}).item() == pytest.approx(expected, abs=1e-13)
 
 
-def test_published_release_gives_the_exact_posterior() -> None:
-    reader = Adversary(0.5, 0, {"block group": Uniform()})
-    release = TWO.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1})
-    result = enumerate_posterior(hierarchical_counts(TWO, reader, upper=60), observed(release))
-    assert result.posterior.item() == pytest.approx(0.5032878, abs=5e-8)
-
-
-def test_three_levels_give_the_exact_posterior() -> None:
-    release = THREE.observe({"block": 2, "block group": 1, "tract": 3}, sibling_sum={"block": -1, "block group": 2})
-    for prior, expected in [(0.5, 0.497605), (0.1, 0.099141)]:
-        reader = Adversary(prior, 0, {"block group": Uniform(), "tract": Uniform()})
-        model = hierarchical_counts(THREE, reader, upper={"block group": 40, "tract": 60})
-        assert enumerate_posterior(model, observed(release)).posterior.item() == pytest.approx(expected, abs=1e-6)
-
-
 GEOMETRIC = mechanisms.Geometric(0.8)
 ONE = Plan([Level("block", GEOMETRIC)])
 SAME = Plan(

@@ -481,12 +481,3 @@ def test_clamped_continuous_noise_keeps_its_atom_and_its_density(base: adv.Mecha
     empty = 0.7 * float(base.cdf(0.0, 1)) + 0.3 * float(base.cdf(0.0, 2))
     assert (draws >= 0).all()
     assert (draws == 0).mean() == pytest.approx(empty, abs=4.5 * math.sqrt(empty * (1 - empty) / 2000))
-
-
-def test_the_published_toy_algorithm_gives_the_exact_posteriors() -> None:
-    rho = 2.56 * 165 / 4099 * 3945 / 4097
-    levels = [adv.Level("block", DG(rho), siblings=27), adv.Level("group", adv.Exact())]
-    plan = adv.Plan(levels, postprocessing=adv.postprocessing.LeastSquares())
-    model = models.hierarchical_counts(plan, adv.Adversary(0.5, beliefs={"group": adv.Point(1)}))
-    result = adv.enumerate_posterior(model, {"noisy[block]": np.array([0, 1]), "noisy[group]": np.array([1, 1])})
-    assert result.posterior.values == pytest.approx([0.410784, 0.590282], abs=1e-6)

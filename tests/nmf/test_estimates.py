@@ -16,7 +16,7 @@ from adversary.reader import spine
 from tests import commands
 from tests.nmf.test_nmf import PERSONS, UNITS, records
 from tests.oracles.noisy_measurement_file import PERSONS as AXES
-from tests.oracles.noisy_measurement_file import Replica, answer, archive, words
+from tests.oracles.noisy_measurement_file import Replica, answer, words
 
 DETAILED = dict.fromkeys(AXES, "detailed")
 MEASURED = {
@@ -28,13 +28,6 @@ MEASURED = {
 }
 SHAPE = tuple(AXES.values())
 KIND = np.indices(SHAPE)[0].ravel()
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Replica]]:
-    """An archive written by the independent script."""
-    folder = tmp_path_factory.mktemp("archive")
-    return folder, archive(folder)
 
 
 def rows(kept: Any, held: dict[str, str]) -> Any:

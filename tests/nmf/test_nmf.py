@@ -21,16 +21,9 @@ from adversary.nmf.file_layout import arrow, bare, flat_cells, product_of, spell
 from adversary.nmf.products import DHC_PERSONS, PL_PERSONS, PL_UNITS
 from adversary.nmf.units import geoid, name_of
 from adversary.reader import spine
-from tests.oracles.noisy_measurement_file import Replica, answer, archive
+from tests.oracles.noisy_measurement_file import Replica, answer
 
 PERSONS, UNITS, PUERTO_RICO, DHC = "US_Person_PL_PROD", "US_Unit_PL_PROD", "PR_Person_PL_PROD", "US_DHCP_PROD"
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Replica]]:
-    """An archive of four products, written by the independent script, and the counts behind it."""
-    folder = tmp_path_factory.mktemp("archive")
-    return folder, archive(folder)
 
 
 @pytest.fixture

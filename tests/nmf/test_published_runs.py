@@ -9,14 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import commands
-from tests.oracles.noisy_measurement_file import Replica, archive
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Replica]]:
-    """An archive of four products, and the counts behind it."""
-    folder = tmp_path_factory.mktemp("archive")
-    return folder, archive(folder)
+from tests.oracles.noisy_measurement_file import Replica
 
 
 def answered(folder: Path, out: Path, product: str, query: str, *more: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from adversary.nmf.synthetic.recipe import CHUNK, SHAPE
 from adversary.nmf.synthetic.synthesis import made_units
 from adversary.nmf.writer import Records, Writer
 from tests import commands
+from tests._core.test_store import contents
 
 BLOCKS = 9000
 OF = {
@@ -50,11 +51,6 @@ def read(state: Path) -> Callable[..., Any]:
         return made
 
     return reading
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """Every file, by its name inside the directory."""
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
@@ -202,16 +198,6 @@ def test_bypassed_units_have_no_record_of_an_answer(state: Path, read: Any) -> N
     assert np.isfinite(found.published[np.setdiff1d(np.flatnonzero(tree.level > 2), lone)]).all()
 
 
-def test_a_county_read_alone_is_its_part_of_the_state(state: Path, read: Any) -> None:
-    whole, _ = read("total")
-    for root in ("09910001", "19900001"):
-        part = nmf.read(state, "total", root=root)
-        below = whole.tree.below(root)
-        assert part.tree.names.tolist() == whole.tree.names[below].tolist()
-        np.testing.assert_array_equal(part.released, whole.released[below])
-        np.testing.assert_array_equal(part.rho, whole.rho[below])
-
-
 def test_every_file_says_that_it_is_synthetic(state: Path) -> None:
     files = [path for path in state.rglob("*.parquet") if path.is_file()]
     assert files
@@ -295,21 +281,11 @@ def test_the_command_makes_a_file_and_another_checks_it(tmp_path: Path) -> None:
 
 
 def test_the_commands_say_what_is_wrong_in_a_line(tmp_path: Path) -> None:
-    made = tmp_path / "state"
-    assert "Nobody in it exists" in commands.printed("nmf", "synth", str(made), "--blocks", "30")
-    again = commands.run("nmf", "synth", str(made), "--blocks", "30")
-    assert again.exit_code == 2
-    assert "it is not overwritten unless told so" in again.stderr
-    assert commands.run("nmf", "synth", str(made), "--blocks", "30", "--overwrite").exit_code == 0
+    assert "Nobody in it exists" in commands.printed("nmf", "synth", str(tmp_path / "state"), "--blocks", "30")
     bad = commands.run("nmf", "synth", str(tmp_path / "b"), "--shape", "many")
     assert bad.exit_code == 2
     assert "--shape must be four numbers such as 8x2x2x63, got 'many'" in bad.stderr
     assert commands.run("nmf", "check", str(tmp_path / "nowhere")).exit_code == 2
-    path = next(made.glob("*/Block.parquet/DPQuery/**/*.parquet"))
-    path.write_bytes(b"rubbish")
-    checked = commands.run("nmf", "check", str(made))
-    assert checked.exit_code == 1
-    assert commands.flat(str(path)) in commands.flat(checked.stdout)
 
 
 def test_nothing_is_overwritten_unless_told(tmp_path: Path) -> None:

@@ -277,11 +277,3 @@ def test_narrow_noise_has_less_variance_than_its_parameter() -> None:
     assert noise.sigma2 == 1 / F("2.63")
     assert noise.variance == pytest.approx(0.3739555634, abs=1e-9)
     assert math.exp(noise.log_prob(0, 0)) == pytest.approx(0.6462646307, abs=1e-9)
-
-
-def test_largest_query() -> None:
-    """D9: the total at State level."""
-    rho = census.rho_star("State", "TOTAL")
-    assert float(rho) == pytest.approx(0.8282193642, abs=1e-10)
-    assert adv.DiscreteGaussian.from_rho(rho, cells=2).sigma == pytest.approx(1.0988219, abs=1e-7)
-    assert max(census.RHO_STAR.values()) == rho

@@ -117,19 +117,6 @@ def test_a_random_one_of_independent_people_averages_over_who_it_is() -> None:
     np.testing.assert_allclose(independent([0.3] * 5), st.binom(5, 0.3).pmf(range(6)), rtol=1e-12)
 
 
-def test_the_audited_mean_posterior_of_a_proper_reader_is_the_prior() -> None:
-    reader = all_but(PMFS["lumpy"], level="block")
-    given = {1: reader.beliefs["block"].table[1], 0: reader.beliefs["block"].table[0]}
-    mean = 0.0
-    for target, row in given.items():
-        for count, log_p in enumerate(row):
-            if np.isfinite(log_p):
-                audit = adv.audit(NARROW, reader, {"block": count, "in": target})
-                chance = reader.prior if target else 1 - reader.prior
-                mean += chance * np.exp(log_p) * float(audit["risk"]["posterior_mean"])
-    assert mean == pytest.approx(reader.prior, abs=1e-9)
-
-
 def test_upper_levels_keep_their_beliefs() -> None:
     plan = adv.Plan([adv.Level("block", DG(1.2), siblings=1), adv.Level("tract", DG(1.2))])
     pmf = [0.2, 0.5, 0.3]

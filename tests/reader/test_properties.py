@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,9 @@ import adversary as adv
 from adversary.reader.path.truth import settle_truth
 from adversary.reader.risk.averages import risk_summary
 from adversary.reader.risk.law_of_plan import bayes_factor_law
-from tests.catalogue import DG
+from tests.catalogue import DG, STORIES
 
 PROBABILITIES = st.sampled_from([0.5, 0.3, 0.04, 0.9])
-SMALL_NOISE = st.sampled_from([DG(0.7), DG(2.0), adv.Geometric(1.5), adv.Geometric(3.0)])
-PROPER = {
-    "flat to 3": (adv.Uniform(3), lambda x: dict.fromkeys(range(x, 4), 1 / (4 - x))),
-    "others": (adv.Others([0.5, 0.2, 0.3]), lambda x: {x: 0.5, x + 1: 0.2, x + 2: 0.3}),
-    "sure": (adv.Point(2), lambda x: {2: 1.0}),
-}
 
 
 def averages(plan: adv.Plan, reader: adv.Adversary, truth: dict[str, Any]) -> tuple[float, float]:
@@ -37,89 +33,52 @@ def averages(plan: adv.Plan, reader: adv.Adversary, truth: dict[str, Any]) -> tu
 # The martingale identity
 
 
-@given(noise=SMALL_NOISE, prior=PROBABILITIES, known=st.integers(0, 5))
-@settings(deadline=None, max_examples=30)
-def test_posterior_of_one_level_averages_to_the_prior(noise: adv.Mechanism, prior: float, known: int) -> None:
-    plan, reader = adv.Plan([adv.Level("block", noise)]), adv.Adversary(prior, known)
-    means = [averages(plan, reader, {"block": known + target})[0] for target in (0, 1)]
-    assert (1 - prior) * means[0] + prior * means[1] == pytest.approx(prior, rel=1e-11)
+def worlds(plan: adv.Plan, reader: adv.Adversary) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Every truth that a reader holds possible, with its probability: the target, then the counts level by level."""
+    for target, chance in ((0, 1 - reader.prior), (1, reader.prior)):
+        cells = []
+        for cell in range(plan.cells):
+            paths = [((reader.contributions(cell)[target],), chance if cell == 0 else 1.0)]
+            for belief in reader.level_beliefs(plan, cell):
+                paths = [
+                    ((*path, x), weight * math.exp(belief.log_prob(x, path[-1])))
+                    for path, weight in paths
+                    for x in range(belief.support(path[-1])[0], belief.support(path[-1])[1] + 1)  # type: ignore[operator]
+                    if belief.log_prob(x, path[-1]) > -math.inf
+                ]
+            cells.append(paths)
+        for chosen in itertools.product(*cells):
+            counts = zip(*(path[1:] for path, _ in chosen), strict=True)
+            truth = {name: list(x) if plan.cells > 1 else x[0] for name, x in zip(plan.names, counts, strict=True)}
+            yield math.prod(weight for _, weight in chosen), truth | {"in": target}
 
 
-@given(
-    noises=st.tuples(SMALL_NOISE, SMALL_NOISE),
-    siblings=st.integers(1, 3),
-    belief=st.sampled_from(list(PROPER)),
-    prior=PROBABILITIES,
-)
-@settings(deadline=None, max_examples=25)
-def test_posterior_of_two_levels_averages_to_the_prior(noises: Any, siblings: int, belief: str, prior: float) -> None:
-    """Over the target, the total given the target, and every release: for each proper belief."""
-    plan = adv.Plan([adv.Level("block", noises[0], siblings=siblings), adv.Level("tract", noises[1])])
-    held, law = PROPER[belief]
-    reader = adv.Adversary(prior, beliefs={"tract": held})
+def finite(plan: adv.Plan, reader: adv.Adversary) -> bool:
+    """Whether every belief is proper and about finitely many counts."""
+    beliefs = [belief for cell in range(plan.cells) for belief in reader.level_beliefs(plan, cell)]
+    return all(belief.proper and belief.support(0)[1] is not None for belief in beliefs)
+
+
+AVERAGED = [
+    name
+    for name, (plan, reader, _) in STORIES.items()
+    if reader.sampling_rate == 1.0 and not plan.levels[0].mechanism.is_continuous and finite(plan, reader)
+]
+
+
+@pytest.mark.parametrize("prior", [0.04, 0.5, 0.9])
+@pytest.mark.parametrize("name", AVERAGED)
+def test_posteriors_average_to_the_prior(name: str, prior: float) -> None:
+    """Over the target, every count given it, and every release; decisions by it are never worse than by the prior."""
+    plan, reader, _ = STORIES[name]
+    reader = replace(reader, prior=prior)
     total, accuracy = 0.0, 0.0
-    for target, weight in ((0, 1 - prior), (1, prior)):
-        for tract, share in law(target).items():
-            mean, right = averages(plan, reader, {"block": target, "tract": tract})
-            total += weight * share * mean
-            accuracy += weight * share * right
+    for weight, truth in worlds(plan, reader):
+        mean, right = averages(plan, reader, truth)
+        total += weight * mean
+        accuracy += weight * right
     assert total == pytest.approx(prior, rel=1e-9)
-    assert accuracy >= max(prior, 1 - prior) - 1e-9  # deciding by the posterior is never worse than by the prior
-
-
-@given(noise=SMALL_NOISE, prior=PROBABILITIES)
-@settings(deadline=None, max_examples=15)
-def test_posterior_with_unknown_others_averages_to_the_prior(noise: adv.Mechanism, prior: float) -> None:
-    plan, pmf = adv.Plan([adv.Level("block", noise)]), [0.5, 0.3, 0.2]
-    reader = adv.Adversary(prior, beliefs={"block": pmf})
-    total = sum(
-        weight * share * averages(plan, reader, {"block": target + others, "in": target})[0]
-        for target, weight in ((0, 1 - prior), (1, prior))
-        for others, share in enumerate(pmf)
-    )
-    assert total == pytest.approx(prior, rel=1e-10)
-
-
-@given(noise=SMALL_NOISE, prior=PROBABILITIES, known=st.tuples(st.integers(0, 3), st.integers(0, 3)))
-@settings(deadline=None, max_examples=15)
-def test_posterior_of_two_cells_averages_to_the_prior(noise: adv.Mechanism, prior: float, known: Any) -> None:
-    plan, reader = adv.Plan([adv.Level("block", noise)], cells=2), adv.Adversary(prior, known)
-    total = sum(
-        weight * averages(plan, reader, {"block": [known[0] + target, known[1] + 1 - target]})[0]
-        for target, weight in ((0, 1 - prior), (1, prior))
-    )
-    assert total == pytest.approx(prior, rel=1e-10)
-
-
-def test_posterior_under_an_invariant_averages_to_the_prior() -> None:
-    plan = adv.Plan([adv.Level("block", DG(0.7), siblings=2), adv.Level("tract", adv.Exact())])
-    reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform(3)})
-    total = 0.0
-    for target, weight in ((0, 0.7), (1, 0.3)):
-        for tract in range(target, 4):
-            total += weight / (4 - target) * averages(plan, reader, {"block": target, "tract": tract})[0]
-    assert total == pytest.approx(0.3, rel=1e-10)
-
-
-@pytest.mark.parametrize("siblings", [(1, 1), (2, 1)])
-def test_posterior_of_three_levels_averages_to_the_prior(siblings: tuple[int, int]) -> None:
-    plan = adv.Plan(
-        [
-            adv.Level("block", DG(3.0), siblings=siblings[0]),
-            adv.Level("tract", DG(3.0), siblings=siblings[1]),
-            adv.Level("county", adv.Geometric(3.0)),
-        ]
-    )
-    reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform(2), "county": [0.4, 0.6]})
-    total = 0.0
-    for target, weight in ((0, 0.7), (1, 0.3)):
-        for tract, (others, share) in itertools.product(range(target, 3), enumerate([0.4, 0.6])):
-            truth = {"block": target, "tract": tract, "county": tract + others}
-            total += weight * share / (3 - target) * averages(plan, reader, truth)[0]
-    assert total == pytest.approx(0.3, rel=1e-9)
-
-
-# Invariance
+    assert accuracy >= max(prior, 1 - prior) - 1e-9
 
 
 @given(

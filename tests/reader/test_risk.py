@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -50,24 +49,28 @@ def agree(summary: xr.Dataset, expected: paths.PathRisk) -> None:
 
 @pytest.mark.parametrize("noise", LAWS)
 @pytest.mark.parametrize("prior", [0.5, 0.2, 0.03])
-@pytest.mark.parametrize("belief", ["", "others pmf", "flat to 6"])
+@pytest.mark.parametrize(
+    ("belief", "hypotheses"),
+    [("", (0, 1)), ("others pmf", (0, 1)), ("flat to 6", (0, 1)), ("", (1, 0)), ("", (0, 2)), ("", (3, 1))],
+)
 @pytest.mark.parametrize("target", [0, 1])
-def test_one_level_visits_every_release(noise: str, prior: float, belief: str, target: int) -> None:
+def test_one_level_visits_every_release(
+    noise: str, prior: float, belief: str, hypotheses: tuple[int, int], target: int
+) -> None:
     mechanism, law = LAWS[noise]
     plan = adv.Plan([adv.Level("block", mechanism)])
-    beliefs = {"block": BELIEFS[belief].belief} if belief else {}
-    reader = adv.Adversary(prior, 1, beliefs)
-    held = BELIEFS[belief].oracle if belief else paths.known(1)
-    truth = target + (1 if not belief else 2)
+    reader = adv.Adversary(prior, 1, {"block": BELIEFS[belief].belief} if belief else {}, hypotheses)
+    truth = hypotheses[target] + (2 if belief else 1)
     expected = paths.path_risk(
         [truth],
         target,
         [law(1)],
         [],
-        [held],
+        [BELIEFS[belief].oracle if belief else paths.known(1)],
         prior,
+        hypotheses,
         counts=[range(9)],
-        releases=[range(truth - 2 * REACH[noise], truth + 2 * REACH[noise] + 1)],
+        releases=[range(truth - 2 * REACH[noise] + 2, truth + 2 * REACH[noise] - 1)],
     )
     found = law_of(plan, reader, {"block": truth, "in": target})
     assert not found.simulated
@@ -108,131 +111,13 @@ def test_two_levels_visit_every_release(noise: tuple[str, str], belief: str, tru
     agree(summary, expected)
 
 
-@pytest.mark.parametrize("target", [0, 1])
-def test_two_levels_with_unknown_others_below_visit_every_release(target: int) -> None:
-    mechanism, law = LAWS["geometric"]
-    plan = adv.Plan([adv.Level("block", mechanism, siblings=1), adv.Level("tract", mechanism)])
-    reader = adv.Adversary(0.4, beliefs={"block": [0.5, 0.5], "tract": adv.Uniform(5)})
-    expected = paths.path_risk(
-        (1, 3),
-        target,
-        [law(1), law(1)],
-        [law(1)],
-        [paths.others([0.5, 0.5]), paths.flat_to(5)],
-        0.4,
-        counts=[range(3), range(6)],
-        releases=[range(-6, 9), range(-4, 11)],
-        sums=range(-6, 11),
-    )
-    found = law_of(plan, reader, {"block": 1, "tract": 3, "in": target})
-    assert not found.simulated
-    agree(risk_summary(found), expected)
-
-
-@pytest.mark.parametrize("hypotheses", [(1, 0), (0, 2), (3, 1)])
-@pytest.mark.parametrize("noise", LAWS)
-def test_other_contributions_visit_every_release(hypotheses: tuple[int, int], noise: str) -> None:
-    mechanism, law = LAWS[noise]
-    plan = adv.Plan([adv.Level("block", mechanism)])
-    reader = adv.Adversary(0.3, 1, hypotheses=hypotheses)
-    for target in (0, 1):
-        truth = 1 + hypotheses[target]
-        expected = paths.path_risk(
-            [truth],
-            target,
-            [law(1)],
-            [],
-            [paths.known(1)],
-            0.3,
-            hypotheses,
-            counts=[range(6)],
-            releases=[range(truth - 2 * REACH[noise] + 4, truth + 2 * REACH[noise] - 3)],
-        )
-        agree(risk_summary(law_of(plan, reader, {"block": truth})), expected)
-
-
-def test_same_people_twice_visit_every_release() -> None:
-    (low, low_law), (high, high_law) = LAWS["discrete gaussian"], LAWS["geometric"]
-    plan = adv.Plan([adv.Level("block", low, siblings=0), adv.Level("tract", high)])
-    reader = adv.Adversary(0.3, 1)
-    expected = paths.path_risk(
-        (2, 2),
-        1,
-        [low_law(1), high_law(1)],
-        [None],
-        [paths.known(1), paths.known(0)],
-        0.3,
-        counts=[range(4), range(4)],
-        releases=[range(-8, 13), range(-8, 13)],
-    )
-    agree(risk_summary(law_of(plan, reader, {"block": 2, "tract": 2})), expected)
-
-
-@pytest.mark.parametrize("target", [0, 1])
-@pytest.mark.parametrize("known", [0, (0, 2)])
-def test_two_cells_visit_every_release(target: int, known: Any) -> None:
-    """Independent cells, one gains what the other loses: a double loop over both cells' releases."""
-    mechanism, law = LAWS["discrete gaussian"]
-    noise = law(1)
-    plan = adv.Plan([adv.Level("block", mechanism)], cells=2)
-    reader = adv.Adversary(0.3, known)
-    others = known if isinstance(known, tuple) else (known, known)
-    truth = [others[0] + target, others[1] + 1 - target]
-    mean = right = tie = mass = 0.0
-    for y in itertools.product(*[range(t - 8, t + 9) for t in truth]):
-        weight = math.exp(sum(noise(y[c], truth[c]) for c in (0, 1)))
-        inside = 0.3 * math.exp(noise(y[0], others[0] + 1) + noise(y[1], others[1]))
-        out = 0.7 * math.exp(noise(y[0], others[0]) + noise(y[1], others[1] + 1))
-        posterior = inside / (inside + out)
-        mean, mass = mean + weight * posterior, mass + weight
-        decided = math.log(inside) - math.log(out) > 1e-9
-        right += weight * (decided == bool(target))
-        tie += weight * (abs(math.log(inside) - math.log(out)) <= 1e-9)
-    assert mass == pytest.approx(1.0, abs=1e-10)
-    summary = risk_summary(law_of(plan, reader, {"block": truth}))
-    assert float(summary["posterior_mean"]) == pytest.approx(mean, abs=1e-10)
-    assert float(summary["prob_correct"]) == pytest.approx(right, abs=1e-10)
-    assert float(summary["tie_mass"]) == pytest.approx(tie, abs=1e-10)
-
-
-@pytest.mark.parametrize("belief", [adv.Uniform(), adv.Uniform(3), [0.6, 0.4]])
-def test_two_cells_on_two_levels_visit_every_release(belief: Any) -> None:
-    """Every release weighted by its probability, each posterior by the engine that lists every state elsewhere."""
-    plan = adv.Plan([adv.Level("block", DG(2.0), siblings=1), adv.Level("tract", DG(2.0))], cells=2)
-    reader = adv.Adversary(0.4, beliefs={"tract": belief})
-    truth = {"block": [1, 0], "tract": [2, 1]}
-    cells = []
-    for block, tract in zip(truth["block"], truth["tract"], strict=True):
-        axes = [(DG(2.0), block), (DG(2.0), tract), (DG(2.0), tract - block)]
-        values = [np.arange(v - 4, v + 5) for _, v in axes]
-        weights = [np.exp(noise.log_prob(y, v)) for (noise, v), y in zip(axes, values, strict=True)]
-        grid = np.stack([g.ravel() for g in np.meshgrid(*values, indexing="ij")], 1)
-        weight = np.prod(np.stack([g.ravel() for g in np.meshgrid(*weights, indexing="ij")], 1), 1)
-        cells.append((grid, weight))
-    one = adv.Plan(plan.levels)
-    odds = []
-    for cell, (grid, _) in enumerate(cells):
-        alone = adv.Adversary(0.5, beliefs={"tract": belief}, hypotheses=reader.contributions(cell))
-        release = one.observe({"block": grid[:, 0], "tract": grid[:, 1]}, {"block": grid[:, 2]})
-        odds.append(alone.posterior(one, release)["log_odds"].values)
-    total = math.log(0.4 / 0.6) + odds[0][:, None] + odds[1][None, :]
-    weight = cells[0][1][:, None] * cells[1][1][None, :]
-    summary = risk_summary(law_of(plan, reader, truth))
-    assert float(summary["posterior_mean"]) == pytest.approx((weight * expit(total)).sum(), abs=1e-9)
-    assert float(summary["prob_correct"]) == pytest.approx(weight[total > 1e-9].sum(), abs=1e-9)
-    order = np.argsort(total, axis=None)
-    share = np.cumsum(weight.ravel()[order])
-    median = total.ravel()[order][np.searchsorted(share, 0.5)]
-    assert float(summary["posterior_quantile"].sel(quantile=0.5)) == pytest.approx(expit(median), abs=1e-4)
-
-
 @pytest.mark.parametrize("noise", [adv.Gaussian(1.5), adv.Laplace(1.5)], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize("target", [0, 1])
 def test_one_level_of_continuous_noise_against_integrals(noise: Any, target: int) -> None:
     plan, prior = adv.Plan([adv.Level("block", noise)]), 0.3
     summary = risk_summary(law_of(plan, adv.Adversary(prior), {"block": target}))
 
-    def odds(y: float) -> float:
+    def odds(y: Any) -> Any:
         return math.log(prior / (1 - prior)) + noise.log_prob(y, 1) - noise.log_prob(y, 0)
 
     pieces = [(-60.0, 0.0), (0.0, 1.0), (1.0, 61.0)]
@@ -253,7 +138,7 @@ def test_one_level_of_continuous_noise_against_integrals(noise: Any, target: int
     assert float(summary["prob_correct"]) == pytest.approx(right, abs=1e-9)
     quantile = float(summary["posterior_quantile"].sel(quantile=0.25))
     sample = noise.sample(target, np.random.default_rng(1), 100_000)
-    simulated = expit([odds(y) for y in sample])
+    simulated = expit(odds(sample))
     assert np.mean(simulated < quantile - 1e-6) <= 0.25 + 6e-3
     assert np.mean(simulated <= quantile + 1e-6) >= 0.25 - 6e-3
 
@@ -283,22 +168,32 @@ def test_continuous_noise_above_is_simulated_with_its_error() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in STORIES if "invariant" not in name])
-def test_release_table_averages_to_the_posterior_mean(name: str) -> None:
+def test_averages_are_sums_over_every_release(name: str) -> None:
+    """Each release with its probability, its posterior by the engine that is held against lists of states elsewhere."""
     plan, reader, truth = STORIES[name]
     settled = settle_truth(plan, reader, truth)
     release, weight = release_table(plan, settled, draws=4000, rng=3)
-    posterior = reader.posterior(plan, release)["posterior"].values
+    found = reader.posterior(plan, release)
+    posterior, odds = found["posterior"].values, found["log_odds"].values
     mean = float(weight.values @ posterior)
-    exact, error = bayes_factor_law(plan, reader, settled, draws=20_000, rng=5).posterior_mean()
-    if weight.attrs["direction"] == "exact":
-        assert 1 - 1.1e-12 <= weight.attrs["mass"] <= 1 + 1e-9
-        assert mean == pytest.approx(exact, abs=1e-11 + 4 * error)
-    else:
+    law = bayes_factor_law(plan, reader, settled, draws=20_000, rng=5)
+    exact, error = law.posterior_mean()
+    if weight.attrs["direction"] != "exact":
         assert float(weight.sum()) == pytest.approx(1.0, abs=1e-12)
         assert mean == pytest.approx(exact, abs=4 * math.hypot(posterior.std() / math.sqrt(4000), error))
-
-
-# Priors at the ends
+        return
+    assert 1 - 1.1e-12 <= weight.attrs["mass"] <= 1 + 1e-9
+    assert mean == pytest.approx(exact, abs=1e-11 + 4 * error)
+    if law.simulated:
+        return
+    summary = risk_summary(law)
+    assert float(summary["ratio_mean"]) == pytest.approx(mean / reader.prior, rel=1e-9)
+    right = weight.values[(odds > 1e-9) == bool(settled.target)].sum()
+    assert float(summary["prob_correct"]) == pytest.approx(right, abs=1e-11)
+    assert float(summary["tie_mass"]) == pytest.approx(weight.values[np.abs(odds) <= 1e-9].sum(), abs=1e-11)
+    for q, value in zip(summary["quantile"].values, summary["posterior_quantile"].values, strict=True):
+        assert weight.values[posterior <= value * (1 + 1e-9)].sum() >= q - 1e-9
+        assert weight.values[posterior < value * (1 - 1e-9)].sum() <= q + 1e-9
 
 
 @pytest.mark.parametrize("name", ["one block", "two levels, flat", "one block, gaussian"])
