@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import gamma, kstest
+from scipy.stats import gamma
 
-from adversary.analyst.bounded.incomplete_gamma import log_gammainc, log_gammaincc
 from adversary.analyst.bounded.mixtures import TruncatedGammaMixture, gamma_laplace_logz, normal_laplace_logpdf
 
 LAWS = {
@@ -55,25 +54,7 @@ def test_density_normaliser_weights_and_moments_are_integrals(law: TruncatedGamm
     assert [law.mean(), law.moment(2)] == pytest.approx([first, second], rel=1e-10)
     assert law.var() == pytest.approx(second - first**2, rel=1e-8)
     x = np.array([0.07, 0.19])
-    assert law.cdf(x) == pytest.approx([integral(law, 0, 0.0, z) / total for z in x], rel=1e-10)
-    assert law.cdf(x) + law.sf(x) == pytest.approx(1.0, abs=1e-13)
-
-
-@named
-def test_quantiles_invert_both_tails(law: TruncatedGammaMixture) -> None:
-    q = np.array([1e-40, 1e-9, 0.01, 0.4, 0.6, 0.97])
-    assert law.logcdf(law.ppf(q)) == pytest.approx(np.log(q), rel=1e-11)
-    q = q[1:] if np.isinf(law._parameters[-1]) else q[2:]  # next to a finite end, x itself has no more digits
-    assert law.logsf(law.isf(q)) == pytest.approx(np.log(q), rel=1e-11)
-    assert (law.ppf(0.0), law.isf(0.0)) == law.support()
-    assert np.isnan(law.ppf(1.5))
-
-
-@named
-def test_draws_follow_the_law(law: TruncatedGammaMixture) -> None:
-    draws = law.rvs(400, rng=6)
-    assert kstest(draws, law.cdf).pvalue > 1e-3
-    assert np.array_equal(draws, law.rvs(400, rng=6))
+    assert np.exp(law.logcdf(x)) == pytest.approx([integral(law, 0, 0.0, z) / total for z in x], rel=1e-10)
 
 
 @named
@@ -131,21 +112,17 @@ def test_extreme_normalisers_match_many_digits(parameters: tuple[float, float, f
     rate=st.floats(-3.0, 6.0),
     centre=st.floats(-2.0, 2.0),
     upper=st.sampled_from([0.01, 0.2, 1.0, np.inf]),
-    q=st.floats(1e-6, 0.999),
 )
 def test_any_parameters_give_a_distribution(
-    alpha: float, beta: float, rate: float, centre: float, upper: float, q: float
+    alpha: float, beta: float, rate: float, centre: float, upper: float
 ) -> None:
     law = TruncatedGammaMixture(alpha, 10.0**beta, 10.0**rate, centre, upper)
-    x = law.ppf(q)
-    assert 0.0 < x <= upper
-    digits = 1e-15 * x * np.exp(law.logpdf(x) - np.minimum(law.logcdf(x), law.logsf(x)))  # what rounding x costs
-    big = 1e-15 * (10.0**rate * abs(centre) + alpha)
-    if np.isfinite(digits):
-        assert law.cdf(x) == pytest.approx(q, rel=1e-9 + 20.0 * (digits + big))
-    assert law.cdf(x) + law.sf(x) == pytest.approx(1.0, abs=1e-9 + 20.0 * big)
+    x = law.mean() * np.array([1e-3, 0.5, 1.0, 2.0, np.inf])
+    assert 0.0 < law.mean() <= upper
+    assert law.logcdf(x)[-1] == 0.0
+    assert (np.diff(law.logcdf(x)) >= 0.0).all()
     assert np.isfinite(law.log_normaliser)
-    assert law.var() >= 0.0
+    assert 0.0 <= law.var() < np.inf
 
 
 def test_sharp_laws_keep_their_variance() -> None:
@@ -157,46 +134,20 @@ def test_sharp_laws_keep_their_variance() -> None:
 def test_parameters_broadcast() -> None:
     law = TruncatedGammaMixture(2.0, [[1.0], [2.0]], 1.0, [0.5, -1.0, 2.0])
     one = TruncatedGammaMixture(2.0, 2.0, 1.0, -1.0)
-    for method in ("pdf", "logcdf", "sf", "ppf"):
+    for method in ("pdf", "logcdf"):
         both = getattr(law, method)(0.3)
         assert both.shape == (2, 3)
         assert both[1, 1] == pytest.approx(getattr(one, method)(0.3), rel=1e-13)
-    assert law.rvs(rng=1).shape == law.mean().shape == law.var().shape == (2, 3)
-    assert law.rvs((5, 2, 3), rng=1).shape == (5, 2, 3)
-
-
-# Logarithms of incomplete gammas
+    assert law.mean().shape == law.var().shape == (2, 3)
 
 
 @pytest.mark.parametrize(("a", "x"), [(50.0, 1e-8), (800.0, 1.0), (5e3, 2.5e3), (3.0, 1e-120), (40.0, 30.0)])
-def test_small_lower_gammas_match_sixty_digits(a: float, x: float) -> None:
+def test_small_lower_tails_match_sixty_digits(a: float, x: float) -> None:
     with mpmath.workdps(60):
         b, z = mpmath.mpf(a), mpmath.mpf(x)
         series = mpmath.hyp1f1(1, b + 1, z, maxterms=10**5)
         exact = float(b * mpmath.log(z) - z - mpmath.loggamma(b + 1) + mpmath.log(series))
-    assert log_gammainc(a, x) == pytest.approx(exact, rel=1e-13)
-
-
-@pytest.mark.parametrize(("a", "x"), [(0.5, 800.0), (3.0, 5e3), (40.0, 900.0), (60.0, 70.0)])
-def test_small_upper_gammas_match_sixty_digits(a: float, x: float) -> None:
-    with mpmath.workdps(60):
-        exact = float(mpmath.log(mpmath.gammainc(a, x, regularized=True)))
-    assert log_gammaincc(a, x) == pytest.approx(exact, rel=1e-13)
-
-
-@pytest.mark.parametrize("a", [2.5, 400.0, 5e4, 1e7])
-def test_both_tails_join_where_doubles_end(a: float) -> None:
-    """The step of log P over 1% of a standard deviation stays smooth across the switch to the continued fraction."""
-    for log, sign in ((log_gammainc, -1.0), (log_gammaincc, 1.0)):
-        x = (
-            a + sign * np.linspace(30.0, 42.0, 1201) * np.sqrt(a)
-            if a > 2000.0
-            else a * np.exp(sign * np.linspace(1, 7, 1201))
-        )
-        second = np.diff(log(a, x), 2)
-        assert np.abs(np.diff(second)).max() < 0.01 * np.abs(second).max() + 1e-8
-    assert np.array_equal(log_gammainc(a, [0.0, np.inf]), [-np.inf, 0.0])
-    assert np.array_equal(log_gammaincc(a, [0.0, np.inf]), [0.0, -np.inf])
+    assert TruncatedGammaMixture(a, 1.0, 0.0, 0.5).logcdf(x) == pytest.approx(exact, rel=1e-12)
 
 
 # Convolutions

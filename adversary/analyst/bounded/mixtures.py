@@ -1,20 +1,19 @@
 r"""The truncated gamma mixture, and the two convolutions behind a noisy mean and variance.
 
 A gamma variable seen through Laplace noise has the kernel :math:`x^{\alpha-1} e^{-\beta x - \lambda |x - \tau|}`: one
-gamma below the centre, another above it, joined at a corner. Everything is in log space and relative to the
-Gamma(alpha, beta) law, so that tails and distant centres keep their digits. The thesis (Definition 7) needs
-beta > lambda; Kummer's function removes that condition, because the lower gamma only ever runs to a finite end.
+gamma below the centre, another above it, joined at a corner. The thesis (Definition 7) needs beta > lambda; here each
+side is integrated numerically in log x, from its highest point outward, so that either sign of beta - lambda, tails and
+distant centres keep their digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, gammainc, gammaincc, gammainccinv, gammaincinv, gammaln, log_ndtr, xlogy
+from scipy.special import erfcx, gammaln, log_ndtr, xlogy
 
 from adversary._core import (
     Floats,
@@ -23,74 +22,15 @@ from adversary._core import (
     check_number,
     check_positive,
     check_whole,
+    log_sum_exp,
     scalar_or_array,
 )
-from adversary.analyst.bounded.incomplete_gamma import log_gamma_between
 
-_MOST_STEPS = 200
-_EPS = 2e-15
-
-
-def invert(law: Any, log_below: Floats, log_above: Floats) -> Floats:
-    """Quantiles from the smaller of two tails, the same one throughout: Newton on its log in log x, in a bracket."""
-    lower, total = bool(log_below[0] < log_above[0]), law._log_mass(np.inf)
-    sign, target = (1.0, log_below) if lower else (-1.0, log_above)
-
-    def miss(x: Floats) -> tuple[Floats, Floats]:
-        """sign * (log tail - target), and the step in log x for each unit of it."""
-        value = (law._log_mass(x) if lower else law._log_mass(np.inf, x)) - total
-        with np.errstate(over="ignore", invalid="ignore"):
-            return sign * (value - target), np.exp(value - as_array(law.logpdf(x))) / x
-
-    low, high = np.full(target.shape, 1e-300), _far(law, lambda x: miss(x)[0])
-    x = np.clip(_start(law, log_below, log_above), low, high)
-    open_, large = np.ones(x.shape, dtype=bool), as_array(law.alpha) + np.abs(as_array(law.rate) * as_array(law.centre))
-    noise = _EPS * (1.0 + np.abs(target) + large)  # rounding of the log of a tail
-    for _ in range(_MOST_STEPS):
-        off, scale = miss(x)
-        low, high = np.where(off <= 0.0, x, low), np.where(off >= 0.0, x, high)
-        with np.errstate(over="ignore", invalid="ignore"):
-            fresh = x * np.exp(-off * scale)
-        halved = np.where(high > 2.0 * low, np.sqrt(low) * np.sqrt(high), low + 0.5 * (high - low))
-        fresh = np.where((fresh >= low) & (fresh <= high), fresh, halved)
-        x, step = np.where(open_, fresh, x), np.abs(fresh - x)
-        open_ &= (step > _EPS * x) & (np.abs(off) > noise) & (high - low > _EPS * high)
-        if not open_.any():
-            break
-    return np.asarray(np.minimum(x, law.upper))
-
-
-def _far(law: Any, miss: Callable[[Floats], Floats]) -> Floats:
-    """A point beyond the quantile: the end of the support, or found by doubling."""
-    alpha, beta, rate, centre, upper = law._parameters
-    x = np.minimum((alpha + 1.0) / (beta + rate) + np.maximum(centre, 0.0), upper)
-    for _ in range(_MOST_STEPS):
-        short = (miss(x) < 0.0) & (x < upper)
-        if not short.any():
-            break
-        x = np.where(short, np.minimum(2.0 * x, upper), x)
-    return np.asarray(x)
-
-
-def _start(law: Any, log_below: Floats, log_above: Floats) -> Floats:
-    """The quantile by scipy's inverse incomplete gammas where these do not underflow; the mode elsewhere."""
-    alpha, beta, rate, centre, upper = law._parameters
-    middle = np.clip(centre, 0.0, upper)
-    weights = law.log_weights
-    with np.errstate(all="ignore"):
-        share, rest = np.exp(log_below - weights[0]), np.exp(log_above - weights[1])
-        slope = np.where(beta > rate, beta - rate, np.nan)
-        below = gammaincinv(alpha, gammainc(alpha, slope * middle) * share) / slope
-        ends = (gammaincc(alpha, (beta + rate) * x) for x in (middle, upper))
-        above = gammainccinv(alpha, sum(part * q for part, q in zip((rest, 1.0 - rest), ends, strict=True)))
-        guess = np.where(share < 1.0, below, above / (beta + rate))
-    usable = np.isfinite(guess) & (guess > 0.0)
-    return np.asarray(np.where(usable, guess, np.maximum(law.mode(), 1e-300)))
-
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
-_SHARP = 1e-4
-_TINY = 2.0**-60
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_DEPTH = 45.0
+"""Nats below the highest point at which an integral ends."""
+_FARTHEST = 300.0
+"""Of log x beyond its top: an exponential has fallen to nothing long before, and exp is still a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,35 +81,34 @@ class TruncatedGammaMixture:
         every = (self.alpha, self.beta, self.rate, self.centre, self.upper)
         return tuple(np.broadcast_arrays(*(as_array(x) for x in every)))
 
+    def _sides(self, high: ArrayLike = np.inf) -> list[tuple[Floats, Floats, Floats]]:
+        """Of (0, high], below the centre and above: points as sums of two numbers, logs of kernel times weight."""
+        alpha, beta, rate, centre, upper, high = np.broadcast_arrays(*self._parameters, as_array(high))
+        end, middle = np.minimum(high, upper), np.maximum(centre, 0.0)
+        below = _from_top(alpha, beta - rate, np.zeros(end.shape), np.minimum(middle, end))
+        above = _from_top(alpha, beta + rate, np.minimum(middle, end), end)
+        shift = (rate * centre)[..., None]
+        return [(*below[:2], below[2] - shift), (*above[:2], above[2] + shift)]
+
+    def _log_masses(self, high: ArrayLike = np.inf) -> tuple[Floats, Floats]:
+        """Log integrals of the kernel over (0, high], below the centre and above."""
+        below, above = (log_sum_exp(logs) for _, _, logs in self._sides(high))
+        return below, above
+
+    def _log_mass(self, high: ArrayLike) -> Floats:
+        return np.asarray(np.logaddexp(*self._log_masses(high)))
+
     @property
     def log_normaliser(self) -> Any:
         """Log of the integral of the kernel over (0, upper]."""
-        return scalar_or_array(self._log_gamma_constant + self._log_mass(np.inf))
-
-    @property
-    def _log_gamma_constant(self) -> Floats:
-        """Log of the integral of x^(alpha - 1) exp(-beta x) over all x."""
-        alpha, beta = as_array(self.alpha), as_array(self.beta)
-        return np.asarray(gammaln(alpha) - alpha * np.log(beta))
+        return scalar_or_array(self._log_mass(np.inf))
 
     @property
     def log_weights(self) -> tuple[Any, Any]:
         """Log probability of (0, centre] and of (centre, upper]."""
-        lower, upper = self._log_pieces(0.0, np.inf)
-        total = np.logaddexp(lower, upper)
-        return scalar_or_array(lower - total), scalar_or_array(upper - total)
-
-    def _log_pieces(self, low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
-        """Log integrals of Gamma(x; alpha, beta) exp(-rate |x - centre|) over (low, high], below and above centre."""
-        alpha, beta, rate, centre, upper = self._parameters
-        start, end = np.maximum(low, 0.0), np.minimum(high, upper)
-        middle = np.maximum(centre, 0.0)
-        below = log_gamma_between(alpha, beta, -rate, np.minimum(start, middle), np.minimum(end, middle))
-        above = log_gamma_between(alpha, beta, rate, np.maximum(start, middle), np.maximum(end, middle))
-        return below - rate * centre, above + rate * centre
-
-    def _log_mass(self, high: ArrayLike, low: ArrayLike = 0.0) -> Floats:
-        return np.asarray(np.logaddexp(*self._log_pieces(low, high)))
+        below, above = self._log_masses()
+        total = np.logaddexp(below, above)
+        return scalar_or_array(below - total), scalar_or_array(above - total)
 
     def logpdf(self, x: ArrayLike) -> Any:
         """Log density at x; -inf outside the support."""
@@ -186,53 +125,8 @@ class TruncatedGammaMixture:
 
     def logcdf(self, x: ArrayLike) -> Any:
         """Log of P(X <= x), to relative accuracy however small."""
-        return scalar_or_array(np.minimum(self._log_mass(check_number("x", x)) - self._log_mass(np.inf), 0.0))
-
-    def logsf(self, x: ArrayLike) -> Any:
-        """Log of P(X > x), to relative accuracy however small."""
-        x = check_number("x", x)
-        return scalar_or_array(np.minimum(self._log_mass(np.inf, x) - self._log_mass(np.inf), 0.0))
-
-    def cdf(self, x: ArrayLike) -> Any:
-        """P(X <= x)."""
-        return scalar_or_array(np.exp(self.logcdf(x)))
-
-    def sf(self, x: ArrayLike) -> Any:
-        """P(X > x)."""
-        return scalar_or_array(np.exp(self.logsf(x)))
-
-    def ppf(self, q: ArrayLike) -> Any:
-        """The x with P(X <= x) = q; NaN outside [0, 1]."""
-        q = check_number("q", q)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self._quantile(np.log(q), np.log1p(-q))
-
-    def isf(self, q: ArrayLike) -> Any:
-        """The x with P(X > x) = q, for upper tails; NaN outside [0, 1]."""
-        q = check_number("q", q)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self._quantile(np.log1p(-q), np.log(q))
-
-    def _quantile(self, log_below: Floats, log_above: Floats) -> Any:
-        """Newton steps on the log of the smaller tail, kept inside a bracket."""
-        shape = np.broadcast_shapes(log_below.shape, self._parameters[0].shape)
-        flat = TruncatedGammaMixture(*(np.broadcast_to(p, shape).ravel() for p in self._parameters))
-        below, above = (np.broadcast_to(log, shape).ravel() for log in (log_below, log_above))
-        x = np.full(below.shape, np.nan)
-        x[below == -np.inf] = 0.0
-        x[above == -np.inf] = as_array(flat.upper)[above == -np.inf]
-        for side in (below < above, below >= above):
-            some = side & np.isfinite(below) & np.isfinite(above)
-            if some.any():
-                part = TruncatedGammaMixture(*(p[some] for p in flat._parameters))
-                x[some] = invert(part, below[some], above[some])
-        return scalar_or_array(x.reshape(shape))
-
-    def rvs(self, size: int | tuple[int, ...] | None = None, rng: Any = None) -> Any:
-        """Independent draws by inversion, from the upper tail above the median; `size` as in scipy, `rng` a seed."""
-        shape = self._parameters[0].shape if size is None else size
-        u = np.random.default_rng(rng).random(shape)
-        return self.ppf(np.maximum(u, _TINY))
+        high = np.maximum(check_number("x", x), 0.0)
+        return scalar_or_array(np.minimum(self._log_mass(high) - self.log_normaliser, 0.0))
 
     def moment(self, k: float) -> Any:
         """E X^k, for any real k above -alpha: a ratio of normalisers, alpha + k over alpha.
@@ -243,11 +137,8 @@ class TruncatedGammaMixture:
         """
         if not (as_array(self.alpha) + k > 0.0).all():
             raise ValueError(f"k must be above -alpha for the moment to be finite, got {k!r}")
-        return scalar_or_array(np.exp(self._log_moment(k)))
-
-    def _log_moment(self, k: float) -> Floats:
         raised = replace(self, alpha=as_array(self.alpha) + k)
-        return np.asarray(raised.log_normaliser - self.log_normaliser)
+        return scalar_or_array(np.exp(raised.log_normaliser - self.log_normaliser))
 
     def mean(self) -> Any:
         """E X."""
@@ -255,30 +146,10 @@ class TruncatedGammaMixture:
 
     def var(self) -> Any:
         """Variance."""
-        first, second = self._log_moment(1), self._log_moment(2)
-        square = np.asarray(np.expm1(np.maximum(second - 2.0 * first, 0.0)))  # of the coefficient of variation
-        variance, sharp = np.asarray(np.exp(2.0 * first) * square), square < _SHARP
-        if sharp.any():
-            part = TruncatedGammaMixture(*(p[sharp] for p in self._parameters))
-            variance[sharp] = part._central_square()
-        return scalar_or_array(variance)
-
-    def _central_square(self) -> Floats:
-        """Variance by quadrature on either side of the mode: ratios of normalisers cancel where a law is sharp."""
-        low, top, high = (as_array(x)[..., None] for x in (self.ppf(1e-17), self.mode(), self.isf(1e-17)))
-        nodes, weights = 0.5 * (1.0 + _NODES), np.concatenate([0.5 * _WEIGHTS] * 2)
-        with np.errstate(all="ignore"):
-            x = np.concatenate([low + (top - low) * nodes, top + (high - top) * nodes], -1)
-            law = TruncatedGammaMixture(*(p[..., None] for p in self._parameters))
-            width = np.concatenate([(top - low) + 0.0 * nodes, (high - top) + 0.0 * nodes], -1)
-            mass = weights * width * law.pdf(x)
-            mass = mass / mass.sum(-1, keepdims=True)
-            gap = x - top
-            return np.asarray((mass * (gap - (mass * gap).sum(-1, keepdims=True)) ** 2).sum(-1))
-
-    def std(self) -> Any:
-        """Standard deviation."""
-        return scalar_or_array(np.sqrt(self.var()))
+        start, away, logs = (np.concatenate(parts, axis=-1) for parts in zip(*self._sides(), strict=True))
+        mass = np.exp(logs - log_sum_exp(logs)[..., None])
+        gap = start - as_array(self.mode())[..., None] + away
+        return scalar_or_array((mass * (gap - (mass * gap).sum(-1, keepdims=True)) ** 2).sum(-1))
 
     def mode(self) -> Any:
         """Where the density is largest: a stationary point of one piece, or the corner; 0 for alpha < 1."""
@@ -289,10 +160,32 @@ class TruncatedGammaMixture:
         peak = np.clip(np.minimum(np.maximum(centre, right), left), 0.0, upper)
         return scalar_or_array(np.where(alpha < 1.0, 0.0, peak))
 
-    def support(self) -> tuple[Any, Any]:
-        """(0, upper)."""
-        upper = self._parameters[-1]
-        return scalar_or_array(np.zeros_like(upper)), scalar_or_array(upper)
+
+def _from_top(alpha: Floats, slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
+    """Points of (low, high] and logs of x^(alpha - 1) exp(-slope x) times their weights, -inf where that is empty.
+
+    In t = log x panels grow fourfold away from the top, where the log density falls by about 1 over the first. Points
+    are the top and the way from it.
+    """
+    some = high > low
+    low, high = np.where(some, low, 0.0), np.where(some, high, 1.0)
+    top = np.clip(np.where(slope > 0.0, alpha / np.where(slope > 0.0, slope, 1.0), np.inf), low, high)
+    steep, bend = np.abs(alpha - slope * top), np.maximum(slope * top, 0.0)
+    first = 2.0 / (steep + np.sqrt(steep * steep + 2.0 * bend))
+    farthest = float(np.max(_DEPTH * np.maximum(1.0, 1.0 / (alpha * first)), initial=1.0))
+    ratios = np.concatenate([[0.0], 4.0 ** np.arange(np.ceil(np.log(farthest) / np.log(4.0)) + 1.0)])
+    with np.errstate(divide="ignore"):
+        edges = first[..., None] * np.concatenate([-ratios[::-1], ratios])
+        last = np.minimum(np.log(high / top), _FARTHEST)
+        edges = np.clip(edges, np.log(low / top)[..., None], last[..., None])
+        half = 0.5 * np.diff(edges)[..., None]
+        step = 0.5 * (edges[..., 1:] + edges[..., :-1])[..., None] + half * _NODES
+        weights = np.log(half * _WEIGHTS) + 0.0 * step
+    step, weights = (x.reshape(*top.shape, step.shape[-2] * step.shape[-1]) for x in (step, weights))
+    a, s, x = alpha[..., None], slope[..., None], top[..., None]
+    away = x * np.expm1(step)
+    logs = np.where(some[..., None], a * np.log(x) - s * x + a * step - s * away + weights, -np.inf)
+    return np.broadcast_to(x, away.shape), away, logs
 
 
 def normal_laplace_logpdf(x: ArrayLike, mu: ArrayLike, variance: ArrayLike, rate: ArrayLike) -> Any:
@@ -364,7 +257,8 @@ def gamma_laplace_logz(upper: ArrayLike, sigma2: ArrayLike, n: ArrayLike, rate: 
     >>> round(gamma_laplace_logz(0.2, 0.1, 43, 10.75, 0.2225), 8)
     0.39297676
     """
-    end = check_non_negative("upper", upper, finite=False)
+    end, rate = check_non_negative("upper", upper, finite=False), check_positive("rate", rate)
     alpha = 0.5 * (check_whole("n", n, minimum=2) - 1.0)
-    law = TruncatedGammaMixture(alpha, alpha / check_positive("sigma2", sigma2), check_positive("rate", rate), centre)
-    return scalar_or_array(np.log(0.5 * as_array(rate)) + law._log_mass(end))
+    beta = alpha / check_positive("sigma2", sigma2)
+    density = np.log(0.5 * rate) + alpha * np.log(beta) - gammaln(alpha)
+    return scalar_or_array(density + TruncatedGammaMixture(alpha, beta, rate, centre)._log_mass(end))
