@@ -14,7 +14,7 @@ from adversary._core.blocks import BLOCK, seed_sequence
 from adversary.analyst.bounded.bounded_posterior import posterior
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.prior import NormalInverseGamma
-from adversary.analyst.bounded.study import populations, trials
+from adversary.analyst.bounded.study import coverage, populations
 from adversary.analyst.bounded.study.coverage import averages, coverage_study
 from adversary.analyst.bounded.study.design import Cell, design
 from adversary.analyst.bounded.study.populations import TruncatedNormal, sample_statistics
@@ -60,7 +60,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> type[Posterior]:
     class Fresh(Posterior):
         pass
 
-    monkeypatch.setattr(trials, "posterior", Fresh)
+    monkeypatch.setattr(coverage, "posterior", Fresh)
     return Fresh
 
 
@@ -101,7 +101,7 @@ def test_averages_are_those_of_the_releases(quick: type[Posterior]) -> None:
     study = coverage_study(**CELL | {"epsilon": 0.4}, datasets=300).squeeze()
     asked = design(20, (0.3, 0.1), 0.4, "flat", True, 300, 0.95, (0, 1), "mu", "truncated normal", "event")
     (cell,) = asked.cells
-    mean = trials.releases(asked, cell, seed_sequence(7), 0).unit_mean
+    mean = coverage.releases(asked, cell, seed_sequence(7), 0).unit_mean
     for use, half in ((True, 0.2), (False, 0.3)):
         one = study.sel(constrained=use)
         share = np.mean(np.abs(mean - 0.3) <= half)
@@ -118,7 +118,7 @@ def test_averages_are_those_of_the_releases(quick: type[Posterior]) -> None:
 def test_standard_errors_are_those_of_repetitions(quick: type[Posterior]) -> None:
     """Over 300 studies of 100 data sets the averages scatter as each says they would."""
     asked = design(20, (0.3, 0.1), 1.0, "flat", True, 30_000, 0.95, (0, 1), "mu", "truncated normal", "event")
-    values = trials.outcomes(asked, seed_sequence(7)).reshape(300, 1, 1, 1, 1, 100, 4)
+    values = coverage.outcomes(asked, seed_sequence(7)).reshape(300, 1, 1, 1, 1, 100, 4)
     parts = averages(values, np.array(0.3)[None, None, None, None])
     for name in ("coverage", "length", "rmse", "bias"):
         found = parts[name][1].std(0, ddof=1)
@@ -166,8 +166,8 @@ def test_intervals_are_those_of_the_posterior() -> None:
                    "normalised")  # fmt: skip
     (cell,) = asked.cells
     root = seed_sequence(4)
-    found = trials.outcomes(asked, root).squeeze()
-    released = trials.releases(asked, cell, root, 0)
+    found = coverage.outcomes(asked, root).squeeze()
+    released = coverage.releases(asked, cell, root, 0)
     assert (released.n, released.epsilon, released.bounds) == (30, (0.2, 0.4), (0, 2))
     for row, use in zip(found, (True, False), strict=True):
         for i in range(6):
@@ -249,7 +249,7 @@ def test_all_analyses_see_the_same_releases(monkeypatch: pytest.MonkeyPatch) -> 
             if release.shape:
                 seen.append(release)
 
-    monkeypatch.setattr(trials, "posterior", Watching)
+    monkeypatch.setattr(coverage, "posterior", Watching)
     priors = {"flat": "flat", "near": NormalInverseGamma(0.3, 1.0, 1.0, 0.1)}
     coverage_study(**CELL | {"n": [20, 21]}, priors=priors, datasets=10)
     assert len(seen) == 8

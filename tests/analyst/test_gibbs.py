@@ -145,7 +145,7 @@ def log_conditionals(
     point: dict[str, Any], values: Floats, release: BoundedRelease, prior: Any, *, printed: bool = False
 ) -> dict[str, Floats]:
     """Log densities, up to constants, of each variable at `values` given the others, as the sampler draws them."""
-    problem = statistics_gibbs.as_problem(release, prior, True, printed=printed)
+    problem = statistics_gibbs.as_problem(release, prior, True, published=printed)
     n, (ystar, sstar, rate1, rate2), (mu0, kappa0, *_) = problem.n, problem.release, problem.prior
     mu, sigma2, ybar, s2, precision = (point[name] for name in ("mu", "sigma2", "ybar", "s2", "precision"))
     centre, variance = chains.mean_conditional(ybar, sigma2, n, mu0, kappa0)
@@ -289,7 +289,7 @@ def test_the_result_opens_in_arviz() -> None:
 @SHORT_RUN
 def test_printed_conditionals_coincide_for_a_flat_prior_only() -> None:
     for prior, same in (("flat", True), (PRIOR, False)):
-        with_e1 = statistics_gibbs.published_gibbs(RELEASE, prior, **SHORT)["posterior"]
+        with_e1 = statistics_gibbs.gibbs(RELEASE, prior, published=True, **SHORT)["posterior"]
         without = statistics_gibbs.gibbs(RELEASE, prior, **SHORT)["posterior"]
         assert bool((with_e1["mu"] == without["mu"]).all()) is same
     assert "E1" in with_e1.attrs["sampler"]

@@ -264,7 +264,7 @@ def test_results_have_labels_and_a_seed_settles_them() -> None:
     assert posterior.sizes == {"chain": 3, "draw": 6, "statistic": 5}
     assert posterior.equals(reg.gibbs(RELEASE, **short)["posterior"].dataset)
     assert not posterior.equals(reg.gibbs(RELEASE, **{**short, "rng": 10})["posterior"].dataset)
-    assert reg.published_gibbs(RELEASE, constrained=False, **short)["posterior"].sizes["statistic"] == 6
+    assert reg.gibbs(RELEASE, constrained=False, **short, published=True)["posterior"].sizes["statistic"] == 6
     alone = reg.gibbs(RELEASE, draws=20, burn=0, chains=1, rng=1)["posterior"].dataset
     assert np.isinf(alone.attrs["r_hat"])
 
@@ -289,9 +289,9 @@ def test_too_few_draws_are_called_unreliable() -> None:
 
 def test_the_published_sampler_that_cannot_move_says_which_constraint_stops_it() -> None:
     with pytest.raises(reg.SamplerStuck, match=r"no feasible sums in 5000 tries, most often for want of 0 <= Sy <= n"):
-        reg.published_gibbs(IMPOSSIBLE, chains=2, rng=1, max_tries=5000)
+        reg.gibbs(IMPOSSIBLE, chains=2, rng=1, max_tries=5000, published=True)
     with pytest.raises(reg.SamplerStuck, match="no coefficients in 200 tries, for want of an intercept and a slope"):
-        reg.published_gibbs(RELEASE, ELSEWHERE, rng=1, max_tries=200)
+        reg.gibbs(RELEASE, ELSEWHERE, rng=1, max_tries=200, published=True)
     assert issubclass(reg.SamplerStuck, RuntimeError)
 
 

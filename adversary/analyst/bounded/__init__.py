@@ -1,8 +1,8 @@
 """Inference from noisy statistics of bounded data: everything that belongs to it, by one name.
 
 `BoundedRelease` is what was published, `posterior` what it says about the mean and variance of the data, with the
-bounds used for free, in a millisecond. `gibbs`, `published_gibbs` and `gibbs_records` are the samplers of the
-literature beside it; `coverage_study` measures how often intervals hold what they promise.
+bounds used for free, in milliseconds. `gibbs` and `gibbs_records` are the samplers of the literature beside it;
+`coverage_study` measures how often intervals cover.
 """
 
 import lazy_loader

@@ -17,8 +17,6 @@ from .propriety import default_cap as default_cap
 from .propriety import is_proper as is_proper
 from .region import feasible_mass as feasible_mass
 from .region import largest_variance as largest_variance
-from .region import mean_range as mean_range
 from .samplers.record_gibbs import gibbs_records as gibbs_records
 from .samplers.statistics_gibbs import gibbs as gibbs
-from .samplers.statistics_gibbs import published_gibbs as published_gibbs
 from .study.coverage import coverage_study as coverage_study

@@ -1,8 +1,7 @@
 r"""Which means and variances data in [0, 1] can have: bounds that hold before any noise, and cost no privacy.
 
-Kazan (2026), chapter 4, "the thesis" in this wing: Theorem 14 and Corollary 15 for the moments of a distribution,
-Theorem 16 for the statistics of n values. All functions work on the unit interval; `BoundedRelease` rescales.
-`feasible_mass` says how often statistics of normal data satisfy the latter.
+Kazan (2026), chapter 4, "the thesis" in this wing: Theorem 14 for the moments of a distribution, Theorem 16 for the
+statistics of n values. All functions work on the unit interval; `BoundedRelease` rescales.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_number, check_positive, check_whole, scalar_or_array
+from adversary._core import as_array, check_number, check_positive, check_whole, scalar_or_array
 from adversary.analyst.bounded.quadrature import log_likelihood
 
 
@@ -32,25 +31,6 @@ def largest_variance(mean: ArrayLike) -> Any:
     """
     m = as_array(mean)
     return scalar_or_array(np.maximum(m * (1.0 - m), 0.0))
-
-
-def mean_range(variance: ArrayLike) -> Floats:
-    """Means that a distribution on [0, 1] with this variance can have, 1/2 -+ sqrt(1/4 - variance) (Corollary 15).
-
-    Parameters
-    ----------
-    variance : any shape
-
-    Returns
-    -------
-    (smallest, largest) along a last axis, (..., 2); NaN above 1/4, where there is none
-
-    >>> mean_range(0.25 - 0.04).round(6).tolist()
-    [0.3, 0.7]
-    """
-    v = as_array(variance)
-    half = np.sqrt(np.where(v <= 0.25, 0.25 - v, np.nan))
-    return np.stack([0.5 - half, 0.5 + half], axis=-1)
 
 
 def feasible_mass(mu: ArrayLike, sigma2: ArrayLike, n: ArrayLike) -> Any:

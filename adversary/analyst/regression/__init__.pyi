@@ -9,7 +9,6 @@ from .regression_law import nonprivate_posterior as nonprivate_posterior
 from .regressor_moments import MOMENTS as MOMENTS
 from .regressor_moments import project_moments as project_moments
 from .samplers import gibbs as gibbs
-from .samplers import published_gibbs as published_gibbs
 from .sufficient_statistics import SUMS as SUMS
 from .sufficient_statistics import RegressionRelease as RegressionRelease
 from .sufficient_statistics import Statistics as Statistics

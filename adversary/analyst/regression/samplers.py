@@ -5,7 +5,7 @@ coefficients the sums are normal by the central limit theorem, with the moments 
 sums the coefficients follow the conjugate law. The two conditionals are not those of one joint law: the first is an
 approximation, and the noise in the moments is not modelled. `models.regression` is exact, for up to 200 records.
 
-`published_gibbs` repeats the published script with its errors, for comparison alone.
+`published=True` repeats the published script with its errors, for comparison alone.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def gibbs(
     rng: Any = None,
     max_tries: int = 1_000,
     projected: bool = True,
+    published: bool = False,
 ) -> xr.DataTree:
     """Posterior draws of intercept, slope, residual variance and the confidential sums.
 
@@ -62,6 +63,11 @@ def gibbs(
         number; releases far outside the region are sampled by such steps alone, and mix slowly
     projected : whether the noisy moments are first brought to the nearest of a distribution on [0, 1] and mixed with 5
         per cent of the uniform one's; without, most releases have moments that no data have
+    published : for comparison, never for inference, the published script (weak region, moments as they come), whose
+        figure shows the wrong constraint. Constrained, the precision is cut from above at 1/4, so that sigma2 >= 4
+        instead of sigma2 <= 1/4 (erratum E2); xi enters the covariance of xy with its indices in the wrong order, the
+        noise of the sums is taken to have rate 0.6 / 5 where it is sampled under constraints and 0.6 / 6 where not, per
+        0.1 of the release's epsilon, and n is noisy where there are none (erratum E3). It knows no steps along lines
 
     Returns
     -------
@@ -72,91 +78,28 @@ def gibbs(
     Raises
     ------
     ValueError : numbers of draws below 1, a prior with a0 <= 1 under the constraints, an unknown region
+    SamplerStuck : published, no feasible sums, or no feasible coefficients, in max_tries draws
 
     References
     ----------
     Bernstein and Sheldon (2019), "Differentially private Bayesian linear regression", algorithm Gibbs-SS-Noisy; the
     thesis, section 4.5, for the constraints.
     """
-    moments = release.noisy_moments / release.n
-    moments[0] = 1.0
-    if projected:
-        moments = project_moments(moments, mixed=MIXED)
-    return _run(
-        release, prior, release.noisy_sums[1:], moments, float(release.epsilon),
-        constrained=constrained, region=region, published=False, max_tries=max_tries,
-        lengths=(draws, burn, chains), rng=rng,
-    )  # fmt: skip
-
-
-def published_gibbs(
-    release: RegressionRelease,
-    prior: RegressionLaw | None = None,
-    constrained: bool = True,
-    *,
-    draws: int = 4_000,
-    burn: int = 1_000,
-    chains: int = 16,
-    rng: Any = None,
-    max_tries: int = 100_000,
-) -> xr.DataTree:
-    """The published script's sampler, whose figure shows the wrong constraint. For comparison, never for inference.
-
-    Where it differs from `gibbs`: constrained, the precision is cut from above at 1/4, so that sigma2 >= 4 instead of
-    sigma2 <= 1/4 (erratum E2); xi enters the covariance of xy with its indices in the wrong order, the noise of the
-    sums is taken to have rate 0.6 / 5 where it is sampled under constraints and 0.6 / 6 where not, per 0.1 of the
-    release's epsilon, and n is noisy where there are none (erratum E3); the noisy moments are used as they come,
-    divided by n.
-
-    Parameters
-    ----------
-    release : noisy sums and moments
-    prior : in the units of the data; `RegressionLaw()` for the rescaled data unless given
-    constrained : whether sums, coefficients (weak region) and sigma2 are constrained
-    draws, burn, chains : sweeps kept of each chain, sweeps dropped before them, and chains
-    rng : seed
-    max_tries : draws of one block in one sweep, all of them infeasible, after which the sampler stops
-
-    Returns
-    -------
-    DataTree with group ``posterior``, as of `gibbs`
-
-    Raises
-    ------
-    SamplerStuck : no feasible sums, or no feasible coefficients, in max_tries draws
-    """
-    sums = release.noisy_sums[1:] if constrained else release.noisy_sums
-    rate = len(SUMS) * float(release.epsilon) / sums.size
-    return _run(
-        release, prior, sums, release.noisy_moments / release.n, rate,
-        constrained=constrained, region="weak", published=True, max_tries=max_tries,
-        lengths=(draws, burn, chains), rng=rng,
-    )  # fmt: skip
-
-
-def _run(
-    release: RegressionRelease,
-    prior: RegressionLaw | None,
-    noisy: Floats,
-    moments: Floats,
-    rate: float,
-    *,
-    constrained: bool,
-    region: Region,
-    published: bool,
-    max_tries: int,
-    lengths: tuple[int, int, int],
-    rng: Any,
-) -> xr.DataTree:
+    sums, moments, rate = release.noisy_sums[1:], release.noisy_moments / release.n, float(release.epsilon)
+    if published:
+        region, sums = "weak", sums if constrained else release.noisy_sums
+        rate *= len(SUMS) / sums.size
+    else:
+        moments[0] = 1.0
+        moments = project_moments(moments, mixed=MIXED) if projected else moments
     law = RegressionLaw() if prior is None else prior.on_unit(release.x_bounds, release.y_bounds)
     if constrained and law.a0 <= 1.0:
         raise ValueError(f"a0 must be above 1 under the constraints, got {law.a0}")
-    names = (("draws", 1), ("burn", 0), ("chains", 1))
-    draws, burn, chains = (int(check_whole(n, v, minimum=m)) for v, (n, m) in zip(lengths, names, strict=True))
-    tries = int(check_whole("max_tries", max_tries, minimum=1))
+    least = {"draws": (draws, 1), "burn": (burn, 0), "chains": (chains, 1), "max_tries": (max_tries, 1)}
+    draws, burn, chains, tries = (int(check_whole(name, x, minimum=low)) for name, (x, low) in least.items())
     tight = check_region(region) == "tight"
     sampler = Sweeps(
-        float(release.n), noisy, moments, rate, law.mean, as_array(law.Lambda0), float(law.a0), float(law.b0),
+        float(release.n), sums, moments, rate, law.mean, as_array(law.Lambda0), float(law.a0), float(law.b0),
         bool(constrained), tight, published, tries,
     )  # fmt: skip
     trace = sampler.run(chains, burn, draws, np.random.default_rng(seed_sequence(rng)))

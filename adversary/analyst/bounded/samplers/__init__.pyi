@@ -2,4 +2,3 @@ from .chains import tilted_gamma as tilted_gamma
 from .chains import truncated_normals as truncated_normals
 from .record_gibbs import gibbs_records as gibbs_records
 from .statistics_gibbs import gibbs as gibbs
-from .statistics_gibbs import published_gibbs as published_gibbs

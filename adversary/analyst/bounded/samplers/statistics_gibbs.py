@@ -50,6 +50,7 @@ def gibbs(
     thin: int = 10,
     rng: Any = None,
     cap: float | None = None,
+    published: bool = False,
 ) -> xr.DataTree:
     r"""Draws of mu, sigma2 and the confidential sample mean and variance, given a release with Laplace noise.
 
@@ -75,6 +76,9 @@ def gibbs(
         A sweep takes about a microsecond; with an informative prior some 200 are worth one independent draw of mu.
     rng : seed; every chain has its own child of it, so that the number of threads changes nothing
     cap : largest sigma2, in the units of the data; (n - 1) / (2 n epsilon2), on [0, 1], unless given
+    published : for comparison only, the conditional of sigma2 as the thesis prints it (4.28, 4.33, 4.58), which belongs
+        to independent priors on mu and sigma2: without kappa0 (mu - mu0)^2 and with (n + nu0) / 2 for the shape. No
+        joint law has it and the conditional of mu (4.27): with an informative prior the answer is wrong (erratum E1)
 
     Returns
     -------
@@ -95,65 +99,7 @@ def gibbs(
     >>> round(float(draws["mu"].mean()), -1)
     40.0
     """
-    return _statistics_level(release, prior, constrained, draws, burn, chains, thin, rng, cap, printed=False)
-
-
-def published_gibbs(
-    release: BoundedRelease,
-    prior: Any = "flat",
-    constrained: bool = True,
-    *,
-    draws: int = 20_000,
-    burn: int = 2_000,
-    chains: int = 4,
-    thin: int = 10,
-    rng: Any = None,
-    cap: float | None = None,
-) -> xr.DataTree:
-    r"""The Gibbs sampler as the thesis prints it, for comparison only: with an informative prior its answer is wrong.
-
-    Its update of sigma2 (4.28, 4.33, 4.58) belongs to independent priors on mu and sigma2, its update of mu (4.27) to
-    the conjugate one:
-
-    .. math:: \sigma^2 \sim IG((n + \nu_0) / 2, [\nu_0 s_0^2 + (n - 1) S^2 + n (\bar Y - \mu)^2] / 2)
-
-    lacks kappa0 (mu - mu0)^2 and one half of the shape, and no joint law has both (erratum E1). With a flat prior
-    nothing is missing and the draws are those of `gibbs`.
-
-    Parameters
-    ----------
-    release : one release of a mean and a variance, Laplace noise
-    prior : "flat" or a `NormalInverseGamma` in the units of the data
-    constrained : whether the bounds of the data are used
-    draws, burn, chains, thin : draws kept of each chain, sweeps left out first, chains, sweeps per draw kept
-    rng : seed
-    cap : largest sigma2, in the units of the data squared
-
-    Returns
-    -------
-    DataTree with group "posterior", dims (chain, draw): mu, sigma2, sample_mean, sample_variance, as of `gibbs`
-
-    Raises
-    ------
-    ValueError : as of `gibbs`
-    """
-    return _statistics_level(release, prior, constrained, draws, burn, chains, thin, rng, cap, printed=True)
-
-
-def _statistics_level(
-    release: BoundedRelease,
-    prior: Any,
-    constrained: bool,
-    draws: int,
-    burn: int,
-    chains: int,
-    thin: int,
-    rng: Any,
-    cap: float | None,
-    *,
-    printed: bool,
-) -> xr.DataTree:
-    problem = as_problem(release, prior, constrained, cap, printed=printed)
+    problem = as_problem(release, prior, constrained, cap, published=published)
     size, top = check_size(draws, burn, thin), _cap(problem, release, cap)
     from adversary.analyst.bounded.samplers.chains import statistics_chain
 
@@ -161,12 +107,12 @@ def _statistics_level(
         return statistics_chain(generator, size, *problem[:4], top)
 
     kept = run(chain, chains, rng)
-    name = "gibbs, conditional of sigma2 as printed (erratum E1)" if printed else "gibbs"
+    name = "gibbs, conditional of sigma2 as printed (erratum E1)" if published else "gibbs"
     return as_tree(kept, release, {"sampler": name, "feasibility": "event", **settings(problem, size, prior)})
 
 
 def as_problem(
-    release: BoundedRelease, prior: Any, constrained: bool, cap: float | None = None, *, printed: bool = False
+    release: BoundedRelease, prior: Any, constrained: bool, cap: float | None = None, *, published: bool = False
 ) -> Problem:
     """The numbers of a chain, or ValueError where these samplers do not apply or there is no posterior."""
     elsewhere = "adv.bounded.posterior handles it"
@@ -179,7 +125,7 @@ def as_problem(
     for name in ("mean", "variance"):
         if getattr(release, name) is None:
             raise ValueError(f"the Gibbs sampler needs a released mean and variance, got {name}=None: {elsewhere}")
-    n, numbers = int(release.size), prior_numbers(prior, release.bounds, printed=printed)
+    n, numbers = int(release.size), prior_numbers(prior, release.bounds, published=published)
     check_proper(release, as_prior(prior), constrained, cap)
     first, second = (float(1.0 / scale) for scale in release.unit_scales)
     noisy = (float(release.unit_mean), float(release.unit_variance), first, second)
@@ -187,9 +133,9 @@ def as_problem(
 
 
 def prior_numbers(
-    prior: Any, bounds: tuple[float, float], *, printed: bool = False
+    prior: Any, bounds: tuple[float, float], *, published: bool = False
 ) -> tuple[float, float, float, float, float]:
-    """(mu0, kappa0, power, scale, pull) on [0, 1], as `chains` describes; `printed` for the thesis's."""
+    """(mu0, kappa0, power, scale, pull) on [0, 1], as `chains` describes; `published` for the thesis's."""
     law = as_prior(prior)
     if isinstance(law, Flat):
         return (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -199,7 +145,7 @@ def prior_numbers(
         raise ValueError(f"a sampler takes one prior, got shape {law.shape}: adv.bounded.posterior handles it")
     unit = law.on_unit(bounds)
     mu0, kappa0, nu0, s0 = (float(np.asarray(x)) for x in (unit.mu0, unit.kappa0, unit.nu0, unit.s0))
-    if printed:
+    if published:
         return (mu0, kappa0, 0.5 * nu0 + 1.0, nu0 * s0**2, 0.0)
     return (mu0, kappa0, 0.5 * (nu0 + 3.0), nu0 * s0**2, kappa0)
 

@@ -1,4 +1,4 @@
-"""A simulation study of intervals from noisy statistics: design, populations, trials, coverage."""
+"""A simulation study of intervals from noisy statistics: design, populations, coverage."""
 
 import lazy_loader
 
