@@ -114,3 +114,15 @@ def test_the_estimate_covers_the_error_in_99_of_100_settings() -> None:
     found = sorted((excess(i) for i in range(300)), reverse=True)
     print(*found[:10], sep="\n")
     assert np.mean([ratio <= 1.0 for ratio, _, _ in found]) >= 0.99
+
+
+def test_a_second_mode_far_from_the_first_is_found() -> None:
+    """A prior that the release contradicts: a mode of standard deviation 0.007 by the prior, 27 % of the mass beyond."""
+    release = BoundedRelease(0.770558084141499, 0.1324936534552375, n=136, epsilon=(0.228341161788736, 7.04459234184016))
+    prior = NormalInverseGamma(0.22994557863419463, 3.1391779612906685, 47.18050001107742, 0.011734261163524693)
+    found = posterior(release, prior)
+    exact = Oracle(Setting.of(release, prior, constrained=True, cap=math.inf)).moments
+    assert found.quadrature_error < 1e-2
+    for name in ("mu", "sigma2"):
+        assert found.mean(name) == pytest.approx(exact[name], abs=found.quadrature_error * exact[f"sd_{name}"])
+        assert found.sd(name) == pytest.approx(exact[f"sd_{name}"], rel=found.quadrature_error)

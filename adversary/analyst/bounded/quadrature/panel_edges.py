@@ -15,7 +15,7 @@ from .question import Question, log_likelihood
 Pair = tuple[Floats, Floats]
 Panels = tuple[Marginal, Marginal]
 
-_POINTS, _MANY_POINTS = 14, 48
+_POINTS, _MANY_POINTS = 28, 48
 """Points of either line in a first look, under a prior of the wing's and under one of the user's own."""
 _SLACK, FAR = 8.0, 8.0
 """Nats by which a first look may be wrong; nats below the ends of panels at which a point counts no more."""
