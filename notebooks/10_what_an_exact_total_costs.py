@@ -117,8 +117,8 @@ steps = {
 steps["ratio of the noise"] = risk.ratio_mean
 display(pd.DataFrame({name: one.to_series() for name, one in steps.items()}).round(4))
 
-limits = {"one record (no bound)": bound.single_record_bound, "passed in": bound.prob_beyond_single_record, "k": bound.k}
-limits |= {"limit at k": bound.loss_bound, "at a(t)": bound.semi_loss_bound, "passed": bound.outside}
+limits = {"one record (no bound)": bound.single_record_bound, "passed in": bound.prob_beyond_single_record}
+limits |= {"k": bound.k, "limit at k": bound.loss_bound, "at a(t)": bound.semi_loss_bound, "passed": bound.outside}
 frame = pd.DataFrame({name: one.to_series() for name, one in limits.items()})
 assert frame["passed"].max() == 0.0
 assert frame["passed in"].drop("counted everybody").min() > 0.5

@@ -36,36 +36,36 @@ def test_b01_a_mistaken_reader_is_moved_without_bound() -> None:
 
 def test_b02_known_rest() -> None:
     """Theorem 7.3, Figure 3."""
-    assert cf.RatioBound(ZCDP, "7.3").probability(3.0) == pytest.approx(0.0491433713, abs=1e-9)
-    assert cf.RatioBound(ZCDP, "7.3").epsilon(0.01) == pytest.approx(4.3303441263, abs=1e-9)
-    assert cf.RatioBound(ZCDP, "7.3").probability(RHO) == pytest.approx(0.0720784622, abs=1e-9)
+    assert cf.known_rest_bound(ZCDP, 3.0) == pytest.approx(0.0491433713, abs=1e-9)
+    assert cf.known_rest_epsilon(ZCDP, 0.01) == pytest.approx(4.3303441263, abs=1e-9)
+    assert cf.known_rest_bound(ZCDP, RHO) == pytest.approx(0.0720784622, abs=1e-9)
 
 
 def test_b03_any_prior() -> None:
     """Theorem 7.5, Figure 5."""
-    assert cf.RatioBound(ZCDP, "7.5").probability(5.0) == pytest.approx(0.5862987216, abs=1e-9)
-    assert cf.RatioBound(ZCDP, "7.5").epsilon(0.05) == pytest.approx(8.2438314472, abs=1e-9)
+    assert cf.true_record_bound(ZCDP, 5.0) == pytest.approx(0.5862987216, abs=1e-9)
+    assert cf.true_record_epsilon(ZCDP, 0.05) == pytest.approx(8.2438314472, abs=1e-9)
 
 
 def test_b04_block_within_its_group() -> None:
     """Figures 7 to 9: rho 0.1115, delta 0.05."""
     z, g = adv.ZeroConcentratedDP(0.1115), adv.GaussianDP(math.sqrt(0.223))
-    assert cf.RatioBound(z, "7.3").epsilon(0.05) == pytest.approx(1.0443964461, abs=1e-8)
-    assert cf.RatioBound(g, "7.4").epsilon(0.05) == pytest.approx(1.0714002265, abs=1e-8)
-    assert cf.RatioBound(z, "7.5").epsilon(0.05) == pytest.approx(1.2673964461, abs=1e-8)
+    assert cf.known_rest_epsilon(z, 0.05) == pytest.approx(1.0443964461, abs=1e-8)
+    assert cf.functional_epsilon(g, 0.05) == pytest.approx(1.0714002265, abs=1e-8)
+    assert cf.true_record_epsilon(z, 0.05) == pytest.approx(1.2673964461, abs=1e-8)
 
 
 def test_b05_block_within_its_tract() -> None:
     """Figure 11: rho 0.926."""
-    assert cf.RatioBound(adv.GaussianDP(math.sqrt(1.852)), "7.4").epsilon(0.05) == pytest.approx(3.6308400862, abs=1e-8)
+    assert cf.functional_epsilon(adv.GaussianDP(math.sqrt(1.852)), 0.05) == pytest.approx(3.6308400862, abs=1e-8)
 
 
 def test_the_gaussian_curve_has_its_closed_form() -> None:
     for rho, delta in ((0.1115, 0.05), (0.926, 0.05), (2.63, 1e-4)):
         closed = math.log(delta) - float(norm.logcdf(norm.ppf(delta) - math.sqrt(2 * rho)))
         g = adv.GaussianDP(math.sqrt(2 * rho))
-        assert cf.RatioBound(g, "7.4").epsilon(delta) == pytest.approx(closed, abs=1e-9)
-        assert cf.RatioBound(g, "7.4").probability(closed) == pytest.approx(delta, rel=1e-9)
+        assert cf.functional_epsilon(g, delta) == pytest.approx(closed, abs=1e-9)
+        assert cf.functional_bound(g, closed) == pytest.approx(delta, rel=1e-9)
 
 
 def test_b06_a_count_of_two_with_the_other_known() -> None:
@@ -95,18 +95,14 @@ def test_b08_two_records_under_gaussian_noise() -> None:
     first, second = cf.known_rest_tail(GaussianLoss(math.sqrt(0.223)), 0.01, 0.5)
     assert first == pytest.approx(0.2014041240, abs=1e-9)
     assert 0.01 * first + 0.99 * second == pytest.approx(0.0963545177, abs=1e-9)
-    assert cf.RatioBound(adv.GaussianDP(math.sqrt(0.223)), "7.4").probability(0.5) == pytest.approx(
-        0.4413048165, abs=1e-9
-    )
-    assert cf.RatioBound(adv.ZeroConcentratedDP(0.1115), "7.3").probability(0.5) == pytest.approx(
-        0.4323961415, abs=1e-9
-    )
+    assert cf.functional_bound(adv.GaussianDP(math.sqrt(0.223)), 0.5) == pytest.approx(0.4413048165, abs=1e-9)
+    assert cf.known_rest_bound(adv.ZeroConcentratedDP(0.1115), 0.5) == pytest.approx(0.4323961415, abs=1e-9)
 
 
 def test_b09_one_renyi_order() -> None:
     """Theorems 7.3 and 7.5: alpha 4, gamma 1, epsilon 2."""
-    assert cf.RatioBound(RenyiDP(4.0, 1.0), "7.3").probability(2.0) == pytest.approx(0.0067379470, abs=1e-9)
-    assert cf.RatioBound(RenyiDP(4.0, 1.0), "7.5").probability(2.0) == pytest.approx(0.0497870684, abs=1e-9)
+    assert cf.known_rest_bound(RenyiDP(4.0, 1.0), 2.0) == pytest.approx(0.0067379470, abs=1e-9)
+    assert cf.true_record_bound(RenyiDP(4.0, 1.0), 2.0) == pytest.approx(0.0497870684, abs=1e-9)
 
 
 def test_e07_the_printed_exponent_of_theorem_7_5_is_false() -> None:
@@ -114,7 +110,7 @@ def test_e07_the_printed_exponent_of_theorem_7_5_is_false() -> None:
     rho, epsilon = 0.01, 0.1
     printed = math.exp(-(epsilon - rho**2) / (4 * rho))
     assert printed == pytest.approx(0.0822905, abs=1e-6)
-    assert cf.RatioBound(adv.ZeroConcentratedDP(rho), "7.5").probability(epsilon) == pytest.approx(0.8166865, abs=1e-6)
+    assert cf.true_record_bound(adv.ZeroConcentratedDP(rho), epsilon) == pytest.approx(0.8166865, abs=1e-6)
     achieved = cf.known_rest_tail(GaussianLoss(math.sqrt(2 * rho)), 1e-6, epsilon)[0]
     assert achieved == pytest.approx(0.2622589, abs=1e-6)
     assert printed < achieved
@@ -125,4 +121,4 @@ def test_e08_the_last_exponent_of_the_proof_is_a_product() -> None:
     a, b = (5.0 - RHO) / (2 * RHO), (RHO - 5.0) / 2
     assert math.exp(a - b) == pytest.approx(5.1325, abs=1e-3)
     assert math.exp(a * b) == pytest.approx(0.5862987216, abs=1e-9)
-    assert cf.RatioBound(ZCDP, "7.5").probability(5.0) == pytest.approx(math.exp(a * b), rel=1e-12)
+    assert cf.true_record_bound(ZCDP, 5.0) == pytest.approx(math.exp(a * b), rel=1e-12)

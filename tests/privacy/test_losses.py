@@ -154,7 +154,7 @@ def test_nothing_is_lost_beyond_the_epsilon_a_mechanism_was_made_for(name: str, 
     epsilon = hundredths / 100.0
     g = UNIT[name](epsilon)
     assert g.pbdp_delta(epsilon) == 0.0
-    assert cf.RatioBound(g, "7.4").probability(epsilon) == 0.0
+    assert cf.functional_bound(g, epsilon) == 0.0
     loss = g.worst_pair
     for at in (np.nextafter(epsilon, 0.0), epsilon, np.nextafter(epsilon, 9.0)):
         assert loss.tail(at) == (0.0, 0.0)

@@ -256,6 +256,11 @@ def test_a_false_promise_is_seen() -> None:
 
 
 EPSILONS = np.array([0.0, 0.01, 0.3, 1.0, 2.5, 7.0, 40.0])
+THEOREMS = (
+    (cf.known_rest_bound, cf.known_rest_epsilon),
+    (cf.functional_bound, cf.functional_epsilon),
+    (cf.true_record_bound, cf.true_record_epsilon),
+)
 
 
 @pytest.mark.parametrize("rho", [0.0, 1e-3, 0.1115, 0.926, 2.63])
@@ -264,13 +269,11 @@ def test_the_bounds_of_zcdp_have_their_closed_forms(rho: float) -> None:
     with np.errstate(divide="ignore", invalid="ignore"):
         known = np.where(e > rho, np.exp(-((e + rho) ** 2) / (4 * rho)), np.exp(-e))
         true = np.where(e > rho, np.exp(-((e - rho) ** 2) / (4 * rho)), 1.0)
-    assert cf.RatioBound(g, "7.3").probability(e) == pytest.approx(known, rel=1e-12)
-    assert cf.RatioBound(g, "7.5").probability(e) == pytest.approx(true, rel=1e-12)
-    assert (cf.RatioBound(g, "7.3").probability(e) <= cf.RatioBound(g, "7.5").probability(e)).all()
-    assert (cf.RatioBound(g, "7.4").probability(e) <= cf.RatioBound(g, "7.5").probability(e) * (1 + 1e-12)).all()
-    assert cf.RatioBound(adv.GaussianDP(math.sqrt(2 * rho)), "7.3").probability(e) == pytest.approx(
-        known, rel=1e-9, abs=1e-300
-    )
+    assert cf.known_rest_bound(g, e) == pytest.approx(known, rel=1e-12)
+    assert cf.true_record_bound(g, e) == pytest.approx(true, rel=1e-12)
+    assert (cf.known_rest_bound(g, e) <= cf.true_record_bound(g, e)).all()
+    assert (cf.functional_bound(g, e) <= cf.true_record_bound(g, e) * (1 + 1e-12)).all()
+    assert cf.known_rest_bound(adv.GaussianDP(math.sqrt(2 * rho)), e) == pytest.approx(known, rel=1e-9, abs=1e-300)
 
 
 @pytest.mark.parametrize("rho", [1e-3, 0.1115, 2.63])
@@ -279,33 +282,31 @@ def test_the_inverses_undo_the_bounds(rho: float) -> None:
     for delta in (0.9, 0.3, 0.05, 1e-6, 1e-200):
         nats = -math.log(delta)
         expected = 2 * math.sqrt(rho * nats) - rho if nats >= rho else nats
-        assert cf.RatioBound(g, "7.3").epsilon(delta) == pytest.approx(expected, rel=1e-12)
-        assert cf.RatioBound(g, "7.5").epsilon(delta) == pytest.approx(rho + 2 * math.sqrt(rho * nats), rel=1e-12)
-        assert cf.RatioBound(g, "7.3").probability(cf.RatioBound(g, "7.3").epsilon(delta)) <= delta * (1 + 1e-12)
-    assert cf.RatioBound(g, "7.3").epsilon([1.0, 0.0]).tolist() == [0.0, math.inf]
-    assert cf.RatioBound(g, "7.5").epsilon(1.0) == 0.0
-    assert cf.RatioBound(adv.PureDP(0.7), "7.5").epsilon(0.0) == 0.7
-    assert cf.RatioBound(adv.NoPrivacy(), "7.5").epsilon(0.5) == math.inf
-    assert cf.RatioBound(adv.NoPrivacy(), "7.3").epsilon(0.5) == pytest.approx(math.log(2), rel=1e-14)
+        assert cf.known_rest_epsilon(g, delta) == pytest.approx(expected, rel=1e-12)
+        assert cf.true_record_epsilon(g, delta) == pytest.approx(rho + 2 * math.sqrt(rho * nats), rel=1e-12)
+        assert cf.known_rest_bound(g, cf.known_rest_epsilon(g, delta)) <= delta * (1 + 1e-12)
+    assert cf.known_rest_epsilon(g, [1.0, 0.0]).tolist() == [0.0, math.inf]
+    assert cf.true_record_epsilon(g, 1.0) == 0.0
+    assert cf.true_record_epsilon(adv.PureDP(0.7), 0.0) == 0.7
+    assert cf.true_record_epsilon(adv.NoPrivacy(), 0.5) == math.inf
+    assert cf.known_rest_epsilon(adv.NoPrivacy(), 0.5) == pytest.approx(math.log(2), rel=1e-14)
 
 
 def test_outside_their_validity_bounds_are_trivial() -> None:
     """Markov's e^-epsilon where the rest is known, otherwise 1; never a number below the truth."""
     for g in (adv.ZeroConcentratedDP(3.0), RenyiDP(2.0, 3.0), adv.NoPrivacy(), adv.ApproximateDP(0.1, 1e-6)):
-        assert cf.RatioBound(g, "7.5").probability(2.0) == 1.0
-        assert cf.RatioBound(g, "7.3").probability(2.0) == math.exp(-2.0)
-    assert cf.RatioBound(adv.PureDP(1.0), "7.3").probability([1.0, 1.0 + 1e-9])[1] == 0.0
-    assert cf.RatioBound(adv.PureDP(1.0), "7.4").probability([0.0, 1.0]).tolist() == [1.0, 0.0]
+        assert cf.true_record_bound(g, 2.0) == 1.0
+        assert cf.known_rest_bound(g, 2.0) == math.exp(-2.0)
+    assert cf.known_rest_bound(adv.PureDP(1.0), [1.0, 1.0 + 1e-9])[1] == 0.0
+    assert cf.functional_bound(adv.PureDP(1.0), [0.0, 1.0]).tolist() == [1.0, 0.0]
 
 
 def test_of_several_guarantees_the_best_counts() -> None:
     pairs = [RenyiDP(1.5, 0.6), RenyiDP(4.0, 1.0), RenyiDP(30.0, 2.0)]
-    for theorem in ("7.3", "7.4", "7.5"):
-        each = [cf.RatioBound(pair, theorem) for pair in pairs]
-        alone = np.min([one.probability(EPSILONS) for one in each], axis=0)
-        together = cf.RatioBound(pairs, theorem)
-        assert together.probability(EPSILONS) == pytest.approx(alone, rel=1e-14)
-        assert together.epsilon(0.01) == pytest.approx(min(one.epsilon(0.01) for one in each), rel=1e-12)
+    for bound, epsilon in THEOREMS:
+        alone = np.min([bound(pair, EPSILONS) for pair in pairs], axis=0)
+        assert bound(pairs, EPSILONS) == pytest.approx(alone, rel=1e-14)
+        assert epsilon(pairs, 0.01) == pytest.approx(min(epsilon(pair, 0.01) for pair in pairs), rel=1e-12)
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.1115, 0.926, 2.63])
@@ -315,9 +316,9 @@ def test_a_gaussian_count_respects_every_theorem(rho: float) -> None:
     e = np.linspace(0.01, 8.0, 41)
     for prior in (1e-9, 0.01, 0.1, 0.5, 0.9):
         first, second = cf.known_rest_tail(loss, prior, e)
-        assert (first <= cf.RatioBound(adv.GaussianDP(mu), "7.4").probability(e) + 1e-12).all()
-        assert (first <= cf.RatioBound(z, "7.5").probability(e) + 1e-12).all()
-        assert (prior * first + (1 - prior) * second <= cf.RatioBound(z, "7.3").probability(e) + 1e-12).all()
+        assert (first <= cf.functional_bound(adv.GaussianDP(mu), e) + 1e-12).all()
+        assert (first <= cf.true_record_bound(z, e) + 1e-12).all()
+        assert (prior * first + (1 - prior) * second <= cf.known_rest_bound(z, e) + 1e-12).all()
 
 
 def best_power(p: Any, q: Any, level: float) -> float:
@@ -453,11 +454,11 @@ REFUSED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("theorem", ["7.3", "7.4", "7.5"])
-def test_bounds_take_their_arguments_by_name(theorem: str) -> None:
-    bound = cf.RatioBound(guarantee=adv.ZeroConcentratedDP(0.5), theorem=theorem)
-    assert bound.probability(epsilon=5.0) == bound.probability(5.0)
-    assert bound.epsilon(delta=1e-3) == bound.epsilon(1e-3)
+@pytest.mark.parametrize(("bound", "epsilon"), THEOREMS)
+def test_bounds_take_their_arguments_by_name(bound: Any, epsilon: Any) -> None:
+    guarantee = adv.ZeroConcentratedDP(0.5)
+    assert bound(guarantee=guarantee, epsilon=5.0) == bound(guarantee, 5.0)
+    assert epsilon(guarantee=guarantee, delta=1e-3) == epsilon(guarantee, 1e-3)
 
 
 @pytest.mark.parametrize("message", REFUSED)

@@ -2,7 +2,12 @@ from .baseline import unused_record as unused_record
 from .posterior_to_posterior import known_rest_tail as known_rest_tail
 from .posterior_to_posterior import ratio_tail as ratio_tail
 from .posterior_to_posterior import semantics as semantics
-from .ratio_bounds import RatioBound as RatioBound
+from .ratio_bounds import functional_bound as functional_bound
+from .ratio_bounds import functional_epsilon as functional_epsilon
+from .ratio_bounds import known_rest_bound as known_rest_bound
+from .ratio_bounds import known_rest_epsilon as known_rest_epsilon
+from .ratio_bounds import true_record_bound as true_record_bound
+from .ratio_bounds import true_record_epsilon as true_record_epsilon
 from .worlds import aligned as aligned
 from .worlds import compare_worlds as compare_worlds
 from .worlds import log_likelihood as log_likelihood

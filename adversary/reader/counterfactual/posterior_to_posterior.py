@@ -36,7 +36,13 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.losses import PrivacyLoss, check_loss
-from adversary.reader.counterfactual.ratio_bounds import THEOREMS, Guarantees, RatioBound
+from adversary.reader.counterfactual.ratio_bounds import (
+    Guarantees,
+    functional_bound,
+    guarantees_of,
+    known_rest_bound,
+    true_record_bound,
+)
 from adversary.reader.counterfactual.worlds import selected
 
 _ERROR = 2.5e-13
@@ -162,9 +168,9 @@ def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dat
     listed, and `largest_bound` by Theorem 7.1.
     """
     check_non_negative("epsilon", epsilon)
-    thresholds, bounds = _thresholds(epsilon), {name: RatioBound(guarantee, name) for name in THEOREMS}
+    thresholds, each = _thresholds(epsilon), guarantees_of(guarantee)
     drawn = worlds.attrs["counterfactual"] == "resample"
-    certain = bounds["7.4"].largest * (1.0 if drawn else 2.0)
+    certain = min(float(g.loss_bound(0.0)) for g in each) * (1.0 if drawn else 2.0)
     absolute = worlds.assign(log_ratio=abs(worlds["log_ratio"].variable))
     records, known = worlds["record"].values, worlds["rest_known"] & drawn
     achieved = {
@@ -175,7 +181,9 @@ def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dat
     }
     bound = {
         "7.1": (xr.apply_ufunc(past_ties, thresholds) < certain).astype(np.float64),
-        **{name: one.probability(thresholds).where(drawn if name == "7.5" else known) for name, one in bounds.items()},
+        "7.3": known_rest_bound(each, thresholds).where(known),
+        "7.4": functional_bound(each, thresholds).where(known),
+        "7.5": true_record_bound(each, thresholds).where(drawn),
     }
     names = xr.DataArray(list(_EVENTS), dims="theorem", name="theorem")
     result = xr.Dataset(
@@ -191,4 +199,4 @@ def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dat
         result[name].attrs["direction"] = "upper"
     for name in ("achieved", "largest"):
         result[name].attrs["direction"] = "exact"
-    return result.assign_attrs(guarantee=", ".join(g.definition for g in bounds["7.4"].guarantees), **worlds.attrs)
+    return result.assign_attrs(guarantee=", ".join(g.definition for g in each), **worlds.attrs)

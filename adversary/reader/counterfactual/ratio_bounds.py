@@ -44,87 +44,137 @@ Curve = Callable[[Any], Orders]
 _GAPS = np.geomspace(1e-3, 1e3, 121)
 
 
-THEOREMS = ("7.3", "7.4", "7.5")
+@labelled
+def known_rest_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
+    """Theorem 7.3: bound on P(ratio >= e^epsilon), rest known, any record, release as the reader expects it.
 
-
-class RatioBound:
-    """Bound on P(actual / counterfactual posterior >= e^epsilon) that a guarantee gives by one theorem.
-
-    - "7.3": rest known, any record, release as the reader expects it. The least, over the Renyi orders of the
-      guarantee, of exp(-(epsilon - gamma) alpha - gamma); for zCDP exp(-(epsilon + rho)^2 / (4 rho)) where
-      epsilon > rho. At order 1 it is Markov's e^-epsilon, true of any mechanism.
-    - "7.4": P(ratio > e^epsilon) of the true record, rest known, release given that record. The probabilistic-bound
-      curve `pbdp_delta` of any guarantee; 0 from its largest loss on, 1 at epsilon = 0.
-    - "7.5": the true record, any prior, release given that record. The least of exp((alpha - 1)(gamma - epsilon)) over
-      the Renyi orders; for zCDP exp(-(epsilon - rho)^2 / (4 rho)) where epsilon > rho; 1 where no order gives less.
-      Never below "7.3" at the same guarantee.
+    The least of exp(-(epsilon - gamma) alpha - gamma) over the Renyi orders of the guarantee; for zCDP
+    exp(-(epsilon + rho)^2 / (4 rho)) where epsilon > rho. At order 1 it is Markov's e^-epsilon, true of any mechanism.
 
     Parameters
     ----------
     guarantee : of a change of the target's record; several (Renyi pairs, say) give the best of them
-    theorem : "7.3", "7.4" or "7.5"
+    epsilon : nats, >= 0
+
+    >>> round(known_rest_bound(ZeroConcentratedDP(2.63), 3.0), 10)
+    0.0491433713
+    """
+    return scalar_or_array(np.exp(_log_known_rest(_orders(guarantee), check_non_negative("epsilon", epsilon))))
+
+
+@labelled
+def true_record_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
+    """Theorem 7.5: bound on P(ratio >= e^epsilon) of the true record, any prior, release given that record.
+
+    The least of exp((alpha - 1)(gamma - epsilon)) over the Renyi orders of the guarantee; for zCDP
+    exp(-(epsilon - rho)^2 / (4 rho)) where epsilon > rho; 1 where no order gives a bound below 1. Never below
+    `known_rest_bound` at the same guarantee.
+
+    Parameters
+    ----------
+    guarantee : of a change of the target's record; several (Renyi pairs, say) give the best of them
+    epsilon : nats, >= 0
+
+    Returns
+    -------
+    Probability in [0, 1], of the shape of `epsilon`, labels kept
 
     Raises
     ------
+    ValueError : a negative epsilon
     TypeError : `guarantee` is not one, or several
-    ValueError : another theorem
 
-    >>> census = RatioBound(ZeroConcentratedDP(2.63), "7.3")
-    >>> round(census.probability(3.0), 10), round(census.epsilon(0.01), 6)
-    (0.0491433713, 4.330344)
-    >>> RatioBound(PureDP(1.0), "7.4").probability([0.0, 0.5, 1.0]).round(4).tolist()
+    >>> round(true_record_bound(ZeroConcentratedDP(2.63), 5.0), 10)
+    0.5862987216
+    """
+    return scalar_or_array(np.exp(_log_true_record(_orders(guarantee), check_non_negative("epsilon", epsilon))))
+
+
+@labelled
+def functional_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
+    """Theorem 7.4: bound on P(ratio > e^epsilon) of the true record, rest known, release given that record.
+
+    The probabilistic-bound curve `pbdp_delta` of any guarantee; 0 from its largest loss on, 1 at epsilon = 0.
+
+    Parameters
+    ----------
+    guarantee, epsilon : as in `true_record_bound`
+
+    Returns
+    -------
+    Probability in [0, 1], of the shape of `epsilon`, labels kept
+
+    >>> functional_bound(PureDP(1.0), [0.0, 0.5, 1.0]).round(4).tolist()
     [1.0, 0.8137, 0.0]
     """
+    e, each = check_non_negative("epsilon", epsilon), guarantees_of(guarantee)
+    positive: Any = np.where(e > 0, e, 1.0)
+    best = np.where(e > 0, np.min([as_array(g.pbdp_delta(positive)) for g in each], axis=0), 1.0)
+    return scalar_or_array(np.where(e >= min(float(g.loss_bound(0.0)) for g in each), 0.0, best))
 
-    def __init__(self, guarantee: Guarantees, theorem: str) -> None:
-        if theorem not in THEOREMS:
-            raise ValueError(f"theorem must be one of {THEOREMS}, got {theorem!r}")
-        self.guarantees, self.theorem = guarantees_of(guarantee), theorem
 
-    @property
-    def largest(self) -> float:
-        """Largest loss that the guarantees allow, nats."""
-        return min(float(g.loss_bound(0.0)) for g in self.guarantees)
+@elementwise
+def known_rest_epsilon(guarantee: Any, delta: Any) -> Any:
+    """Smallest epsilon whose `known_rest_bound` is at most delta: the inverse of Theorem 7.3.
 
-    @labelled
-    def probability(self, epsilon: ArrayLike) -> Any:
-        """The bound at epsilon >= 0, nats, any shape, labels kept."""
-        e = check_non_negative("epsilon", epsilon)
-        if self.theorem != "7.4":
-            return scalar_or_array(np.exp(self._log_probability(e)))
-        positive: Any = np.where(e > 0, e, 1.0)
-        best = np.where(e > 0, np.min([as_array(g.pbdp_delta(positive)) for g in self.guarantees], axis=0), 1.0)
-        return scalar_or_array(np.where(e >= self.largest, 0.0, best))
+    For zCDP 2 sqrt(rho log(1/delta)) - rho, where this exceeds rho.
 
-    @elementwise
-    def epsilon(self, delta: Any) -> Any:
-        """Smallest epsilon, nats, whose bound is at most a probability delta; at 0 the largest loss allowed.
+    Parameters
+    ----------
+    guarantee : of a change of the target's record; several give the best of them
+    delta : probability in [0, 1]; at 0 the largest loss the guarantee allows, which is infinite for most
 
-        For zCDP rho + 2 sqrt(rho log(1/delta)) by 7.5; by 7.3 2 sqrt(rho log(1/delta)) - rho where that exceeds rho.
-        """
-        target = float(check_probability("delta", delta))
-        if self.theorem == "7.4":
-            return min(float(g.pbdp_epsilon(target)) for g in self.guarantees)
-        if target == 0.0:
-            return self.largest
-        return solve_decreasing(lambda e: float(self._log_probability(np.asarray(e)) - np.log(target)), 0.0, 1.0)
+    Returns
+    -------
+    epsilon in nats, of the shape of `delta`
 
-    def _log_probability(self, epsilon: Floats) -> Floats:
-        """By the best of the Renyi orders."""
-        alpha, gamma = self._orders(epsilon)
-        e = epsilon[..., None]
-        if self.theorem == "7.3":
-            return np.asarray((-(e - gamma) * alpha - gamma).min(axis=-1))
-        return np.asarray(((alpha - 1.0) * np.where(alpha > 1.0, gamma - e, 0.0)).min(axis=-1))
+    Raises
+    ------
+    ValueError : delta outside [0, 1]
+    TypeError : `guarantee` is not one, or several
 
-    def _orders(self, epsilon: Floats) -> Orders:
-        """Candidate Renyi orders at each epsilon, on a new last axis; order 1 where one is of no use."""
-        e = epsilon[..., None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            pairs = [np.broadcast_arrays(*renyi_orders(g)(e), e)[:2] for g in self.guarantees]
-        alpha, gamma = (np.concatenate(part, axis=-1) for part in zip(*pairs, strict=True))
-        useful = (alpha > 1.0) & (gamma < e)
-        return np.where(useful, alpha, 1.0), np.where(useful, gamma, 0.0)
+    >>> round(known_rest_epsilon(ZeroConcentratedDP(0.1), 1e-5), 6)
+    2.045966
+    """
+    return _inverse(_log_known_rest, guarantee, delta)
+
+
+@elementwise
+def true_record_epsilon(guarantee: Any, delta: Any) -> Any:
+    """Smallest epsilon whose `true_record_bound` is at most delta: the inverse of Theorem 7.5.
+
+    For zCDP rho + 2 sqrt(rho log(1/delta)).
+
+    Parameters
+    ----------
+    guarantee, delta : as in `known_rest_epsilon`
+
+    Returns
+    -------
+    epsilon in nats, of the shape of `delta`
+
+    >>> round(true_record_epsilon(ZeroConcentratedDP(0.1), 1e-5), 6)
+    2.245966
+    """
+    return _inverse(_log_true_record, guarantee, delta)
+
+
+@elementwise
+def functional_epsilon(guarantee: Any, delta: Any) -> Any:
+    """Smallest epsilon whose `functional_bound` is at most delta, `pbdp_epsilon(delta)`: the inverse of Theorem 7.4.
+
+    Parameters
+    ----------
+    guarantee, delta : as in `known_rest_epsilon`
+
+    Returns
+    -------
+    epsilon in nats, of the shape of `delta`
+
+    >>> functional_epsilon(PureDP(1.0), 0.0)
+    1.0
+    """
+    return min(float(g.pbdp_epsilon(delta)) for g in guarantees_of(guarantee))
 
 
 def guarantees_of(guarantee: Any) -> tuple[Guarantee, ...]:
@@ -134,6 +184,40 @@ def guarantees_of(guarantee: Any) -> tuple[Guarantee, ...]:
     if not each or not all(isinstance(g, Guarantee) for g in each):
         raise TypeError(f"guarantee must be one, or several, got {guarantee!r}{way_to_loss(guarantee)}")
     return each
+
+
+def _orders(guarantee: Any) -> Curve:
+    """Candidate Renyi orders at each epsilon, on a new last axis; order 1 where one is of no use."""
+    curves = [renyi_orders(g) for g in guarantees_of(guarantee)]
+
+    def orders(epsilon: Floats) -> Orders:
+        e = epsilon[..., None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pairs = [np.broadcast_arrays(*curve(e), e)[:2] for curve in curves]
+        alpha, gamma = (np.concatenate(part, axis=-1) for part in zip(*pairs, strict=True))
+        useful = (alpha > 1.0) & (gamma < e)
+        return np.where(useful, alpha, 1.0), np.where(useful, gamma, 0.0)
+
+    return orders
+
+
+def _log_known_rest(orders: Curve, epsilon: Floats) -> Floats:
+    alpha, gamma = orders(epsilon)
+    return np.asarray((-(epsilon[..., None] - gamma) * alpha - gamma).min(axis=-1))
+
+
+def _log_true_record(orders: Curve, epsilon: Floats) -> Floats:
+    alpha, gamma = orders(epsilon)
+    gap = np.where(alpha > 1.0, gamma - epsilon[..., None], 0.0)
+    return np.asarray(((alpha - 1.0) * gap).min(axis=-1))
+
+
+def _inverse(log_bound: Callable[..., Floats], guarantee: Any, delta: float) -> float:
+    """Smallest epsilon >= 0 at which a bound has fallen to delta."""
+    target, orders = float(check_probability("delta", delta)), _orders(guarantee)
+    if target == 0.0:
+        return min(float(g.loss_bound(0.0)) for g in guarantees_of(guarantee))
+    return solve_decreasing(lambda e: float(log_bound(orders, np.asarray(e)) - np.log(target)), 0.0, 1.0)
 
 
 @singledispatch
