@@ -371,3 +371,44 @@ def test_a_piece_whose_tilts_must_keep_all_rates_is_the_whole(measured: str) -> 
         np.testing.assert_allclose(part.mean.values, whole.mean.values[i], rtol=1e-9)
         ours = part.membership(0.1)["ratio"]
         np.testing.assert_allclose(ours, whole.membership(0.1)["ratio"].sel(unit=ours["unit"]), rtol=1e-9)
+
+
+CHAIN = {"r": None, "h": "r", "t": "r", "u": "t", "g": "u", "a": "g", "b": "g", "c": "h"}
+"""A tract t whose only group g, by way of u, was not measured; and a block c beside them."""
+
+
+@pytest.mark.parametrize(
+    ("released", "rho"),
+    [
+        ([12, -18, 26, 2, -43, 14], [0.11523, 0.04955, 0.00052, 0.00047, 0.00047, 0.00047]),
+        ([16, -18, 26, 2, -43, 14], [INF, 0.04955, 0.00052, 0.00047, 0.00047, 0.00047]),
+        ([20, 3, 25, 2, -8, 4], [0.05, 0.2, 0.1, 0.02, 0.02, 0.02]),
+    ],
+)
+@pytest.mark.parametrize("measured", ["t", "u", "g"])
+def test_a_group_whose_noise_is_that_of_its_tract_is_answered(released: Any, rho: Any, measured: str) -> None:
+    """Its tilt could not leave that above: most of the mixture of rates lay off the windows, "no counts possible"."""
+    tree, means = spine.Tree.of(CHAIN), [0.003, 40.0]
+    at = tree.index(["r", "h", measured, "a", "b", "c"])
+    y, precision = np.full(len(tree), NAN), np.zeros(len(tree))
+    y[at], precision[at] = released, rho
+    found = spine.posterior(tree, y, precision, spine.SharedRate(means))
+    laws = [oracle.negative_binomial(0.5, mean) for mean in means]
+    below = [tree.index(["a", "b"]).tolist(), [int(tree.index("c"))]]
+    truth = enumerated(
+        tree, y, precision, [(leaves, [-np.log(2)] * 2, laws) for leaves in below], 16 if np.isinf(rho[0]) else 65
+    )
+    agrees(found, truth)
+    answers = found.membership(known=3)
+    expected = [truth.log_bayes_factor(leaf, 3) for leaf in tree.leaves]
+    assert answers["log_bayes_factor"].values == pytest.approx(expected, abs=1e-9)
+    mine = found.membership()["log_bayes_factor"]
+    for name in "tug":
+        here = tree.below(name)
+        part = spine.posterior(
+            tree.subtree(name), y[here], precision[here], found.prior, outside=found.downward_message(name)
+        )
+        assert part.mean.values == pytest.approx(found.mean.values[here], abs=1e-9)
+        for known, theirs in ((3, answers["log_bayes_factor"]), (None, mine)):
+            ours = part.membership(known=known)["log_bayes_factor"]
+            assert ours.values == pytest.approx(theirs.sel(unit=ours["unit"]).values, abs=1e-9)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Floats, check_whole, in_threads
+from adversary._core import Floats, Integers, check_whole, in_threads
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine.problem import Bounds, Likelihood, Message, check_proper, layout, within_reach
 from adversary.reader.spine.squares import two_passes
@@ -51,6 +51,8 @@ class Solution:
     outside: Message | None
     within: str | None
     """Where a rate is shared, if one is."""
+    lodged: Integers
+    """Only children that hold the measurements of their parents: see `with_sole_children`."""
     memo: dict[str, Any] = field(default_factory=dict)
     """What was worked out from it before."""
     unlimited: Any = None
@@ -71,6 +73,18 @@ class Solution:
         """Whether so little was left out that moments and probabilities are given."""
         return self.truncation_bound <= TRUSTED
 
+    def telling(self, unit: int) -> Solution:
+        """The same with all measurements where they were made, if that changes what a unit is told from above."""
+        if unit not in self.lodged:
+            return self
+        units = self.layout.units.copy()
+        for child in self.lodged[::-1]:
+            for name in ("released", "rho"):
+                units[name][units["parent"][child]], units[name][child] = units[name][child], 0.0
+        made = self.layout._replace(units=units)
+        outer = told_from_above(made, self.theta, self.tau, self.messages, self.outside)
+        return replace(self, layout=made, outer=outer, memo={})
+
 
 def solve(
     tree: Tree,
@@ -87,16 +101,18 @@ def solve(
     measurements of others leave possible, unless some measurement is then not explained by noise. What an adversary
     knows against all measurements is answered `unlimited`.
     """
-    made, bounds = layout(tree, like, prior, messages, outside)
+    here, lodged = with_sole_children(tree, like, 0)
+    made, bounds = layout(tree, here, prior, messages, outside)
     check_proper(tree, made, outside)
-    near = None if messages else within_reach(tree, like, made, bounds)
-    unlimited = partial(_solved, tree, like, prior, made, bounds, messages, outside, tolerance, tau)
+    near = None if messages else within_reach(tree, here, made, bounds)
+    some = partial(_solved, tree, like, prior, bounds, lodged, messages, outside, tolerance, tau)
+    unlimited = partial(some, made)
     if near is None:
         return _possible(unlimited(TRIES))
     found = unlimited(1)
     if found is not None and found.truncation_bound <= tolerance:
         return found
-    found = _solved(tree, like, prior, near, bounds, messages, outside, tolerance, tau, TRIES)
+    found = some(near, TRIES)
     if found is not None and found.truncation_bound <= tolerance and _farthest(tree, like, found.mean)[1] <= NO_NOISE:
         return replace(found, unlimited=unlimited)
     return _possible(unlimited(TRIES))
@@ -108,8 +124,8 @@ def _possible(found: Solution | None) -> Solution:
 
 
 def _solved(
-    tree: Tree, like: Likelihood, prior: LeafPrior, made: Any, bounds: Bounds, messages: Mapping[str, Message],
-    outside: Message | None, tolerance: float, tau: float, tries: int,
+    tree: Tree, like: Likelihood, prior: LeafPrior, bounds: Bounds, lodged: Integers, messages: Mapping[str, Message],
+    outside: Message | None, tolerance: float, tau: float, made: Any, tries: int,
 ) -> Solution | None:  # fmt: skip
     """The same of one layout; None of one try, or where counts are limited, and nothing is found possible."""
     from adversary._core import call
@@ -147,7 +163,7 @@ def _solved(
         scale, mean, variance = np.nan, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     evidence = float(scale) if outside is None else np.nan
     return Solution(
-        made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within
+        made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within, lodged
     )
 
 
@@ -225,13 +241,14 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
     """A subtree's message, without the measurement of its top.
 
     Where too much is left out the next try is the first of these not yet made: with limits of counts as `solve` has
-    them, with tilts that keep all shared rates (of measured units), with finer trims.
+    them, with tilts that keep all shared rates, with finer trims.
     """
     from adversary._core import call
     from adversary.reader.spine.compiled import domains, saddle, upward
 
     if tree.children[0] == 0:
         raise ValueError(f"unit {str(tree.names[0])!r} has no children: there is no message to make")
+    like, _ = with_sole_children(tree, like, 1)
     made, bounds = layout(tree, like, prior, {}, None)
     if made.units["sharing"][0]:
         raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
@@ -248,9 +265,7 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         if near is not None:
             layer = near
         elif not blend and not top["dropped"] < 1.0 and made.units["sharing"].any():
-            blend, below = True, _of_sole_children(tree, like)
-            layer = layout(tree, below, prior, {}, None)[0]._replace(top_tilt=made.top_tilt)
-            layer = within_reach(tree, below, layer, bounds) or layer
+            blend = True
         elif wide < 0:
             layer = _finer_trims(tree, layer, found.windows["dropped"], float(top["dropped"]), ROUGH, tau)
     _check_wide(tree, wide)
@@ -259,14 +274,21 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
     return Message(int(top["low"]), values, float(theta[0]), float(scale), float(top["dropped"]), within)
 
 
-def _of_sole_children(tree: Tree, like: Likelihood) -> Likelihood:
-    """The same with the noisy count of a unit moved to its only child, whose count is the same, where that has none."""
-    released, rho = like.released.copy(), like.rho.copy()
+def with_sole_children(tree: Tree, like: Likelihood, first: int) -> tuple[Likelihood, Integers]:
+    """The same with the noisy counts of units moved to their only children where these have none, and these children.
+
+    Their counts are the same, so no answer changes. But a rate shared in such a child is then tilted by what was
+    measured: without it no tilt but that above is allowed there, in which most of the mixture may lie off the windows.
+
+    first : the first unit whose noisy count may move
+    """
+    released, rho, lodged = like.released.copy(), like.rho.copy(), []
     for child in np.flatnonzero((tree.children > 0) & (rho == 0) & (like.alpha == 0)):
         unit = tree.parent[child]
-        if unit > 0 and tree.children[unit] == 1 and 0 < rho[unit] < np.inf and child not in like.tables:
+        if unit >= first and tree.children[unit] == 1 and 0 < rho[unit] < np.inf and child not in like.tables:
             released[child], rho[child], rho[unit] = released[unit], rho[unit], 0.0
-    return like._replace(released=released, rho=rho)
+            lodged.append(child)
+    return like._replace(released=released, rho=rho), np.array(lodged, dtype=np.int64)
 
 
 def each(function: Any, items: Sequence[Any], workers: int) -> list[Any]:

@@ -277,7 +277,7 @@ class SpinePosterior:
         v = int(self.tree.index(name))
         if cell is None and not self.single:
             return tuple(self.downward_message(name, i) for i in range(len(self.solutions)))
-        solution = self.solutions[cell or 0]
+        solution = self.solutions[cell or 0].telling(v)
         window = solution.messages.windows[v]
         values = solution.outer[window["place"] : window["place"] + window["size"]]
         tilt = float(solution.theta[self.tree.parent[v]]) if v else solution.layout.top_tilt
