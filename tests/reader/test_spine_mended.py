@@ -412,3 +412,21 @@ def test_a_group_whose_noise_is_that_of_its_tract_is_answered(released: Any, rho
         for known, theirs in ((3, answers["log_bayes_factor"]), (None, mine)):
             ours = part.membership(known=known)["log_bayes_factor"]
             assert ours.values == pytest.approx(theirs.sel(unit=ours["unit"]).values, abs=1e-9)
+
+
+def test_the_only_piece_of_what_is_measured_is_the_whole() -> None:
+    """What its message lacks might lie at any count, whose weight in other tilts than its own nothing limited."""
+    parents: dict[str, str | None] = {"s": None, "c": "s"} | {f"g{i}": "c" for i in range(3)}
+    tree = spine.Tree.of(parents | {f"b{i}.{j}": f"g{i}" for i in range(3) for j in range(12)})
+    rho = np.array([1e-3, 0.0, 2.9e-4, 6.3e-5])[tree.depth]
+    released = np.round(np.random.default_rng(1).normal(np.array([9000, NAN, 3000, 250])[tree.depth], 60.0))
+    whole = spine.posterior(tree, released, rho)
+    here = tree.below("c")
+    message = spine.upward_message(tree.subtree("c"), released[here], rho[here])
+    upper = spine.posterior(tree.above(1), released[:2], rho[:2], messages={"c": message})
+    assert (upper.status, whole.status) == ("ok", "ok")
+    assert upper.mean.values == pytest.approx(whole.mean.values[:2], rel=1e-9)
+    part = spine.posterior(tree.subtree("c"), released[here], rho[here], outside=upper.downward_message("c"))
+    assert part.mean.values == pytest.approx(whole.mean.values[here], rel=1e-9)
+    ours = part.membership()["log_bayes_factor"].values
+    assert ours == pytest.approx(whole.membership()["log_bayes_factor"].values, abs=1e-9)

@@ -101,7 +101,7 @@ def solve(
     measurements of others leave possible, unless some measurement is then not explained by noise. What an adversary
     knows against all measurements is answered `unlimited`.
     """
-    here, lodged = with_sole_children(tree, like, 0)
+    here, lodged = with_sole_children(tree, like, messages)
     made, bounds = layout(tree, here, prior, messages, outside)
     check_proper(tree, made, outside)
     near = None if messages else within_reach(tree, here, made, bounds)
@@ -248,7 +248,7 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
 
     if tree.children[0] == 0:
         raise ValueError(f"unit {str(tree.names[0])!r} has no children: there is no message to make")
-    like, _ = with_sole_children(tree, like, 1)
+    like, _ = with_sole_children(tree, like, {}, 1)
     made, bounds = layout(tree, like, prior, {}, None)
     if made.units["sharing"][0]:
         raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
@@ -274,16 +274,21 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
     return Message(int(top["low"]), values, float(theta[0]), float(scale), float(top["dropped"]), within)
 
 
-def with_sole_children(tree: Tree, like: Likelihood, first: int) -> tuple[Likelihood, Integers]:
+def with_sole_children(
+    tree: Tree, like: Likelihood, messages: Mapping[str, Message], first: int = 0
+) -> tuple[Likelihood, Integers]:
     """The same with the noisy counts of units moved to their only children where these have none, and these children.
 
     Their counts are the same, so no answer changes. But a rate shared in such a child is then tilted by what was
     measured: without it no tilt but that above is allowed there, in which most of the mixture may lie off the windows.
+    And what the message of a piece lacks may lie anywhere: only what is measured there limits its weight.
 
     first : the first unit whose noisy count may move
     """
     released, rho, lodged = like.released.copy(), like.rho.copy(), []
-    for child in np.flatnonzero((tree.children > 0) & (rho == 0) & (like.alpha == 0)):
+    holds = tree.children > 0
+    holds[tree.index(list(messages))] = True
+    for child in np.flatnonzero(holds & (rho == 0) & (like.alpha == 0)):
         unit = tree.parent[child]
         if unit >= first and tree.children[unit] == 1 and 0 < rho[unit] < np.inf and child not in like.tables:
             released[child], rho[child], rho[unit] = released[unit], rho[unit], 0.0
