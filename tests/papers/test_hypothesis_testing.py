@@ -307,12 +307,12 @@ def test_ht73_ht74_gaussian_precision() -> None:
 
 def test_ht75_ht76_the_classical_calibration_is_loose_then_false() -> None:
     mu = decisions.gaussian_mu(1.0, 1e-5, method="classical")
-    assert decisions.gaussian_delta(mu, 1.0) == pytest.approx(4.114e-8, rel=5e-3)
+    assert adv.GaussianDP(mu).delta(1.0) == pytest.approx(4.114e-8, rel=5e-3)
     limit = decisions.classical_limit(1e-5)
     assert limit == pytest.approx(8.4198, abs=1e-3)
     for epsilon, kept in ((limit * 0.999, True), (limit * 1.001, False)):
         mu = decisions.gaussian_mu(epsilon, 1e-5, method="classical")
-        assert (decisions.gaussian_delta(mu, epsilon) <= 1e-5) == kept
+        assert (adv.GaussianDP(mu).delta(epsilon) <= 1e-5) == kept
 
 
 def test_ht77_mu_from_an_f_score() -> None:
@@ -328,8 +328,8 @@ def test_e4_the_printed_gaussian_scale_is_too_small() -> None:
     printed = math.sqrt(2 * math.log(1.25 / delta) / epsilon)
     right = decisions.gaussian_sigma(epsilon, delta, method="classical")
     assert right == pytest.approx(math.sqrt(2 * math.log(1.25 / delta)) / epsilon, rel=1e-14)
-    assert decisions.gaussian_delta(1 / printed, epsilon) == pytest.approx(1.87e-3, rel=5e-3)
-    assert decisions.gaussian_delta(1 / right, epsilon) < delta
+    assert adv.GaussianDP(1 / printed).delta(epsilon) == pytest.approx(1.87e-3, rel=5e-3)
+    assert adv.GaussianDP(1 / right).delta(epsilon) < delta
     assert math.sqrt(2 * math.log(1.25 / delta)) == pytest.approx(
         decisions.gaussian_sigma(1.0, delta, 1.0, "classical")
     )

@@ -416,8 +416,8 @@ def test_gaussian_targets_are_in_mu_and_convert_exactly() -> None:
     assert target.mu == float(target) == pytest.approx(2.563103, abs=1e-6)
     assert repr(target) == "<mu 2.5631, attained>"
     epsilon = target.guarantee.epsilon(1e-6)
-    assert decisions.gaussian_delta(target.mu, epsilon) <= 1e-6
-    assert decisions.gaussian_delta(target.mu, epsilon - 1e-9) > 1e-6 * (1 - 1e-6)
+    assert adv.GaussianDP(target.mu).delta(epsilon) <= 1e-6
+    assert adv.GaussianDP(target.mu).delta(epsilon - 1e-9) > 1e-6 * (1 - 1e-6)
     with pytest.raises(ValueError, match=r"epsilon must be asked of Gaussian noise at a delta"):
         _ = target.epsilon
 
@@ -473,9 +473,9 @@ def test_counts_share_the_failure_over_points() -> None:
 @example(1e-12, 1e-20)
 def test_exact_calibration_is_safe_and_tight(epsilon: float, delta: float) -> None:
     mu = decisions.gaussian_mu(epsilon, delta)
-    assert decisions.gaussian_delta(mu, epsilon) <= delta
+    assert adv.GaussianDP(mu).delta(epsilon) <= delta
     if mu > 1e-3:
-        assert decisions.gaussian_delta(mu * (1 + 1e-6), epsilon) > delta * (1 - 1e-9)
+        assert adv.GaussianDP(mu * (1 + 1e-6)).delta(epsilon) > delta * (1 - 1e-9)
     assert decisions.gaussian_sigma(epsilon, delta, 3.0) * mu == pytest.approx(3.0, rel=1e-14)
 
 
@@ -497,7 +497,7 @@ def test_calibration_of_arrays_and_of_delta_zero() -> None:
     delta = xr.DataArray([1e-5, 1e-6], dims="delta", coords={"delta": [1e-5, 1e-6]})
     assert decisions.gaussian_sigma(1.0, delta).dims == ("delta",)
     assert decisions.classical_limit(delta).dims == ("delta",)
-    assert str(decisions.gaussian_delta(0.0, 1.0)) == "0.0"  # and not -0.0
+    assert str(adv.GaussianDP(0.0).delta(1.0)) == "0.0"  # and not -0.0
     assert isinstance(decisions.gaussian_mu(1.0, 1e-5), float)
 
 

@@ -104,7 +104,7 @@ def test_an_unfinished_search_says_so_and_errs_towards_more_risk() -> None:
     margins = [[4, 7]] * 8
     with pytest.warns(RuntimeWarning, match="lies between 3 and 5; 5 is used"):
         assert inv.semi_adjacency(margins) == 5
-    assert inv.semi_adjacency_limits(margins) == (3, 5)
+    assert inv.Margins(margins).limits("worst") == (3, 5)
     found = inv.Margins(margins)
     assert not found.exact
     with pytest.warns(RuntimeWarning, match="overstates"):
@@ -235,8 +235,8 @@ def test_more_pairs_and_sharper_guarantees_are_stronger() -> None:
     assert inv.compare(promise(some, 3), promise(some, 3, adv.ApproximateDP(1.0, 0.01))) == "stronger"
     assert inv.compare(promise(some, 3, ONE.group(2)), promise(some, 3, adv.PureDP(2.0))) == "stronger"
     assert inv.compare(promise(some, 3, adv.NoPrivacy()), promise(some, 2)) is None
-    assert inv.implies(ONE, adv.ZeroConcentratedDP(0.5))
-    assert not inv.implies(ONE, adv.ZeroConcentratedDP(0.2))
+    assert ONE.implies(adv.ZeroConcentratedDP(0.5))
+    assert not ONE.implies(adv.ZeroConcentratedDP(0.2))
 
 
 def test_adjacency_beyond_the_farthest_pair_changes_nothing() -> None:

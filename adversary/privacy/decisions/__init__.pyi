@@ -9,7 +9,6 @@ from .best_tests import bayes_error as bayes_error
 from .best_tests import plausible_deniability as plausible_deniability
 from .best_tests import pr_curve as pr_curve
 from .calibration import classical_limit as classical_limit
-from .calibration import gaussian_delta as gaussian_delta
 from .calibration import gaussian_mu as gaussian_mu
 from .calibration import gaussian_sigma as gaussian_sigma
 from .f_scores import f_score as f_score

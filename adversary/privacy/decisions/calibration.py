@@ -24,28 +24,6 @@ SLACK = 1e-12
 """A target this little (relatively) below what no mechanism can beat counts as equal to it: it was rounded."""
 
 
-def gaussian_delta(mu: Any, epsilon: Any) -> Any:
-    """Exact privacy profile of the Gaussian mechanism, Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
-
-    Parameters
-    ----------
-    mu : sensitivity / sigma, >= 0
-    epsilon : nats, any real number; both are numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    Smallest delta for which the release is (epsilon, delta)-DP, of the broadcast shape; labels are kept.
-
-    Raises
-    ------
-    ValueError : mu negative or infinite, or a NaN
-
-    >>> round(gaussian_delta(1.0, 1.0), 6)
-    0.126937
-    """
-    return over_labels(_profiles, mu, epsilon)
-
-
 def gaussian_mu(epsilon: Any, delta: Any, method: str = "exact") -> Any:
     """Largest mu whose Gaussian release is (epsilon, delta)-DP; broadcasts.
 
@@ -135,7 +113,6 @@ _METHODS = {
     name: np.vectorize(rule, otypes=[np.float64]) for name, rule in (("exact", _exact), ("classical", _classical))
 }
 _limits = np.vectorize(_limit, otypes=[np.float64])
-_profiles = np.vectorize(lambda mu, epsilon: GaussianLoss(mu).delta(epsilon) + 0.0, otypes=[np.float64])
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@ from .adjacency import READINGS as READINGS
 from .adjacency import coupling_radius as coupling_radius
 from .adjacency import semi_adjacency as semi_adjacency
 from .adjacency import semi_adjacency_bound as semi_adjacency_bound
-from .adjacency import semi_adjacency_limits as semi_adjacency_limits
 from .adjacency import semi_adjacency_of as semi_adjacency_of
 from .adjacency import transport_radius as transport_radius
 from .baseline_noise import CellGaussian as CellGaussian
@@ -22,7 +21,6 @@ from .orders import ScopedGuarantee as ScopedGuarantee
 from .orders import compare as compare
 from .orders import compose_then_extend as compose_then_extend
 from .orders import extend_then_compose as extend_then_compose
-from .orders import implies as implies
 from .sensitivities import Sensitivities as Sensitivities
 from .sensitivities import SensitivitySpace as SensitivitySpace
 from .sensitivities import group_space as group_space

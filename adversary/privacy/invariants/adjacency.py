@@ -68,25 +68,7 @@ def semi_adjacency(margins: Sequence[ArrayLike], reading: str = "worst") -> int:
 
 
 def semi_adjacency_limits(margins: Sequence[ArrayLike], reading: str = "worst") -> tuple[int, int]:
-    """Lower and upper bound on the semi-adjacency of one-way margins; equal where it is known exactly.
-
-    Parameters
-    ----------
-    margins : counts of the levels of each published feature, all adding up to the same n > 0
-    reading : "worst" or "literal"
-
-    Returns
-    -------
-    (lower, upper), in records; (0, 0) where the margins fix every record.
-
-    Raises
-    ------
-    ValueError : no margins, different or zero totals, negative or fractional counts, or another reading
-    TypeError : counts of a feature that are not one list
-
-    >>> semi_adjacency_limits([[2, 1], [2, 1]]), semi_adjacency_limits([[3], [3]])
-    ((3, 3), (0, 0))
-    """
+    """Lower and upper bound on `semi_adjacency`; equal where it is known exactly, (0, 0) where all is disclosed."""
     counts = check_margins(margins)
     in_use = [[count for count in levels if count] for levels in counts]
     least = [min(levels) for levels in in_use if len(levels) > 1]

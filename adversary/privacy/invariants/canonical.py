@@ -171,7 +171,7 @@ class CanonicalNoise(CanonicalLaw):
         beyond = self._chain(np.abs(x))[0]
         return np.where(x >= 0.0, beyond, 1.0 - beyond)
 
-    def log_density(self, offset: Floats) -> Floats:
+    def log_noise(self, offset: Floats) -> Floats:
         """log(1 - 2c) minus the loss of the best test at each step outwards, as f' = e^-loss."""
         beyond, lost = self._chain(np.abs(as_array(offset)), losses=True)
         return np.where(beyond > 0.0, np.log(self._height) - lost, -np.inf)
@@ -272,7 +272,7 @@ class Tulap(CanonicalLaw):
             inner = np.log1p(-np.exp(outer))
         return np.where(as_array(offset) >= 0.0, outer, inner)
 
-    def log_density(self, offset: Floats) -> Floats:
+    def log_noise(self, offset: Floats) -> Floats:
         x = np.abs(as_array(offset))
         inside = np.isfinite(self._log_beyond(x))
         return np.where(inside, np.log(self.height) - self.epsilon * np.rint(np.where(inside, x, 0.0)), -np.inf)

@@ -102,15 +102,6 @@ class Hull:
         """||v||_K = max over facets of a . v; (..., s) to (...)."""
         return np.asarray((coordinates @ self.facets.T).max(-1, initial=0.0), dtype=np.float64)
 
-    def mean_square(self, basis: Floats) -> float:
-        """(s + 1)(s + 2) E|V|^2 for V uniform on K, in the space of the basis (s, cells): exact.
-
-        A simplex with vertices 0, v_1, ..., v_s has E|V|^2 = (sum |v_i|^2 + |sum v_i|^2) / ((s + 1)(s + 2)).
-        """
-        corners = self.simplices @ basis
-        squares = (corners**2).sum((-1, -2)) + (corners.sum(-2) ** 2).sum(-1)
-        return float(self.shares @ squares) / self.volume
-
     def mean_surface(self, basis: Floats) -> float:
         """E|w| for w on the surface of K under cone measure, in the space of the basis (s, cells).
 

@@ -87,37 +87,11 @@ def compare(first: ScopedGuarantee, second: ScopedGuarantee) -> str | None:
     >>> compare(ScopedGuarantee(everybody, 1, PureDP(1.0)), ScopedGuarantee(everybody, 1, PureDP(2.0)))
     'stronger'
     """
-    weaker = second.covers(first) and implies(second.guarantee, first.guarantee)
-    stronger = first.covers(second) and implies(first.guarantee, second.guarantee)
+    weaker = second.covers(first) and second.guarantee.implies(first.guarantee)
+    stronger = first.covers(second) and first.guarantee.implies(second.guarantee)
     if weaker and stronger:
         return "equal"
     return "weaker" if weaker else "stronger" if stronger else None
-
-
-def implies(guarantee: Guarantee, other: Guarantee) -> bool:
-    """Whether every release with this guarantee also satisfies the other one, up to rounding (relative 1e-9).
-
-    Decided by the worst pair of the first where it has one. Within zCDP, and within Renyi DP of one order, the smaller
-    parameter implies the larger.
-
-    Parameters
-    ----------
-    guarantee : the one that holds
-    other : the one asked about
-
-    Returns
-    -------
-    True or False.
-
-    Raises
-    ------
-    TypeError : the first has no worst pair, and the two are not both zCDP or Renyi DP of one order
-
-    >>> from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
-    >>> implies(PureDP(1.0), PureDP(2.0)), implies(PureDP(1.0), ZeroConcentratedDP(0.5))
-    (True, True)
-    """
-    return guarantee.implies(other)
 
 
 def extend_then_compose(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:

@@ -142,11 +142,6 @@ class KNorm(OnSpan, NormBall):
         return self.space.hull.filled
 
     @property
-    def mean_square(self) -> float:
-        """Expected squared l_2 length of the noise, exact."""
-        return self.space.hull.mean_square(self.space.basis) / self.rate**2
-
-    @property
     def rate(self) -> float:
         return self.epsilon
 

@@ -73,7 +73,7 @@ class GaussianLoss(PrivacyLoss):
         """
         e = check_number("epsilon", epsilon)
         if self.mu == 0.0:
-            return scalar_or_array(np.maximum(0.0, -np.expm1(np.minimum(e, 0.0))))
+            return scalar_or_array(np.maximum(0.0, 0.0 - np.expm1(np.minimum(e, 0.0))))
         if self.mu <= 1.0:
             size = np.abs(e)
             with np.errstate(over="ignore"):

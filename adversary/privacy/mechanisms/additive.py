@@ -19,7 +19,48 @@ from adversary.privacy.mechanisms.mechanism import Calibrated, Mechanism, listab
 _LOSS_NATS = 745.0
 
 
-class IntegerNoise(Mechanism):
+class Additive(Mechanism):
+    """A release is the value and noise that does not depend on it, symmetric about 0."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def log_noise(self, offset: Any) -> Any:
+        """Log pmf of the noise at whole offsets given as floats, or its log density."""
+
+    @abstractmethod
+    def log_survival(self, offset: Any) -> Floats:
+        """log P(noise >= offset), relatively accurate in both tails."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, shape: Any) -> Any:
+        """Noise draws."""
+
+    @abstractmethod
+    def offset(self, release: ArrayLike, value: ArrayLike) -> Any:
+        """Release minus value, both checked."""
+
+    def log_likelihood(self, release: Any, value: Any) -> Floats:
+        return np.asarray(self.log_noise(release - value), dtype=np.float64)
+
+    @labelled
+    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self.log_noise(as_array(self.offset(release, value))))
+
+    @labelled
+    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(np.exp(self.log_survival(-self.offset(release, value))))
+
+    @labelled
+    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(np.exp(self.log_survival(self.offset(release, value) + (not self.is_continuous))))
+
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+        centre = check_whole("value", value)
+        return scalar_or_array(centre + self.draw(rng, centre.shape if size is None else size))
+
+
+class IntegerNoise(Additive):
     """Additive noise on the integers, symmetric about 0 and log-concave."""
 
     __slots__ = ()
@@ -27,47 +68,18 @@ class IntegerNoise(Mechanism):
     is_continuous = False
 
     @abstractmethod
-    def log_noise(self, offset: Any) -> Any:
-        """Log pmf of the noise at whole offsets given as floats."""
-
-    @abstractmethod
-    def log_survival(self, offset: Integers) -> Floats:
-        """log P(noise >= offset), relatively accurate in both tails."""
-
-    @abstractmethod
     def reach(self, nats: float = TAIL_NATS) -> int:
         """Smallest distance at which the pmf has fallen by at least that many nats from its peak."""
 
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
-        return np.asarray(self.log_noise(release - value), dtype=np.float64)
-
-    @labelled
-    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        offset = check_whole("release", release) - check_whole("value", value)
-        return scalar_or_array(self.log_noise(offset.astype(np.float64)))
-
-    @labelled
-    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        offset = check_whole("release", release) - check_whole("value", value)
-        return scalar_or_array(np.exp(self.log_survival(-offset)))
-
-    @labelled
-    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        offset = check_whole("release", release) - check_whole("value", value)
-        return scalar_or_array(np.exp(self.log_survival(offset + 1)))
+    def offset(self, release: ArrayLike, value: ArrayLike) -> Integers:
+        return check_whole("release", release) - check_whole("value", value)
 
     def support(self, value: int) -> Integers:
         k = listable(self, self.reach())
         return int(check_whole("value", value)) + np.arange(-k, k + 1)
 
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        """By inverting the cumulative table: exact to double precision."""
-        centre = check_whole("value", value)
-        shape = centre.shape if size is None else size
-        return scalar_or_array(centre + self.draw(rng, shape))
-
     def draw(self, rng: np.random.Generator, shape: Any) -> Integers:
-        """Noise draws: the smallest offset whose cumulative probability exceeds a uniform draw."""
+        """The smallest offset whose cumulative probability exceeds a uniform draw: exact to double precision."""
         offsets, cumulative = _table(self)
         return np.asarray(offsets[np.searchsorted(cumulative, rng.random(shape), side="right")], dtype=np.int64)
 
@@ -112,53 +124,21 @@ def summed_tail(noise: IntegerNoise, offset: Integers) -> Floats:
     return np.where(offset >= 1, outer, np.log1p(-np.exp(np.minimum(outer, -1e-300))))
 
 
-class ContinuousNoise(Mechanism):
+class ContinuousNoise(Additive):
     """Additive noise with a density, symmetric about 0."""
 
     __slots__ = ()
 
     is_continuous = True
 
-    @abstractmethod
-    def log_density(self, offset: Floats) -> Floats:
-        """Log density of the noise."""
-
-    @abstractmethod
-    def log_survival(self, offset: Floats) -> Floats:
-        """log P(noise > offset)."""
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator, shape: Any) -> Floats:
-        """Noise draws."""
-
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
-        return self.log_density(release - value)
-
-    @labelled
-    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(self.log_density(_finite(release) - check_whole("value", value)))
-
-    @labelled
-    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(np.exp(self.log_survival(check_whole("value", value) - _finite(release))))
-
-    @labelled
-    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(np.exp(self.log_survival(_finite(release) - check_whole("value", value))))
-
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        centre = check_whole("value", value)
-        return scalar_or_array(centre + self.draw(rng, centre.shape if size is None else size))
+    def offset(self, release: ArrayLike, value: ArrayLike) -> Floats:
+        y = as_array(release)
+        if not np.isfinite(y).all():
+            raise ValueError(f"release must be finite, got {y[~np.isfinite(y)].ravel()[0]}")
+        return np.asarray(y - check_whole("value", value))
 
     def support(self, value: int) -> Integers:
         raise TypeError(f"{type(self).__name__} noise is continuous: it has no list of releases")
-
-
-def _finite(release: ArrayLike) -> Floats:
-    array = as_array(release)
-    if not np.isfinite(array).all():
-        raise ValueError(f"release must be finite, got {array[~np.isfinite(array)].ravel()[0]}")
-    return array
 
 
 class Summed(Calibrated):

@@ -71,12 +71,12 @@ class Gaussian(Calibrated, ContinuousNoise):
 
     @property
     def parabola(self) -> tuple[float, float] | None:
-        return self.rho, float(self.log_density(np.zeros(())))
+        return self.rho, float(self.log_noise(np.zeros(())))
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         return self.sigma * float(np.sqrt(2.0 * nats))
 
-    def log_density(self, offset: Floats) -> Floats:
+    def log_noise(self, offset: Floats) -> Floats:
         return np.asarray(-0.5 * (offset / self.sigma) ** 2 - np.log(self.sigma) - 0.5 * np.log(2 * np.pi))
 
     def log_survival(self, offset: Floats) -> Floats:
@@ -141,7 +141,7 @@ class Laplace(Calibrated, ContinuousNoise):
     def reach(self, nats: float = TAIL_NATS) -> float:
         return self.scale * nats
 
-    def log_density(self, offset: Floats) -> Floats:
+    def log_noise(self, offset: Floats) -> Floats:
         return np.asarray(-np.abs(offset) / self.scale - np.log(2 * self.scale))
 
     def log_survival(self, offset: Floats) -> Floats:
@@ -190,7 +190,7 @@ class LaplaceSum(Summed, ContinuousNoise):
     def reach(self, nats: float = TAIL_NATS) -> float:
         return self.scale * _reach_of_sum(self.count, nats)
 
-    def log_density(self, offset: Floats) -> Floats:
+    def log_noise(self, offset: Floats) -> Floats:
         shape, weight = self._log_weights()
         x = np.abs(np.asarray(offset, dtype=np.float64)) / self.scale
         coefficient = weight - gammaln(shape)  # of x^(shape - 1), all positive
@@ -220,8 +220,8 @@ class LaplaceSum(Summed, ContinuousNoise):
 def _reach_of_sum(count: int, nats: float) -> float:
     """Where the density of a sum of so many Laplaces of scale 1 has fallen by so many nats."""
     unit = LaplaceSum(1.0, count)
-    peak = float(unit.log_density(np.zeros(())))
-    return solve_decreasing(lambda x: float(unit.log_density(np.array(x))) - peak + nats, 0.0, nats)
+    peak = float(unit.log_noise(np.zeros(())))
+    return solve_decreasing(lambda x: float(unit.log_noise(np.array(x))) - peak + nats, 0.0, nats)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Mechanism(ABC):
     """A noise law.
 
     To add one: a frozen dataclass with the abstract methods, and with `kind` and `parameters` if scenario files may ask
-    for it. Additive noise inherits from `IntegerNoise` or `ContinuousNoise` and gives `log_noise` (`log_density`),
+    for it. Additive noise inherits from `IntegerNoise` or `ContinuousNoise` and gives `log_noise`,
     `log_survival`, `reach`, `variance`, `rho`, `total`, `scaled` and `describe` (`Geometric` in `integers` is the
     shortest example).
     """

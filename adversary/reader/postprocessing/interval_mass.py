@@ -101,7 +101,7 @@ def _integer_survival(noise: IntegerNoise, offset: Floats) -> Floats:
 def _continuous_mass(noise: ContinuousNoise, low: Floats, high: Floats) -> Floats:
     point = low == high
     result = np.empty(low.shape)
-    result[point] = noise.log_density(low[point])
+    result[point] = noise.log_noise(low[point])
     result[~point] = log_mass(noise.log_survival, low[~point], high[~point], 0.0)
     return result
 
