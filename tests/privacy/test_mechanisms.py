@@ -380,7 +380,7 @@ def test_from_rho_keeps_a_fraction() -> None:
     assert noise.sigma2 == Fraction(16793603, 2 * 1666368)
     assert DG(Fraction(1, 7), sensitivity=3, cells=2).sigma2 == Fraction(63)
     assert adv.DiscreteGaussian(Fraction(3, 2)).sigma2 == Fraction(9, 4)
-    assert noise.total(27).total(1).sigma2 == noise.sigma2
+    assert noise.total(27).total(1).single.sigma2 == noise.sigma2
     assert isinstance(adv.DiscreteGaussian(2).sigma2, Fraction)
 
 

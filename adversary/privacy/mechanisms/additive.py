@@ -6,15 +6,26 @@ Integer noise samples itself by inverting a cumulative table, and has exact tail
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import TAIL_NATS, Floats, Integers, as_array, check_whole, labelled, log_sum_exp, scalar_or_array
+from adversary._core import (
+    TAIL_NATS,
+    Floats,
+    Integers,
+    as_array,
+    check_whole,
+    labelled,
+    log_sum_exp,
+    one_number,
+    scalar_or_array,
+)
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeated
-from adversary.privacy.mechanisms.mechanism import Calibrated, Mechanism, listable
+from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, listable
 
 _LOSS_NATS = 745.0
 
@@ -141,16 +152,25 @@ class ContinuousNoise(Additive):
         raise TypeError(f"{type(self).__name__} noise is continuous: it has no list of releases")
 
 
-class Summed(Calibrated):
-    """Noise of a sum of `count` independent releases; to write one: `single`, and the law of the sum."""
+@dataclass(frozen=True, slots=True)
+class Summed(Mechanism):
+    """Noise of a sum of independent releases; to write one: the law of the sum.
 
-    __slots__ = ()
+    Parameters
+    ----------
+    single : one of the summands
+    count : number of summands, >= 1
+    """
+
+    single: Any
     count: int
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", int(check_whole("count", one_number("count", self.count), minimum=1)))
+
     @property
-    @abstractmethod
-    def single(self) -> Calibrated:
-        """One of the summands."""
+    def calibration(self) -> tuple[float, int]:
+        return self.single.calibration  # type: ignore[no-any-return]
 
     @property
     def summands(self) -> tuple[Mechanism, int]:
@@ -161,14 +181,20 @@ class Summed(Calibrated):
 
     @property
     def variance(self) -> float:
-        return self.count * self.single.variance
+        return self.count * float(self.single.variance)
 
     @property
     def rho(self) -> float:
-        return self.single.rho
+        return float(self.single.rho)
 
     def total(self, count: int) -> Mechanism:
-        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
+        return total_of(self.single, self.count * int(check_whole("count", count, minimum=0)), type(self))
 
     def scaled(self, factor: float) -> Mechanism:
-        return self.single.scaled(factor).total(self.count)
+        return type(self)(self.single.scaled(factor), self.count)
+
+
+def total_of(single: Mechanism, count: int, law: type[Summed]) -> Mechanism:
+    """The noise of a sum of `count` releases: none at all, one, or this law of a sum."""
+    n = int(check_whole("count", count, minimum=0))
+    return law(single, n) if n > 1 else single if n else Exact()

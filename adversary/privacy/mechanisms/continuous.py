@@ -28,7 +28,7 @@ from adversary._core import (
 from adversary.privacy.definitions import PureDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, composed, repeated
-from adversary.privacy.mechanisms.additive import ContinuousNoise, Summed
+from adversary.privacy.mechanisms.additive import ContinuousNoise, Summed, total_of
 from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
 
 
@@ -152,10 +152,7 @@ class Laplace(Calibrated, ContinuousNoise):
         return np.asarray(rng.laplace(0.0, self.scale, shape))
 
     def total(self, count: int) -> Mechanism:
-        count = int(check_whole("count", count, minimum=0))
-        if count <= 1:
-            return self if count else Exact()
-        return LaplaceSum(self.scale, count, sensitivity=self.sensitivity, cells=self.cells)
+        return total_of(self, count, LaplaceSum)
 
     def scaled(self, factor: float) -> Self:
         return replace(self, scale=self.scale / root_of(factor))
@@ -165,23 +162,15 @@ class Laplace(Calibrated, ContinuousNoise):
         return composed([LaplaceLoss(float(check_non_negative("sensitivity", change)) / float(self.scale))] * n)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class LaplaceSum(Summed, ContinuousNoise):
     """Sum of `count` independent Laplaces: |sum| / scale is a mixture of Gamma(n - j), j < n = count,
     with weights C(n - 1 + j, j) / 2^(n - 1 + j)."""
 
-    scale: float
-    count: int
-
-    def __post_init__(self) -> None:
-        Calibrated.__post_init__(self)
-        object.__setattr__(self, "scale", check_scale("scale", self.scale))
-        object.__setattr__(self, "count", int(check_whole("count", one_number("count", self.count), minimum=1)))
-
     @property
-    def single(self) -> Laplace:
-        """One of the summands."""
-        return Laplace(self.scale, sensitivity=self.sensitivity, cells=self.cells)
+    def scale(self) -> float:
+        """That of one of the summands."""
+        return float(self.single.scale)
 
     def _log_weights(self) -> tuple[Floats, Floats]:
         n, j = self.count, np.arange(self.count, dtype=np.float64)
@@ -219,7 +208,7 @@ class LaplaceSum(Summed, ContinuousNoise):
 @lru_cache(maxsize=4096)
 def _reach_of_sum(count: int, nats: float) -> float:
     """Where the density of a sum of so many Laplaces of scale 1 has fallen by so many nats."""
-    unit = LaplaceSum(1.0, count)
+    unit = LaplaceSum(Laplace(1.0), count)
     peak = float(unit.log_noise(np.zeros(())))
     return solve_decreasing(lambda x: float(unit.log_noise(np.array(x))) - peak + nats, 0.0, nats)
 

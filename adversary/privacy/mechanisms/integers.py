@@ -29,8 +29,8 @@ from adversary.privacy.definitions import ZeroConcentratedDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.losses.contour import powered
-from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_reach, summed_tail
-from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
+from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_reach, summed_tail, total_of
+from adversary.privacy.mechanisms.mechanism import Calibrated, Mechanism, checked_change, root_of
 
 REVIVAL = 1e-15
 """A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).
@@ -117,10 +117,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         return int(np.ceil(np.sqrt(nats / self.rho)))
 
     def total(self, count: int) -> Mechanism:
-        count = int(check_whole("count", count, minimum=0))
-        if count <= 1:
-            return self if count else Exact()
-        return DiscreteGaussianSum(self.sigma, count, self.sigma2, sensitivity=self.sensitivity, cells=self.cells)
+        return total_of(self, count, DiscreteGaussianSum)
 
     def scaled(self, factor: float) -> Self:
         check_positive("factor", factor)
@@ -136,7 +133,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         return DiscreteGaussianLoss.of(1 / sigma2 if isinstance(sigma2, Fraction) else 2.0 * self.rho, shift, n)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class DiscreteGaussianSum(Summed, IntegerNoise):
     """Sum of `count` independent discrete Gaussians, exactly, at any integer.
 
@@ -144,31 +141,12 @@ class DiscreteGaussianSum(Summed, IntegerNoise):
         h(d a + r) = h(r) exp(-rho (d a^2 + 2 a r)),
     and d values, from one positive (hence relatively accurate) convolution, give all others. For wide noise (rho below
     about 0.25) they are those of one discrete Gaussian with d sigma^2, to rounding (narrower still for few summands).
-
-    Parameters
-    ----------
-    sigma : parameter of each summand
-    count : number of summands, >= 1
     """
-
-    sigma: float | Fraction
-    count: int
-    sigma2: Fraction | float | None = None
-
-    def __post_init__(self) -> None:
-        Calibrated.__post_init__(self)
-        check_whole("count", self.count, minimum=1)
-        object.__setattr__(self, "sigma2", DiscreteGaussian(self.sigma, self.sigma2).sigma2)
-
-    @property
-    def single(self) -> DiscreteGaussian:
-        """One of the summands."""
-        return DiscreteGaussian(self.sigma, self.sigma2, sensitivity=self.sensitivity, cells=self.cells)
 
     @property
     def rho(self) -> float:
         """Curvature of the log pmf over whole periods, rho of one summand over count; zCDP only of wide noise."""
-        return 0.5 / float(self.sigma2 or 0.0) / self.count
+        return float(self.single.rho) / self.count
 
     @property
     def nominal_guarantee(self) -> Guarantee:
@@ -294,10 +272,7 @@ class Geometric(Calibrated, IntegerNoise):
         return np.asarray(rng.geometric(chance, shape) - rng.geometric(chance, shape), dtype=np.int64)
 
     def total(self, count: int) -> Mechanism:
-        count = int(check_whole("count", count, minimum=0))
-        if count <= 1:
-            return self if count else Exact()
-        return GeometricSum(self.epsilon, count, sensitivity=self.sensitivity, cells=self.cells)
+        return total_of(self, count, GeometricSum)
 
     def scaled(self, factor: float) -> Self:
         return replace(self, epsilon=self.epsilon * root_of(factor))
@@ -315,7 +290,7 @@ class Geometric(Calibrated, IntegerNoise):
         return repeated(LatticeLoss.from_losses(as_array(self.epsilon * (2.0 * k - s)), p, q), cells)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class GeometricSum(Summed, IntegerNoise):
     """Sum of `count` two-sided geometrics: for d = count, a = exp(-epsilon), k >= 0,
 
@@ -324,18 +299,10 @@ class GeometricSum(Summed, IntegerNoise):
     all terms positive (Pfaff's transformation of the hypergeometric sum over both tails).
     """
 
-    epsilon: float
-    count: int
-
-    def __post_init__(self) -> None:
-        Calibrated.__post_init__(self)
-        object.__setattr__(self, "epsilon", check_scale("epsilon", self.epsilon))
-        check_whole("count", self.count, minimum=1)
-
     @property
-    def single(self) -> Geometric:
-        """One of the summands."""
-        return Geometric(self.epsilon, sensitivity=self.sensitivity, cells=self.cells)
+    def epsilon(self) -> float:
+        """That of one of the summands."""
+        return float(self.single.epsilon)
 
     def log_noise(self, offset: Any) -> Any:
         d, eps = self.count, self.epsilon
