@@ -180,7 +180,7 @@ def test_between_bounded_neighbours_readers_sure_of_inclusion_are_within_theirs(
     assert scenario.profile is not None
     slice_of = recommend_epsilon(scenario.profile.within(inclusion=(1.0, 1.0)))
     assert float(one["allowed"]) == 2.0 * slice_of.loss
-    assert judged(scenario).attrs["readers"] == "inclusion 1"
+    assert judged(scenario).attrs["adversaries"] == "inclusion 1"
     assert profile_section.SURE_ONLY in read(scenario)
 
 

@@ -121,7 +121,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         judged = status if bool(one["true"].item()) else f"{status}, but the noise violates this guarantee"
         table.add(called(str(name)), judged, *_losses(one), percentage(float(one["failure"]), True))
     status = found.attrs["status"]
-    covered = [SURE_ONLY] if found.attrs["readers"] == SURE and status != NOT_COVERED else []
+    covered = [SURE_ONLY] if found.attrs["adversaries"] == SURE and status != NOT_COVERED else []
     noise = []
     if status != NOT_COVERED:
         loss, allowed = _losses(own)

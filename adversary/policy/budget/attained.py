@@ -35,7 +35,7 @@ def attained_risk(
     """Largest ("upper") or smallest ("lower") posterior over prior after any release that can happen.
 
     For geometric and Laplace noise it is the bound of Theorem 4 itself; for Gaussian noise, of either kind, 1 / (p q)
-    and 0: some release tells all.
+    and 0: some release reveals everything.
 
     Parameters
     ----------
@@ -161,11 +161,13 @@ def attained_profile(
     p, q = (np.atleast_1d(check_prior(name, x)) for name, x in (("inclusion", inclusion), ("value", value)))
     if p.ndim > 1 or q.ndim > 1:
         raise ValueError(f"inclusion and value must be vectors, got {p.ndim} and {q.ndim} dimensions")
-    promise = mechanism.nominal_guarantee if guarantee is None else guarantee
+    guarantee = guarantee or mechanism.nominal_guarantee
     rows, columns = p[:, None], q[None, :]
     room = np.exp(-law.quantile(check_probability("failure", failure), rows, columns))
     values = (columns < 1.0) & (statistic == "any")
-    worth = {flag: equivalent_epsilon(promise, failure, values=flag, two=two) for flag in set(values.ravel().tolist())}
+    worth = {
+        flag: equivalent_epsilon(guarantee, failure, values=flag, two=two) for flag in set(values.ravel().tolist())
+    }
     allowed = np.broadcast_to(np.where(values, worth.get(True, np.nan), worth.get(False, np.nan)), room.shape)
     equivalent = np.where(room < np.inf, np.maximum(epsilon_of_room(rows, columns, room, statistic), 0.0), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -182,7 +184,7 @@ def attained_profile(
         coords={"inclusion": p, "value": q},
         attrs={
             "mechanism": repr(mechanism),
-            "guarantee": promise.definition,
+            "guarantee": guarantee.definition,
             "failure": float(failure),
             "statistic": statistic,
         },

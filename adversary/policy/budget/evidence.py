@@ -1,4 +1,4 @@
-"""What two noisy counts tell of a target, and the law of that over releases: exact, for any noise of one count.
+"""The evidence of two noisy counts about a target, and its law over releases: exact, for any noise of one count.
 
 The release behind Theorem 4: noisy counts of the people "in S" and "not in S", to an adversary who knows everybody but
 the target (`statistic="any"`), or the first of them alone ("count"). With U and V the losses of one more person in the
@@ -211,8 +211,8 @@ def _thinned(law: Evidence, failure: float) -> Evidence:
     if not isinstance(loss, LatticeLoss) or law.statistic == "count":
         return Evidence(loss, law.statistic, min(law.reach, float(np.sqrt(-2.0 * least))))
     live = np.maximum(loss.log_p, loss.log_q) > least
-    kept = loss.losses[live], loss.log_p[live], loss.log_q[live]
-    return Evidence(LatticeLoss(*kept, loss.infinite_p, loss.infinite_q, loss.bounded, blur=loss.blur))
+    thinned = loss.losses[live], loss.log_p[live], loss.log_q[live]
+    return Evidence(LatticeLoss(*thinned, loss.infinite_p, loss.infinite_q, loss.bounded, blur=loss.blur))
 
 
 @lru_cache(maxsize=1)

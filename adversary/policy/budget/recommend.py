@@ -141,16 +141,16 @@ def _of_part(
     if found is None and method == "closed":
         raise ValueError(f"there is no closed form for this profile ({part.words}): use method='auto'")
     if found is not None:
-        return _told(found, found.epsilon, (found.epsilon,) * 2, "closed", profile, statistic, decimals)
+        return _recommendation(found, found.epsilon, (found.epsilon,) * 2, "closed", profile, statistic, decimals)
     optimum = least_epsilon(part, statistic)
     if optimum.best.epsilon == np.inf and np.isinf(part.ratios(*np.meshgrid(*first_priors(part)))).all():
         warnings.warn(f"{EMPTY} ({part.words})", RuntimeWarning, stacklevel=3)
     bracket = (optimum.lower if optimum.certified else 0.0, optimum.best.epsilon)
     how = "certified search" if optimum.certified else SEARCH
-    return _told(optimum.best, optimum.lower, bracket, how, profile, statistic, decimals)
+    return _recommendation(optimum.best, optimum.lower, bracket, how, profile, statistic, decimals)
 
 
-def _told(
+def _recommendation(
     best: Binding, loss: float, bracket: tuple[float, float], how: str,
     profile: RiskProfile, statistic: str, decimals: int | None,
 ) -> Recommendation:  # fmt: skip

@@ -57,7 +57,7 @@ def relative_risk_bound(
     check_prior("inclusion", inclusion)
     check_prior("value", value)
     check_non_negative("epsilon", epsilon, finite=False)
-    return over_labels(lambda p, q, e: _risk(*_told_apart(p, q, statistic), sign * e), inclusion, value, epsilon)
+    return over_labels(lambda p, q, e: _risk(*_distinguished(p, q, statistic), sign * e), inclusion, value, epsilon)
 
 
 def absolute_risk_bound(
@@ -99,7 +99,7 @@ def epsilon_for_risk(inclusion: ArrayLike, value: ArrayLike, ratio: ArrayLike, s
     Parameters
     ----------
     inclusion, value : p and q, in (0, 1]
-    ratio : > 0; 1 gives 0 (nothing may be learnt), and below 1 the answer is minus the epsilon whose lower bound it is
+    ratio : > 0; 1 gives 0 (nothing may be learned), and below 1 the answer is minus the epsilon whose lower bound it is
     """
     check_statistic(statistic)
     check_prior("inclusion", inclusion)
@@ -123,15 +123,15 @@ def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> F
 
 def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:
     """The same from c = 1 / ratio - p q, for callers who know it without the cancellation."""
-    p, q = _told_apart(p, q, statistic)
+    p, q = _distinguished(p, q, statistic)
     out = 1.0 - p
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         growth = (out + np.sqrt(out * out + (4.0 * p * (1.0 - q)) * room)) / (2.0 * room)
         return np.where(room > 0.0, np.log(growth), np.inf)
 
 
-def _told_apart(p: Any, q: Any, statistic: str) -> tuple[Any, Any]:
-    """The priors of what a statistic tells apart: one count tells of p q alone, as of inclusion at value prior 1."""
+def _distinguished(p: Any, q: Any, statistic: str) -> tuple[Any, Any]:
+    """The priors that a statistic distinguishes: one count depends on p q alone, as on inclusion at value prior 1."""
     return (p, q) if statistic == "any" else (p * q, 1.0)
 
 
@@ -175,7 +175,7 @@ def risk_surface(
         found = {"tolerated": tolerated, "epsilon": epsilon_at(rows, columns, tolerated, statistic)}
     else:
         epsilon = float(check_non_negative("epsilon", what, finite=False))
-        ratio = _risk(*_told_apart(rows, columns, statistic), epsilon)
+        ratio = _risk(*_distinguished(rows, columns, statistic), epsilon)
         found = {"ratio": ratio, "posterior": np.minimum(rows * columns * ratio, 1.0)}
     dims = ("inclusion", "value")
     return xr.Dataset(

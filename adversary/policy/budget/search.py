@@ -51,8 +51,8 @@ def least_epsilon(tolerance: Tolerance, statistic: str = "any") -> Optimum:
     cells, best = _first_cells(tolerance), NOBODY if tolerance.decreasing else _zoomed(tolerance, statistic)
     dropped = np.inf
     for _ in range(DEEPEST):
-        least, readers = _asked(tolerance, cells, statistic)
-        best = min(best, _neediest(readers), key=_need)
+        least, adversaries = _asked(tolerance, cells, statistic)
+        best = min(best, _neediest(adversaries), key=_need)
         lower = np.maximum(box_epsilon(cells, least.ratio, statistic), _capped(cells, least.posterior, statistic))
         enough = lower >= best.epsilon * (1.0 - TOLERANCE) - ROUNDING if best.epsilon < np.inf else lower == np.inf
         dropped = min(dropped, float(lower[enough].min(initial=np.inf)))
@@ -81,7 +81,7 @@ def box_epsilon(cells: Cells, ratio: Floats, statistic: str) -> Floats:
     return np.where(np.isinf(ratio), np.inf, epsilon_at(p, q0, ratio, statistic))
 
 
-class _Readers(NamedTuple):
+class _Adversaries(NamedTuple):
     epsilon: Floats
     p: Floats
     q: Floats
@@ -102,13 +102,13 @@ def _capped(cells: Cells, posterior: Floats, statistic: str) -> Floats:
     return np.where(known, epsilon_of_room(p1, q1, room, statistic), -np.inf)
 
 
-def _neediest(readers: _Readers) -> Binding:
+def _neediest(found: _Adversaries) -> Binding:
     """The adversary who needs the smallest epsilon."""
-    at = int(np.argmin(readers.epsilon))
-    return Binding(float(readers.epsilon[at]), float(readers.p[at]), float(readers.q[at]))
+    at = int(np.argmin(found.epsilon))
+    return Binding(float(found.epsilon[at]), float(found.p[at]), float(found.q[at]))
 
 
-def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[_Least, _Readers]:
+def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[_Least, _Adversaries]:
     """What is tolerated at least on each cell, and what adversaries at its corners and middle need."""
     p0, p1, q0, q1 = cells
     low_p, low_q = np.maximum(p0, np.minimum(NEAREST, p1)), np.maximum(q0, np.minimum(NEAREST, q1))
@@ -122,7 +122,7 @@ def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[_Least, 
         posterior = np.where(known, np.minimum(ratio[3] * low_p * low_q, 1.0), 0.0)
     epsilon = epsilon_at(p, q, ratio, statistic)
     least = ratio[0] if tolerance.decreasing else ratio.min(0)
-    return _Least(least, posterior), _Readers(epsilon.ravel(), p.ravel(), q.ravel())
+    return _Least(least, posterior), _Adversaries(epsilon.ravel(), p.ravel(), q.ravel())
 
 
 def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
@@ -148,7 +148,7 @@ def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
         better = there[0] < best
         best, at, wide = np.where(better, there[0], best), np.where(better, there[1:], at), 0.5 * wide
     if not best.min() > 0.0:  # no information, or less: no need to go on
-        return _neediest(_Readers(best, *at))
+        return _neediest(_Adversaries(best, *at))
     return min((_descended(tolerance, statistic, best[i], *at[:, i]) for i in np.argsort(best)[:FOLLOWED]), key=_need)
 
 
@@ -158,8 +158,8 @@ def _descended(tolerance: Tolerance, statistic: str, epsilon: float, p: float, q
 
     ends = [(max(low, min(NEAREST, high)), high) for low, high in tolerance.domain]
 
-    def need(reader: Floats) -> float:
-        a, b = (np.asarray(np.clip(x, *end)) for x, end in zip(reader, ends, strict=True))
+    def need(priors: Floats) -> float:
+        a, b = (np.asarray(np.clip(x, *end)) for x, end in zip(priors, ends, strict=True))
         return max(float(epsilon_at(a, b, tolerance.ratios(a, b), statistic)), -1e300)
 
     best = Binding(float(epsilon), float(p), float(q))
@@ -170,13 +170,13 @@ def _descended(tolerance: Tolerance, statistic: str, epsilon: float, p: float, q
         options = {"initial_simplex": corners, "xatol": 1e-10, "fatol": 1e-13}
         with np.errstate(invalid="ignore"):  # corners where nothing is asked for
             found = minimize(need, start, method="Nelder-Mead", options=options)
-        reader = [float(np.clip(x, *end)) for x, end in zip(found.x, ends, strict=True)]
-        best = min(best, Binding(float(found.fun), *reader), key=_need)
+        priors = [float(np.clip(x, *end)) for x, end in zip(found.x, ends, strict=True)]
+        best = min(best, Binding(float(found.fun), *priors), key=_need)
     return best
 
 
-def _need(reader: Binding) -> float:
-    return reader.epsilon
+def _need(one: Binding) -> float:
+    return one.epsilon
 
 
 def _spacing(edges: Floats) -> Floats:

@@ -137,7 +137,7 @@ class RatioOrAbsolute(Tolerance):
         the ratio rules it rises in q, and falls in p below q = 1 / (r + 1) only (Lemma 9).
         """
         (p0, p1), (q0, q1) = domain
-        if statistic == "count":  # it tells of p q alone: the question of inclusion, at value 1, with that prior
+        if statistic == "count":  # it depends on p q alone: the question of inclusion, at value 1, with that prior
             product = self.closed(((p0 * q0, max(p1 * q1, TINY)), (1.0, 1.0)), "any")
             return Binding(product.epsilon, *factors(product.inclusion, domain))
         r, a = self.ratio, self.absolute
@@ -255,7 +255,7 @@ class Within(Tolerance):
 
     @property
     def words(self) -> str:
-        return self.tolerance.words + _readers((self.inclusion, self.value))
+        return self.tolerance.words + _for_whom((self.inclusion, self.value))
 
     @property
     def parts(self) -> tuple[Tolerance, ...]:
@@ -312,7 +312,7 @@ def factors(product: float, domain: tuple[Range, Range]) -> Range:
     return (min(max(product / q, p0), p1) if q > 0.0 else p1 if q == q else q), q
 
 
-def _readers(domain: tuple[Range, Range]) -> str:
+def _for_whom(domain: tuple[Range, Range]) -> str:
     """Whom a profile is about, after a comma; nothing if it is everybody."""
     named = [
         f"{name} prior {low:.6g}" if low == high else f"{name} prior from {low:.6g} to {high:.6g}"

@@ -80,9 +80,9 @@ class Verdict:
             return f"No release keeps the profile ({self.profile}): it asks for no information at all, or for less."
         who = "the release itself" if self.definition == "privacy loss" else f"the guarantee ({self.definition})"
         worth, allows = self._sides()
-        told = f"{who} {worth} {chance}, and the profile ({self.profile}) allows {allows}{covered}."
+        finding = f"{who} {worth} {chance}, and the profile ({self.profile}) allows {allows}{covered}."
         others = " It does not cover other adversaries." if covered else ""
-        return f"{'Kept' if self.kept else 'Broken'}: {told}{others}{found}"
+        return f"{'Kept' if self.kept else 'Broken'}: {finding}{others}{found}"
 
     def _sides(self) -> tuple[str, str]:
         """The two losses in words: rounded outward, to as many digits as show which is the larger."""
@@ -204,8 +204,8 @@ def verdicts(
     Dataset, dim `definition` (named as in the group `bound` of an audit): `loss`, the epsilon it amounts to, nats;
     `allowed`, the largest that keeps the profile; `failure`; `status`, "kept", "broken" or "not covered"; `true`,
     whether the noise satisfies it; `words`. Of `recommend_epsilon`: `epsilon`, `inclusion`, `value` and `attained`, and
-    in the attributes `method` and `recommendation`. Attributes: `status` of the planned release; `readers`, all that
-    the profile asks of or only those sure of inclusion; the profile in `words`; `statistic`.
+    in the attributes `method` and `recommendation`. Attributes: `status` of the planned release; `adversaries`, all of
+    the profile or only those sure of inclusion; the profile in `words`; `statistic`.
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.reader.plans import Level
@@ -231,7 +231,7 @@ def verdicts(
         coords={"definition": list(rows)},
         attrs={
             "status": next(status for status in (KEPT, BROKEN, NOT_COVERED) if status in standing),
-            "readers": SURE if sure else EVERY,
+            "adversaries": SURE if sure else EVERY,
             "method": best.method,
             "recommendation": best.words,
             "words": profile.words,

@@ -45,14 +45,14 @@ NEGLIGIBLE = 1e-12
 """Standard errors up to this are those of rounding."""
 
 SPELLED = 6
-"""Adversaries of one case that are all told; of more, those with the least and the largest average ratio."""
+"""Adversaries of one case that are all described; of more, those with the least and the largest average ratio."""
 
 
 def of_audit(tree: xr.DataTree, audience: str) -> dict[str, Any]:
     """An audit: every plan and truth, its adversaries, and all statuses."""
     attrs, cases = tree.attrs, []
     for where, found in findings(tree):
-        some, rest = told(found)
+        some, rest = selected(found)
         cases.append({"where": where, "rest": rest, "adversaries": [_adversary(one, audience) for one in some]})
     every = [str(status) for status in np.unique(tree["bound"].to_dataset()["status"].values) if status]
     truths = json.loads(attrs.get("truth", "{}"))
@@ -85,8 +85,8 @@ def _adversary(one: Finding, audience: str) -> dict[str, Any]:
         "who": one.who, "settled": one.settled, "sure": one.sure, "unreliable": one.unreliable, "exact": one.exact,
         "prior": write(one["prior"]), "before": "" if before is None else write(before),
         "invariant_ratio": format_number(one["invariant_ratio"]) if one.settled else "",
-        "bounds": [_bound(one, bound, audience) for bound in [*one.promises, one.own]],
-        "told": _bound(one, one.told, audience), "failed": "",
+        "bounds": [_bound(one, bound, audience) for bound in [*one.guarantees, one.own]],
+        "headline": _bound(one, one.headline, audience), "failed": "",
     }  # fmt: skip
     if one.unreliable:
         mass = one["unreliable_mass"] if "unreliable_mass" in one.risk else 0.0
@@ -171,7 +171,7 @@ class Finding:
 
     @property
     def before(self) -> float | None:
-        """The prior before the exact levels; None where it cannot be told from what they left."""
+        """The prior before the exact levels; None where it does not follow from what they left."""
         factor, base = self["invariant_ratio"], self["prior"]
         return base / factor if factor > 0.0 and base > 0.0 else None
 
@@ -181,17 +181,17 @@ class Finding:
         return f"adversary “{self.name}”" if self.name else "the adversary"
 
     @property
-    def promises(self) -> list[xr.Dataset]:
+    def guarantees(self) -> list[xr.Dataset]:
         """The bounds of what was guaranteed, the tightest first; without the plan's own loss."""
         every = [self.bound.sel(definition=name) for name in self.bound["definition"].values if name != OWN]
         return sorted(every, key=lambda one: float(one["loss_bound"]))
 
     @property
-    def told(self) -> xr.Dataset:
-        """The bound to tell of if only one is: a guarantee before the plan's own loss, one that fails, the tightest."""
+    def headline(self) -> xr.Dataset:
+        """The bound of a text that gives one: a guarantee before the plan's own loss, one that fails, the tightest."""
         bad = ("violated", "exceeded", UNRELIABLE)
-        failing = [one for status in bad for one in self.promises if str(one["status"].item()) == status]
-        return [*failing, *self.promises, self.own][0]
+        failing = [one for status in bad for one in self.guarantees if str(one["status"].item()) == status]
+        return [*failing, *self.guarantees, self.own][0]
 
     @property
     def own(self) -> xr.Dataset:
@@ -206,10 +206,10 @@ def findings(tree: xr.DataTree) -> Iterator[tuple[str, list[Finding]]]:
     for names in product(*(risk[dim].values for dim in dims)):
         where = dict(zip(dims, names, strict=True))
         parts = [data.sel({k: v for k, v in where.items() if k in data.dims}, drop=True) for data in (risk, bound)]
-        yield listed([f"{dim} “{name}”" for dim, name in where.items()]), list(_readers(*parts))
+        yield listed([f"{dim} “{name}”" for dim, name in where.items()]), list(_of_adversaries(*parts))
 
 
-def _readers(risk: xr.Dataset, bound: xr.Dataset) -> Iterator[Finding]:
+def _of_adversaries(risk: xr.Dataset, bound: xr.Dataset) -> Iterator[Finding]:
     if "adversary" not in risk.dims:
         yield Finding("", risk, bound)
         return
@@ -221,8 +221,8 @@ def _readers(risk: xr.Dataset, bound: xr.Dataset) -> Iterator[Finding]:
         )
 
 
-def told(found: list[Finding]) -> tuple[list[Finding], str]:
-    """(adversaries to tell of one by one, what to say of the others)."""
+def selected(found: list[Finding]) -> tuple[list[Finding], str]:
+    """(adversaries described one by one, a sentence about the others)."""
     sure = [one for one in found if not one.unreliable]
     if len(found) <= SPELLED or not sure:
         return found[:SPELLED], f"There are {len(found)} adversaries in all." * (len(found) > SPELLED)

@@ -1,8 +1,8 @@
 """What texts about a tolerated risk, an epsilon for it and releases that keep it are fed with: numbers as written.
 
-A recommendation is told by adversaries: where each starts, how far the bound of Theorem 4 at that epsilon would let
-them rise, and what the profile tolerates of them. What is told of a release that keeps it is no statement about any
-that is planned: that is a verdict's.
+A recommendation is described by adversaries: where each starts, how far the bound of Theorem 4 at that epsilon would
+let them rise, and what the profile tolerates of them. What is said of a release that satisfies it is no statement
+about a planned one: that is the verdict's.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _starts(inclusion: float, value: float) -> str:
 
 def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
     """A profile, the guarantee of each release that keeps it, and what all of them together would do."""
-    words, made = made.words, kept_by(made)
+    words, made = made.words, unrounded_budget(made)
     found, failure = made.recommended, made.failure
     facts: dict[str, Any] = {
         **_profile(found), "made": words, "releases": f"{made.releases:,}", "many": made.releases > 1,
@@ -202,7 +202,7 @@ def unrounded(found: Recommendation) -> Recommendation:
     return replace(found, round_down=None) if found.status == BOUNDED and found.epsilon == 0.0 else found
 
 
-def kept_by(made: ReleaseBudget) -> ReleaseBudget:
+def unrounded_budget(made: ReleaseBudget) -> ReleaseBudget:
     """The same of a release budget."""
     if made.status != BOUNDED or made.parameter > 0.0:
         return made

@@ -63,7 +63,7 @@ class _Options:
                 yield from paragraphs(self.audience, topic or "budget", facts)
             case ReleaseBudget():
                 _fitting(topic, ("budget", *OF_GUARANTEES), "a release budget")
-                yield from self._of_promise(subject, topic, releases)
+                yield from self._of_release_budget(subject, topic, releases)
             case Verdict():
                 _fitting(topic, ("budget",), "a verdict")
                 yield from paragraphs(self.audience, "verdict", guarantee_facts.of_verdict(subject))
@@ -82,7 +82,7 @@ class _Options:
             raise ValueError("composition needs releases, the number of releases with this guarantee each")
         who = self.audience
         if not self.kept:
-            yield from paragraphs(who, "not kept", guarantee_facts.of_promise_not_kept(guarantee))
+            yield from paragraphs(who, "not kept", guarantee_facts.names_of(guarantee))
             return
         if topic != "composition":
             limits = limits_of(guarantee, self._failure(guarantee))
@@ -99,7 +99,7 @@ class _Options:
         """The failure asked for, or one that suits the guarantee."""
         return usual_failure(guarantee, releases) if self.failure is None else self.failure
 
-    def _of_promise(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
+    def _of_release_budget(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
         """A release budget by what it keeps; or, of the guarantee topics, one release and all of them."""
         if releases not in (None, made.releases):
             raise ValueError(f"releases of a ReleaseBudget are its own, {made.releases}, got {releases}")
@@ -107,15 +107,15 @@ class _Options:
             facts = budget_facts.of_release_budget(made, self.audience, self.priors)
             yield from paragraphs(self.audience, "release budget", facts)
             return
-        one = budget_facts.kept_by(made)
+        one = budget_facts.unrounded_budget(made)
         if one.guarantee is None:
             raise ValueError(f"there is no guarantee to explain, the release budget is {made.status}")
-        told = replace(self, failure=made.failure or None) if self.failure is None else self
+        options = replace(self, failure=made.failure or None) if self.failure is None else self
         several = made.releases if made.releases > 1 or topic == "composition" else None
         if topic == "pure or approximate":
-            yield from told._of_guarantee(one.guarantee, topic, None)
+            yield from options._of_guarantee(one.guarantee, topic, None)
         else:
-            yield from told._of_guarantee(one.guarantee, None if topic == "guarantee" else topic, several)
+            yield from options._of_guarantee(one.guarantee, None if topic == "guarantee" else topic, several)
 
 
 def explain(
@@ -134,7 +134,7 @@ def explain(
 
     Parameters
     ----------
-    subject : a `Guarantee` (or `PrivacyLoss`), a `Recommendation`, a `RiskProfile` (its recommendation is told), a
+    subject : a `Guarantee` (or `PrivacyLoss`), a `Recommendation`, a `RiskProfile` (for its recommendation), a
         `ReleaseBudget` of one or several releases, a `Verdict`, or the DataTree of an `audit`
     audience : "lay" (also "respondent"): no symbols; "regulator": numbers in percent, no formulas; "technical" (also
         "curator"): definitions, formulas, worst case
@@ -143,14 +143,14 @@ def explain(
         "tolerance" (what is tolerated, and nothing of any release), or those of a guarantee for the pure DP it
         recommends; of a release budget "budget", or those of a guarantee, of each release and of all; of a verdict
         "budget"; of an audit "audit"
-    priors : where adversaries start, in [0, 1]; a few usual ones unless told
+    priors : where adversaries start, in [0, 1]; a few usual ones if None
     failure : probability, in [0, 1), with which a limit may fail that is not certain; where None 0.05, or a smaller one
         at which nearly the same limit holds; of a `ReleaseBudget` its own
-    releases : how many releases with this guarantee each are to be told of together
+    releases : how many releases with this guarantee each are described together
     statistic : of a `RiskProfile`, as in `recommend_epsilon`
-    threshold : belief in (0, 1) of which is told after how many releases it may be passed, by an adversary who starts
-        at the first of `priors`, or at 1/2
-    kept : whether the release keeps the guarantee; of one that it does not keep only that is told
+    threshold : belief in (0, 1); the text says after how many releases an adversary may pass it who starts at the first
+        of `priors`, or at 1/2
+    kept : whether the release keeps the guarantee; of one that it violates the text says only that
 
     Raises
     ------

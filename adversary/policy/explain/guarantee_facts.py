@@ -48,7 +48,7 @@ from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss
 
 PRIORS = (0.01, 0.1, 0.5)
-"""Where adversaries start, unless told: two base rates, and one who finds both as likely."""
+"""Where adversaries start, unless given: two base rates, and one who finds both as likely."""
 STARTS: dict[str, tuple[float, ...]] = {"lay": (0.5,)}
 """The same, by audience."""
 DIGITS = {"lay": 2, "regulator": 3, "technical": 4}
@@ -95,7 +95,7 @@ def of_guarantee(
     found, starts = limits[0], priors or STARTS.get(audience, PRIORS)
     other = None if found.exists else usual_limit(guarantee)
     limit = found if found.exists else other
-    facts = {**_names(guarantee), "asked": _limit(found, audience, ()), "more": [], "limit": None}
+    facts = {**names_of(guarantee), "asked": _limit(found, audience, ()), "more": [], "limit": None}
     facts["may_fail"] = any(not one.certain for one in limits)
     if limit is not None:
         facts |= {"limit": _limit(limit, audience, starts), "household": _household(guarantee, limit)}
@@ -104,17 +104,13 @@ def of_guarantee(
     return facts
 
 
-def _names(guarantee: Guarantee) -> dict[str, Any]:
+def names_of(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee by name, and which kind of statement it is."""
     return {
         "named": guarantee.describe(), "stands_for": stands_for(guarantee), "meaning": guarantee.meaning,
         "wider": wider(guarantee), "of_the_release": of_the_release(guarantee), "pure": isinstance(guarantee, PureDP),
         "vacuous": isinstance(guarantee, NoPrivacy), "loss": isinstance(guarantee, PrivacyLoss),
     }  # fmt: skip
-
-
-def of_promise_not_kept(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee that the noise does not keep, by name."""
-    return _names(guarantee)
 
 
 def _limit(limit: Limit, audience: str, starts: Sequence[float]) -> dict[str, Any]:
@@ -190,7 +186,7 @@ def of_composition(
 ) -> dict[str, Any]:
     """Several releases with independent noise: limits on them together and on one, how many stay below a threshold."""
     together = limits_together(guarantee, releases, failure)
-    facts: dict[str, Any] = {**_names(guarantee), "releases": f"{releases:,}", "together": [], "until": None}
+    facts: dict[str, Any] = {**names_of(guarantee), "releases": f"{releases:,}", "together": [], "until": None}
     for chance, limits in together:
         alone = _limit(limits_of(guarantee, chance)[0], audience, ())
         facts["together"].append({"limits": [_limit(one, audience, (prior,)) for one in limits], "alone": alone})
@@ -204,10 +200,10 @@ def of_composition(
 
 
 def _until(guarantee: Guarantee, audience: str, failure: float, prior: float, threshold: float) -> dict[str, Any]:
-    kept, final = releases_within(guarantee, prior, threshold, failure)
-    limit = limits_of(guarantee, failure)[-1] if kept == 0 else limits_after(guarantee, kept, failure)[-1]
+    most, final = releases_within(guarantee, prior, threshold, failure)
+    limit = limits_of(guarantee, failure)[-1] if most == 0 else limits_after(guarantee, most, failure)[-1]
     return {
-        "kept": kept, "final": final, "shown": f"{kept:,}", "next": f"{kept + 1:,}",
+        "kept": most, "final": final, "shown": f"{most:,}", "next": f"{most + 1:,}",
         "limit": _limit(limit, audience, ()),
         "start": in_100(prior), "threshold": in_100(threshold), "p": exactly(prior), "x": exactly(threshold),
         "failure": exactly(failure),

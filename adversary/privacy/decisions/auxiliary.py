@@ -1,6 +1,6 @@
-"""Prior odds: what a reader knows about a record before the release, from other records and from its past.
+"""Prior odds: what an adversary knows about a record before the release, from other records and from its past.
 
-A reader who knows all other records learns nothing more about the likelihood ratio from auxiliary information: it
+An adversary who knows all other records learns nothing more about the likelihood ratio from auxiliary information: it
 moves the prior odds only, r = (1 - pi) / pi against the positive value (Liu, He, Chanyaswad, Wang and Mittal 2019,
 sections 5.1 to 5.3). Exact conditional priors of a joint law come first here; the paper's three coefficients, which
 summarise the law by its worst ratios, stand beside them. A target rarer than one half has r > 1 and is never clipped.
@@ -147,7 +147,7 @@ def conditional_priors(joint: xr.DataArray, pair: tuple[Any, Any] | None = None)
     Parameters
     ----------
     joint : as in `coefficients_from_joint`
-    pair : two values; the priors are then of a reader who knows that it is one of them. Otherwise the odds are those
+    pair : two values; the priors are then of one who knows that it is one of them. Otherwise the odds are those
         of one value against all the rest, and the hypothesis "not this value" is a mixture unless values are two.
 
     A context of probability 0 has prior NaN.

@@ -1,6 +1,6 @@
-"""How much noise: Gaussian noise for an (epsilon, delta) promise, and any family's noise for one point of a trade-off.
+"""How much noise: Gaussian noise for (epsilon, delta)-DP, and any family's noise for one point of a trade-off.
 
-mu = sensitivity / sigma says everything about a Gaussian release, and its profile is exact. The classical
+mu = sensitivity / sigma determines the loss of a Gaussian release, and its profile is exact. The classical
 mu = epsilon / sqrt(2 log(1.25 / delta)) is proved for epsilon < 1 only, wasteful there, and too weak beyond
 `classical_limit(delta)`; Liu, He, Chanyaswad, Wang and Mittal (2019, section 4.3) use it at every epsilon. A
 `NoiseFamily` says which parameter puts the best test at a given point, F-score or posterior: what targets ask.
@@ -132,7 +132,7 @@ class NoiseFamily(ABC):
 
     @abstractmethod
     def guarantee(self, parameter: float) -> Guarantee:
-        """What noise with this parameter promises."""
+        """The guarantee of noise with this parameter."""
 
     def floor_odds(self, r: Floats, b2: Floats) -> Floats:
         """The odds o of always saying "in"."""

@@ -1,4 +1,4 @@
-"""Which epsilon keeps every reader below a target, and which epsilon an attack's success proves.
+"""Which epsilon keeps every adversary below a target, and which epsilon an attack's success proves.
 
 A target caps a point of the precision-recall plane, an F-score or a posterior. Each is a question to one family of
 noise: the largest parameter whose best test stays below the target. Families are "laplace" (epsilon), "any" mechanism
@@ -28,7 +28,7 @@ class Target(float):
     ----------
     status : "attained", the number is the largest that keeps the target; "unattainable", none does, not even 0;
         "unconstrained", every one does, and the number is infinite
-    guarantee : the promise with this parameter; None where there is no number, or it is infinite
+    guarantee : the one with this parameter; None where there is no number, or it is infinite
     """
 
     unit: ClassVar[str] = "epsilon"
@@ -78,7 +78,7 @@ def epsilon_from_f_score(
     *,
     delta: float = 0.0,
 ) -> Any:
-    """Largest epsilon at which no reader's F_beta score exceeds f.
+    """Largest epsilon at which no adversary's F_beta score exceeds f.
 
     Always saying "in" scores (1 + beta^2) / (1 + beta^2 + r), whatever is released: a target below that floor is
     unattainable. With the odds o = f / ((1 + beta^2)(1 - f)) and r = (1 - prior) / prior,

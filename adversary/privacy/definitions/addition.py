@@ -1,4 +1,4 @@
-"""How guarantees compose: what independent releases promise together, behind `+`, `n *` and `sum`.
+"""How guarantees compose: what independent releases guarantee together, behind `+`, `n *` and `sum`.
 
 One kind adds its own parameter (rho, mu^2, gamma at one order); pure and Gaussian DP beside zCDP count as epsilon^2 / 2
 and mu^2 / 2 (Bun and Steinke 2016); everything else with a worst pair composes optimally, as losses do (Kairouz, Oh

@@ -105,8 +105,8 @@ def compose_lattice(epsilon: float, count: int, delta: float, delta_each: float 
     """
     e, n = _homogeneous(epsilon, count)
     totals = (n - 2.0 * np.arange(n // 2 + 1)) * e
-    kept = as_array(optimal_profile(totals, e, n)) <= _needed(n, delta, delta_each)
-    return float(totals[kept].min())
+    enough = as_array(optimal_profile(totals, e, n)) <= _needed(n, delta, delta_each)
+    return float(totals[enough].min())
 
 
 def compose_optimal(epsilon: float, count: int, delta: float, delta_each: float = 0.0) -> float:
@@ -162,14 +162,14 @@ def optimal_profile(total: ArrayLike, epsilon: float, count: int, delta_each: fl
     0.331678
     """
     e, n = _homogeneous(epsilon, count)
-    kept = n * np.log1p(-float(check_delta("delta_each", delta_each)))
+    log_hidden = n * np.log1p(-float(check_delta("delta_each", delta_each)))  # that no input is revealed
     j = np.arange(n + 1.0)
     log_p = gammaln(n + 1.0) - gammaln(j + 1.0) - gammaln(n - j + 1.0) + (n - j) * e - n * np.logaddexp(0.0, e)
     gap = np.minimum(check_number("total", total)[..., None] - (n - 2.0 * j) * e, 0.0)
     with np.errstate(divide="ignore"):
         log_delta = log_sum_exp(log_p + np.log(-np.expm1(gap)))
     delta = np.minimum(np.exp(log_delta), 1.0)
-    return scalar_or_array(-np.expm1(kept) + np.exp(kept) * delta)
+    return scalar_or_array(-np.expm1(log_hidden) + np.exp(log_hidden) * delta)
 
 
 def _spent(epsilons: Any, deltas: ArrayLike) -> tuple[Floats, Floats]:

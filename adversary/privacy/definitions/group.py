@@ -30,7 +30,7 @@ class GroupPrivacy(Attained):
     Parameters
     ----------
     base : PureDP or ApproximateDP, epsilon > 0
-    size : records, >= 2, few enough that something is still promised
+    size : records, >= 2, few enough that something is still guaranteed
 
     >>> two = PureDP(1.0).group(2)
     >>> round(two.power(0.1), 6), round(PureDP(2.0).power(0.1), 6)

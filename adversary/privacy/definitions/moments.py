@@ -190,7 +190,7 @@ class RenyiDP(MomentBound):
 
     @property
     def _followed(self) -> tuple[float, float]:
-        """(alpha, gamma) that are answered: promised as well, since divergences rise with the order, and in doubles."""
+        """(alpha, gamma) that are answered, in doubles: they hold as well, since divergences rise with the order."""
         return min(self.alpha, _LARGEST_ORDER), max(self.gamma, _LEAST_GAMMA) if self.gamma else 0.0
 
     @property
@@ -396,5 +396,5 @@ class GaussianDP(Attained):
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         e = self.implied_rho + max(self.mu, 1e-12) * np.linspace(-8.0, 8.0, 641)
-        kept = as_array(self.delta(e)) * (1 + 1e-7) + 1e-14
-        return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= kept)) for side in loss.directions)
+        most = as_array(self.delta(e)) * (1 + 1e-7) + 1e-14
+        return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= most)) for side in loss.directions)

@@ -72,7 +72,7 @@ class EpsilonDelta(Guarantee):
 
     @property
     def worst_pair(self) -> LatticeLoss:
-        """Randomised response that tells all with probability delta: four outcomes, two under one truth only."""
+        """Randomised response, its input revealed with probability delta: four outcomes, two under one truth only."""
         e = float(self.epsilon0)
         losses = np.array([-e, e] if e > 0.0 else [0.0])
         log_p = np.log1p(-self.delta0) + (log_expit(losses) if e > 0.0 else losses)
@@ -208,7 +208,7 @@ class ProbabilisticDP(Guarantee):
 
 @dataclass(frozen=True)
 class NoPrivacy(Guarantee):
-    """No promise at all: every posterior is possible."""
+    """No guarantee at all: every posterior is possible."""
 
     definition = name = "no privacy"
     meaning = ""
@@ -216,7 +216,7 @@ class NoPrivacy(Guarantee):
 
     @property
     def worst_pair(self) -> LatticeLoss:
-        """A release that tells all: infinite loss with probability one, under either truth."""
+        """A release that reveals its input: infinite loss with probability one, under either truth."""
         return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 1.0)
 
     @labelled

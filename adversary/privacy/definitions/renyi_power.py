@@ -15,7 +15,7 @@ from scipy.special import log_expit, log_ndtr, ndtri_exp
 from adversary._core import Floats
 
 FARTHEST = 800.0
-"""Log odds beyond which no power is told apart from one."""
+"""Log odds beyond which a power counts as one."""
 
 _FIRST_GAP = 1e-6
 _LIMIT_GAP = 1e-15
@@ -35,7 +35,7 @@ def log_odds_of_one_order(log_level: Floats, log_rest: Floats, gap: Floats, gamm
     """Log odds of the largest power when D_alpha <= gamma, alpha = 1 + gap, both ways."""
     level, rest = log_level[:, None], log_rest[:, None]
     low = level - rest
-    return _last_kept(low, np.full_like(low, FARTHEST), level, rest, gap, gamma, steps=64)[:, 0]
+    return _largest_within(low, np.full_like(low, FARTHEST), level, rest, gap, gamma, steps=64)[:, 0]
 
 
 def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
@@ -55,7 +55,7 @@ def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> 
         gaps = np.concatenate([np.clip(best * np.exp(width * _ZOOM), _LIMIT_GAP, 1e4 * top), every], axis=-1)
         most = np.argmax(share_used(at, level, rest, gaps, rho * (1.0 + gaps)), -1)[:, None]
         best = np.take_along_axis(gaps, most, -1)
-        at = found = _last_kept(least, found, level, rest, best, rho * (1.0 + best), steps=steps)
+        at = found = _largest_within(least, found, level, rest, best, rho * (1.0 + best), steps=steps)
         closer = np.where((most > 0) & (most < _ZOOM.size - 1), 0.25, 2.0)  # the best at an edge: look farther
         width = np.where((most < _ZOOM.size) & (width > 0.0), np.minimum(closer * width, 32.0 * widest), widest)
     return np.asarray(found[:, 0], dtype=np.float64)
@@ -107,7 +107,7 @@ def _series(t: Floats, power: Floats) -> Floats:
     return total
 
 
-def _last_kept(
+def _largest_within(
     low: Floats, high: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats, *, steps: int
 ) -> Floats:
     """Log odds at which the bound of one order is used up, between `low` and `high`: bisection that ends above.
@@ -118,14 +118,14 @@ def _last_kept(
     while steps > 0:
         halvings, steps = min(halvings, steps), steps - halvings
         places = low + (high - low) * np.arange(1, 2**halvings) / 2.0**halvings
-        kept = share_used(places, log_level, log_rest, gap, gamma) <= 1.0
-        first = np.argmin(np.concatenate([kept, np.zeros_like(low, dtype=bool)], axis=-1), -1)[:, None]
+        within = share_used(places, log_level, log_rest, gap, gamma) <= 1.0
+        first = np.argmin(np.concatenate([within, np.zeros_like(low, dtype=bool)], axis=-1), -1)[:, None]
         ends = np.concatenate([low, places, high], axis=-1)
         low, high = np.take_along_axis(ends, first, -1), np.take_along_axis(ends, first + 1, -1)
     return high
 
 
 def _gaussian(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
-    """Log odds of the power of a Gaussian mechanism that keeps rho-zCDP: a first guess, below every order's bound."""
+    """Log odds of the power of a Gaussian mechanism with rho-zCDP: a first guess, below every order's bound."""
     z = np.where(log_level < log_rest, ndtri_exp(log_level), -ndtri_exp(log_rest)) + np.sqrt(2.0 * rho)
     return np.asarray(log_ndtr(z) - log_ndtr(-z), dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Statistics published exactly beside a noisy release: everything about them that concerns every reader, by one name.
+"""Statistics published exactly beside a noisy release: what they mean for every adversary, by one name.
 
 `Margins` are the databases that conform to published one-way margins and `semi_adjacency` how many records of them must
-be allowed to differ; `guarantee.given(margins)` is what a guarantee then promises. `sensitivity_space`, `KNorm` and
-`SpanGaussian` make noise for what can still change, `umpu` tests an odds ratio with it, and `compare` orders promises.
+be allowed to differ; `guarantee.given(margins)` is what then remains of a guarantee. `sensitivity_space`, `KNorm` and
+`SpanGaussian` make noise for what can still change, `umpu` tests an odds ratio, and `compare` orders guarantees.
 """
 
 import lazy_loader

@@ -133,8 +133,8 @@ def semi_adjacency_of(databases: Iterable[Any], reading: str = "worst") -> int:
 def coupling_radius(databases: Iterable[Any], first: ArrayLike, second: ArrayLike) -> int:
     """Smallest k such that two laws over databases can be coupled with d(X, Y) <= k for certain.
 
-    The infinity-Wasserstein distance of the laws in records that differ. Of a reader's beliefs given X_i = x and given
-    X_i = y it is the k for which the group guarantee bounds what the reader learns about record i: trade-offs bounded
+    The infinity-Wasserstein distance of the laws in records that differ. Of beliefs given X_i = x and given
+    X_i = y it is the k for which the group guarantee bounds what an adversary learns about record i: trade-offs bounded
     by one convex curve stay so in mixtures. It may be as large as the diameter; of a prior that rules nothing out,
     the largest over i, x and y is never below a(t).
 

@@ -1,4 +1,4 @@
-"""Canonical noise: additive noise whose trade-off at a shift of one is the promised one, with nothing given away.
+"""Canonical noise: additive noise whose trade-off at a shift of one is the guaranteed one, exactly.
 
 A cdf F is a canonical noise distribution of a trade-off f (Awan and Vadhan 2023; Cho and Awan, Definition 35) if it is
 symmetric about 0, T(F, F(. - m)) >= f for shifts m up to 1, with equality at 1, and the best test of a shift rejects
@@ -41,8 +41,8 @@ _ASYMMETRY = 1e-9
 class CanonicalLaw(ContinuousNoise):
     """Canonical noise for a count that one record moves by at most 1: unit of noise = unit of the count.
 
-    To write one: `promise`, `upper_quantile`, and what any continuous noise needs. Shifted by k it has the trade-off of
-    k records, f iterated: F(F^-1(u) - k).
+    To write one: `nominal_guarantee`, `upper_quantile`, and what any continuous noise needs. Shifted by k it has the
+    trade-off of k records, f iterated: F(F^-1(u) - k).
     """
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class CanonicalLaw(ContinuousNoise):
         return self if n else Exact()
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        """The worst pair of `promise` for that many records: at a whole shift nothing is given away."""
+        """The worst pair of the guarantee for that many records, which a whole shift attains."""
         change, count = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", change, minimum=0))
         return repeated(self.nominal_guarantee.group(shift).worst_pair if shift else composed([]), count)
@@ -120,7 +120,7 @@ class CanonicalNoise(CanonicalLaw):
     guarantee: Guarantee
 
     def __post_init__(self) -> None:
-        check_promise(self.guarantee)
+        check_trade_off(self.guarantee)
 
     def describe(self) -> str:
         return f"canonical noise of {self.guarantee!r}"
@@ -308,7 +308,7 @@ class Tulap(CanonicalLaw):
 
 
 @singledispatch
-def canonical_noise(promise: Guarantee) -> ContinuousNoise:
+def canonical_noise(guarantee: Guarantee) -> ContinuousNoise:
     """Canonical noise of a guarantee, in the simplest form known.
 
     `Tulap` for pure and approximate DP, and for no privacy at all (a uniform law); N(0, 1 / mu^2) for Gaussian DP; the
@@ -316,7 +316,7 @@ def canonical_noise(promise: Guarantee) -> ContinuousNoise:
 
     Parameters
     ----------
-    promise : guarantee that is its trade-off, or the privacy loss of a pair, symmetric in P and Q
+    guarantee : one that is its trade-off, or the privacy loss of a pair, symmetric in P and Q
 
     Returns
     -------
@@ -332,42 +332,45 @@ def canonical_noise(promise: Guarantee) -> ContinuousNoise:
     >>> canonical_noise(GaussianDP(2.0)), canonical_noise(PureDP(1.0))
     (Gaussian(sigma=0.5), Tulap(epsilon=1.0, delta=0.0))
     """
-    return CanonicalNoise(promise)
+    return CanonicalNoise(guarantee)
 
 
 @canonical_noise.register
-def _(promise: NoPrivacy) -> ContinuousNoise:
+def _(guarantee: NoPrivacy) -> ContinuousNoise:
     return Tulap(0.0, 1.0)
 
 
 @canonical_noise.register(PureDP)
 @canonical_noise.register(ApproximateDP)
-def _(promise: PureDP | ApproximateDP) -> ContinuousNoise:
-    check_promise(promise)
-    return Tulap(**promise.parameters)
+def _(guarantee: PureDP | ApproximateDP) -> ContinuousNoise:
+    check_trade_off(guarantee)
+    return Tulap(**guarantee.parameters)
 
 
 @canonical_noise.register
-def _(promise: GaussianDP) -> ContinuousNoise:
-    check_promise(promise)
-    return Gaussian(1.0 / promise.mu)
+def _(guarantee: GaussianDP) -> ContinuousNoise:
+    check_trade_off(guarantee)
+    return Gaussian(1.0 / guarantee.mu)
 
 
-def check_promise(promise: Guarantee) -> None:
+def check_trade_off(guarantee: Guarantee) -> None:
     """Refuses what has no canonical noise: see `CanonicalNoise`."""
-    if not isinstance(promise, Guarantee):
-        raise TypeError(f"canonical noise is made for a Guarantee, got {promise!r}")
+    if not isinstance(guarantee, Guarantee):
+        raise TypeError(f"canonical noise is made for a Guarantee, got {guarantee!r}")
     try:
-        promise.worst_pair  # noqa: B018
+        guarantee.worst_pair  # noqa: B018
     except TypeError:
         raise TypeError(
-            f"{promise.definition} is not determined by its trade-off, and noise that attains it might break the "
-            "promise: give pure, approximate or Gaussian DP"
+            f"{guarantee.definition} is not determined by its trade-off, and noise that attains that might violate "
+            "the definition: give pure, approximate or Gaussian DP"
         ) from None
-    if not promise.advantage > 0.0:
-        raise ValueError(f"{promise!r} allows no release that depends on the data: it has no canonical noise")
+    if not guarantee.advantage > 0.0:
+        raise ValueError(f"{guarantee!r} allows no release that depends on the data: it has no canonical noise")
     e = np.linspace(0.0, 30.0, 301)
-    if promise.swapped is not promise and np.abs(promise.delta(e) - promise.swapped.delta(e)).max() > _ASYMMETRY:
+    if (
+        guarantee.swapped is not guarantee
+        and np.abs(guarantee.delta(e) - guarantee.swapped.delta(e)).max() > _ASYMMETRY
+    ):
         raise ValueError("the loss must have one law when P and Q are exchanged: its trade-off is not symmetric")
 
 

@@ -49,7 +49,7 @@ class OddsRatioTest:
     Parameters
     ----------
     margins : (t1., t2., t.1, t.2), totals of row 1, row 2, column 1, column 2
-    guarantee : what the release of U promises for conforming databases within semi-adjacency
+    guarantee : of the release of U, for conforming databases within semi-adjacency
     level : probability of rejecting at odds ratio 1, in (0, 1)
 
     References: Cho and Awan, Theorem 37 and equation 6; Awan and Slavkovic 2018, for one binomial.

@@ -1,8 +1,8 @@
-"""Which of two promises is the stronger, and what several releases promise beside an invariant.
+"""Which of two guarantees is the stronger, and what several releases guarantee beside an invariant.
 
-A promise is a triple: a set of databases D, the number of records a in which two of them may differ, and a guarantee
-for each such pair. Parameters alone decide nothing: f-DP iterated a times on all databases, and on those that conform
-to an invariant, have the same parameters, and the first protects more pairs.
+A scoped guarantee is a triple: a set of databases D, the number of records a in which two of them may differ, and a
+guarantee for each such pair. Parameters alone decide nothing: f-DP iterated a times on all databases, and on those that
+conform to an invariant, have the same parameters, and the first protects more pairs.
 
 References
 ----------
@@ -62,13 +62,13 @@ class ScopedGuarantee:
 
 
 def compare(first: ScopedGuarantee, second: ScopedGuarantee) -> str | None:
-    """Whether the first promise is weaker than the second, stronger, equal, or not comparable.
+    """Whether the first guarantee is weaker than the second, stronger, equal, or not comparable.
 
-    A promise is weaker where the other protects every pair that it protects, and guarantees each at least as much.
+    One is weaker where the other protects every pair that it protects, and guarantees each at least as much.
 
     Parameters
     ----------
-    first, second : promises, each a space of databases, an adjacency and a guarantee
+    first, second : each a space of databases, an adjacency and a guarantee
 
     Returns
     -------
@@ -97,7 +97,7 @@ def compare(first: ScopedGuarantee, second: ScopedGuarantee) -> str | None:
 def extend_then_compose(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
     """Releases beside one invariant: each for `adjacency` records, then composed; Proposition 21.
 
-    f_1^a x ... x f_k^a, iterates and then products: never less than `compose_then_extend` promises, and as much for
+    f_1^a x ... x f_k^a, iterates and then products: never weaker than `compose_then_extend`, and equal for
     Gaussian DP and zCDP. With several invariants find the adjacency of them jointly: there is no rule to add theirs up.
 
     Parameters

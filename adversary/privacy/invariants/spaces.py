@@ -1,4 +1,4 @@
-"""Sets of databases: what a promise speaks of, listed or described.
+"""Sets of databases, listed or described: the scope of a guarantee.
 
 A database is a tuple of n records, and two are as far apart as the records in which they differ. `Databases` lists a
 set; `Unrestricted` is all databases of n records, where nothing was published exactly. Those with given one-way margins

@@ -112,7 +112,7 @@ class KNorm(OnSpan, NormBall):
     ----------
     space : the changes to cover, of rank at most 8
     epsilon : nats, > 0
-    tries : proposals for one draw after which `sample` gives up; an approximate draw would void the promise
+    tries : proposals for one draw after which `sample` gives up; an approximate draw would void the guarantee
 
     Raises
     ------

@@ -53,11 +53,11 @@ class VectorNoise(ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What it promises for the changes it was made for."""
+        """The guarantee for the changes it was made for."""
 
     @abstractmethod
     def under(self, space: Sensitivities) -> Guarantee:
-        """What it promises for the changes of another space; no privacy for changes off the span of the noise."""
+        """The guarantee for the changes of another space; no privacy for changes off the span of the noise."""
 
     @property
     @abstractmethod

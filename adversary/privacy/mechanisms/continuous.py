@@ -293,9 +293,9 @@ class RandomizedResponse(Mechanism):
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         truth = self.check_value(value)
         shape = truth.shape if size is None else size
-        keep = rng.random(shape) < np.exp(self.log_prob(0, 0))
+        honest = rng.random(shape) < np.exp(self.log_prob(0, 0))
         other = (truth + rng.integers(1, self.categories, shape)) % self.categories
-        return scalar_or_array(np.where(keep, truth, other))
+        return scalar_or_array(np.where(honest, truth, other))
 
     def support(self, value: int) -> Integers:
         self.check_value(value)

@@ -249,7 +249,7 @@ class Geometric(Calibrated, IntegerNoise):
 
     @property
     def rho(self) -> float:
-        """epsilon^2 / 2, what any epsilon-DP mechanism keeps (Bun and Steinke 2016, Proposition 1.4)."""
+        """epsilon^2 / 2, the zCDP of any epsilon-DP mechanism (Bun and Steinke 2016, Proposition 1.4)."""
         return float(self.epsilon**2 / 2.0)
 
     @property

@@ -57,8 +57,8 @@ class Mechanism(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            told = f", which a PrivacyLoss has{way_to_loss(self, name)}" if asks_for(PrivacyLoss, name) else ""
-            raise AttributeError(f"{type(self).__name__} has no {name}{told}", name=name, obj=self)
+            hint = f", which a PrivacyLoss has{way_to_loss(self, name)}" if asks_for(PrivacyLoss, name) else ""
+            raise AttributeError(f"{type(self).__name__} has no {name}{hint}", name=name, obj=self)
 
     @abstractmethod
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
@@ -148,7 +148,7 @@ class Mechanism(ABC):
 
     @property
     def nominal_guarantee(self) -> Guarantee:
-        """What it promises for one count that changes by 1, by its parameter.
+        """The guarantee for one count that changes by 1, by its parameter.
 
         Pure DP of `laplace_rate`, else zCDP of `rho`; where both say nothing, its own privacy loss.
         """
@@ -259,7 +259,7 @@ class Calibrated(Mechanism):
     Parameters
     ----------
     sensitivity, cells : a change of `sensitivity` in each of `cells` counts; what `privacy_loss` is asked about unless
-        it is told otherwise
+        another change is given
     """
 
     sensitivity: float = 1
