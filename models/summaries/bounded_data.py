@@ -41,8 +41,7 @@ _ONE, _TWO = np.float64(1.0), np.float64(2.0)
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean and variance of n values in [0, 1] with these parameters, and the noise of what is released: rates, or None.
-    """
+    """Mean and variance of n values in [0, 1] with these parameters, and the noise of what is released: rates, or None."""
 
     n: TensorVariable
     mu: TensorVariable

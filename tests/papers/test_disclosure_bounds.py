@@ -220,16 +220,11 @@ def test_b17_worst_priors_in_closed_form() -> None:
     assert definitions.worst_prior(loss, "fall") == pytest.approx((0.731070, 0.462139), abs=1e-6)
 
 
-def largest_ratio(prior: float, guarantee: adv.Guarantee, failure: float) -> float:
-    """Largest posterior / prior of presence and of absence."""
-    return max(guarantee.ratio_bounds(p, failure)[1] for p in (prior, 1.0 - prior))
-
-
 def test_b18_two_sided_criteria() -> None:
     """Figures 5.6 and 5.7, prior 1/4, the parameters of Example 9 (their caption; the text has others, F6)."""
-    caption = adv.ApproximateDP(1.8, 1e-5)
-    assert largest_ratio(0.25, caption, 0.05) == pytest.approx(2.674190, abs=1e-4)
-    assert np.abs(caption.difference_bounds(0.25, 0.05)).max() == pytest.approx(0.418550, abs=1e-4)
+    loss = adv.ApproximateDP(1.8, 1e-5).loss_bound(0.05)
+    assert definitions.two_sided_ratio(0.25, loss) == pytest.approx(2.674190, abs=1e-4)
+    assert definitions.two_sided_difference(0.25, loss) == pytest.approx(0.418550, abs=1e-4)
 
 
 @pytest.mark.parametrize(("epsilon", "wider"), [(0.5, 0.508066), (1.0, 1.071693), (2.0, 3.234638), (2.19, 6.601984)])
@@ -305,9 +300,9 @@ def test_f5_a_ratio_near_its_bound_needs_a_small_prior() -> None:
 
 def test_f6_text_and_caption_of_figure_5_7_have_different_settings() -> None:
     """B17 belongs to (2, 1e-6) and 0.01, B18 to (1.8, 1e-5) and 0.05; exchanged they miss."""
-    text, caption = adv.ApproximateDP(2.0, 1e-6), adv.ApproximateDP(1.8, 1e-5).loss_bound(0.05)
+    text, caption = adv.ApproximateDP(2.0, 1e-6).loss_bound(0.01), adv.ApproximateDP(1.8, 1e-5).loss_bound(0.05)
     assert abs(definitions.worst_prior(caption)[1] - 0.462139) > 0.02
-    assert abs(largest_ratio(0.25, text, 0.01) - 2.674190) > 0.05
+    assert abs(definitions.two_sided_ratio(0.25, text) - 2.674190) > 0.05
 
 
 def test_f8_the_other_tail_carries_the_loss_and_not_epsilon() -> None:

@@ -134,20 +134,17 @@ def test_worst_priors_of_an_unbounded_loss_are_the_certain_ones() -> None:
     assert definitions.worst_prior(math.inf) == (0.0, 1.0)
     assert definitions.worst_prior(math.inf, "fall") == (1.0, 1.0)
     assert definitions.worst_prior(math.inf, "ratio") == (0.0, math.inf)
-    nothing = adv.NoPrivacy()
-    assert nothing.difference_bounds(0.2)[1] == pytest.approx(0.8)
-    assert nothing.ratio_bounds(0.2)[1] == pytest.approx(5.0)
-    certain = nothing.difference_bounds([0.0, 1.0, 0.5])[1]  # no loss moves an adversary who is sure
+    assert definitions.two_sided_difference(0.2, math.inf) == pytest.approx(0.8)
+    assert definitions.two_sided_ratio(0.2, math.inf) == pytest.approx(5.0)
+    certain = definitions.two_sided_difference([0.0, 1.0, 0.5], math.inf)  # no loss moves an adversary who is sure
     np.testing.assert_allclose(certain, [0.0, 0.0, 0.5], rtol=1e-15)
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.3, 2.0, 30.0])
-def test_bounds_of_both_sides_are_mirror_images(loss: float) -> None:
+def test_two_sided_criteria_are_symmetric_and_the_larger_of_both_sides(loss: float) -> None:
     prior = np.linspace(0.01, 0.99, 99)
     lower, upper = (np.array([paths.posterior_after(p, z) for p in prior]) for z in (-loss, loss))
-    g = adv.PureDP(loss)
-    ratio = np.maximum(g.ratio_bounds(prior)[1], g.ratio_bounds(1 - prior)[1])
-    difference = np.abs(g.difference_bounds(prior)).max(axis=0)
+    ratio, difference = definitions.two_sided_ratio(prior, loss), definitions.two_sided_difference(prior, loss)
     np.testing.assert_allclose(ratio, np.maximum(upper / prior, (1 - lower) / (1 - prior)), rtol=1e-12)
     np.testing.assert_allclose(difference, np.maximum(upper - prior, prior - lower), atol=1e-14)
     np.testing.assert_allclose(ratio, ratio[::-1], rtol=1e-12)

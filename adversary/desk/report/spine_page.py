@@ -340,8 +340,7 @@ class _Page:
         rest = [f"and {len(notes) - NOTED:,} more"] * (len(notes) > NOTED)
         shifts = self.of("levels")["shift"].dropna("level")
         moved = (
-            f" The posterior moves {shifts['level'].values[-1]} counts by {format_number(float(shifts[-1]))} "
-            "people."
+            f" The posterior moves {shifts['level'].values[-1]} counts by {format_number(float(shifts[-1]))} people."
         )
         every = [one for cell in self.drawn for one in cell.found.levels.values()]
         thinned = " Of levels with many units some are drawn." * any(x.points.shape[1] < x.measured for x in every)

@@ -14,6 +14,8 @@ from .conversions import approximate_from_difference as approximate_from_differe
 from .conversions import check_delta as check_delta
 from .conversions import power_bounds as power_bounds
 from .conversions import probabilistic_epsilon as probabilistic_epsilon
+from .conversions import two_sided_difference as two_sided_difference
+from .conversions import two_sided_ratio as two_sided_ratio
 from .conversions import worst_prior as worst_prior
 from .group import GroupPrivacy as GroupPrivacy
 from .moments import GaussianDP as GaussianDP

@@ -185,6 +185,61 @@ def worst_prior(loss: float, criterion: str = "difference") -> tuple[float, floa
     return found[criterion]
 
 
+def two_sided_ratio(prior: ArrayLike, loss: ArrayLike) -> Any:
+    """Largest ratio posterior / prior over presence and absence, for a loss within [-loss, loss].
+
+    At prior p and posterior X,
+    max(X / p, (1 - X) / (1 - p)) <= max(1 / (p + (1 - p) e^-loss), 1 / (p e^-loss + 1 - p)).
+
+    Parameters
+    ----------
+    prior : p, in [0, 1]
+    loss : bound on the absolute privacy loss, nats, >= 0, may be infinite; numbers or arrays that broadcast
+
+    Returns
+    -------
+    Ratio in [1, e^loss], of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kazan's thesis, section 5.4.4.
+
+    >>> round(two_sided_ratio(0.1, 1.0), 6)
+    2.319693
+    """
+    p, z = check_probability("prior", prior), check_non_negative("loss", loss, finite=False)
+    return scalar_or_array(np.maximum(posterior_ratio(p, z), posterior_ratio(1.0 - p, z)))
+
+
+def two_sided_difference(prior: ArrayLike, loss: ArrayLike) -> Any:
+    """Largest change of a belief, |posterior - prior|, for a loss within [-loss, loss].
+
+    Parameters
+    ----------
+    prior : in [0, 1]
+    loss : bound on the absolute privacy loss, nats, >= 0, may be infinite; numbers or arrays that broadcast
+
+    Returns
+    -------
+    Difference in [0, 1], of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kazan's thesis, section 5.4.4.
+
+    >>> round(two_sided_difference(0.1, 1.0), 6)
+    0.131969
+    """
+    p, z = check_probability("prior", prior), check_non_negative("loss", loss, finite=False)
+    step = -np.expm1(-z) * p * (1.0 - p)
+    up, down = p + (1.0 - p) * np.exp(-z), p * np.exp(-z) + 1.0 - p  # 0 only where the belief is certain
+    return scalar_or_array(np.maximum(step / np.where(up > 0.0, up, 1.0), step / np.where(down > 0.0, down, 1.0)))
+
+
 # Checks
 
 
