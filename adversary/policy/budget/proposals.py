@@ -66,7 +66,9 @@ def lee_clifton_changes(population: ArrayLike, statistic: Statistic) -> tuple[fl
     moved = 0.0
     for i, some in enumerate(without):
         two = np.array([_value(statistic, np.delete(some, j, axis=0)) for j in range(i, n - 1)])  # i and j + 1 are out
-        moved = max(moved, float(np.abs(two - one[i]).max(initial=0.0)), float(_farthest(two, one[i + 1 :])))
+        moved = max(
+            moved, float(np.abs(two - one[i]).max(initial=0.0)), float(np.abs(two - one[i + 1 :]).max(initial=0.0))
+        )
     ranged = float(one.max() - one.min())
     same = bool((everybody == everybody[0]).all()) or ranged <= 2.0 * float(np.spacing(np.abs(one).max()))
     return moved, 0.0 if same else ranged
@@ -155,7 +157,9 @@ def compare_proposals(
     1/n without the person, dims ("absolute",); `lee_clifton` and `relative` = lee_clifton / inclusion, dims
     ("statistic", "absolute"); `moved` and `ranged`, dT and dv, dims ("statistic",).
     """
-    named = dict(statistic) if isinstance(statistic, Mapping) else {_name(statistic): statistic}
+    named = (
+        dict(statistic) if isinstance(statistic, Mapping) else {getattr(statistic, "__name__", "statistic"): statistic}
+    )
     a = np.atleast_1d(check_probability("absolute", absolutes))
     if a.ndim > 1:
         raise ValueError(f"absolutes must be a vector, got {a.ndim} dimensions")
@@ -182,10 +186,6 @@ def _relative(moved: float, ranged: float) -> float:
     return moved / ranged if ranged > 0.0 else float("inf")
 
 
-def _farthest(two: Floats, one: Floats) -> float:
-    return float(np.abs(two - one).max(initial=0.0))
-
-
 def _value(statistic: Statistic, some: NDArray[Any]) -> float:
     """A statistic's value, or an error saying what it must be."""
     value = np.asarray(statistic(some))
@@ -204,7 +204,3 @@ def _check_absolute(absolute: ArrayLike, people: int) -> None:
         raise ValueError(
             f"absolute must be in (1/n, 1) with n = {people}, the prior being 1/n, got {a[~inside].ravel()[0]:g}"
         )
-
-
-def _name(statistic: Statistic) -> str:
-    return getattr(statistic, "__name__", "statistic")

@@ -127,7 +127,7 @@ def allocate(
     >>> found.parameter, found.total
     (0.0009, ZeroConcentratedDP(rho=0.0108))
     """
-    found = recommended if isinstance(recommended, Recommendation) else recommend_epsilon(recommended)
+    found = _recommended(recommended)
     form = Form(definition, composition, releases, delta, delta_each)
     chance = float(check_probability("failure", failure))
     decimals = None if round_down is None else int(check_whole("round_down", round_down, minimum=0))
@@ -143,6 +143,10 @@ def allocate(
         parameter, form.unit, form.definition, one, total, form.releases, form.composition, chance, form.delta, status,
         form.delta_each, two, found,
     )  # fmt: skip
+
+
+def _recommended(asked: Recommendation | RiskProfile) -> Recommendation:
+    return asked if isinstance(asked, Recommendation) else recommend_epsilon(asked)
 
 
 def _largest_of(form: Form, found: Recommendation, failure: float, values: bool) -> float:
@@ -218,7 +222,7 @@ def budget_table(
     -------
     Dataset of `parameter`, `unit`, `status`, `definition` and `composition`, dims ("form",)
     """
-    found = recommended if isinstance(recommended, Recommendation) else recommend_epsilon(recommended)
+    found = _recommended(recommended)
     rows = [
         allocate(
             found, name, failure=failure, delta=delta, releases=releases, composition=how,
@@ -258,7 +262,7 @@ def release_curve(
     -------
     Dataset of `parameter` and `status`, dims ("composition", "releases")
     """
-    found = recommended if isinstance(recommended, Recommendation) else recommend_epsilon(recommended)
+    found = _recommended(recommended)
     ways = compositions or (COMPOSITIONS if definition in COMPOSED else ("exact",))
     cells = [
         allocate(

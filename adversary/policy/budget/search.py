@@ -51,9 +51,9 @@ def least_epsilon(tolerance: Tolerance, statistic: str = "any") -> Optimum:
     cells, best = _first_cells(tolerance), NOBODY if tolerance.decreasing else _zoomed(tolerance, statistic)
     dropped = np.inf
     for _ in range(DEEPEST):
-        least, adversaries = _asked(tolerance, cells, statistic)
-        best = min(best, _neediest(adversaries), key=_need)
-        lower = np.maximum(box_epsilon(cells, least.ratio, statistic), _capped(cells, least.posterior, statistic))
+        ratio, posterior, neediest = _asked(tolerance, cells, statistic)
+        best = min(best, neediest, key=_need)
+        lower = np.maximum(box_epsilon(cells, ratio, statistic), _capped(cells, posterior, statistic))
         enough = lower >= best.epsilon * (1.0 - TOLERANCE) - ROUNDING if best.epsilon < np.inf else lower == np.inf
         dropped = min(dropped, float(lower[enough].min(initial=np.inf)))
         cells, lower = tuple(side[~enough] for side in cells), lower[~enough]  # type: ignore[assignment]
@@ -81,19 +81,6 @@ def box_epsilon(cells: Cells, ratio: Floats, statistic: str) -> Floats:
     return np.where(np.isinf(ratio), np.inf, epsilon_at(p, q0, ratio, statistic))
 
 
-class _Adversaries(NamedTuple):
-    epsilon: Floats
-    p: Floats
-    q: Floats
-
-
-class _Least(NamedTuple):
-    """On each cell: a lower bound on r*, and one on the tolerated posterior r* p q (0 where none is known)."""
-
-    ratio: Floats
-    posterior: Floats
-
-
 def _capped(cells: Cells, posterior: Floats, statistic: str) -> Floats:
     """Least epsilon on each cell where the posterior may reach at least so much: at (p1, q1), by Lemma 8."""
     _, p1, _, q1 = cells
@@ -102,14 +89,17 @@ def _capped(cells: Cells, posterior: Floats, statistic: str) -> Floats:
     return np.where(known, epsilon_of_room(p1, q1, room, statistic), -np.inf)
 
 
-def _neediest(found: _Adversaries) -> Binding:
+def _neediest(epsilon: Floats, p: Floats, q: Floats) -> Binding:
     """The adversary who needs the smallest epsilon."""
-    at = int(np.argmin(found.epsilon))
-    return Binding(float(found.epsilon[at]), float(found.p[at]), float(found.q[at]))
+    at = np.unravel_index(int(np.argmin(epsilon)), epsilon.shape)
+    return Binding(float(epsilon[at]), float(p[at]), float(q[at]))
 
 
-def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[_Least, _Adversaries]:
-    """What is tolerated at least on each cell, and what adversaries at its corners and middle need."""
+def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[Floats, Floats, Binding]:
+    """On each cell a lower bound on r*, and on the tolerated posterior r* p q (0 where none is known); who needs least.
+
+    Adversaries are those at its corners and its middle.
+    """
     p0, p1, q0, q1 = cells
     low_p, low_q = np.maximum(p0, np.minimum(NEAREST, p1)), np.maximum(q0, np.minimum(NEAREST, q1))
     p = np.array([p1, p1, low_p, low_p, 0.5 * (p0 + p1)])
@@ -120,9 +110,8 @@ def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[_Least, 
     known = tolerance.of_product & (low_p == p0) & (low_q == q0)  # of such profiles r* p q falls nowhere
     with np.errstate(invalid="ignore"):
         posterior = np.where(known, np.minimum(ratio[3] * low_p * low_q, 1.0), 0.0)
-    epsilon = epsilon_at(p, q, ratio, statistic)
     least = ratio[0] if tolerance.decreasing else ratio.min(0)
-    return _Least(least, posterior), _Adversaries(epsilon.ravel(), p.ravel(), q.ravel())
+    return least, posterior, _neediest(epsilon_at(p, q, ratio, statistic), p, q)
 
 
 def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
@@ -148,7 +137,7 @@ def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
         better = there[0] < best
         best, at, wide = np.where(better, there[0], best), np.where(better, there[1:], at), 0.5 * wide
     if not best.min() > 0.0:  # no information, or less: no need to go on
-        return _neediest(_Adversaries(best, *at))
+        return _neediest(best, *at)
     return min((_descended(tolerance, statistic, best[i], *at[:, i]) for i in np.argsort(best)[:FOLLOWED]), key=_need)
 
 

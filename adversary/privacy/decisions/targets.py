@@ -9,7 +9,7 @@ delta. Table 1 of Liu, He, Chanyaswad, Wang and Mittal (2019) is Laplace's: unde
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -22,51 +22,37 @@ from adversary.privacy.guarantee import Guarantee
 
 
 class Target(float):
-    """The answer to a target: an epsilon in nats, with a `status`; NaN where the target is unattainable.
+    """The answer to a target: an epsilon in nats, or a mu of Gaussian noise; NaN where the target is unattainable.
 
     Parameters
     ----------
-    status : "attained", the number is the largest that keeps the target; "unattainable", none does, not even 0;
+    status : "attained", the number is the largest that meets the target; "unattainable", none does, not even 0;
         "unconstrained", every one does, and the number is infinite
     guarantee : the one with this parameter; None where there is no number, or it is infinite
+    unit : "epsilon" or "mu": `target.guarantee.epsilon(delta)` and `.delta(epsilon)` convert a mu exactly
     """
 
-    unit: ClassVar[str] = "epsilon"
     status: str
     guarantee: Guarantee | None
+    unit: str
 
-    def __new__(cls, value: float, status: str = "attained", guarantee: Guarantee | None = None) -> Target:
+    def __new__(
+        cls, value: float, status: str = "attained", guarantee: Guarantee | None = None, unit: str = "epsilon"
+    ) -> Target:
         """The number, what it means, and the guarantee with that parameter."""
         target = super().__new__(cls, value)
-        target.status, target.guarantee = status, guarantee
+        target.status, target.guarantee, target.unit = status, guarantee, unit
         return target
 
     @property
     def epsilon(self) -> float:
-        """The number itself."""
+        """The number itself; refused for a mu, as a Gaussian has an epsilon for every delta."""
+        if self.unit != "epsilon":
+            raise ValueError("epsilon must be asked of Gaussian noise at a delta, as target.guarantee.epsilon(delta)")
         return float(self)
 
     def __repr__(self) -> str:
         return f"<{self.unit} {float(self):.6g}, {self.status}>"
-
-
-class GaussianTarget(Target):
-    """A target answered in mu: `target.guarantee.epsilon(delta)` and `.delta(epsilon)` convert it exactly."""
-
-    unit = "mu"
-
-    @property
-    def mu(self) -> float:
-        """The number itself: sensitivity over standard deviation."""
-        return float(self)
-
-    @property
-    def epsilon(self) -> float:
-        """Refused: a Gaussian has an epsilon for every delta."""
-        raise ValueError("epsilon must be asked of Gaussian noise at a delta, as target.guarantee.epsilon(delta)")
-
-
-_TARGETS: dict[str, type[Target]] = {kind.unit: kind for kind in (Target, GaussianTarget)}
 
 
 def epsilon_from_f_score(
@@ -127,7 +113,7 @@ def epsilon_from_point(
 
     Returns
     -------
-    Target in nats (a GaussianTarget in mu), or a Dataset of the parameter and its `status`.
+    Target in nats (of Gaussian noise, a mu), or a Dataset of the parameter and its `status`.
 
     Raises
     ------
@@ -309,9 +295,8 @@ def _bound(family: NoiseFamily, level: Floats, power: Floats) -> Target:
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(power > np.minimum(level, 1.0), family.through(level, power), 0.0)
     largest = float(np.max(found, initial=0.0))
-    return _TARGETS[family.unit](
-        largest, "attained" if largest > 0.0 else "unconstrained", family.guarantee_at(largest)
-    )
+    status = "attained" if largest > 0.0 else "unconstrained"
+    return Target(largest, status, family.guarantee_at(largest), family.unit)
 
 
 def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> Any:
@@ -324,7 +309,7 @@ def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> 
     status = status.where(~np.isinf(value), "unconstrained").where(~np.isnan(value), "unattainable")
     if value.ndim:
         return xr.Dataset({family.unit: value, "status": status})
-    return _TARGETS[family.unit](float(value), str(status.values), family.guarantee_at(float(value)))
+    return Target(float(value), str(status.values), family.guarantee_at(float(value)), family.unit)
 
 
 def as_labelled(name: str, x: Any) -> xr.DataArray:

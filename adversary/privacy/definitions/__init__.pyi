@@ -1,5 +1,3 @@
-from .addition import times as times
-from .addition import together as together
 from .composition_rules import compose_advanced as compose_advanced
 from .composition_rules import compose_basic as compose_basic
 from .composition_rules import compose_lattice as compose_lattice

@@ -15,28 +15,12 @@ from adversary.privacy.losses import composed, repeated
 
 
 @compose.register
-def together(a: Guarantee, b: Any) -> Any:
-    """Guarantee of two releases with independent noise together; what `a + b` does.
-
-    Parameters
-    ----------
-    a : guarantee or privacy loss of one release
-    b : of the other; or 0, where `sum` starts, which leaves `a` as it is
-
-    Returns
-    -------
-    Definition of the same kind where parameters add (zCDP, Gaussian DP, Renyi DP of one order); zCDP for it beside
-    pure or Gaussian DP; NoPrivacy if either is; otherwise the privacy loss of the composed worst pairs.
-    NotImplemented where `b` is neither a guarantee nor 0.
-
-    Raises
-    ------
-    TypeError : no exact rule for these two kinds; the message names the conversion
-    ValueError : Renyi DP of different orders
+def _(a: Guarantee, b: Any) -> Any:
+    """What `a + b` does; 0, where `sum` starts, leaves `a` as it is, and NotImplemented is of what is no guarantee.
 
     >>> from adversary.privacy.definitions import GaussianDP, PureDP, ZeroConcentratedDP
-    >>> GaussianDP(3.0) + GaussianDP(4.0), PureDP(1.0) + ZeroConcentratedDP(0.5)
-    (GaussianDP(mu=5.0), ZeroConcentratedDP(rho=1.0))
+    >>> GaussianDP(3.0) + GaussianDP(4.0), PureDP(1.0) + ZeroConcentratedDP(0.5), 4 * GaussianDP(1.0)
+    (GaussianDP(mu=5.0), ZeroConcentratedDP(rho=1.0), GaussianDP(mu=2.0))
     """
     if isinstance(b, int) and b == 0:
         return a
@@ -50,28 +34,8 @@ def together(a: Guarantee, b: Any) -> Any:
 
 
 @repeat.register
-def times(g: Guarantee, n: int) -> Any:
-    """Guarantee of n releases with independent noise, each with the same guarantee; what `n * g` does.
-
-    Parameters
-    ----------
-    g : guarantee or privacy loss of one release
-    n : number of releases, >= 0; none reveal nothing (loss 0)
-
-    Returns
-    -------
-    Definition of the same kind where parameters add (zCDP, Gaussian DP, Renyi DP); `g` itself for n = 1; otherwise the
-    privacy loss of the composed worst pairs.
-
-    Raises
-    ------
-    TypeError : a definition without a worst pair and without a rule of its own; the message names the conversion
-    ValueError : n negative or not whole
-
-    >>> from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP
-    >>> 2 * ZeroConcentratedDP(0.5), 4 * GaussianDP(1.0)
-    (ZeroConcentratedDP(rho=1.0), GaussianDP(mu=2.0))
-    """
+def _(g: Guarantee, n: int) -> Any:
+    """What `n * g` does: g itself for n = 1, and for n = 0 the loss of no release, 0."""
     n = int(check_whole("times", n, minimum=0))
     if (found := g.multiple(n)) is not None:
         return found
