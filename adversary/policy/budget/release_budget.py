@@ -323,11 +323,11 @@ def first_beyond(within: Callable[[int], bool], most: int) -> int | None:
     >>> first_beyond(lambda n: n * n <= 50, 100)
     8
     """
-    low, high = 0, 1
+    low, high, last = 0, 1, int(check_whole("most", most, minimum=1))
     while within(high):
-        if high >= most:
+        if high >= last:
             return None
-        low, high = high, min(2 * high, most)
+        low, high = high, min(2 * high, last)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if within(middle) else (low, middle)
