@@ -40,7 +40,6 @@ ANSWERED = {
     "LikelihoodRatioTest": "a record of numbers that were computed",
     "Truth": "a record of numbers that were checked",
     "compose_then_extend": "refused as the size of a group",
-    "condition": "a value of any kind",
     "conforming": "a value of any kind",
     "epsilon_lower_bound_from_counts": "refused as successes and trials",
     "extend_then_compose": "refused as the size of a group",

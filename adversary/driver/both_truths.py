@@ -157,7 +157,7 @@ def at_priors(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth) -> 
         return {}
     law = laws.of(plan, reader, truth, coarse=True)
     base = expit(logit(PRIORS) + invariant)
-    mean = np.array([replace(law, log_odds=float(logit(p))).posterior_mean()[0] for p in PRIORS])
+    mean = np.array([law.at_prior(p).posterior_mean()[0] for p in PRIORS])
     largest: Floats = np.asarray(posterior_ratio(base, law.quantiles([0.95])[0] - invariant))
     direction = {"direction": "estimate"}
     return {

@@ -17,7 +17,6 @@ from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary, Truth, settle_truth
 from adversary.reader.plans import NOT_LEVELS, Plan
 from adversary.reader.postprocessing import Coarsened
-from adversary.reader.risk import scaled_plan, total_rho
 
 FACTORS = np.geomspace(0.1, 10.0, 13)
 """Multiples of a plan's budget."""
@@ -131,11 +130,11 @@ def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, fa
 
     None where a level has noise without a budget.
     """
-    if not np.isfinite(total := total_rho(plan)):
+    if not np.isfinite(total := plan.total_rho):
         return {}
     mean, limit = np.empty(FACTORS.size), np.empty(FACTORS.size)
     for i in blocks.track(range(FACTORS.size), "budgets"):
-        scaled = scaled_plan(plan, float(FACTORS[i]))
+        scaled = plan.scaled(float(FACTORS[i]))
         law = laws.of(scaled, reader, truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
         mean[i] = law.posterior_mean()[0]
         bounds = Bounds.of(scaled, reader, failure)

@@ -25,8 +25,9 @@ from adversary.driver.other_plans import COARSE_DRAWS
 from adversary.driver.posteriors import Groups
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
+from adversary.privacy.invariants import Databases, Margins
 from adversary.privacy.losses import way_to_loss
-from adversary.reader.conditioned import Conforming, exact_totals
+from adversary.reader.conditioned import exact_totals
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import DRAWS, cautions
@@ -45,7 +46,7 @@ def audit(
     target: str = "in",
     support: Mapping[str, ArrayLike] | None = None,
     records: int = 1,
-    invariants: Conforming | None = None,
+    invariants: Margins | Databases | None = None,
     also: Collection[str] = ALSO,
     alternatives: Mapping[str, tuple[Plan, Any, Mapping[str, Any]]] | None = None,
     profile: Callable[[float, float], Any] | None = None,
@@ -175,7 +176,7 @@ class _Work:
     records: int
     promises: dict[str, Guarantee]
     draws: int | None
-    invariants: Conforming | None = None
+    invariants: Margins | Databases | None = None
     sampling: Sampling | None = None
 
     def laws(self, seed: int, how: Mapping[str, Any]) -> SharedLaws:

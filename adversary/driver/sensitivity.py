@@ -21,10 +21,8 @@ from adversary.reader.plans import Plan
 from adversary.reader.risk import (
     DRAWS,
     QUANTILES,
-    at_prior,
     invariant_factor,
     risk_summary,
-    total_rho,
 )
 
 TRUTHS = ("in", "out")
@@ -101,7 +99,7 @@ def sweep(
             continue
         law = shared.of(case.plan, case.reader, settled, coarse=coarse)
         invariant = invariant_factor(case.plan, case.reader, settled)
-        every = [law] if priors is None else [at_prior(law, float(p)) for p in priors]
+        every = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
         factors = law.quantiles(QUANTILES)
         table[place] = [risk_summary(one, invariant, factors=factors) for one in every]
     if not table:
@@ -254,14 +252,14 @@ def _dataset(
     coords |= {"measure": first["measure"].values} if simulated and "measure" in first.coords else {}
     result = xr.Dataset({**variables, "possible": (dims[len(outer) :], possible)}, coords=coords)
     if "rho" in result.dims:
-        result = result.assign_coords(budget=("rho", result["rho"].values / total_rho(plan)))
+        result = result.assign_coords(budget=("rho", result["rho"].values / plan.total_rho))
     return result.assign_attrs(_base(plan, reader), impossible="; ".join(why.values()))
 
 
 def _base(plan: Plan, reader: Adversary) -> dict[str, Any]:
     """What the inputs are where they are not swept."""
     below = {"base_siblings": plan.levels[plan.own].siblings} if len(plan.levels) > 1 else {}
-    return {"base_prior": reader.prior, "base_rho": total_rho(plan), **below}
+    return {"base_prior": reader.prior, "base_rho": plan.total_rho, **below}
 
 
 def _ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:

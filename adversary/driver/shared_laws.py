@@ -8,7 +8,7 @@ from typing import Any
 
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan
-from adversary.reader.risk import BayesFactorLaw, bayes_factor_law, coarse_law, same_law
+from adversary.reader.risk import BayesFactorLaw, bayes_factor_law, same_law
 
 
 @dataclass
@@ -40,7 +40,7 @@ class SharedLaws:
         found = next(alike, None)
         if found is None:
             if coarse:
-                found = coarse_law(self.of(plan, reader, truth, draws=draws))
+                found = self.of(plan, reader, truth, draws=draws).coarse
             else:
                 found = bayes_factor_law(plan, reader, truth, draws=size, rng=self.seed, **self.how)
             rows.append((reader, size, found))

@@ -11,7 +11,6 @@ import numpy as np
 from adversary._core import Floats, check_positive, check_whole
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
-from adversary.reader.risk import scaled_plan, total_rho
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ def ranges_of(
     found: list[Range] = []
     if rho is not None:
         values = several("rho", check_positive("rho", rho))
-        total = total_rho(plan)
+        total = plan.total_rho
         if not 0.0 < total < np.inf:
             raise ValueError(f"rho can be swept only where the plan spends a finite rho, got {total}")
         found.append(Range("rho", tuple(values), lambda case, value: _with_budget(case, value / total)))
@@ -91,7 +90,7 @@ def _sibling_setter(name: str) -> Callable[[Case, int], Case]:
 
 
 def _with_budget(case: Case, factor: float) -> Case:
-    return replace(case, plan=scaled_plan(case.plan, factor))
+    return replace(case, plan=case.plan.scaled(factor))
 
 
 def several(name: str, values: Any) -> Floats:

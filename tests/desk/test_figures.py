@@ -18,7 +18,7 @@ from adversary.desk.kit import style
 from adversary.desk.report import audit_answer
 from adversary.driver import EVERYTHING
 from adversary.reader.path import settle_truth
-from adversary.reader.risk import bayes_factor_law, scaled_plan
+from adversary.reader.risk import bayes_factor_law
 
 DATA = Path(__file__).parents[2] / "data"
 EVERY = [
@@ -117,7 +117,7 @@ def test_the_sweep_meets_exact_values() -> None:
     (line,) = lines(drawn(audit_figures.risk_by_budget, "granville_1940"), "expected")
     factors = np.geomspace(0.1, 10.0, 13)
     for i in (0, 6, 12):
-        plan = scaled_plan(scenario.plan, float(factors[i]))
+        plan = scenario.plan.scaled(float(factors[i]))
         truth = settle_truth(plan, scenario.adversary, scenario.truth)  # type: ignore[arg-type]
         law = bayes_factor_law(plan, scenario.adversary, truth)  # type: ignore[arg-type]
         assert line.get_ydata()[i] == pytest.approx(law.posterior_mean()[0], abs=2e-5)

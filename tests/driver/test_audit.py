@@ -14,7 +14,6 @@ import xarray as xr
 
 import adversary as adv
 from adversary.reader.path.truth import settle_truth
-from adversary.reader.risk import total_rho
 from tests.catalogue import DG, RHO1, RHO2, STORIES, Story
 
 SCALARS = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
@@ -204,7 +203,7 @@ def test_a_true_promise_is_never_called_violated(name: str) -> None:
     promises: dict[str, adv.Guarantee] = {"none": adv.NoPrivacy()}
     if delta < 0.999:
         promises["approximate"] = adv.ApproximateDP(0.5, delta)
-    if math.isfinite(rho := total_rho(story.plan)):
+    if math.isfinite(rho := story.plan.total_rho):
         promises["zCDP"] = adv.ZeroConcentratedDP(rho)
     if story.reader.records(story.plan) == 1:  # a loss speaks of one pair
         promises["loss"] = loss
@@ -220,7 +219,7 @@ def test_a_true_promise_is_never_called_violated(name: str) -> None:
     [
         name
         for name, story in STORIES.items()
-        if "response" not in name and "laplace" not in name and "three" not in name and total_rho(story.plan) < math.inf
+        if "response" not in name and "laplace" not in name and "three" not in name and story.plan.total_rho < math.inf
     ],
 )
 def test_nine_tenths_of_rho_is_caught(name: str) -> None:
@@ -229,7 +228,7 @@ def test_nine_tenths_of_rho_is_caught(name: str) -> None:
         tree = audit(story, guarantee=adv.PureDP(0.9 * story.plan.privacy_loss().maximum))
         assert _status(tree, "pure DP") == "violated"
         return
-    tree = audit(story, guarantee=adv.ZeroConcentratedDP(0.9 * total_rho(story.plan)), draws=2000, rng=1)
+    tree = audit(story, guarantee=adv.ZeroConcentratedDP(0.9 * story.plan.total_rho), draws=2000, rng=1)
     assert _status(tree, "zCDP") == "violated"
 
 
@@ -290,7 +289,7 @@ def test_bounds_are_those_of_the_guarantee_for_k_records() -> None:
 @pytest.mark.parametrize("failure", [0.01, 0.05, 0.3])
 def test_outside_is_the_mass_beyond_the_bound(name: str, failure: float) -> None:
     story = STORIES[name]
-    tree = audit(story, failure=failure, guarantee=adv.ZeroConcentratedDP(total_rho(story.plan)), rng=1, draws=2000)
+    tree = audit(story, failure=failure, guarantee=adv.ZeroConcentratedDP(story.plan.total_rho), rng=1, draws=2000)
     weight, posterior = tree["release"]["weight"].values, tree["exact"]["posterior"].values
     for definition in ("zCDP", "privacy loss"):
         bound = tree["bound"].sel(definition=definition)

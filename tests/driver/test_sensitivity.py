@@ -16,7 +16,6 @@ from adversary.models import noise
 from adversary.privacy.invariants.canonical import Tulap
 from adversary.reader.risk.averages import prob_correct
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
-from adversary.reader.risk.modified import scaled_plan, total_rho
 
 RHO1, RHO2 = 64 / 25 * 165 / 4099 * 3945 / 4097, 64 / 25 * 1256 / 4099 * 1288 / 4099
 TRUTH = {"block": 1, "block group": 1}
@@ -136,16 +135,16 @@ def test_models_are_swept_as_named_adversaries_and_by_values_of_their_data() -> 
 
 def test_rho_is_that_of_the_whole_plan_and_every_level_gets_the_same_factor() -> None:
     plan = two_levels()
-    found = sweep(plan, reader(), TRUTH, rho=[0.2, total_rho(plan)])
+    found = sweep(plan, reader(), TRUTH, rho=[0.2, plan.total_rho])
     np.testing.assert_allclose(found["budget"], [0.2 / (RHO1 + RHO2), 1.0])
-    expected = prob_correct(scaled_plan(plan, 0.2 / (RHO1 + RHO2)), reader(), TRUTH)
+    expected = prob_correct(plan.scaled(0.2 / (RHO1 + RHO2)), reader(), TRUTH)
     assert float(found["prob_correct"].sel(rho=0.2, truth="in")) == pytest.approx(expected, abs=1e-12)
-    assert total_rho(two_levels(neighbours="bounded")) == pytest.approx(2 * (RHO1 + RHO2))
+    assert two_levels(neighbours="bounded").total_rho == pytest.approx(2 * (RHO1 + RHO2))
     mixed = adv.Plan(
         [adv.Level("a", adv.Geometric(1.0), 0), adv.Level("b", adv.Exact(), 0), adv.Level("c", adv.Laplace(1.0))]
     )
-    assert total_rho(mixed) == pytest.approx(1.0)
-    assert total_rho(scaled_plan(mixed, 3.0)) == pytest.approx(3.0)
+    assert mixed.total_rho == pytest.approx(1.0)
+    assert mixed.scaled(3.0).total_rho == pytest.approx(3.0)
 
 
 def test_siblings_are_swept_for_the_lowest_level_or_by_name() -> None:

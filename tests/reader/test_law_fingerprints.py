@@ -16,7 +16,7 @@ from scipy import stats
 
 import adversary as adv
 from adversary.reader.path.truth import settle_truth
-from adversary.reader.risk.modified import law_fingerprint
+from adversary.reader.risk.law_fingerprint import law_fingerprint
 
 PLAN = adv.Plan([adv.Level("block", adv.Gaussian(2.0), siblings=2), adv.Level("tract", adv.Gaussian(2.0))])
 MECHANISMS = {

@@ -29,7 +29,6 @@ from adversary.privacy.invariants import Margins
 from adversary.reader.beliefs import Belief
 from adversary.reader.path import MEANINGS, Adversary, all_but, count_pmf, settle_truth
 from adversary.reader.plans import NEIGHBOURS, Plan
-from adversary.reader.risk import total_rho
 
 BELIEFS = Key("open", "of the levels above, and of the lowest where `known` is left out", None, keys={"*": BELIEF},
               live=True)  # fmt: skip
@@ -271,7 +270,7 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     published = origins(document)
     readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
     truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))
-    promises = read_guarantees(top.table("guarantee"), partial(total_rho, plan)) if top.has("guarantee") else None
+    promises = read_guarantees(top.table("guarantee"), lambda: plan.total_rho) if top.has("guarantee") else None
     every = list(readers.values()) if isinstance(readers, dict) else [readers]
     ranges = read_ranges(top.table("sensitivity"), plan, every[0]) if top.has("sensitivity") else None
     published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None

@@ -229,11 +229,6 @@ def mutual_information(loss: PrivacyLoss, prior: Any = None) -> Any:
     return over_labels(np.vectorize(lambda p: _information(loss, p), otypes=[np.float64]), prior)
 
 
-def kl_divergence(loss: PrivacyLoss) -> float:
-    """Kullback-Leibler divergence of P from Q, E_P[L] in nats: epsilon + e^-epsilon - 1 under Laplace noise."""
-    return check_loss("loss", loss).renyi(1.0)
-
-
 def _value_pairs(law: JointLaw) -> Sequence[tuple[Event, Event]]:
     """Every two values of every record, as secrets."""
     return [({name: a}, {name: b}) for name, values in law.records.items() for a, b in combinations(values, 2)]

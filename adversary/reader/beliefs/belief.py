@@ -175,40 +175,6 @@ class Point(Belief):
         return f"the {level}'s total is {self.total}, for certain"
 
 
-@dataclass(frozen=True)
-class Known(Belief):
-    """The reader knows everybody outside: total = inside + count, exactly."""
-
-    count: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "count", int(check_whole("known", self.count, minimum=0)))
-
-    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
-        return scalar_or_array(np.where(as_array(total) == as_array(inside) + self.count, 0.0, -np.inf))
-
-    def support(self, inside: int) -> tuple[int, int | None]:
-        return inside + self.count, inside + self.count
-
-    def window(self, inside: int) -> tuple[int, int] | None:
-        return inside + self.count, inside + self.count
-
-    proper = True
-
-    def others_gap(self, gap: int) -> int:
-        del gap
-        return 0
-
-    independent = True
-
-    @property
-    def known_count(self) -> int:
-        return self.count
-
-    def describe(self, level: str, inside: str) -> str:
-        return f"everybody of the {level} outside the {inside}: {self.count} in the cell"
-
-
 class Independent(Belief):
     """A belief about the count outside the target's unit that does not depend on what is inside.
 
@@ -256,6 +222,32 @@ class Independent(Belief):
         return 0
 
 
+@dataclass(frozen=True)
+class Known(Independent):
+    """The reader knows everybody outside: total = inside + count, exactly."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", int(check_whole("known", self.count, minimum=0)))
+
+    def log_pmf(self, count: Floats) -> Floats:
+        return np.where(count == self.count, 0.0, -np.inf)
+
+    def outside(self) -> tuple[int, int]:
+        return self.count, self.count
+
+    def bulk(self) -> tuple[int, int]:
+        return self.count, self.count
+
+    @property
+    def known_count(self) -> int:
+        return self.count
+
+    def describe(self, level: str, inside: str) -> str:
+        return f"everybody of the {level} outside the {inside}: {self.count} in the cell"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Others(Independent):
     """A law for the count outside the target's unit, independent of what is inside.
@@ -301,9 +293,7 @@ class Others(Independent):
         if not isinstance(self.law, np.ndarray):
             return np.where(count >= 0, self.law.logpmf(np.maximum(count, 0.0)), -np.inf)
         with np.errstate(divide="ignore"):
-            table = np.log(self.law)
-        listed = (count >= 0) & (count < self.law.size)
-        return np.where(listed, table[np.where(listed, count, 0).astype(np.int64)], -np.inf)
+            return looked_up(np.log(self.law), count)
 
     def outside(self) -> tuple[int, int | None]:
         if isinstance(self.law, np.ndarray):
@@ -354,6 +344,12 @@ class Others(Independent):
         law = self.law
         sf = law.sf if has_own_tail(law) else lambda count: count * law.pmf(count)  # at least a falling power's tail
         return law_edges(int(law.ppf(0.5)), law.support(), law.cdf, sf)
+
+
+def looked_up(table: Floats, place: Floats) -> Floats:
+    """Entries of a table, minus infinity beyond its ends."""
+    listed = (place >= 0) & (place < table.size)
+    return np.where(listed, table[np.where(listed, place, 0).astype(np.int64)], -np.inf)
 
 
 def others_of(level: str, inside: str) -> str:

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from adversary._core import Floats, check_whole
 from adversary.privacy.losses.contour import powered
-from adversary.reader.beliefs.belief import BESIDE, Independent, Others
+from adversary.reader.beliefs.belief import BESIDE, Independent, Others, looked_up
 from adversary.reader.beliefs.elicited import describe_law
 
 _MOST_PRODUCTS = 4e9
@@ -94,9 +94,7 @@ class Each(Independent):
             j = np.maximum(count, 0.0)
             return np.where(count >= 0, gammaln(j + d) - gammaln(j + 1.0) - gammaln(float(d)), -np.inf)
         first, table = self._total
-        place = count - first
-        listed = (place >= 0) & (place < table.size)
-        return np.where(listed, table[np.where(listed, place, 0).astype(np.int64)], -np.inf)
+        return looked_up(table, count - first)
 
     def outside(self) -> tuple[int, int | None]:
         low, high = self.ends_of_one()

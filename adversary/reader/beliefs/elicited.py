@@ -17,7 +17,7 @@ from adversary._core import Floats, as_array, check_number, check_probability, c
 LAW_MASS = 1e-18
 """A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
 
-_SCIPY = ("logpmf", "ppf", "isf", "support")
+_SCIPY = ("logpmf", "ppf", "support")
 _PRELIZ = ("logpdf", "ppf", "cdf", "kind", "params_dict")
 
 
@@ -64,10 +64,6 @@ class PrelizLaw:
     def ppf(self, level: float) -> float:
         """Smallest count whose cumulative probability reaches the level."""
         return float(np.asarray(self.distribution.ppf(level)))
-
-    def isf(self, level: float) -> float:
-        """Smallest count above which at most this much probability lies."""
-        return float(np.asarray(self.distribution.isf(level)))
 
     def logcdf(self, count: float) -> float:
         """Log of P(X <= count)."""
@@ -122,19 +118,7 @@ def has_own_tail(law: Any) -> bool:
 
 
 def describe_law(law: Any) -> str:
-    """A law of a count in words: by name with its parameters, or, of a pmf, by its length and mean.
-
-    Parameters
-    ----------
-    law : a pmf as an array, a frozen discrete scipy.stats law, or `PrelizLaw`
-
-    Returns
-    -------
-    A clause
-
-    >>> describe_law(np.array([0.5, 0.5]))
-    'a law of 2 probabilities, mean 0.5000'
-    """
+    """A law of a count in words: by name with its parameters, or, of a pmf, by its length and mean."""
     if isinstance(law, np.ndarray):
         mean = float((np.arange(law.size) * law).sum())
         return f"a law of {law.size} probabilities, mean {format_number(mean)}"

@@ -9,7 +9,6 @@ from .contingency import unknown_margins as unknown_margins
 from .databases import record_log_likelihood as record_log_likelihood
 from .databases import record_odds as record_odds
 from .published_totals import ONE_FEATURE as ONE_FEATURE
-from .published_totals import Conforming as Conforming
 from .published_totals import ExactTotals as ExactTotals
 from .published_totals import exact_totals as exact_totals
 from .table_law import KnownMargins as KnownMargins

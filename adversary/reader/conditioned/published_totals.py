@@ -12,30 +12,14 @@ Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", Theorem 16 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy
+from adversary.privacy.invariants import Databases, Margins
 from adversary.reader.plans import Plan
 
 ONE_FEATURE = 2
 """Semi-adjacency of the counts of one feature with two levels in use."""
-
-
-class Conforming(Protocol):
-    """Statistics published exactly, as `adv.invariants.Margins` and `Databases` describe them."""
-
-    @property
-    def semi_adjacency(self) -> int:
-        """a(t)."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether that is a(t) itself, and not an upper bound."""
-
-    @property
-    def reading(self) -> str:
-        """Of the definition: "worst" or "literal"."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +62,7 @@ class ExactTotals:
         return NoPrivacy() if self.disclosed else guarantee.group(self.records)
 
 
-def exact_totals(plan: Plan, invariants: Conforming | None = None) -> ExactTotals | None:
+def exact_totals(plan: Plan, invariants: Margins | Databases | None = None) -> ExactTotals | None:
     """What a plan publishes exactly; None where that is nothing.
 
     Parameters
@@ -89,7 +73,7 @@ def exact_totals(plan: Plan, invariants: Conforming | None = None) -> ExactTotal
     levels = tuple(level.name for level in plan.levels if level.is_exact)
     each = 2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1
     if invariants is not None:
-        if not hasattr(invariants, "semi_adjacency"):
+        if not isinstance(invariants, Margins | Databases):
             raise TypeError(f"invariants must be as adv.invariants.Margins or Databases, got {invariants!r}")
         return ExactTotals(levels, invariants.semi_adjacency, invariants.exact, invariants.reading, each)
     return ExactTotals(levels, ONE_FEATURE, True, "worst", each) if levels else None

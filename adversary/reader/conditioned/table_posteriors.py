@@ -125,7 +125,7 @@ def table_posterior(
     known : table of the records this reader knows already; what is said is about one of the others
     guarantee : of a change of one record, on all databases: bounds beside the odds. A `VectorNoise` made for these
         margins brings its own
-    failure : as in `log_odds_bound`
+    failure : probability of a release beyond the bound; at 0 Gaussian noise has none
     largest : tables beyond which they are walked over instead of listed, one release at a time
     settings, rng : length and seed of the walk
 

@@ -31,14 +31,7 @@ def released_tables(released: Any, shape: tuple[int, int]) -> tuple[Floats, bool
 
 
 def table_likelihood(mechanism: Any, released: Floats, tables: Integers) -> Floats:
-    """log p(release | table), (release, table).
-
-    Parameters
-    ----------
-    mechanism : a `Mechanism` or a `VectorNoise`
-    released : (release, r, c)
-    tables : (table, r, c)
-    """
+    """log p(release | table), (release, table), of releases (release, r, c) and tables (table, r, c)."""
     if not isinstance(mechanism, Mechanism | VectorNoise):
         raise TypeError(f"mechanism must be a Mechanism or a VectorNoise, got {mechanism!r}")
     each = _cell_by_cell if isinstance(mechanism, Mechanism) else _together

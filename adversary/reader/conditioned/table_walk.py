@@ -91,18 +91,8 @@ def walk(
 ) -> Integers:
     """Tables (chain, draw, r, c) with these margins, drawn with probabilities in proportion to exp(log weight).
 
-    Parameters
-    ----------
-    rows, columns : margins, at least two of each not zero
-    terms : log weights of the counts 0, 1, ... of each cell, (r, c, count), in nats, which are added up
-    settings : length of the walk
-    rng : seed or Generator
-    together : a log weight that is no such sum, added to it: of tables (chain, r, c), giving (chain,)
-
-    The log weight of every table with the margins must be finite: where some are ruled out, basic moves need not
-    connect the others (ValueError).
-
-    References: Diaconis and Sturmfels 1998, Theorem 3.1.
+    The log weight is the sum of `terms` (r, c, count), nats, and of `together`, of tables (chain, r, c): (chain,).
+    It must be finite: where some tables are ruled out, basic moves need not connect the others (ValueError).
     """
     generator = np.random.default_rng(rng)
     places = np.flatnonzero(rows), np.flatnonzero(columns)

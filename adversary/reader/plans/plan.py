@@ -159,6 +159,16 @@ class Plan:
         size = int(check_whole("records", records, minimum=1))
         return composed([noise.privacy_loss(size, self.cells) for noise in self._noisy])
 
+    def scaled(self, factor: float) -> Plan:
+        """The plan with the rho of every noisy level multiplied by one factor > 0; exact levels stay exact."""
+        return replace(self, levels=tuple(replace(one, mechanism=one.mechanism.scaled(factor)) for one in self.levels))
+
+    @property
+    def total_rho(self) -> float:
+        """zCDP parameter in nats: the rho of the noisy levels, twice for bounded neighbours; may be infinite."""
+        moved = 2 if self.neighbours == "bounded" else 1
+        return float(sum(moved * noise.rho for noise in self._noisy))
+
     @property
     def _noisy(self) -> list[Mechanism]:
         return [level.mechanism for level in self.levels if not level.is_exact]

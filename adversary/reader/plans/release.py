@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -17,26 +17,8 @@ from numpy.typing import NDArray
 
 from adversary._core import Floats, check_whole
 
-
-class Layout(Protocol):
-    """What releases need to know of the plan they came from: its levels, cells and noise."""
-
-    @property
-    def levels(self) -> Any: ...
-
-    @property
-    def cells(self) -> int: ...
-
-    @property
-    def postprocessing(self) -> Any: ...
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    @property
-    def neighbours(self) -> str: ...
-
-    def sibling_noise(self, i: int, /) -> Any: ...
+type Layout = Any
+"""A plan, which itself imports this file: its levels, cells, noise and names."""
 
 
 @dataclass(frozen=True)

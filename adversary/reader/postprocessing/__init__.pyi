@@ -4,13 +4,9 @@ from .coarsening import Rounded as Rounded
 from .coarsening import clamped as clamped
 from .coarsening import rounded as rounded
 from .nonnegative import NonNegative as NonNegative
-from .nonnegative import project as project
 from .rounding import RULES as RULES
 from .rounding import TIES as TIES
 from .sibling_adjustment import LeastSquares as LeastSquares
 from .sibling_adjustment import Postprocessing as Postprocessing
-from .sibling_adjustment import check_noise as check_noise
-from .sibling_adjustment import check_parent as check_parent
-from .sibling_adjustment import check_siblings as check_siblings
 from .suppression import Suppressed as Suppressed
 from .suppression import suppressed as suppressed

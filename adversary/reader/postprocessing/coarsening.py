@@ -331,28 +331,8 @@ def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = Non
     return Clamped(mechanism, lower, upper)
 
 
-def rounded(mechanism: Mechanism, base: int, ties: str = "half_even") -> Rounded:
-    """The mechanism with its releases rounded to multiples of `base`; see `Rounded`.
-
-    Parameters
-    ----------
-    mechanism : the noise
-    base : a whole number, at least 1
-    ties : "half_even", "half_up" or "half_down"
-
-    Returns
-    -------
-    Mechanism with the privacy guarantee of the one inside (post-processing)
-
-    Raises
-    ------
-    ValueError : a base below 1, or another rule for ties
-
-    >>> from adversary.privacy.mechanisms import Geometric
-    >>> rounded(Geometric(1.0), 5).log_prob(3, 2)
-    -inf
-    """
-    return Rounded(mechanism, base, ties)
+rounded = Rounded
+"""As `clamped`, which leaves some mechanisms as they are."""
 
 
 def _hull(mechanism: Mechanism, value: float) -> tuple[Any, Any]:

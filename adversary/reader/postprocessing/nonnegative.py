@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, Integers, as_array, check_non_negative, check_whole, log_sum_exp
+from adversary._core import Floats, Integers, as_array, check_whole, log_sum_exp
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.postprocessing.interval_mass import log_between
 from adversary.reader.postprocessing.rounding import check_rule, nearest, ties_go_down
@@ -34,37 +34,12 @@ _CHUNK = 1_000_000
 _MOST_WORK = 1e9
 
 
-def project(values: ArrayLike, total: ArrayLike) -> Floats:
-    """The point nearest to `values` in {t >= 0, sum t = total}, along the last axis: t_i = max(x_i - tau, 0).
-
-    With x sorted downwards and C_k the sum of the k largest, tau = (C_k - total) / k for the largest k with
-    x_k > (C_k - total) / k.
-
-    Parameters
-    ----------
-    values : numbers (..., n), n >= 1
-    total : what they are to add up to, (...), non-negative
-
-    References
-    ----------
-    Held, Wolfe and Crowder 1974; Duchi, Shalev-Shwartz, Singer and Chandra 2008, figure 1.
-
-    >>> project([3, -1, 1], 2).tolist()
-    [2.0, 0.0, 0.0]
-    """
-    x, budget = as_array(values), check_non_negative("total", total)
-    if x.ndim == 0 or x.shape[-1] == 0 or not np.isfinite(x).all():
-        raise ValueError(f"values must be finite numbers with a last axis of at least one, got {values!r}")
-    ordered = -np.sort(-x, axis=-1)
-    k = np.arange(1, x.shape[-1] + 1)
-    tau = (np.cumsum(ordered, axis=-1) - budget[..., None]) / k
-    size = np.maximum((ordered > tau).sum(axis=-1, keepdims=True), 1)
-    return np.maximum(x - np.take_along_axis(tau, size - 1, axis=-1), 0.0)
-
-
 @dataclass(frozen=True, slots=True)
 class NonNegative(Postprocessing):
-    """The noisy counts projected on {t >= 0, sum t = t2} (`project`), then the unit's own rounded.
+    """The noisy counts moved to the nearest point of {t >= 0, sum t = t2}, then the unit's own rounded.
+
+    That point is t_i = max(x_i - tau, 0): with x sorted downwards and C_k the sum of the k largest, tau = (C_k - t2) / k
+    for the largest k with x_k > (C_k - t2) / k.
 
     Rounded one by one, the children need not add up to t2 exactly. The 2020 Census settled that by an integer
     optimisation over all children; this rounding is the same in spirit, not in every digit.
@@ -86,6 +61,7 @@ class NonNegative(Postprocessing):
 
     References
     ----------
+    Held, Wolfe and Crowder 1974; Duchi, Shalev-Shwartz, Singer and Chandra 2008, figure 1.
     Abowd et al. 2022, "The 2020 Census Disclosure Avoidance System TopDown Algorithm", sections 6 and 7.
     """
 

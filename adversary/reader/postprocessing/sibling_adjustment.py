@@ -28,15 +28,14 @@ SIMPLEST = 1_000_000
 class Postprocessing(ABC):
     """How a unit's noisy count is changed so that it and its siblings fit their parent's published count.
 
-    To add one: `exact`, `adjusted` (the algorithm), `sample`, and `parts`, from which the likelihood and its standard
-    error follow.
+    To add one: `exact`, `adjusted` (the algorithm), `sample`, and `parts`, from which the likelihood follows.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def exact(self, siblings: int) -> bool:
-        """Whether `log_prob` is exact with so many siblings; simulated otherwise, with a `standard_error`."""
+        """Whether `log_prob` is exact with so many siblings; simulated otherwise, in `parts`."""
 
     @abstractmethod
     def adjusted(self, own: ArrayLike, others: ArrayLike, parent: ArrayLike, siblings: int) -> Integers:
@@ -90,24 +89,8 @@ class Postprocessing(ABC):
     ) -> Floats:
         """log P(t1 = release | t2 = parent, X1 = own, Y = others), broadcasting; -inf outside 0..t2."""
         parts = self.parts(release, parent, own, others, mechanism, siblings)
-        return parts[0] if len(parts) == 1 else _log_mean(parts)
-
-    def standard_error(
-        self,
-        release: ArrayLike,
-        parent: ArrayLike,
-        own: ArrayLike,
-        others: ArrayLike,
-        mechanism: Mechanism,
-        siblings: int,
-    ) -> Floats:
-        """Standard error of `log_prob`, from the spread of the parts; 0 where it is exact."""
-        parts = self.parts(release, parent, own, others, mechanism, siblings)
-        if len(parts) == 1:
-            return np.zeros(parts.shape[1:])
-        mean = _log_mean(parts)
-        ratio = np.exp(parts - np.where(np.isfinite(mean), mean, 0.0))
-        return np.asarray(ratio.std(axis=0, ddof=1) / np.sqrt(len(parts)), dtype=np.float64)
+        several = len(parts) > 1
+        return np.asarray(log_sum_exp(parts, axis=0) - np.log(len(parts)) if several else parts[0], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,61 +190,18 @@ class LeastSquares(Postprocessing):
         return np.where((t1 >= 0) & (t1 <= t2), law.log_between(low, high), -np.inf)
 
 
-def _log_mean(parts: Floats) -> Floats:
-    return np.asarray(log_sum_exp(parts, axis=0) - np.log(len(parts)), dtype=np.float64)
-
-
 def check_siblings(siblings: int) -> int:
-    """Check the number of siblings.
-
-    Parameters
-    ----------
-    siblings : whole number, at least 1
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError : not whole, or below 1
-    """
+    """The number of siblings, a whole number of at least 1."""
     return int(check_whole("siblings", siblings, minimum=1))
 
 
 def check_parent(parent: ArrayLike) -> Integers:
-    """Check published counts of the parent.
-
-    Parameters
-    ----------
-    parent : whole numbers, >= 0, any shape
-
-    Returns
-    -------
-    Integers of the same shape
-
-    Raises
-    ------
-    ValueError : not whole, or negative
-    """
+    """Published counts of the parent, whole numbers of at least 0."""
     return check_whole("parent", parent, minimum=0)
 
 
 def check_noise(mechanism: Mechanism) -> IntegerNoise:
-    """Check that a mechanism is integer noise, which sibling adjustment requires.
-
-    Parameters
-    ----------
-    mechanism : the noise of the unit's and of every sibling's count
-
-    Returns
-    -------
-    The mechanism itself
-
-    Raises
-    ------
-    TypeError : continuous noise, an exact count, or a mechanism that is clamped or rounded
-    """
+    """The mechanism, or TypeError for continuous noise, an exact count and noise that is clamped or rounded."""
     if not isinstance(mechanism, IntegerNoise):
         raise TypeError(
             "mechanism must be integer noise, such as DiscreteGaussian, not processed one by one: sums of its whole "

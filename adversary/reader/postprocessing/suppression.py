@@ -75,25 +75,5 @@ class Suppressed(Coarsened):
         return self.mechanism.reach(nats) + abs(self.below)
 
 
-def suppressed(mechanism: Mechanism, below: int) -> Suppressed:
-    """The mechanism with its releases below a threshold published as "suppressed"; see `Suppressed`.
-
-    Parameters
-    ----------
-    mechanism : the noise, or `Exact` where counts are published without noise
-    below : a whole number; releases from it on are published as they are, smaller ones as `below` - 1, which stands for
-        "suppressed"
-
-    Returns
-    -------
-    Mechanism with the privacy guarantee of the one inside (post-processing)
-
-    Raises
-    ------
-    ValueError : a threshold that is not whole
-
-    >>> from adversary.privacy.mechanisms import Exact
-    >>> suppressed(Exact(), 5).support(2).tolist(), suppressed(Exact(), 5).support(12).tolist()
-    ([4], [12])
-    """
-    return Suppressed(mechanism, below)
+suppressed = Suppressed
+"""As `clamped` and `rounded`."""

@@ -12,16 +12,12 @@ from .cell_laws import shared as shared
 from .improper_beliefs import cautions as cautions
 from .improper_beliefs import few_others as few_others
 from .improper_beliefs import tilt_warning as tilt_warning
+from .law_fingerprint import same_law as same_law
 from .law_of_plan import bayes_factor_law as bayes_factor_law
 from .law_of_plan import invariant_factor as invariant_factor
 from .law_parts import NOTHING as NOTHING
 from .law_parts import DiscretePart as DiscretePart
 from .listed_releases import DRAWS as DRAWS
 from .listed_releases import release_table as release_table
-from .modified import at_prior as at_prior
-from .modified import coarse_law as coarse_law
-from .modified import same_law as same_law
-from .modified import scaled_plan as scaled_plan
-from .modified import total_rho as total_rho
 from .postprocessed_risk import consistency_risk as consistency_risk
 from .postprocessed_risk import posterior_of as posterior_of

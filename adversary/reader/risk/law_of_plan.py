@@ -23,9 +23,9 @@ from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
+from adversary.reader.risk.law_fingerprint import law_fingerprint
 from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, outer_sum, probable
 from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
-from adversary.reader.risk.modified import law_fingerprint
 
 MAX_GRID = 20_000_000
 _HALF = 6_000_000

@@ -92,6 +92,16 @@ class DiscretePart:
         nodes = self.values[0] + _WIDTH * (cell[starts, None] + 0.5 * (1.0 + np.cos(angle)))
         return DiscretePart(nodes.ravel(), (moments @ spread).ravel())
 
+    def gathered(self, groups: int) -> DiscretePart:
+        """The part's weight in at most so many groups, equally wide, each at its mean."""
+        if self.values.size <= groups or not np.isfinite(self.values).all():
+            return self
+        edges = np.linspace(self.values[0], self.values[-1], groups + 1)
+        bins = np.clip(np.searchsorted(edges, self.values, side="right") - 1, 0, groups - 1)
+        weight = np.bincount(bins, self.weights, groups)
+        used = weight > 0
+        return DiscretePart(np.bincount(bins, self.weights * self.values, groups)[used] / weight[used], weight[used])
+
     @property
     def spacing(self) -> float:
         """Smallest step between values, rounding apart."""
@@ -127,6 +137,10 @@ class ContinuousPart:
     @property
     def condensed(self) -> ContinuousPart:
         """Itself: its averages are integrals."""
+        return self
+
+    def gathered(self, groups: int) -> ContinuousPart:
+        del groups
         return self
 
     def sf(self, threshold: Floats) -> Floats:

@@ -26,14 +26,7 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
-from adversary.reader.postprocessing import (
-    LeastSquares,
-    NonNegative,
-    Postprocessing,
-    check_noise,
-    check_parent,
-    check_siblings,
-)
+from adversary.reader.postprocessing import LeastSquares, NonNegative, Postprocessing
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_parts import NOTHING, DiscretePart
 
@@ -97,7 +90,8 @@ def consistency_risk(
     >>> round(float(risk["posterior_mean"]), 6), round(float(risk["raw_posterior_mean"]), 6)
     (0.590395, 0.602029)
     """
-    t2, d, m = int(check_parent(parent)), check_siblings(siblings), int(check_whole("known", known, minimum=0))
+    t2, m = (int(check_whole(name, x, minimum=0)) for name, x in (("parent", parent), ("known", known)))
+    d = int(check_whole("siblings", siblings, minimum=1))
     p = float(check_probability("prior", one_number("prior", prior)))
     if truth not in HYPOTHESES:
         raise ValueError(f"truth must be one of {HYPOTHESES}, got {truth!r}")
@@ -186,11 +180,11 @@ def posterior_of(
     >>> round(float(posterior_of(2, LeastSquares(), 10, DiscreteGaussian.from_rho(0.5), 27, count=1, prior=0.5)), 6)
     0.775491
     """
-    t1, t2 = check_whole("release", release, minimum=0), int(check_parent(parent))
+    t1, t2 = check_whole("release", release, minimum=0), int(check_whole("parent", parent, minimum=0))
     if (t1 > t2).any():
         raise ValueError(f"release must be at most the parent's {t2}, got {t1.max()}")
     p = check_probability("prior", one_number("prior", prior))
-    m, d = int(check_whole("known", known, minimum=0)), check_siblings(siblings)
+    m, d = int(check_whole("known", known, minimum=0)), int(check_whole("siblings", siblings, minimum=1))
     parts = _likelihoods(postprocessing, t1.ravel(), t2, mechanism, d, count, m)
     log_like = log_sum_exp(parts, axis=0)
     if np.isneginf(log_like).all(axis=0).any():
@@ -234,6 +228,5 @@ def _standard_error(parts: Floats, log_like: Floats, posterior: Floats, target: 
 
 def _atoms(mechanism: Mechanism, present: int, absent: int, target: int) -> DiscretePart:
     """Law of one raw count's log Bayes factor under the truth."""
-    check_noise(mechanism)
     values, weights = mechanism.releases(present if target else absent)
     return DiscretePart(as_array(mechanism.log_ratio(values, present, absent)), weights)
