@@ -38,8 +38,8 @@ _MOST_WORK = 1e9
 class NonNegative(Postprocessing):
     """The noisy counts moved to the nearest point of {t >= 0, sum t = t2}, then the unit's own rounded.
 
-    That point is t_i = max(x_i - tau, 0): with x sorted downwards and C_k the sum of the k largest, tau = (C_k - t2) / k
-    for the largest k with x_k > (C_k - t2) / k.
+    That point is t_i = max(x_i - tau, 0): with x sorted downwards and C_k the sum of the k largest,
+    tau = (C_k - t2) / k for the largest k with x_k > (C_k - t2) / k.
 
     Rounded one by one, the children need not add up to t2 exactly. The 2020 Census settled that by an integer
     optimisation over all children; this rounding is the same in spirit, not in every digit.
