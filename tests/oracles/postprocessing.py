@@ -105,23 +105,18 @@ def least_squares_law(
     return {a: math.fsum(law.get(a, [0.0])) for a in range(parent + 1)}
 
 
-def splits(total: int, siblings: int, pmf: list[float] | None = None) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Counts of the siblings that add up to the total, with probabilities: by law, or people placed evenly."""
+def splits(total: int, siblings: int) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Counts of the siblings that add up to the total, with probabilities: people placed evenly."""
     every = [c for c in itertools.product(range(total + 1), repeat=siblings) if sum(c) == total]
-    if pmf is None:
-        weight = [math.factorial(total) / math.prod(map(math.factorial, c)) for c in every]
-    else:
-        weight = [math.prod(pmf[y] if y < len(pmf) else 0.0 for y in c) for c in every]
+    weight = [math.factorial(total) / math.prod(map(math.factorial, c)) for c in every]
     for c, w in zip(every, weight, strict=True):
         yield c, w / math.fsum(weight)
 
 
-def simplex_law(
-    own: int, others: int, parent: int, siblings: int, noise: Pmf, rule: str, pmf: list[float] | None = None
-) -> Pmf:
+def simplex_law(own: int, others: int, parent: int, siblings: int, noise: Pmf, rule: str) -> Pmf:
     """P(t1 | t2, X1, Y) of the projection, over every noise of the unit and of every sibling."""
     vectors: dict[tuple[int, ...], list[float]] = defaultdict(list)
-    for counts, weight in splits(others, siblings, pmf):
+    for counts, weight in splits(others, siblings):
         law = {(): 1.0}
         for y in counts:  # one sibling at a time, in any order: only the sorted vector matters
             new: dict[tuple[int, ...], float] = defaultdict(float)

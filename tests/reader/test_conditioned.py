@@ -31,7 +31,7 @@ SETS = [
     ((3, 0, 1), (2, 2)),
     ((4,), (1, 3)),
 ]
-SHORT = cd.WalkSettings(chains=8, tune=100, draws=400)
+SHORT = adv.Sampling(chains=8, tune=100, draws=400)
 ROWS, COLUMNS = np.array([5, 4, 3]), np.array([4, 4, 4])
 UNEVEN = np.array([[0.2, 0.1, 0.1], [0.1, 0.05, 0.15], [0.1, 0.1, 0.1]])
 NOISY = np.array([[2, 2, 0], [3, 0, 1], [0, 2, 2]])
@@ -156,7 +156,7 @@ def test_noise_on_the_span_is_read_as_its_density_says(make: Any) -> None:
 
 def test_the_walk_agrees_with_the_list() -> None:
     exact = cd.table_posterior((ROWS, COLUMNS), NOISY, adv.Geometric(0.7), UNEVEN)
-    walked = cd.table_posterior((ROWS, COLUMNS), NOISY, adv.Geometric(0.7), UNEVEN, largest=10, settings=SHORT, rng=1)
+    walked = cd.table_posterior((ROWS, COLUMNS), NOISY, adv.Geometric(0.7), UNEVEN, largest=10, sampling=SHORT, rng=1)
     assert (exact.attrs["engine"], walked.attrs["engine"]) == ("enumeration", "walk")
     assert walked.attrs["status"] == "estimate"
     assert (abs(walked["mean"] - exact["mean"]) < 4.5 * walked.mcse).all()
@@ -172,13 +172,13 @@ def test_the_walk_reads_noise_on_the_span() -> None:
     assert tables is not None
     noisy = noise.sample(tables[40].astype(float), np.random.default_rng(3))
     exact = cd.table_posterior((ROWS, COLUMNS), noisy, noise)
-    walked = cd.table_posterior((ROWS, COLUMNS), noisy, noise, largest=10, settings=SHORT, rng=5)
+    walked = cd.table_posterior((ROWS, COLUMNS), noisy, noise, largest=10, sampling=SHORT, rng=5)
     assert walked.attrs["status"] == "estimate"
     assert (abs(walked["mean"] - exact["mean"]) < 4.5 * walked.mcse).all()
 
 
 def test_the_walk_leaves_what_the_margins_settle() -> None:
-    found = cd.table_posterior(([6, 0, 6], [4, 4, 4, 0]), largest=5, settings=SHORT, rng=2)
+    found = cd.table_posterior(([6, 0, 6], [4, 4, 4, 0]), largest=5, sampling=SHORT, rng=2)
     assert found.attrs["status"] == "estimate"
     np.testing.assert_allclose(found["mean"].sum("column"), [6, 0, 6], rtol=1e-12)
     np.testing.assert_allclose(found["mean"].sum("row"), [4, 4, 4, 0], rtol=1e-12)
@@ -189,8 +189,8 @@ def test_the_walk_leaves_what_the_margins_settle() -> None:
 def test_a_walk_too_short_gives_no_numbers() -> None:
     rows = columns = [400, 400, 400]
     noisy = np.full((3, 3), 133) + 200 * np.eye(3, dtype=int)
-    settings = cd.WalkSettings(chains=4, tune=0, draws=4, thin=1)
-    found = cd.table_posterior((rows, columns), noisy, adv.Geometric(2.0), settings=settings, largest=100, rng=1)
+    sampling = adv.Sampling(chains=4, tune=1, draws=4)
+    found = cd.table_posterior((rows, columns), noisy, adv.Geometric(2.0), sampling=sampling, largest=100, rng=1)
     assert found.attrs["status"] == "unreliable"
     assert found.posterior.isnull().all()
     assert not found.r_hat.isnull().any()
@@ -199,9 +199,9 @@ def test_a_walk_too_short_gives_no_numbers() -> None:
 def test_a_walk_is_refused_where_tables_are_ruled_out() -> None:
     pi = np.array([[0.0, 0.2, 0.1], [0.1, 0.1, 0.1], [0.1, 0.2, 0.1]])
     with pytest.raises(ValueError, match="ruled out though the margins allow it"):
-        cd.table_posterior((ROWS, COLUMNS), prior=pi, largest=10, settings=SHORT)
+        cd.table_posterior((ROWS, COLUMNS), prior=pi, largest=10, sampling=SHORT)
     with pytest.raises(ValueError, match="ruled out though the margins allow it"):
-        cd.table_posterior((ROWS, COLUMNS), NOISY, adv.Exact(), largest=10, settings=SHORT, rng=1)
+        cd.table_posterior((ROWS, COLUMNS), NOISY, adv.Exact(), largest=10, sampling=SHORT, rng=1)
     assert float(cd.table_posterior((ROWS, COLUMNS), prior=pi).given[0, 0]) == 0.0
 
 

@@ -13,10 +13,9 @@ import scipy.stats
 
 import adversary as adv
 from adversary.reader.postprocessing.coarsening import clamped, rounded
-from adversary.reader.postprocessing.nonnegative import NonNegative
+from adversary.reader.postprocessing.nonnegative import NonNegative, _placed
 from adversary.reader.postprocessing.rounding import RULES, last_numerator, nearest
 from adversary.reader.postprocessing.sibling_adjustment import LeastSquares, Postprocessing
-from adversary.reader.postprocessing.siblings_given_total import Shares
 from adversary.reader.postprocessing.weighted_noise import WeightedNoise
 from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
 from tests.catalogue import DG, RHO1
@@ -333,9 +332,7 @@ def test_far_releases_have_small_probabilities_not_none() -> None:
     assert log_p[1] - log_p[0] == pytest.approx(0.12 * 2 * 333, rel=3e-3)
 
 
-@pytest.mark.parametrize(
-    "rule", [LeastSquares(), LeastSquares("half_up", 2, 1), NonNegative(), NonNegative(law=[0.2, 0.8])]
-)
+@pytest.mark.parametrize("rule", [LeastSquares(), LeastSquares("half_up", 2, 1), NonNegative()])
 def test_samples_follow_the_likelihood(rule: Postprocessing) -> None:
     noise, parent, own, others, draws = DG(0.4), 4, 1, 2, 20_000
     rng = np.random.default_rng(11)
@@ -363,23 +360,14 @@ def test_projection_is_the_nearest_point_of_the_simplex() -> None:
             assert adjusted == postprocessing.nearest(wanted[0], rule)
 
 
-LAWS: dict[str, tuple[Any, list[float] | None]] = {
-    "people placed evenly": (None, None),
-    "any poisson": (scipy.stats.poisson(0.7), None),
-    "pmf": ([0.5, 0.3, 0.1, 0.1], [0.5, 0.3, 0.1, 0.1]),
-    "binomial": (scipy.stats.binom(4, 0.3), [float(p) for p in scipy.stats.binom(4, 0.3).pmf(np.arange(5))]),
-}
-
-
 @pytest.mark.parametrize("rule", RULES)
-@over(LAWS, "law")
 @pytest.mark.parametrize("d", [1, 2])
-def test_the_simplex_agrees_with_enumeration(d: int, law: tuple[Any, list[float] | None], rule: str) -> None:
+def test_the_simplex_agrees_with_enumeration(d: int, rule: str) -> None:
     noise = postprocessing.discrete_gaussian(1.2, 6)
-    process = NonNegative(rule, law[0])
+    process = NonNegative(rule)
     assert process.exact(d)
     for own, others, parent in [(0, 1, 1), (1, 0, 1), (1, 3, 4), (3, 2, 4)]:
-        wanted = postprocessing.simplex_law(own, others, parent, d, noise, rule, law[1])
+        wanted = postprocessing.simplex_law(own, others, parent, d, noise, rule)
         release = np.arange(parent + 1)
         found = np.exp(process.log_prob(release, parent, own, others, DG(1.2), d))
         np.testing.assert_allclose(found, [wanted[a] for a in release], rtol=1e-12, atol=1e-14)
@@ -387,14 +375,12 @@ def test_the_simplex_agrees_with_enumeration(d: int, law: tuple[Any, list[float]
         assert len(process.parts(release, parent, own, others, DG(1.2), d)) == 1
 
 
-@pytest.mark.parametrize("law", ["people placed evenly", "pmf"])
-def test_the_simulated_simplex_is_within_its_stated_error(law: str) -> None:
-    process = NonNegative("half_even", LAWS[law][0], draws=4000, seed=2)
+def test_the_simulated_simplex_is_within_its_stated_error() -> None:
+    process = NonNegative("half_even", draws=4000, seed=2)
     assert not process.exact(5)
     for own, others, parent in [(0, 2, 3), (1, 1, 3)]:
-        wanted = postprocessing.simplex_law(
-            own, others, parent, 5, postprocessing.discrete_gaussian(2.0, 4), "half_even", LAWS[law][1]
-        )
+        noise = postprocessing.discrete_gaussian(2.0, 4)
+        wanted = postprocessing.simplex_law(own, others, parent, 5, noise, "half_even")
         release = np.arange(parent + 1)
         found = process.log_prob(release, parent, own, others, DG(2.0), 5)
         parts = np.exp(process.parts(release, parent, own, others, DG(2.0), 5))
@@ -413,20 +399,16 @@ def test_one_sibling_and_counts_of_zero_or_more_are_least_squares_cut_off(rule: 
     np.testing.assert_allclose(NonNegative(rule).log_prob(*grid), LeastSquares(rule).log_prob(*grid), rtol=1e-11)
 
 
-def test_totals_that_the_law_cannot_give_are_impossible() -> None:
-    process = NonNegative(law=[0.0, 0.5, 0.5])
-    found = process.log_prob(1, 3, 0, np.arange(-1, 7), DG(1.0), 2)
-    np.testing.assert_array_equal(np.isfinite(found), [False, False, False, True, True, True, False, False])
-    with pytest.raises(ValueError, match="others must be a total that 2 draws from the law can give, got 1"):
-        process.sample(1, 3, 1, DG(1.0), 2, np.random.default_rng(0))
+def test_fewer_than_no_people_are_impossible() -> None:
+    found = NonNegative().log_prob(1, 3, 0, np.arange(-2, 3), DG(1.0), 2)
+    np.testing.assert_array_equal(np.isfinite(found), [False, False, True, True, True])
 
 
-@over(LAWS, "law")
-def test_a_total_falls_on_siblings_as_its_law_says(law: tuple[Any, list[float] | None]) -> None:
-    shares, draws = Shares(law[0]), 8000
-    counts = shares.draw(3, 4, draws, np.random.default_rng(8))
+def test_a_total_falls_on_siblings_evenly() -> None:
+    draws = 8000
+    counts = _placed(3, 4, draws, np.random.default_rng(8))
     assert np.all(counts.sum(1) == 4)
-    wanted = dict(postprocessing.splits(4, 3, law[1]))
+    wanted = dict(postprocessing.splits(4, 3))
     seen = [int((counts == np.array(c)).all(1).sum()) for c in wanted]
     likely = [c for c in wanted if wanted[c] * draws >= 10]
     assert sum(seen[list(wanted).index(c)] for c in likely) > 0.98 * draws
@@ -436,7 +418,7 @@ def test_a_total_falls_on_siblings_as_its_law_says(law: tuple[Any, list[float] |
 
 
 def test_a_larger_total_only_adds_people() -> None:
-    few, many = (Shares().draw(4, total, 500, np.random.default_rng(1)) for total in (3, 5))
+    few, many = (_placed(4, total, 500, np.random.default_rng(1)) for total in (3, 5))
     assert np.all(many - few >= 0)
     assert np.all((many - few).sum(1) == 2)
 
@@ -547,20 +529,13 @@ def test_a_parent_of_zero_publishes_nothing() -> None:
         (lambda: clamped(DG(1.0)).total(3), ValueError, "count must be at most 1, got 3: clamped.*belief Each"),
         (lambda: LeastSquares().log_prob(1, 1, 0, 1, adv.Laplace(1.0), 2), TypeError, "must be integer noise"),
         (lambda: LeastSquares().log_prob(10**9, 10**9, 0, 1, DG(1.0), 2), ValueError, "too far from the counts"),
-        (lambda: NonNegative(law=[0.5, 0.4]), ValueError, "law must be a pmf .* that adds up to 1"),
         (lambda: NonNegative().log_prob(1, 1, 0, 1, DG(1e-5), 2), ValueError, "too wide to enumerate 2 siblings"),
         (
             lambda: consistency_risk(1, DG(1.0), 2, 3, 0.5, known=3),
             ValueError,
             r"count must be at least known \+ 1 = 4",
         ),
-        (lambda: consistency_risk(1, DG(1.0), 2, 1, 0.5, law=[1.0]), ValueError, "only nonnegative=True asks"),
         (lambda: consistency_risk(1, DG(1.0), 2, 1, 0.5, nonnegative=True, own_weight=2), ValueError, "equal weights"),
-        (
-            lambda: posterior_of(1, NonNegative(law=[0.0, 1.0]), 1, DG(1.0), 2, 8, 0.5),
-            ValueError,
-            "release 1 is impossible under both hypotheses",
-        ),
     ],
 )
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:

@@ -13,5 +13,4 @@ from .published_totals import ExactTotals as ExactTotals
 from .published_totals import exact_totals as exact_totals
 from .table_law import KnownMargins as KnownMargins
 from .table_posteriors import table_posterior as table_posterior
-from .table_walk import WalkSettings as WalkSettings
 from .table_walk import random_tables as random_tables

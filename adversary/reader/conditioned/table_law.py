@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from adversary._core import Floats, Integers, log_sum_exp
+from adversary._core import Floats, Integers, Sampling, log_sum_exp
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.conditioned.contingency import (
     TablePrior,
@@ -18,7 +18,7 @@ from adversary.reader.conditioned.contingency import (
     unknown_margins,
 )
 from adversary.reader.conditioned.table_release import cell_likelihood, table_likelihood
-from adversary.reader.conditioned.table_walk import WalkSettings, random_tables, walk
+from adversary.reader.conditioned.table_walk import random_tables, walk
 
 LARGEST_BATCH = 50_000_000
 """Releases times tables beyond which they are refused."""
@@ -126,7 +126,7 @@ def listed_law(
 
 
 def walked_law(
-    story: KnownMargins, settings: WalkSettings, rng: Any, mechanism: Any = None, released: Floats | None = None
+    story: KnownMargins, sampling: Sampling, rng: Any, mechanism: Any = None, released: Floats | None = None
 ) -> TableLaw:
     """The law by draws, given the margins or also one release (1, r, c).
 
@@ -134,7 +134,7 @@ def walked_law(
     converged is run once more, four times as long.
     """
     if released is None and story.prior.independent_features:
-        size, chains = settings.chains * settings.draws, settings.chains
+        size, chains = sampling.chains * sampling.draws, sampling.chains
         tables = random_tables(story.rows, story.columns, size, np.random.default_rng(rng))
         return _drawn(tables.reshape(chains, -1, *tables.shape[1:]))
     terms = story.prior.cell_terms(int(cell_bounds(story.rows, story.columns)[1].max()))
@@ -146,9 +146,9 @@ def walked_law(
         def together(tables: Integers) -> Floats:
             return np.asarray(table_likelihood(mechanism, released, tables + story.known)[0])
 
-    first = _drawn(walk(story.rows, story.columns, terms, settings, rng, together))
+    first = _drawn(walk(story.rows, story.columns, terms, sampling, rng, together))
     return (
-        first if first.reliable else _drawn(walk(story.rows, story.columns, terms, settings.longer(4), rng, together))
+        first if first.reliable else _drawn(walk(story.rows, story.columns, terms, sampling.longer(4), rng, together))
     )
 
 

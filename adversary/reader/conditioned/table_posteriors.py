@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, Integers, logit
+from adversary._core import Floats, Integers, Sampling, logit
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.invariants import VectorNoise, sensitivity_space, transport_radius
@@ -28,7 +28,6 @@ from adversary.privacy.losses import check_guarantee
 from adversary.reader.conditioned.contingency import LARGEST_LIST
 from adversary.reader.conditioned.table_law import KnownMargins, TableLaw, listed_law, walked_law
 from adversary.reader.conditioned.table_release import released_tables
-from adversary.reader.conditioned.table_walk import WalkSettings
 
 Others = tuple[Integers, Floats]
 
@@ -93,6 +92,9 @@ def _in_order(first: Others, second: Others) -> int:
     return int(_distance(one[i], other[j]).max())
 
 
+WALK = Sampling(draws=500, tune=300, chains=16)
+"""Length of a walk, unless told."""
+
 LARGEST_CYCLE = 3
 """Records moved by the largest changes that noise for a table with margins is made for."""
 
@@ -110,7 +112,7 @@ def table_posterior(
     guarantee: Guarantee | None = None,
     failure: float = 0.0,
     largest: int = LARGEST_LIST,
-    settings: WalkSettings | None = None,
+    sampling: Sampling | None = None,
     rng: Any = None,
 ) -> xr.Dataset:
     """Posterior of a table of counts with known margins, and of any one record in it.
@@ -127,7 +129,7 @@ def table_posterior(
         margins brings its own
     failure : probability of a release beyond the bound; at 0 Gaussian noise has none
     largest : tables beyond which they are walked over instead of listed, one release at a time
-    settings, rng : length and seed of the walk
+    sampling, rng : length and seed of the walk; 16 chains of 500 draws unless given
 
     Returns
     -------
@@ -161,7 +163,7 @@ def table_posterior(
     if tables is None:
         if noisy is not None and len(noisy) > 1:
             raise ValueError(f"too many tables have these margins to list: ask for one release, got {len(noisy)}")
-        length, generator = settings or WalkSettings(), np.random.default_rng(rng)
+        length, generator = sampling or WALK, np.random.default_rng(rng)
         given = walked_law(story, length, generator)
         after = None if noisy is None else walked_law(story, length, generator, mechanism, noisy)
     else:

@@ -13,12 +13,11 @@ Diaconis and Sturmfels (1998), "Algebraic algorithms for sampling from condition
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from adversary._core import Floats, Integers, check_whole
+from adversary._core import Floats, Integers, Sampling
 from adversary.reader.conditioned.contingency import cell_bounds
 
 LogWeight = Callable[[Integers], Floats]
@@ -28,34 +27,6 @@ _RULED_OUT = (
     "{} is ruled out though the margins allow it: a walk of basic moves need not reach every possible table then; "
     "list them all, or leave everything some probability"
 )
-
-
-@dataclass(frozen=True)
-class WalkSettings:
-    """Length of a walk.
-
-    Parameters
-    ----------
-    chains : independent walkers, each from its own table of a uniformly drawn database
-    tune : tables at the start of each chain that are thrown away
-    draws : tables kept of each chain
-    thin : steps between two of them; two for every free cell unless given
-    """
-
-    chains: int = 16
-    tune: int = 300
-    draws: int = 500
-    thin: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (("chains", 2), ("tune", 0), ("draws", 4)):
-            check_whole(name, getattr(self, name), minimum=least)
-        if self.thin is not None:
-            check_whole("thin", self.thin, minimum=1)
-
-    def longer(self, times: int) -> WalkSettings:
-        """The same number of chains, each so many times as long."""
-        return WalkSettings(self.chains, self.tune * times, self.draws * times, self.thin)
 
 
 def random_tables(rows: Integers, columns: Integers, size: int, rng: np.random.Generator) -> Integers:
@@ -85,14 +56,15 @@ def walk(
     rows: Integers,
     columns: Integers,
     terms: Floats,
-    settings: WalkSettings,
+    sampling: Sampling,
     rng: Any = None,
     together: LogWeight | None = None,
 ) -> Integers:
     """Tables (chain, draw, r, c) with these margins, drawn with probabilities in proportion to exp(log weight).
 
-    The log weight is the sum of `terms` (r, c, count), nats, and of `together`, of tables (chain, r, c): (chain,).
-    It must be finite: where some tables are ruled out, basic moves need not connect the others (ValueError).
+    Each chain starts from its own table of a uniformly drawn database and takes two steps for every free cell between
+    two tables. The log weight, nats, is the sum of `terms` (r, c, count) and of `together`, of tables (chain, r, c). It
+    must be finite: where some tables are ruled out, basic moves need not connect the others (ValueError).
     """
     generator = np.random.default_rng(rng)
     places = np.flatnonzero(rows), np.flatnonzero(columns)
@@ -102,14 +74,14 @@ def walk(
         raise ValueError("only one table has these margins: there is nothing to walk over")
     _refuse_impossible(terms, low, high)
     sizes = 1 << np.arange(int((high - low).max()).bit_length())
-    shape, flat_terms = (settings.chains, rows.size, columns.size), terms.reshape(-1, terms.shape[-1])
-    chain, sign = np.arange(settings.chains)[:, None], np.array([1, 1, -1, -1])
-    flat = random_tables(rows, columns, settings.chains, generator).reshape(settings.chains, -1)
+    shape, flat_terms = (sampling.chains, rows.size, columns.size), terms.reshape(-1, terms.shape[-1])
+    chain, sign = np.arange(sampling.chains)[:, None], np.array([1, 1, -1, -1])
+    flat = random_tables(rows, columns, sampling.chains, generator).reshape(sampling.chains, -1)
     whole = None if together is None else _finite(together, flat.reshape(shape))
-    kept = np.empty((settings.draws, *flat.shape), dtype=np.int64)
-    moves = _moves(*places, columns.size, sizes, settings.chains, generator)
-    for draw in range(-settings.tune, settings.draws):
-        for _ in range(settings.thin or 2 * free):
+    kept = np.empty((sampling.draws, *flat.shape), dtype=np.int64)
+    moves = _moves(*places, columns.size, sizes, sampling.chains, generator)
+    for draw in range(-sampling.tune, sampling.draws):
+        for _ in range(2 * free):
             cells, size, log_uniform = next(moves)
             old = flat[chain, cells]
             new = old + sign * size[:, None]
@@ -127,7 +99,7 @@ def walk(
             flat = np.where(accepted[:, None], proposed, flat)
         if draw >= 0:
             kept[draw] = flat
-    return np.ascontiguousarray(np.moveaxis(kept, 0, 1)).reshape(settings.chains, settings.draws, *shape[1:])
+    return np.ascontiguousarray(np.moveaxis(kept, 0, 1)).reshape(sampling.chains, sampling.draws, *shape[1:])
 
 
 def _refuse_impossible(terms: Floats, low: Integers, high: Integers) -> None:

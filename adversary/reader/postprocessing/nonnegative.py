@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
 from adversary._core import Floats, Integers, as_array, check_whole, log_sum_exp
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
@@ -23,7 +23,6 @@ from adversary.reader.postprocessing.sibling_adjustment import (
     check_parent,
     check_siblings,
 )
-from adversary.reader.postprocessing.siblings_given_total import Shares
 
 PARTS = 50
 """A simulation is made of so many parts, whose spread gives its standard error."""
@@ -44,8 +43,8 @@ class NonNegative(Postprocessing):
     Rounded one by one, the children need not add up to t2 exactly. The 2020 Census settled that by an integer
     optimisation over all children; this rounding is the same in spirit, not in every digit.
 
-    Given the siblings' total Y, their counts are d independent draws from `law` under the condition that they add up to
-    Y; by default Y people live in the siblings independently and evenly. The siblings' noisy counts z are enumerated
+    Given the siblings' total Y, every one of the Y people lives in one of the siblings, evenly and independently of the
+    others: what any Poisson law of their counts gives. The siblings' noisy counts z are enumerated
     for d <= 2 (but for those less likely than exp(-60)), and simulated for more, with the same random numbers for every
     hypothesis; the standard error means something for releases likelier than 1 / draws or so. The unit's own noise is
     always summed: t1 >= a if and only if v >= a - 1/2 =: c (or v > c, by the rule for ties), that is x >= c + tau(c)
@@ -54,8 +53,6 @@ class NonNegative(Postprocessing):
     Parameters
     ----------
     rounding : "half_even", "half_up" or "half_down"
-    law : of one sibling's count: a pmf over 0, 1, 2, ..., or a frozen discrete `scipy.stats` or PreliZ law. A total
-        that it cannot give makes every release impossible
     draws : simulated vectors of siblings, in 50 parts (for d > 2)
     seed : of the simulation
 
@@ -66,21 +63,14 @@ class NonNegative(Postprocessing):
     """
 
     rounding: str = "half_even"
-    law: Any = None
     draws: int = 20_000
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_rule("rounding", self.rounding)
-        object.__setattr__(self, "law", Shares(self.law).law)
         draws = int(check_whole("draws", self.draws, minimum=PARTS))
         object.__setattr__(self, "draws", -(-draws // PARTS) * PARTS)
         object.__setattr__(self, "seed", int(check_whole("seed", self.seed, minimum=0)))
-
-    @property
-    def shares(self) -> Shares:
-        """How the siblings' total falls on them."""
-        return Shares(self.law)
 
     def exact(self, siblings: int) -> bool:
         """For one or two siblings."""
@@ -119,9 +109,7 @@ class NonNegative(Postprocessing):
             totals = np.broadcast_to(check_whole("others", others, minimum=0), shape)
             for one in np.unique(totals):
                 here = totals == one
-                if not self.shares.possible(d, int(one)):
-                    raise ValueError(f"others must be a total that {d} draws from the law can give, got {one}")
-                counts[here] = self.shares.draw(d, int(one), int(here.sum()), rng)
+                counts[here] = _placed(d, int(one), int(here.sum()), rng)
         return self.adjusted(x, check_noise(mechanism).sample(counts, rng), t2, d)
 
     def parts(
@@ -142,7 +130,7 @@ class NonNegative(Postprocessing):
         result = np.full((1 if self.exact(d) else PARTS, each.shape[1]), -np.inf)
         for total in np.unique(each[3]):
             here = np.flatnonzero((each[3] == total) & (each[0] >= 0) & (each[0] <= each[1]))
-            if here.size and self.shares.possible(d, int(total)):
+            if here.size and total >= 0:
                 result[:, here] = _averaged(self, noise, d, int(total), *each[:3, here])
         return result[:, inverse.ravel()].reshape(-1, *cases[0].shape)
 
@@ -214,7 +202,7 @@ def _averaged(
 def _vectors(rule: NonNegative, noise: IntegerNoise, d: int, total: int) -> Siblings:
     """The siblings' noisy counts given their true total: all of them for d <= 2, simulated ones for more."""
     if d > 2:
-        counts = rule.shares.draw(d, total, rule.draws, np.random.default_rng([rule.seed, 1]))
+        counts = _placed(d, total, rule.draws, np.random.default_rng([rule.seed, 1]))
         noisy = _noise_draws(noise, d, rule.draws, rule.seed) + counts
         size = rule.draws // PARTS
         return Siblings.of(noisy, np.full((PARTS, size), -np.log(size)))
@@ -227,12 +215,21 @@ def _vectors(rule: NonNegative, noise: IntegerNoise, d: int, total: int) -> Sibl
         return _probable(z[:, None], log_p)
     y = np.arange(total + 1)
     log_f = as_array(noise.log_noise((z - y[:, None]).astype(np.float64)))
-    pairs = [log_f[k][:, None] + log_f[total - k][None, :] + w for k, w in enumerate(rule.shares.log_pair(total))]
+    ways = gammaln(total + 1.0) - gammaln(y + 1.0) - gammaln(total - y + 1.0) - total * np.log(2.0)
+    pairs = [log_f[k][:, None] + log_f[total - k][None, :] + w for k, w in enumerate(ways)]
     log_p = pairs[0]
     for one in pairs[1:]:
         log_p = np.logaddexp(log_p, one)
     noisy = np.stack(np.broadcast_arrays(z[:, None], z[None, :]), axis=-1).reshape(-1, 2)
     return _probable(noisy, log_p.ravel())
+
+
+def _placed(siblings: int, total: int, draws: int, rng: np.random.Generator) -> Integers:
+    """Counts (draw, sibling) of people placed one by one: from one seed a larger total only adds people."""
+    counts = np.zeros((draws, siblings), dtype=np.int64)
+    for _ in range(total):
+        counts[np.arange(draws), rng.integers(siblings, size=draws)] += 1
+    return counts
 
 
 def _probable(noisy: Integers, log_p: Floats) -> Siblings:

@@ -119,9 +119,8 @@ class _Cells:
         return (found[tuple(map(int, row))] for row in clipped)
 
     def _law(self, evidence: Floats) -> BayesFactorLaw:
-        rest = DiscretePart(evidence, self._weights)
-        one = len(self.path.steps[0].levels) == 1
-        first, draws = self._own, self._draws
+        _, weights, draws = self._released
+        first, rest, one = self._own, DiscretePart(evidence, weights), len(self.path.steps[0].levels) == 1
         return BayesFactorLaw(
             self.log_odds, self.example.target, first, rest, draws, first.spacing, one, self._unbounded
         )
@@ -169,14 +168,6 @@ class _Cells:
             for (values, weight), column in zip(laws, points.T, strict=True)
         ]
         return np.stack(drawn, axis=1), np.full(POINTS, 1.0 / POINTS), POINTS
-
-    @property
-    def _weights(self) -> Floats:
-        return self._released[1]
-
-    @property
-    def _draws(self) -> int:
-        return self._released[2]
 
     def _evidence(self, lowest: Integers, upper: Integers) -> Iterable[Floats]:
         """Log Bayes factors of what is released above, for every number of others at the first step above."""

@@ -46,7 +46,6 @@ def consistency_risk(
     own_weight: int | Fraction | float = 1,
     sibling_weight: int | Fraction | float = 1,
     nonnegative: bool = False,
-    law: Any = None,
     draws: int = 20_000,
     rng: Any = None,
     approximate: bool = False,
@@ -73,7 +72,7 @@ def consistency_risk(
     known : m, people in the unit apart from the target
     truth : "in" or "out": whose releases the means are over
     own_weight, sibling_weight : of the least squares
-    nonnegative : project on counts of at least 0 instead (`NonNegative`), where `law` says how people fall on siblings
+    nonnegative : project on counts of at least 0 instead (`NonNegative`)
     draws, rng : simulated vectors of siblings, and their seed or Generator, where more than two are projected
     approximate : take the siblings' summed noise as one discrete Gaussian with d times sigma^2, as published
 
@@ -83,7 +82,7 @@ def consistency_risk(
     `raw_posterior_mean`, `bound_posterior_mean`, and each over the prior, `ratio_mean`, ...; `exceeds_raw`; `mcse`, the
     standard error of `posterior_mean` (delta method over the 50 parts of the simulation), where it is simulated. Where
     the truth is "out" a bound is from below. `NonNegative` reads the siblings one by one: its bound is for a reader who
-    is told where all but one of their people live, and in which sibling that one would be; none if `law` is given.
+    is told where all but one of their people live, and in which sibling that one would be.
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> risk = consistency_risk(10, DiscreteGaussian.from_rho(0.5), siblings=27, count=1, prior=0.5)
@@ -101,10 +100,8 @@ def consistency_risk(
             raise ValueError(
                 "nonnegative takes equal weights and exact noise: leave out own_weight, sibling_weight, approximate"
             )
-        rule = NonNegative(rounding, law, draws, int(np.random.default_rng(rng).integers(2**53)))
+        rule = NonNegative(rounding, draws, int(np.random.default_rng(rng).integers(2**53)))
     else:
-        if law is not None:
-            raise ValueError("law says how people fall on siblings, which only nonnegative=True asks")
         rule = LeastSquares(rounding, own_weight, sibling_weight)
     release = np.arange(t2 + 1)
     parts = _likelihoods(rule, release, t2, mechanism, d, count, m, approximate=approximate)
@@ -127,12 +124,10 @@ def consistency_risk(
     if simulated:
         result["mcse"] = _standard_error(parts, log_like, posterior, target)
     own = _atoms(mechanism, m + 1, m, target)
-    averages = {"raw": BayesFactorLaw(float(logit(p)), target, own, NOTHING, 0, 1.0, False)}
-    if law is None:
-        rest = mechanism if nonnegative else mechanism.total(d)
-        others = _atoms(rest, int(count) - m - 1, int(count) - m, target)
-        averages["bound"] = BayesFactorLaw(float(logit(p)), target, own, others, 0, 1.0, False)
-    for name, average in averages.items():
+    rest = mechanism if nonnegative else mechanism.total(d)
+    others = _atoms(rest, int(count) - m - 1, int(count) - m, target)
+    for name, above in (("raw", NOTHING), ("bound", others)):
+        average = BayesFactorLaw(float(logit(p)), target, own, above, 0, 1.0, False)
         result[f"{name}_posterior_mean"] = average.posterior_mean()[0]
         result[f"{name}_ratio_mean"] = average.ratio_mean()[0]
     gap = float(result["posterior_mean"] - result["raw_posterior_mean"])
@@ -140,8 +135,7 @@ def consistency_risk(
     for name in ("posterior_mean", "ratio_mean"):
         result[name].attrs["direction"] = "estimate" if simulated else "exact"
         result[f"raw_{name}"].attrs["direction"] = "exact"
-        if "bound" in averages:
-            result[f"bound_{name}"].attrs["direction"] = "upper" if target else "lower"
+        result[f"bound_{name}"].attrs["direction"] = "upper" if target else "lower"
     return result
 
 
@@ -174,7 +168,7 @@ def posterior_of(
 
     Raises
     ------
-    ValueError : a release that is negative, not whole, above the parent's, or impossible under both hypotheses
+    ValueError : a release that is negative, not whole, or above the parent's
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> round(float(posterior_of(2, LeastSquares(), 10, DiscreteGaussian.from_rho(0.5), 27, count=1, prior=0.5)), 6)
@@ -187,10 +181,6 @@ def posterior_of(
     m, d = int(check_whole("known", known, minimum=0)), int(check_whole("siblings", siblings, minimum=1))
     parts = _likelihoods(postprocessing, t1.ravel(), t2, mechanism, d, count, m)
     log_like = log_sum_exp(parts, axis=0)
-    if np.isneginf(log_like).all(axis=0).any():
-        raise ValueError(
-            f"release {t1.ravel()[np.isneginf(log_like).all(axis=0)][0]} is impossible under both hypotheses"
-        )
     return scalar_or_array(expit(logit(p) + log_like[1] - log_like[0]).reshape(t1.shape))
 
 
