@@ -22,7 +22,7 @@ from adversary.privacy import Guarantee
 from adversary.reader.beliefs import Uniform
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Level, Plan
-from adversary.reader.risk import BayesFactorLaw, few_others, laws_of_cells, shared, tilt_warning
+from adversary.reader.risk import BayesFactorLaw, few_others, laws_of_cells, shift_invariant, tilt_warning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,7 +266,7 @@ def whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integer
 def _shifted(levels: Sequence[Level], reader: Adversary) -> bool:
     """Whether only differences of counts matter, as where every level has siblings."""
     plan = Plan([*(replace(level, siblings=1) for level in levels[:-1]), replace(levels[-1], siblings=None)])
-    return shared(plan, reader)
+    return shift_invariant(plan, reader)
 
 
 def _configurations(

@@ -8,7 +8,7 @@ from .averages import sequential as sequential
 from .averages import unique_target as unique_target
 from .bayes_factors import BayesFactorLaw as BayesFactorLaw
 from .cell_laws import laws_of_cells as laws_of_cells
-from .cell_laws import shared as shared
+from .cell_laws import shift_invariant as shift_invariant
 from .improper_beliefs import cautions as cautions
 from .improper_beliefs import few_others as few_others
 from .improper_beliefs import tilt_warning as tilt_warning

@@ -58,7 +58,7 @@ def laws_of_cells(plan: Plan, reader: Adversary, truths: Sequence[Truth], *, rng
     """
     path = reader.path(plan)
     flat = all(step.belief.flat for step in path.steps[1:]) and all(len(step.noises) == 1 for step in path.steps[2:])
-    if not (shared(plan, reader) and flat and 1 < len(path.steps) <= 3 and reader.sampling_rate == 1.0):
+    if not (shift_invariant(plan, reader) and flat and 1 < len(path.steps) <= 3 and reader.sampling_rate == 1.0):
         return [bayes_factor_law(plan, reader, truth, draws=DRAWS, rng=rng) for truth in truths]
     laws: list[Any] = [None] * len(truths)
     for target in {truth.target for truth in truths}:
@@ -70,7 +70,7 @@ def laws_of_cells(plan: Plan, reader: Adversary, truths: Sequence[Truth], *, rng
     return laws
 
 
-def shared(plan: Plan, reader: Adversary) -> bool:
+def shift_invariant(plan: Plan, reader: Adversary) -> bool:
     """Whether only differences of counts matter: additive whole-number noise, and beliefs that do not cap a total.
 
     Parameters
