@@ -15,9 +15,8 @@ from scipy.special import rel_entr
 
 import adversary as adv
 from adversary.privacy.joint import frameworks
-from adversary.privacy.joint.framework_hypotheses import LEVELS
 from adversary.privacy.joint.frameworks import compare
-from adversary.privacy.joint.joint_law import JointLaw
+from adversary.privacy.joint.joint_law import LEVELS, JointLaw
 from adversary.privacy.joint.noise_mixtures import Mixtures
 from adversary.privacy.mechanisms.mechanism import Mechanism
 

@@ -15,8 +15,7 @@ import adversary as adv
 from adversary.reader.postprocessing.coarsening import clamped, rounded
 from adversary.reader.postprocessing.nonnegative import NonNegative, _placed
 from adversary.reader.postprocessing.rounding import RULES, last_numerator, nearest
-from adversary.reader.postprocessing.sibling_adjustment import LeastSquares, Postprocessing
-from adversary.reader.postprocessing.weighted_noise import WeightedNoise
+from adversary.reader.postprocessing.sibling_adjustment import LeastSquares, Postprocessing, WeightedNoise
 from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
 from tests.catalogue import DG, RHO1
 from tests.oracles import postprocessing

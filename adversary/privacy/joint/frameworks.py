@@ -34,8 +34,7 @@ import xarray as xr
 
 from adversary._core import check_non_negative, check_probability, check_whole, over_labels
 from adversary.privacy.guarantee import TOLERANCE
-from adversary.privacy.joint.framework_hypotheses import LEVELS, Hypotheses
-from adversary.privacy.joint.joint_law import Event, blocks, joined
+from adversary.privacy.joint.joint_law import LEVELS, Event, Hypotheses, blocks, joined
 from adversary.privacy.joint.joint_law import JointLaw as JointLaw
 from adversary.privacy.losses import PrivacyLoss, check_loss
 from adversary.privacy.mechanisms import Mechanism

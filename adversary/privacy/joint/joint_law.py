@@ -1,22 +1,25 @@
 """A joint law of a few records, each with a few values: what a reader believes of a small database before the release.
 
 Everything a privacy framework compares is read from it: complete databases, the values of one record with the others
-averaged out or known, events about several records, and which records move together.
+averaged out or known, events about several records, and which records move together. With a query and a mechanism each
+of these hypotheses is a mixture of noise laws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Floats, check_non_negative
+from adversary._core import Floats, Integers, check_non_negative
+from adversary.privacy.joint.noise_mixtures import Mixtures
+from adversary.privacy.mechanisms import Mechanism
 
 Event = Mapping[str, Any] | Callable[[tuple[Any, ...]], Any] | ArrayLike
 """What may be true of a database: {record: value, ...}, a function of the tuple of values, or booleans over the law."""
@@ -212,3 +215,87 @@ def joined(*partitions: Iterable[frozenset[int]]) -> list[frozenset[int]]:
         touching = [other for other in merged if other & block]
         merged = [other for other in merged if not other & block] + [block.union(*touching)]
     return merged
+
+
+LEVELS = ("database", "known", "record")
+"""What a hypothesis is: a complete database, a record with all others known, a record with the others averaged out."""
+
+
+class Experiment(NamedTuple):
+    """Competing hypotheses: values of one record, given what else is known with probability `mass`.
+
+    `prior` (hypothesis) and `weights` (hypothesis, answer): the law of the answer under each. Only possible hypotheses.
+    """
+
+    record: int
+    mass: float
+    prior: Floats
+    weights: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Hypotheses:
+    """What can be said about the records, and what each statement makes of the release.
+
+    Parameters
+    ----------
+    law : joint law of the records
+    releases : the noise laws of the query's distinct answers
+    place : which of those answers each database has, in the law's shape
+    """
+
+    law: JointLaw
+    releases: Mixtures
+    place: Integers
+
+    @classmethod
+    def of(cls, law: JointLaw, query: Any, mechanism: Mechanism) -> Hypotheses:
+        """For a query given as a function of the tuple of values, or as an array of answers over the law."""
+        return cls(law, *Mixtures.of(mechanism, law.over(query, "query")))
+
+    def experiments(self, level: str) -> Iterator[Experiment]:
+        """Every set of competing hypotheses at a level: one, one per record, or one per record and rest."""
+        if level not in LEVELS:
+            raise ValueError(f"level must be one of {LEVELS}, got {level!r}")
+        p, answers = self.law.array, self.releases.answers.size
+        if level == "database":
+            prior = np.bincount(self.place.ravel(), p.ravel(), answers)
+            yield Experiment(0, 1.0, prior[prior > 0], np.eye(answers)[prior > 0])
+            return
+        for record in range(p.ndim):
+            mass, place = (_by(array, (record,)) for array in (p, self.place))
+            rests = [slice(i, i + 1) for i in np.flatnonzero(mass.any(1))] if level == "known" else [slice(None)]
+            for rest in rests:
+                law = [np.bincount(a, m, answers) for a, m in zip(place[rest].T, mass[rest].T, strict=True)]
+                margin = mass[rest].sum(0)
+                some, total = margin > 0, margin.sum()
+                yield Experiment(record, float(total), margin[some] / total, np.stack(law)[some] / margin[some, None])
+
+    def widest(self, allowed: NDArray[np.bool_], groups: Iterable[Iterable[int]]) -> float:
+        """Largest log ratio, in nats, between two allowed databases that differ only in the records of one group."""
+        worst = 0.0
+        for group in groups:
+            for row, keep in zip(_by(self.place, group), _by(allowed, group), strict=True):
+                seen = np.unique(row[keep])
+                if seen.size > 1:
+                    worst = max(worst, float(self.releases.pairwise[np.ix_(seen, seen)].max()))
+        return worst
+
+    def spread(self, level: str) -> float:
+        """Largest log ratio between two competing hypotheses."""
+        pairs = (pair for one in self.experiments(level) for pair in combinations(one.weights, 2))
+        return max((self.releases.distance(a, b) for a, b in pairs), default=0.0)
+
+    def weights(self, event: NDArray[np.bool_]) -> Floats:
+        """Law of the answer given an event."""
+        mass = np.bincount(self.place[event], self.law.array[event], self.releases.answers.size)
+        if not mass.any():
+            raise ValueError("event must be possible, as must what it is compared with, got probability 0")
+        return np.asarray(mass / mass.sum(), dtype=np.float64)
+
+
+def _by(array: NDArray[Any], group: Iterable[int]) -> NDArray[Any]:
+    """An array over the law as (everything else, values of the group's records)."""
+    axes = sorted(group)
+    size = prod(array.shape[axis] for axis in axes)
+    return np.moveaxis(array, axes, range(-len(axes), 0)).reshape(-1, size)
