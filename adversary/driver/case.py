@@ -186,7 +186,7 @@ class Bounds:
         """Every promise read as if nothing were published exactly, which is no bound, and for a(t) records."""
         one = {name: promise.group(totals.each * self.alone) for name, promise in promises.items()}
         one[OWN] = own_loss(self.plan, self.alone)
-        beside = {name: totals.promised(promise) for name, promise in promises.items()}
+        beside = {name: totals.group_guarantee(promise) for name, promise in promises.items()}
         beside[OWN] = NoPrivacy() if totals.disclosed else own_loss(self.plan, totals.semi_adjacency)
         single = [self.limit(promise) for promise in one.values()]
         passed = [self._passed(limit, failure, law, readings) for failure, limit in single]

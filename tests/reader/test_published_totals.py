@@ -62,11 +62,11 @@ def test_a_replaced_record_is_two_added_or_removed_where_both_cells_are_read(
 def test_what_a_promise_is_beside_them() -> None:
     found = exact_totals(plan_of(), adv.invariants.Margins([[2, 1], [2, 1]]))
     assert found is not None
-    assert found.promised(adv.ZeroConcentratedDP(1.0)) == adv.ZeroConcentratedDP(9.0)
+    assert found.group_guarantee(adv.ZeroConcentratedDP(1.0)) == adv.ZeroConcentratedDP(9.0)
     gone = exact_totals(plan_of(), adv.invariants.Margins([[3, 0], [0, 3]]))
     assert gone is not None
     assert gone.disclosed
-    assert gone.promised(adv.PureDP(0.1)) == adv.NoPrivacy()
+    assert gone.group_guarantee(adv.PureDP(0.1)) == adv.NoPrivacy()
 
 
 def brute_force(limit: float) -> float:

@@ -132,7 +132,7 @@ def before_and_after(
     guarantees: Mapping[str, Guarantee] | None, totals: ExactTotals
 ) -> dict[str, tuple[Guarantee, Guarantee]]:
     """Every guarantee for one record, and for every pair of conforming databases a(t) apart."""
-    return {name: (one.group(totals.each), totals.promised(one)) for name, one in (guarantees or {}).items()}
+    return {name: (one.group(totals.each), totals.group_guarantee(one)) for name, one in (guarantees or {}).items()}
 
 
 def verdict(

@@ -1,4 +1,4 @@
-"""Privacy frameworks as numbers: the smallest epsilon each of them can promise for one query, noise and joint law.
+"""Privacy frameworks as numbers: the smallest epsilon each of them can give for one query, noise and joint law.
 
 DP, Blowfish, Pufferfish, dependent DP, inferential, membership and mutual-information privacy differ in the hypotheses
 they compare and in what they bound about them (Liu, He, Chanyaswad, Wang and Mittal 2019, section 6). Every function

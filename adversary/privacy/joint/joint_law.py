@@ -1,4 +1,4 @@
-"""A joint law of a few records, each with a few values: what a reader believes of a small database before the release.
+"""A joint law of a few records, each with a few values: what an adversary believes of a database before the release.
 
 Everything a privacy framework compares is read from it: complete databases, the values of one record with the others
 averaged out or known, events about several records, and which records move together. With a query and a mechanism each

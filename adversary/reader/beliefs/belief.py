@@ -1,4 +1,4 @@
-"""What a reader believes about other people's counts.
+"""What an adversary believes about other people's counts.
 
 A belief is a law of a level's total given the count inside the target's unit one level below (at the lowest level:
 given what the target contributes). The kinds give different answers and are never turned into one another: an improper
@@ -77,12 +77,12 @@ class Belief(ABC):
 
     @property
     def known_count(self) -> int | None:
-        """The count outside the unit, where the reader is certain of it."""
+        """The count outside the unit, where the adversary is certain of it."""
         return None
 
     @property
     def known_total(self) -> int | None:
-        """The total, where the reader is certain of it, rightly or wrongly."""
+        """The total, where the adversary is certain of it, rightly or wrongly."""
         return None
 
     @property
@@ -145,7 +145,7 @@ class Uniform(Belief):
 
 @dataclass(frozen=True)
 class Point(Belief):
-    """The reader is sure of the total, rightly or wrongly: the one belief a truth may contradict."""
+    """The adversary is sure of the total, rightly or wrongly: the one belief a truth may contradict."""
 
     total: int
 
@@ -224,7 +224,7 @@ class Independent(Belief):
 
 @dataclass(frozen=True)
 class Known(Independent):
-    """The reader knows everybody outside: total = inside + count, exactly."""
+    """The adversary knows everybody outside: total = inside + count, exactly."""
 
     count: int
 

@@ -1,4 +1,4 @@
-"""A belief about each sibling of a unit, not about their total: what lets a reader use the siblings' own releases."""
+"""A belief about each sibling of a unit, not about their total: so an adversary can use the siblings' own releases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Each(Independent):
     Parameters
     ----------
     law : a pmf over 0, 1, 2, ..., a frozen discrete `scipy.stats` or PreliZ law, or None: flat and improper
-    siblings : d, given by the plan when a reader meets it
+    siblings : d, given by the plan when an adversary meets it
 
     >>> round(float(np.exp(Each([0.5, 0.5]).among(2).log_prob(1, 0))), 12)
     0.5

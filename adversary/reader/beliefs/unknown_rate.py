@@ -1,6 +1,6 @@
 """Beliefs about others whose rate is itself unknown: the rate integrated out, exactly.
 
-The reader does not know how common a trait is. With a conjugate prior on its rate the count of others has a closed law;
+The adversary does not know how common a trait is. With a conjugate prior on its rate others have a closed law;
 `models.hierarchical_counts(..., rates=True)` writes the same belief with the rate as a latent of its own.
 """
 

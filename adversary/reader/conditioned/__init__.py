@@ -1,4 +1,4 @@
-"""Readers who know some statistics exactly: explicit databases, tables with known margins, and what bounds them.
+"""Adversaries who know some statistics exactly: explicit databases, tables with known margins, and what bounds them.
 
 `record_odds` reads a noisy release over databases that are listed (`JointLaw`, conditioned by `given` on what was
 published); `table_posterior` reads one of a table of counts whose margins were published. Everywhere what the exact

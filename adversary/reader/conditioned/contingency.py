@@ -1,7 +1,7 @@
-r"""Tables of counts with known margins: all of them where they can be listed, and the laws a reader may hold of them.
+r"""Tables of counts with known margins: all of them where they can be listed, and laws that an adversary may hold.
 
-Records are exchangeable: every reader's law of the table is a product of one term per cell, cut to the tables that have
-the margins,
+Records are exchangeable: every adversary's law of the table is a product of one term per cell, cut to the tables that
+have the margins,
 
     P(x | margins) ~ prod_ij exp(term_ij(x_ij)),        term_ij(x) = x log pi_ij - log x!  for independent records.
 
@@ -121,7 +121,7 @@ def completed(free: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> Integers:
 
 
 class TablePrior(ABC):
-    """What a reader believes of the table before the margins: exchangeable records, one term per cell.
+    """What an adversary believes of the table before the margins: exchangeable records, one term per cell.
 
     To add one: `cells`, `log_terms` and `given`.
     """

@@ -1,4 +1,4 @@
-r"""Readers of a few databases that can be listed: what a noisy release adds to what was published exactly.
+r"""Adversaries of a few databases that can be listed: what a noisy release adds to what was published exactly.
 
     given(X)      = prior(X) 1{T(X) = t} / prior(D_t)         `JointLaw.given`: no privacy parameter bounds this
     posterior(X)  ~ given(X) p(m | X)                         `JointLaw.after`: bounded by the guarantee
@@ -63,9 +63,9 @@ def record_odds(
     Returns
     -------
     Dataset over (value, other), the values still possible: `log_odds_factor` ([release,] ...), log of
-    P(m | X_i = value) / P(m | X_i = other); `radius`, the smallest k such that this reader's databases given the two
+    P(m | X_i = value) / P(m | X_i = other); `radius`, the smallest k such that this adversary's databases given the two
     values can be coupled k records apart, but for 1e-9 of probability left to rounding; `bound`, the largest loss that
-    the guarantee allows between databases that far apart. A reader who ties the record to far-away databases has a
+    the guarantee allows between databases that far apart. An adversary who ties the record to far-away databases has a
     large radius, up to the number of records.
 
     Raises

@@ -32,7 +32,7 @@ class ExactTotals:
     semi_adjacency : a(t), records that are replaced; 0 where what is published fixes every record
     exact : whether that is a(t) itself, and not an upper bound
     reading : of a(t), "worst" or "literal"
-    each : records of the promise's neighbours in one replaced record: 2 where a record added or removed is one, and
+    each : records of the guarantee's neighbours in one replaced record: 2 where a record added or removed is one, and
         both cells that the hypotheses name are published
 
     >>> from adversary.privacy.mechanisms import Exact
@@ -49,7 +49,7 @@ class ExactTotals:
 
     @property
     def records(self) -> int:
-        """Records that a promise has to cover for every pair of databases a(t) apart."""
+        """Records that a guarantee has to cover for every pair of databases a(t) apart."""
         return self.each * self.semi_adjacency
 
     @property
@@ -57,8 +57,8 @@ class ExactTotals:
         """Whether what is published exactly fixes every record, whatever the noise."""
         return self.semi_adjacency == 0
 
-    def promised(self, guarantee: Guarantee) -> Guarantee:
-        """What a guarantee of one record promises beside them: of so many records; no privacy where a(t) is 0."""
+    def group_guarantee(self, guarantee: Guarantee) -> Guarantee:
+        """What a guarantee of one record gives beside them: of so many records; no privacy where a(t) is 0."""
         return NoPrivacy() if self.disclosed else guarantee.group(self.records)
 
 

@@ -26,11 +26,11 @@ LARGEST_BATCH = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class KnownMargins:
-    """What a reader holds of a table before its release.
+    """What an adversary holds of a table before its release.
 
     Parameters
     ----------
-    rows, columns : margins of the records this reader does not know
+    rows, columns : margins of the records this adversary does not know
     known : table (r, c) of the records it does
     prior : of one unknown record, and of the table of them
     """

@@ -1,4 +1,4 @@
-r"""What a reader concludes from a noisy table whose margins were published exactly, and about one person in it.
+r"""What an adversary concludes from a noisy table whose margins were published exactly, and about one person in it.
 
     P(x | margins, release)  ~  prior(x) 1{x has the margins} p(release | x)
     P(record i in cell (j, k) | ...)  =  E[x_jk | ...] / n          records are exchangeable
@@ -124,7 +124,7 @@ def table_posterior(
     mechanism : a `Mechanism`, whose noise is in every cell on its own, or a `VectorNoise` for all cells together
         (`KNorm`, `SpanGaussian`)
     prior : a `TablePrior`, or probabilities of the cells (r, c) for independent records; every cell alike if None
-    known : table of the records this reader knows already; what is said is about one of the others
+    known : table of the records this adversary knows already; what is said is about one of the others
     guarantee : of a change of one record, on all databases: bounds beside the odds. A `VectorNoise` made for these
         margins brings its own
     failure : probability of a release beyond the bound; at 0 Gaussian noise has none
@@ -141,8 +141,8 @@ def table_posterior(
     `mean`, `probability` : expected count of the cell and its law (row, column, count) after the release, or given the
         margins if there is none; `given_probability` is the law given the margins
     `log_evidence` : log probability (density) of the release given the margins; only where tables are listed
-    `log_odds_factor`, `odds_bound`, `radius` : with a promise, by how much the release moved the log odds of a record
-        being in the cell rather than elsewhere, how far the promise lets it, and the number of records at which this
+    `log_odds_factor`, `odds_bound`, `radius` : with a guarantee, by how much the release moved the log odds of a record
+        being in the cell rather than elsewhere, how far the guarantee lets it, and the number of records at which this
         reader's bound is read (`record_radius`)
     `r_hat`, `ess`, `mcse` : of `mean`, where it was walked
 

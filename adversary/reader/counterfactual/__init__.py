@@ -1,7 +1,7 @@
 """What a release with one's record reveals beside the same release without it.
 
-`worlds` are the two releases, `posterior_to_posterior` compares what a reader learns from either, and `ratio_bounds`
-are the guarantees' bounds on it.
+`worlds` are the two releases, `posterior_to_posterior` compares what an adversary learns from either, and
+`ratio_bounds` are the guarantees' bounds on it.
 """
 
 import lazy_loader

@@ -1,11 +1,11 @@
-"""Posterior to posterior: how far one record's presence moves a reader, beside what the guarantee allows.
+"""Posterior to posterior: how far one record's presence moves an adversary, beside what the guarantee allows.
 
-The reader of the actual release is compared with the same reader in a world whose release was made without the record
+The adversary of the actual release is compared with the same one in a world whose release was made without the record
 (`compare_worlds`). Not prior to posterior: that also counts what everyone else's records say about the target. A
 guarantee bounds the ratio of the two posteriors, after any post-processing, in four theorems:
 
 7.1  any prior, any release:                         e^-epsilon <= ratio <= e^epsilon under pure epsilon-DP
-7.3  rest known, release as the reader expects it:   P(ratio >= e^epsilon) <= exp(-(epsilon - gamma) alpha - gamma)
+7.3  rest known, release as the adversary expects:   P(ratio >= e^epsilon) <= exp(-(epsilon - gamma) alpha - gamma)
 7.4  rest known, release given the true record:      P(its ratio > e^epsilon) <= pbdp_delta(epsilon)
 7.5  any prior, release given the true record:       P(its ratio >= e^epsilon) <= exp((alpha - 1)(gamma - epsilon))
 
@@ -66,8 +66,8 @@ def ratio_tail(worlds: xr.Dataset, epsilon: Any, given: Any = None, *, strict: b
     ----------
     worlds : from `compare_worlds`, every release listed (to 1e-9); one whose ratio is undefined is not counted
     epsilon : nats, any real numbers; a plain list gets the dim epsilon
-    given : None for releases as the reader expects them and the ratio of every record (dim record); or the true record,
-        one or several labels, for releases given that record and its own ratio
+    given : None for releases as the adversary expects them and the ratio of every record (dim record); or the true
+        record, one or several labels, for releases given that record and its own ratio
     """
     if worlds.attrs.get("measure") == "density":
         raise ValueError("the releases hold densities, which do not add up: round them, adv.postprocessing.rounded")
@@ -151,12 +151,12 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
 
 
 def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dataset:
-    """Each theorem's bound beside what the reader's worlds achieve, so that nobody mistakes one for another.
+    """Each theorem's bound beside what the adversary's worlds achieve, so that nobody mistakes one for another.
 
     Parameters
     ----------
     worlds : from `compare_worlds`
-    guarantee : what the mechanism promises when the target's record is replaced (or dropped, where the counterfactual
+    guarantee : what the mechanism guarantees when the target's record is replaced (or dropped, where the counterfactual
         world holds none); several give the best of them
     epsilon : nats, >= 0
 

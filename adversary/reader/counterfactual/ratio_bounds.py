@@ -1,8 +1,8 @@
-"""Bounds on the ratio of the actual to the counterfactual posterior: what a guarantee says to a reader with a prior.
+"""Bounds on the ratio of the actual to the counterfactual posterior: what a guarantee says of any prior.
 
 By Renyi divergence gamma of order alpha, epsilon in nats, e^epsilon the ratio:
 
-    rest known, release as the reader expects it:  exp(-(epsilon - gamma) alpha - gamma)    (Theorem 7.3)
+    rest known, release as the adversary expects it:  exp(-(epsilon - gamma) alpha - gamma)    (Theorem 7.3)
     any prior, release given the true record:      exp((alpha - 1)(gamma - epsilon))        (Theorem 7.5)
 
 so at the best order of zCDP, alpha = (epsilon + rho) / (2 rho), for both; by trade-off, rest known and release given
@@ -46,7 +46,7 @@ _GAPS = np.geomspace(1e-3, 1e3, 121)
 
 @labelled
 def known_rest_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
-    """Theorem 7.3: bound on P(ratio >= e^epsilon), rest known, any record, release as the reader expects it.
+    """Theorem 7.3: bound on P(ratio >= e^epsilon), rest known, any record, release as the adversary expects it.
 
     The least of exp(-(epsilon - gamma) alpha - gamma) over the Renyi orders of the guarantee; for zCDP
     exp(-(epsilon + rho)^2 / (4 rho)) where epsilon > rho. At order 1 it is Markov's e^-epsilon, true of any mechanism.

@@ -69,7 +69,7 @@ def together(*laws: xr.DataArray) -> xr.DataArray:
 def compare_worlds(
     prior_rest: Any, prior_record: Any, likelihood: Any, *, default: Any = None, dropped: Any = None
 ) -> xr.Dataset:
-    """What the reader concludes about the record from each release, in the actual and in the counterfactual world.
+    """What the adversary concludes about the record from each release, in the actual and in the counterfactual world.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def compare_worlds(
     dropped : in the counterfactual world no record does: log P(w | d) without it, dims ([rest,] release)
 
     The axes of plain arrays are in this order, the first dims left out where there are fewer. Further dims of a
-    DataArray (readers, say) are kept.
+    DataArray (adversaries, say) are kept.
 
     Returns
     -------

@@ -70,12 +70,12 @@ class Plan:
     Parameters
     ----------
     levels : the nested levels; `siblings` is required of all but the last, which has none
-    cells : published cells in which the reader's hypotheses differ: 1, the target's own, or 2 when the alternative puts
-        the target in another published cell
+    cells : published cells in which the adversary's hypotheses differ: 1, the target's own, or 2 when the alternative
+        puts the target in another published cell
     postprocessing : what is done to the noisy numbers before they are published: a `Postprocessing` that makes the
         lower of two levels fit the upper, or a function from mechanism to mechanism for every level, such as
         `clamped`. Only the result is published, so sums of siblings are not
-    neighbours : which neighbours a promise about this plan speaks of, "unbounded" (a record is added or removed: one
+    neighbours : which neighbours a guarantee about this plan speaks of, "unbounded" (a record is added or removed: one
         count of every query moves) or "bounded" (a record changes: two move); unless given, "bounded" with two cells.
         The noise itself is in the levels
     queries : by level, the noise of the unit's other queries by name: those with a row that counts the target (with two
@@ -154,7 +154,7 @@ class Plan:
     def privacy_loss(self, records: int = 1) -> PrivacyLoss:
         """The worst pair of the noisy levels: each of `records` people moves every level's count by 1, in every cell.
 
-        Exact levels are left out: an invariant is not noise, it conditions what the reader compares.
+        Exact levels are left out: an invariant is not noise, it conditions what the adversary compares.
         """
         size = int(check_whole("records", records, minimum=1))
         return composed([noise.privacy_loss(size, self.cells) for noise in self._noisy])
@@ -174,7 +174,7 @@ class Plan:
         return [level.mechanism for level in self.levels if not level.is_exact]
 
     def neighbour_loss(self) -> PrivacyLoss:
-        """The loss between two data sets that are neighbours, whichever cells the reader watches: a promise's test."""
+        """The loss between two data sets that are neighbours, whichever cells the adversary watches."""
         moved = 2 if self.neighbours == "bounded" else 1
         return composed([noise.privacy_loss(1, moved) for noise in self._noisy])
 
@@ -279,7 +279,7 @@ class Plan:
             (with a last axis over cells when `cells` is 2)
         sibling_sum : sum of the released counts of the siblings, for every level that has some
         siblings : instead of their sum, the released counts of the siblings along a last axis (after that of cells);
-            a reader who believes `Each` reads them one by one, any other their sum
+            an adversary who believes `Each` reads them one by one, any other their sum
         """
         return published(self, noisy, sibling_sum or {}, siblings or {})
 

@@ -5,7 +5,7 @@ Both are non-decreasing functions g of the release y of the mechanism inside, so
     P(g(y) = r) = P(first(r) <= y <= last(r)),      first(r) = min {y : g(y) >= r},  last(r) = max {y : g(y) <= r},
 
 and wrappers nest: an interval of one is an interval of the next. Such a law depends on the data only through the
-release inside, so every promise of the mechanism inside holds for it (post-processing).
+release inside, so every guarantee of the mechanism inside holds for it (post-processing).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Risk averaged over releases: the law of the log Bayes factor, and what follows from it.
 
-`bayes_factors` has that law, `law_of_plan` finds it for a plan and a reader, `averages` are posterior, ratio and
+`bayes_factors` has that law, `law_of_plan` finds it for a plan and an adversary, `averages` are posterior, ratio and
 probability of a correct decision; `postprocessed_risk` does the same for releases made to add up.
 """
 

@@ -1,6 +1,6 @@
-"""Risk averaged over releases: what follows from the law of the reader's log Bayes factor under a truth.
+"""Risk averaged over releases: what follows from the law of the adversary's log Bayes factor under a truth.
 
-With it the same risk for two readers of many releases: of a person known to be unique at several levels, and of one
+With it the same risk for two adversaries of many releases: of a person known to be unique at several levels, and of one
 count that is published again and again. Both are a plan whose levels hold the same people.
 """
 
@@ -137,8 +137,8 @@ def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str =
 
     References
     ----------
-    Kazan and Reiter 2025, section 2.6.3, eq. (2.12): a reader who knows that nobody else is there, on levels without
-    siblings.
+    Kazan and Reiter 2025, section 2.6.3, eq. (2.12): an adversary who knows that nobody else is there, on levels
+    without siblings.
 
     >>> from adversary.privacy.mechanisms import Gaussian
     >>> twice, once = unique_target([Gaussian(2.0)] * 4, 0.1), unique_target([Gaussian(1.0)], 0.1)
@@ -186,7 +186,7 @@ def sequential(
 
     References
     ----------
-    Kazan and Reiter 2025, section 2.10. The reader is `Adversary.after` repeated.
+    Kazan and Reiter 2025, section 2.10. The adversary is `Adversary.after` repeated.
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> sequential([3, 0], DiscreteGaussian.from_rho(0.5), known=0, prior=0.5)["log_factor"].values.tolist()
@@ -244,7 +244,7 @@ def _change(odds: Floats, factors: Floats) -> Floats:
 
 
 def _average_risk(plan: Plan, reader: Adversary, truth: str, rng: Any) -> xr.Dataset:
-    """Averages over releases, for a reader who knows everybody else."""
+    """Averages over releases, for an adversary who knows everybody else."""
     target = 1 - side_of(truth)
     count = int(np.ravel(reader.known)[0]) + target
     settled = settle_truth(plan, reader, {**dict.fromkeys(plan.names, count), "in": target})
@@ -260,13 +260,13 @@ def empirical_epsilon(
     draws: int = DRAWS,
     rng: Any = None,
 ) -> float:
-    """What one reader could do: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure, in or out.
+    """What one adversary could do: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure, in or out.
 
-    The level at which this reader's own pair is (e, failure) probabilistically private, everybody else as in the truth.
-    Compare it with what the accounting allows every reader, `plan.privacy_loss().loss_bound(failure)`. The worse of the
-    two truths counts; where the reader's beliefs or an exact level rule one of them out, only the other. For lattice
-    noise it is a value that |log Bayes factor| takes; where releases are simulated (see `bayes_factor_law`) an
-    estimate.
+    The level at which this adversary's own pair is (e, failure) probabilistically private, everybody else as in the
+    truth. Compare it with what the accounting allows every adversary, `plan.privacy_loss().loss_bound(failure)`. The
+    worse of the two truths counts; where the adversary's beliefs or an exact level rule one of them out, only the
+    other. For lattice noise it is a value that |log Bayes factor| takes; where releases are simulated (see
+    `bayes_factor_law`) an estimate.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def empirical_epsilon(
 
     References
     ----------
-    Kazan et al. 2025, section 3; `PrivacyLoss.loss_bound` is the same over every reader.
+    Kazan et al. 2025, section 3; `PrivacyLoss.loss_bound` is the same over every adversary.
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> round(empirical_epsilon(Plan([Level("block", Geometric(0.7))]), Adversary(), {"block": 1}, failure=0), 9)
@@ -314,7 +314,7 @@ def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = 0.05) 
 
 
 def _both(plan: Plan, reader: Adversary, truth: Truth) -> list[Truth]:
-    """A truth and, if the reader holds it possible, the same without the target (or with)."""
+    """A truth and, if the adversary holds it possible, the same without the target (or with)."""
     try:
         return [truth, opposite(plan, reader, truth)]
     except ValueError:

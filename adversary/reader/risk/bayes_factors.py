@@ -80,7 +80,7 @@ class BayesFactorLaw:
 
     @property
     def _turning(self) -> tuple[float, float]:
-        """Values of the rest outside which the reader is certain, whatever `first` says."""
+        """Values of the rest outside which the adversary is certain, whatever `first` says."""
         finite = (
             self.first.values[np.isfinite(self.first.values)]
             if isinstance(self.first, DiscretePart)

@@ -37,7 +37,7 @@ def same_law(one: Adversary, other: Adversary) -> bool:
 
 
 def law_fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
-    """What tells one reader's stored blocks from another's, the same in every process."""
+    """What tells one adversary's stored blocks from another's, the same in every process."""
     chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
     siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
     who = (reader.prior_log_odds, reader.hypotheses, reader.sampling_rate)

@@ -1,4 +1,4 @@
-"""The law of the reader's log Bayes factor over releases of one truth.
+"""The law of the adversary's log Bayes factor over releases of one truth.
 
 The log Bayes factor is a sum of independent parts: every release of the lowest unit's own people, and the evidence of
 all above. The lowest is summed analytically, the rest on a grid of releases (one matrix product per hypothesis), so
@@ -100,7 +100,7 @@ def bayes_factor_law(
 
 
 def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
-    """Noise that reaches the reader: nothing above a count of which the reader is sure."""
+    """Noise that reaches the adversary: nothing above a count of which the adversary is sure."""
     for step in path.steps:
         if step is not path.steps[0] and step.belief.known_total is not None:
             return

@@ -1,8 +1,8 @@
-"""What is done to noisy counts before they are published, and what a reader learns from the result.
+"""What is done to noisy counts before they are published, and what an adversary learns from the result.
 
 One by one: `clamped` and `rounded` wrap a mechanism in a mechanism. Together: a `Postprocessing` makes a unit and its
 siblings fit their parent's published count, by `LeastSquares` or, keeping every count at 0 or above, by `NonNegative`.
-`consistency_risk` averages the reader's posterior over what is then published (Kazan and Reiter 2025, section 2.11).
+`consistency_risk` averages the adversary's posterior over what is then published (Kazan and Reiter 2025, section 2.11).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def consistency_risk(
 ) -> xr.Dataset:
     """What is learned of one person from a count adjusted to its parent's, beside what the raw counts tell.
 
-    The reader sees the parent's published count t2 and the unit's t1, knows the parent's true count, and knows everyone
+    The adversary sees the parent's published count t2 and the unit's t1, and knows the parent's true count and everyone
     in the unit but the target: X1 = m ("out") or m + 1 ("in"), with count - X1 people in the d siblings.
 
         posterior(a) = p P(a | in) / (p P(a | in) + (1 - p) P(a | out)),    its mean = sum_a P(a | truth) posterior(a)
@@ -66,7 +66,7 @@ def consistency_risk(
     parent : t2, the parent's published count, >= 0
     mechanism : integer noise of the unit's and of every sibling's count
     siblings : d, >= 1
-    count : the parent's true count, which the reader knows; at least known + 1
+    count : the parent's true count, which the adversary knows; at least known + 1
     prior : p, probability of "in"
     rounding : "half_even", "half_up" or "half_down"
     known : m, people in the unit apart from the target
@@ -81,8 +81,8 @@ def consistency_risk(
     Dataset over release 0, ..., t2: `likelihood` (hypothesis, release) and `posterior` of "in"; `posterior_mean`,
     `raw_posterior_mean`, `bound_posterior_mean`, and each over the prior, `ratio_mean`, ...; `exceeds_raw`; `mcse`, the
     standard error of `posterior_mean` (delta method over the 50 parts of the simulation), where it is simulated. Where
-    the truth is "out" a bound is from below. `NonNegative` reads the siblings one by one: its bound is for a reader who
-    is told where all but one of their people live, and in which sibling that one would be.
+    the truth is "out" a bound is from below. `NonNegative` reads the siblings one by one: its bound is for an adversary
+    who is told where all but one of their people live, and in which sibling that one would be.
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> risk = consistency_risk(10, DiscreteGaussian.from_rho(0.5), siblings=27, count=1, prior=0.5)
