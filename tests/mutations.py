@@ -33,7 +33,7 @@ BUGS = {
         "1.0 / (1.0 + (1.0 - p) / p * share)", "1.0 / (1.0 + p / (1.0 - p) * share)", "privacy"
     ),
     "the better direction": Bug(
-        "max(_tail_bound(side, epsilon) for side", "min(_tail_bound(side, epsilon) for side", "privacy"
+        "max(tail_bound(side, epsilon) for side", "min(tail_bound(side, epsilon) for side", "privacy"
     ),
     "simple epsilon without its factor 2": Bug(
         "r + 2.0 * np.sqrt(r * -np.log(d))", "r + np.sqrt(r * -np.log(d))", "privacy"

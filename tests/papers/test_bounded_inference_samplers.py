@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,23 +19,15 @@ from scipy.special import gammaln
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.prior import NormalInverseGamma
 from adversary.analyst.bounded.samplers import chains, statistics_gibbs
+from tests.papers.test_bounded_inference import MOMENTS, PRIORS, RELEASE
 
 Floats = NDArray[np.float64]
-EXAMPLE_4 = BoundedRelease(34.30268260, 2224.800114, n=43, epsilon=(0.25, 0.25), bounds=(0, 100))
-PRIORS: dict[str, Any] = {"flat": "flat", "informative": NormalInverseGamma(12.5, 1.0, 1.0, 3.8)}
-EXACT = {
-    ("informative", False): (22.809, 11.960, 572.1),
-    ("informative", True): (22.540, 11.114, 336.6),
-    ("flat", False): (34.303, 15.302, 2626.0),
-    ("flat", True): (38.534, 11.028, 1406.9),
-}
-"""Mean and standard deviation of mu, mean of sigma2 (section 9 of the reference)."""
 
 
 @cache
 def example(prior: str, constrained: bool) -> xr.DataTree:
     """Half a million sweeps, one in ten kept."""
-    return statistics_gibbs.gibbs(EXAMPLE_4, PRIORS[prior], constrained, draws=12_500, rng=2026)
+    return statistics_gibbs.gibbs(RELEASE, PRIORS[prior], constrained, draws=12_500, rng=2026)
 
 
 def errors(draws: xr.DataArray) -> float:
@@ -44,9 +35,9 @@ def errors(draws: xr.DataArray) -> float:
     return 5.0 * float(draws.std()) / float(np.sqrt(draws.attrs["ess"]))
 
 
-@pytest.mark.parametrize(("prior", "constrained"), EXACT)
+@pytest.mark.parametrize(("prior", "constrained"), MOMENTS)
 def test_bi11_example_4(prior: str, constrained: bool) -> None:
-    draws, (mean, sd, variance) = example(prior, constrained)["posterior"], EXACT[prior, constrained]
+    draws, (mean, sd, variance) = example(prior, constrained)["posterior"], MOMENTS[prior, constrained]
     assert float(draws["mu"].mean()) == pytest.approx(mean, abs=errors(draws["mu"]))
     assert float(draws["sigma2"].mean()) == pytest.approx(variance, abs=errors(draws["sigma2"]))
     squares = (draws["mu"] - mean) ** 2
@@ -88,7 +79,7 @@ def test_e1_the_printed_sampler_answers_something_else() -> None:
     }
     for published, (mean, variance, first, second) in expected.items():
         tree = statistics_gibbs.gibbs(
-            EXAMPLE_4, PRIORS["informative"], draws=20_000, thin=50, rng=4, published=published
+            RELEASE, PRIORS["informative"], draws=20_000, thin=50, rng=4, published=published
         )
         draws = tree["posterior"]
         mu, sigma2 = draws["mu"], draws["sigma2"]

@@ -301,43 +301,6 @@ def test_swapping_hypotheses_mirrors_the_trade_off(name: str) -> None:
     np.testing.assert_allclose(swapped.swapped.delta(E), loss.delta(E), rtol=1e-12, atol=1e-300)
 
 
-@over_mixtures()
-def test_profile_below_zero_follows_from_the_profile_above(name: str) -> None:
-    """delta(-e) = 1 - e^-e + e^-e delta(e), as the law of L is the same in both directions."""
-    e = np.linspace(0.0, 30.0, 31)
-    loss = example(name)
-    np.testing.assert_allclose(loss.delta(-e), -np.expm1(-e) + np.exp(-e) * loss.delta(e), rtol=2e-12)
-
-
-@over_mixtures()
-def test_profile_is_decreasing_and_convex_in_the_exponential(name: str) -> None:
-    """In y = e^epsilon, up to the width of the bracket, and from 1 down to 0."""
-    y = np.exp(np.linspace(-5.0, 12.0, 400))
-    lower, upper = example(name).bracket.delta(np.log(y))
-    assert np.all((lower >= 0) & (lower <= upper) & (upper <= 1))
-    assert np.all(lower[1:] <= upper[:-1])
-    share = (y[2:] - y[1:-1]) / (y[2:] - y[:-2])
-    chord = share * upper[:-2] + (1 - share) * upper[2:]
-    assert np.all(lower[1:-1] <= chord * (1 + 1e-14))
-
-
-@over_mixtures()
-def test_power_is_the_lower_envelope_of_the_profile(name: str) -> None:
-    """power(level) <= delta(e) + e^e level for every e, nearly attained on a fine grid; it rises and is concave."""
-    loss, e = example(name), np.linspace(-12.0, 12.0, 481)
-    levels = np.array([0.0, 1e-6, 0.01, 0.05, 0.1, 0.4, 0.8, 1.0])
-    lower, upper = loss.bracket.power(levels)
-    lines = loss.bracket.delta(e)[1] + np.exp(e) * levels[:, None]
-    assert np.all(lower <= lines.min(axis=1) * (1 + 1e-14))
-    assert np.all((lower >= 0) & (lower <= upper) & (upper <= 1))
-    assert np.all(np.diff(upper) >= 0)
-    assert np.all(upper >= levels)
-    slopes = np.diff(lower) / np.diff(levels)
-    assert np.all(np.diff(slopes) <= 1e-9 * slopes[:-1])
-    assert lower[0] == pytest.approx(0.0, abs=1e-300)
-    assert upper[-1] == 1.0
-
-
 # Post-processing
 
 

@@ -83,8 +83,8 @@ def _sum_law(noise: str, count: int) -> paths.Law:
 
 
 @st.composite
-def cases(draw: st.DrawFn, levels: tuple[int, int] = (1, 3)) -> Case:
-    count = draw(st.integers(*levels))
+def cases(draw: st.DrawFn) -> Case:
+    count = draw(st.integers(1, 3))
     names = [draw(st.sampled_from(list(NOISES))) for _ in range(count)]
     siblings = [draw(st.integers(0, 3)) for _ in range(count - 1)]
     beliefs = [draw(st.sampled_from(["", "", *LOWEST]))]
@@ -133,16 +133,9 @@ def agree(case: Case, noisy: list[int], sums: list[int]) -> None:
         assert float(pmf.sum()) == pytest.approx(1.0, abs=1e-11)
 
 
-@given(case=cases(levels=(1, 2)), data=st.data())
-@settings(deadline=None, max_examples=120)
+@given(case=cases(), data=st.data())
+@settings(deadline=None, max_examples=130)
 def test_posterior_lists_every_state(case: Case, data: st.DataObject) -> None:
-    noisy, sums = releases(case, data.draw)
-    agree(case, noisy[0], sums[0])
-
-
-@given(case=cases(levels=(3, 3)), data=st.data())
-@settings(deadline=None, max_examples=25)
-def test_posterior_of_three_levels_lists_every_state(case: Case, data: st.DataObject) -> None:
     noisy, sums = releases(case, data.draw)
     agree(case, noisy[0], sums[0])
 
@@ -187,16 +180,6 @@ def test_results_do_not_depend_on_chunks(name: str, chunk: int, monkeypatch: pyt
     whole = reader.posterior(plan, release)
     monkeypatch.setattr(windows, "_CHUNK_STATES", chunk)
     xr.testing.assert_allclose(reader.posterior(plan, release), whole, rtol=1e-12, atol=1e-13)
-
-
-def test_a_bare_law_is_a_belief_about_others() -> None:
-    plan = STORIES["two levels, flat"].plan
-    release = plan.observe({"block": 1, "tract": 3}, {"block": 2})
-    law = scipy.stats.poisson(2.0)
-    for belief in (law, adv.Others(law), law.pmf(np.arange(60)) / law.pmf(np.arange(60)).sum()):
-        found = adv.Adversary(beliefs={"tract": belief}).posterior(plan, release)
-        expected = adv.Adversary(beliefs={"tract": adv.Others(law)}).posterior(plan, release)
-        assert float(found["log_odds"]) == pytest.approx(float(expected["log_odds"]), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["flat", "flat to 6", "sure of 4", "others pmf", "others poisson"])
@@ -487,8 +470,6 @@ def test_records_are_the_most_over_every_choice_of_who_moves(exact: tuple[bool, 
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: adv.Adversary(1.2), ValueError, r"prior must be in \[0, 1\], got 1\.2"),
-        (lambda: adv.Adversary(known=0.5), ValueError, r"known must be a whole number.*0\.5"),  # type: ignore[arg-type]
         (lambda: adv.Adversary(beliefs=[1]), TypeError, "beliefs must be a mapping"),  # type: ignore[arg-type]
         (lambda: adv.Adversary(beliefs={"tract": 3}), TypeError, "belief about 'tract'.*got 3"),
         (lambda: adv.Adversary(hypotheses=(1, 1)), ValueError, r"hypotheses must be two different.*\(1, 1\)"),
@@ -567,15 +548,18 @@ def test_two_levels_far_out_against_a_plain_sum(rho1: float, rho2: float, far: t
     assert float(found["log_odds"]) == pytest.approx(expected, rel=1e-7, abs=1e-8 + scale)
 
 
-def test_census_path_of_three_levels() -> None:
-    plan = adv.Plan(
+def _census_tract() -> adv.Plan:
+    return adv.Plan(
         [
             adv.Level("block", DG(RHO1), siblings=27),
             adv.Level("block group", DG(RHO2), siblings=3),
             adv.Level("tract", DG(RHO_TRACT)),
         ]
     )
-    reader = adv.Adversary(beliefs={"block group": adv.Uniform(), "tract": adv.Uniform()})
+
+
+def test_census_path_of_three_levels() -> None:
+    plan, reader = _census_tract(), adv.Adversary(beliefs={"block group": adv.Uniform(), "tract": adv.Uniform()})
     noises = [paths.discrete_gaussian(rho, reach=60) for rho in (RHO1, RHO2, RHO_TRACT)]
     sums: list[paths.Law | None] = [paths.discrete_gaussian(RHO1, 27, reach=50), paths.discrete_gaussian(RHO2, 3)]
     expected = paths.path_posterior(
@@ -617,16 +601,6 @@ def test_counts_below_a_total_the_reader_is_sure_of_are_followed_down_from_it(re
 
 
 # Windows follow the noise
-
-
-def _census_tract() -> adv.Plan:
-    return adv.Plan(
-        [
-            adv.Level("block", DG(RHO1), siblings=27),
-            adv.Level("block group", DG(RHO2), siblings=3),
-            adv.Level("tract", DG(RHO_TRACT)),
-        ]
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Worked trees with their numbers to nine digits. The rows P1 to P15 are our own numbering, from no paper: each was
+"""Worked trees with their numbers to nine digits. The rows P3 to P15 are our own numbering, from no paper: each was
 worked out by writing down every vector of counts, but for P6 and P7, which are too large for that.
 
 RHO1, RHO2 and RHOT are the block's, block group's and tract's shares of the 2020 Census's person tables
@@ -24,10 +24,6 @@ RHO = np.array([RHOT, RHO2, RHO2, *[RHO1] * 5])
 CLOSE = {"abs": 1.5e-9, "rel": 0}
 
 
-def of_s(prior=None):
-    return spine.posterior(S, [1, 2, -1], [RHO2, RHO1, RHO1], prior or spine.Flat())
-
-
 def of_t(prior=None, noisy=NOISY, rho=RHO):
     return spine.posterior(T, noisy, rho, prior or spine.Flat())
 
@@ -41,21 +37,6 @@ def changed(values, **units):
     for name, value in units.items():
         values[T.index(name.lstrip("_"))] = value
     return values
-
-
-def test_p1_two_blocks_and_their_sum():
-    found = of_s()
-    expected = [0.115289698, 0.308199370, 0.338874907, 0.180830950, 0.049247807]
-    assert found.pmf("sum").values[:5] == pytest.approx(expected, **CLOSE)
-    assert found.mean.values == pytest.approx([1.763792401, 1.200097789, 0.563694612], **CLOSE)
-    assert found.log_evidence == pytest.approx(1.417690928, **CLOSE)
-
-
-def test_p2_one_more_person_in_either_block():
-    found = of_s()
-    assert bayes_factor(found) == pytest.approx([0.192503608, -0.641806090], **CLOSE)
-    assert bayes_factor(found, [1, 2]) == pytest.approx([-0.368350666, -1.677919224], **CLOSE)
-    assert found.solutions[0].theta[0] == pytest.approx(0.4737, abs=1e-4)
 
 
 def test_p3_means_of_three_levels():
