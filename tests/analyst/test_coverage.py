@@ -277,14 +277,6 @@ def test_workers_change_nothing() -> None:
 # Resumption
 
 
-@pytest.mark.parametrize("workers", [None, 3])
-def test_an_error_stops_the_rest(quick: type[Posterior], workers: int | None) -> None:
-    quick.fail_at = 2
-    with pytest.raises(Interrupted):
-        coverage_study(**CELL | {"n": list(range(10, 40)), "datasets": 2}, workers=workers)
-    assert quick.calls < 50
-
-
 def test_finished_cells_are_taken_by_larger_studies(quick: type[Posterior], tmp_path: Path) -> None:
     coverage_study(**CELL, datasets=BLOCK, store=tmp_path)
     quick.calls = 0
@@ -337,20 +329,6 @@ def test_a_store_needs_a_seed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_that_is_a_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(ValueError, match=r"store must be a folder, got the file .*file"):
-        coverage_study(**CELL, datasets=3, store=tmp_path / "file")
-
-
-def test_progress_is_silent_where_there_is_no_terminal(
-    quick: type[Posterior], capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = coverage_study(**CELL, datasets=3, progress=True)
-    xr.testing.assert_identical(one, coverage_study(**CELL, datasets=3))
-    assert capsys.readouterr().out == ""
-
-
 def test_the_study_says_how_it_was_made(quick: type[Posterior], tmp_path: Path) -> None:
     study = coverage_study(**CELL, datasets=3, priors={"p": NormalInverseGamma(0.3, 1.0, 1.0, 0.1)})
     assert study.attrs["seed"] == "7"
@@ -371,7 +349,6 @@ def test_the_study_says_how_it_was_made(quick: type[Posterior], tmp_path: Path) 
     ("change", "message"),
     [
         ({"datasets": 0}, "datasets must be at least 1, got 0"),
-        ({"datasets": 2.5}, r"datasets must be a whole number.*2\.5"),
         ({"n": 1}, "n must be at least 2, got 1"),
         ({"n": []}, "n must hold at least one value"),
         ({"n": [20, 20]}, r"n must not name a cell twice, got \[20, 20\]"),
@@ -382,11 +359,9 @@ def test_the_study_says_how_it_was_made(quick: type[Posterior], tmp_path: Path) 
         ({"truths": [(0.3, 0.1), 0.3]}, r"truths must be pairs \(mu, sigma\), got 0.3"),
         ({"truths": []}, "truths must hold at least one value"),
         ({"truths": [(0.3, 0.1), (0.3, 0.1)]}, "truths must not name a cell twice"),
-        ({"epsilon": -1.0}, r"epsilon must be positive and finite, got -1\.0"),
         ({"epsilon": [0.1, (0.1, 0.1)]}, "epsilon must not name a cell twice"),
         ({"epsilon": [(0.1, 0.2, 0.3)]}, "epsilon must be numbers or pairs"),
         ({"epsilon": (1, 2, 3)}, r"a tuple of numbers is one cell, \(mean, variance\), got \(1, 2, 3\).* give a list"),
-        ({"prob": 1.0}, r"prob must lie between 0 and 1, got 1\.0"),
         ({"bounds": (1, 0)}, r"bounds must be \(a, b\) with a < b"),
         ({"bounds": (1, 2, 3)}, r"bounds must be \(a, b\)"),
         ({"parameter": "tau"}, "parameter must be one of mu, sigma, sigma2, got 'tau'"),
@@ -395,9 +370,7 @@ def test_the_study_says_how_it_was_made(quick: type[Posterior], tmp_path: Path) 
         ({"priors": {"many": NormalInverseGamma([0.1, 0.2], 1, 1, 1)}}, "one prior under each name"),
         ({"priors": {}}, "priors must hold at least one"),
         ({"workers": 0}, "workers must be at least 1"),
-        ({"rng": -1}, "rng must be None, a seed >= 0"),
         ({"feasibility": "sometimes"}, "feasibility must be"),
-        ({"n": [50, 3]}, "Theorem 18"),
         ({"n": 2}, "Theorem 18"),
     ],
 )

@@ -45,22 +45,15 @@ zCDP = "sum of levels"
 # what is wrong -> (text to find, text in its place, words the message must hold)
 BAD = {
     "prior above one": ('prior = "1/2"', "prior = 1.5", ["adversary", "prior", "[0, 1]", "1.5"]),
-    "negative prior": ('prior = "1/2"', "prior = -0.1", ["prior", "[0, 1]", "-0.1"]),
-    "NaN prior": ('prior = "1/2"', "prior = nan", ["prior", "[0, 1]", "nan"]),
     "prior of the wrong type": ('prior = "1/2"', "prior = true", ["adversary.prior", "number", "True"]),
     "prior that is no fraction": ('prior = "1/2"', 'prior = "one half"', ["adversary.prior", "fraction", "one half"]),
     "division by zero": ('prior = "1/2"', 'prior = "1/0"', ["adversary.prior", "fraction", "1/0"]),
     "missing prior": ('prior = "1/2"\n', "", ["adversary.prior", "required", "missing", 'prior = "1/2"']),
     "fractional known": ("known = 0", "known = 0.5", ["adversary.known", "whole number", "0.5"]),
-    "negative known": ("known = 0", "known = -1", ["known", "at least 0", "-1"]),
     "fractional count": ("tract = 4", "tract = 4.5", ["truth.tract", "whole number", "4.5"]),
-    "NaN count": ("tract = 4", "tract = nan", ["truth.tract", "whole number", "nan"]),
     "negative count": ("block = 1", "block = -1", ["truth", "block", "at least 0", "-1"]),
     "zero rho": ("rho = 0.2", "rho = 0", ["plan.level[2]", "rho", "positive", "0"]),
-    "negative rho": ("rho = 0.2", "rho = -0.2", ["plan.level[2]", "rho", "positive", "-0.2"]),
     "infinite rho": ("rho = 0.2", "rho = inf", ["plan.level[2]", "rho", "finite", "inf"]),
-    "NaN rho": ("rho = 0.2", "rho = nan", ["plan.level[2]", "rho", "nan"]),
-    "infinite failure": ("failure = 0.05", "failure = inf", ["failure", "[0, 1]", "inf"]),
     "two parameters of one noise": ("rho = 0.2", "rho = 0.2\nsigma = 1", ["plan.level[2]", "rho", "sigma"]),
     "unknown noise": ("rho = 0.2", 'rho = 0.2\nnoise = "cauchy"', ["plan.level[2]", "noise", "cauchy"]),
     "unknown level in the truth": ("tract = 4", "tracct = 4", ["truth.tracct", "unknown key", "'tract'"]),
@@ -68,7 +61,6 @@ BAD = {
     "unknown level in the beliefs": ('tract = "uniform"', 'county = "uniform"', ["county", "block", "tract"]),
     "siblings missing": ("siblings = 3\n", "", ["block", "siblings is required", "0 if it holds the same people"]),
     "siblings at the top": ("rho = 0.2", "rho = 0.2\nsiblings = 1", ["tract", "top", "siblings"]),
-    "negative siblings": ("siblings = 3", "siblings = -3", ["siblings", "at least 0", "-3"]),
     "upper belief missing": ('[adversary.beliefs]\ntract = "uniform"\n', "", ['tract = "uniform"', "lowest first"]),
     "truth outside the belief": ('"uniform"', "{ upper = 2 }", ["tract", "4", "outside the adversary's belief"]),
     "truth outside what is known": ("known = 0", "known = 2", ["block", "1", "2 others are known there"]),
@@ -95,8 +87,6 @@ BAD = {
     "neighbours nobody knows": ('"unbounded"', '"close"', ["neighbours", "bounded", "close"]),
     "missing neighbours": ('neighbours = "unbounded"\n', "", ["neighbours", "required", "a record is added"]),
     "three cells": ("cells = 1", "cells = 3", ["cells", "1 or 2", "3"]),
-    "negative epsilon": ('zCDP = "sum of levels"', '"pure DP" = -1', ["guarantee.pure DP", "non-negative", "-1"]),
-    "infinite promise": ('zCDP = "sum of levels"', "zCDP = inf", ["guarantee.zCDP", "finite", "inf"]),
     "delta missing": (
         'zCDP = "sum of levels"', '"approximate DP" = { epsilon = 1 }', ["guarantee.approximate DP.delta", "missing"],
     ),
@@ -152,22 +142,27 @@ def test_every_definition_with_a_kind_is_read_as_it_is(name: str, tmp_path: Path
     assert adv.load_scenario(scenario_file(tmp_path, text)).guarantee == {one.kind: one}
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(what: str, tmp_path: Path) -> None:
-    old, new, expected = BAD[what]
-    assert GOOD.count(old) >= 1
-    path = scenario_file(tmp_path, GOOD.replace(old, new, 1))
+def check_refusal(path: Path, text: str, expected: list[str], *commands: str) -> None:
+    """A file is refused in one line that names it once and says all this; commands say the same and write nothing."""
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: ") as caught:
         adv.load_scenario(path)
     message = str(caught.value)
     assert message.count(str(path)) == 1, f"the file is named more than once: {message}"
     for part in expected:
         assert part in message
-    result = CliRunner().invoke(app, ["audit", str(path), "--out", str(tmp_path / "out")])
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert result.stderr == f"error: {' '.join(message.split())}\n"
-    assert sorted(tmp_path.iterdir()) == [path]
+    for command in commands:
+        result = CliRunner().invoke(app, [command, str(path), "--out", str(path.parent / "out")])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"error: {' '.join(message.split())}\n"
+    assert sorted(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(what: str, tmp_path: Path) -> None:
+    old, new, expected = BAD[what]
+    assert GOOD.count(old) >= 1
+    check_refusal(tmp_path / "scenario.toml", GOOD.replace(old, new, 1), expected, "audit")
 
 
 def test_a_good_file_reads_as_meant(tmp_path: Path) -> None:
