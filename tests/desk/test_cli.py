@@ -356,11 +356,6 @@ def test_help_shows_every_word_that_was_written(path: tuple[str, ...], monkeypat
         assert commands.flat((text or "").replace("\\[", "[")) in printed
 
 
-def python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    return done.stdout
-
-
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "adversary", "audit", GRANVILLE, "--json"],

@@ -78,9 +78,7 @@ def test_e1_the_printed_sampler_answers_something_else() -> None:
         False: (22.540, 336.6, 0.0, 0.0),
     }
     for published, (mean, variance, first, second) in expected.items():
-        tree = statistics_gibbs.gibbs(
-            RELEASE, PRIORS["informative"], draws=20_000, thin=50, rng=4, published=published
-        )
+        tree = statistics_gibbs.gibbs(RELEASE, PRIORS["informative"], draws=20_000, thin=50, rng=4, published=published)
         draws = tree["posterior"]
         mu, sigma2 = draws["mu"], draws["sigma2"]
         assert float(mu.mean()) == pytest.approx(mean, abs=np.hypot(errors(mu), 5 * first))
