@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -32,15 +32,16 @@ from adversary._core import (
     posterior_after,
     posterior_ratio,
     scalar_or_array,
-    smallest,
 )
 from adversary.privacy.profiles import (
     LOSSES,
     area_under,
+    either_way,
     epsilon_from_profile,
     f_score_from_profile,
     level_from_profile,
     loss_at,
+    smallest_over_losses,
     tail_bound,
 )
 
@@ -266,15 +267,18 @@ class Guarantee(ABC):
         The least of delta(e) + exp(e) level over real e: every e gives a valid bound, so errors are towards more risk.
         """
         a = check_probability("level", level)
-        positive, negative = self.delta, self.swapped.delta
+        least = a[..., None]
 
-        def bound(e: Floats) -> Floats:
+        def bound(e: Floats, delta: Floats) -> Floats:
             size = np.exp(-np.abs(e))
-            above = as_array(positive(np.abs(e))) + a[..., None] / size
-            below = 1.0 - size * (1.0 - a[..., None] - as_array(negative(np.abs(e))))
-            return np.where(e >= 0, above, below)
+            return np.where(e >= 0, delta + least / size, 1.0 - size * (1.0 - least - delta))
 
-        return scalar_or_array(np.where(a >= 1.0, 1.0, np.clip(smallest(bound, LOSSES), a, 1.0)))
+        return scalar_or_array(np.where(a >= 1.0, 1.0, np.clip(smallest_over_losses(self, bound), a, 1.0)))
+
+    @cached_property
+    def at_losses(self) -> Floats:
+        """The profile at `LOSSES`, where every point of the trade-off begins."""
+        return either_way(self, LOSSES)
 
     @labelled
     def level(self, power: ArrayLike) -> Any:

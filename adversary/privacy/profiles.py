@@ -5,6 +5,7 @@ Every number is the best of many valid bounds, one for each real epsilon, so tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,8 @@ class Profile(Protocol):
 
     @property
     def swapped(self) -> Profile: ...
+    @property
+    def at_losses(self) -> Floats: ...
     def delta(self, epsilon: ArrayLike) -> Any: ...
     def worst_delta(self, epsilon: ArrayLike) -> Any: ...
     def power(self, level: ArrayLike) -> Any: ...
@@ -49,19 +52,28 @@ def epsilon_from_profile(guarantee: Profile, delta: ArrayLike) -> Any:
     return scalar_or_array(found)
 
 
+def either_way(guarantee: Profile, e: Floats) -> Floats:
+    """delta(e) where e >= 0, the swapped one at -e elsewhere: each where it is needed, as it may be long to add up."""
+    value, ahead = np.empty(e.shape), e >= 0.0
+    value[ahead], value[~ahead] = guarantee.delta(e[ahead]), guarantee.swapped.delta(-e[~ahead])
+    return value
+
+
+def smallest_over_losses(guarantee: Profile, bound: Callable[[Floats, Floats], Floats]) -> Floats:
+    """Least value over real e of a bound by e and the profile there; along the last axis, from `LOSSES` on."""
+    return smallest(lambda e: bound(e, guarantee.at_losses if e is LOSSES else either_way(guarantee, e)), LOSSES)
+
+
 def level_from_profile(guarantee: Profile, power: ArrayLike) -> Any:
     """The largest of exp(-e) (power - delta(e)) over real e: what the profile alone says of the level a power needs."""
     r = check_probability("power", power)
-    positive, negative = guarantee.delta, guarantee.swapped.delta
+    most = r[..., None]
 
-    def bound(e: Floats) -> Floats:
-        e, power = np.broadcast_arrays(e, r[..., None])
-        value, ahead = np.empty(e.shape), e >= 0.0  # each profile where it is needed: it may be long to add up
-        value[ahead] = np.exp(-e[ahead]) * (power[ahead] - as_array(positive(e[ahead])))
-        value[~ahead] = 1.0 - as_array(negative(-e[~ahead])) - (1.0 - power[~ahead]) * np.exp(-e[~ahead])
-        return -value
+    def bound(e: Floats, delta: Floats) -> Floats:
+        size = np.exp(-e)
+        return -np.where(e >= 0.0, size * (most - delta), 1.0 - delta - (1.0 - most) * size)
 
-    return scalar_or_array(np.clip(-smallest(bound, LOSSES), 0.0, r))
+    return scalar_or_array(np.clip(-smallest_over_losses(guarantee, bound), 0.0, r))
 
 
 def area_under(guarantee: Profile, points: int = 2601) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import adversary as adv
 from adversary.reader import risk
 from adversary.reader.path import windows
 from adversary.reader.path.truth import Truth, opposite, settle_truth
-from adversary.reader.risk import law_of_plan
+from adversary.reader.risk import bayes_factors, law_of_plan
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law
 from adversary.reader.risk.law_parts import DiscretePart
@@ -348,6 +349,27 @@ def test_either_part_may_be_listed_for_tails_and_ties() -> None:
         assert law.outside(1.5, 0.25)[0] == pytest.approx(weights[np.abs(values - 0.25) > 1.5].sum(), abs=1e-14)
         for edge in (-np.inf, -2.0, 0.0, 3.5, np.inf):
             assert law.sf(edge)[0] == pytest.approx(weights[values > edge].sum(), abs=1e-14)
+
+
+def test_searched_quantiles_are_those_of_the_listed_law_where_releases_exclude_the_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(4)
+    one, other = (
+        DiscretePart(
+            np.append(-np.inf, 10.0 * rng.standard_normal(n)), np.append(p, (1 - p) * rng.dirichlet([1.0] * n))
+        )
+        for n, p in ((300, 0.1), (400, 0.05))
+    )
+    law = BayesFactorLaw(0.0, 0, one, other, 0, 0.5, False)
+    levels = [1e-9, 0.1449, 0.1451, 0.5, 0.95, 1.0]  # 0.145 at minus infinity
+    listed = law.quantiles(levels)
+    assert np.isneginf(listed).tolist() == [True, True, False, False, False, False]
+    monkeypatch.setattr(bayes_factors, "_SMALL", 0)
+    np.testing.assert_allclose(law.quantiles(levels), listed, rtol=1e-12)
+    grouped = replace(law, rest=bayes_factors._grouped(other, 100)).quantiles(levels)
+    np.testing.assert_array_equal(np.isneginf(grouped), np.isneginf(listed))
+    np.testing.assert_allclose(grouped[2:], listed[2:], atol=2.0)
 
 
 def test_no_probability_exceeds_one_by_the_rounding_of_weights() -> None:

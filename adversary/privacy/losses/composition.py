@@ -334,9 +334,15 @@ def _edges(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:
     t = np.concatenate([-np.geomspace(800, 1e-6, 4000), np.geomspace(1e-6, 800, 4000)])
 
     def last_live(side: PrivacyLoss) -> float:
-        p, q = (as_array(tail) for tail in side.tail(t))
-        live = np.flatnonzero(np.maximum(p - side.tail(np.inf)[0], q) > mass)
-        return float(t[min(live[-1] + 1, t.size - 1)]) if live.size else float(t[0])
+        infinite, place = side.tail(np.inf)[0], 0
+        for stride in (100, 1):  # tails fall, and may be long to add up
+            some = t[place::stride][:100]
+            p, q = (as_array(tail) for tail in side.tail(some))
+            live = np.flatnonzero(np.maximum(p - infinite, q) > mass)
+            if not live.size:
+                return float(t[0])
+            place += stride * int(live[-1])
+        return float(t[min(place + 1, t.size - 1)])
 
     high, low = last_live(loss), -last_live(loss.swapped)
     if high < low:  # every loss is infinite

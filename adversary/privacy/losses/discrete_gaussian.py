@@ -168,7 +168,9 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """Exact where the law is listed, else the upper end of the certified bracket; `power` likewise."""
-        return self.exact.delta(epsilon) if self.exact is not None else self._delta(epsilon)[1]
+        if self.exact is not None:
+            return self.exact.delta(epsilon)
+        return scalar_or_array(self.composition.upper(check_number("epsilon", epsilon)))
 
     @labelled
     def power(self, level: ArrayLike) -> Any:

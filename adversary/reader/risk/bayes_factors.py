@@ -212,11 +212,11 @@ class BayesFactorLaw:
 
     def _searched_quantile(self, level: float, rest: DiscretePart) -> float:
         def missing(z: float) -> float:
-            return level - 1e-12 - weighed(rest.weights, 1.0 - self.first.sf(z - rest.values))
+            return level - 1e-12 - weighed(rest.weights, 1.0 - self.first.sf(_gap(z, rest.values)))
 
+        if missing(-np.inf) <= 0:
+            return float("-inf")
         low = -1.0
-        if isinstance(self.first, DiscretePart):
-            low = min(low, float(self.first.values[0] + rest.values[0]))
         while missing(low) <= 0 and low > -1e12:
             low *= 2.0
         return solve_decreasing(missing, low, 1.0)
@@ -230,11 +230,11 @@ def _gap(threshold: float, values: Floats) -> Floats:
 
 
 def _grouped(part: DiscretePart, groups: int = 20_000) -> DiscretePart:
-    """Neighbouring values put together, with their weights and weighted means."""
+    """Neighbouring values put together, with their weights and weighted means; infinite ones among themselves."""
     finite = np.isfinite(part.values)
     edges = np.linspace(0, part.values.size, min(groups, part.values.size) + 1).astype(np.int64)[:-1]
+    edges = np.union1d(edges, np.flatnonzero(np.diff(finite)) + 1)
     weights = np.add.reduceat(part.weights, edges)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.add.reduceat(np.where(finite, part.values, 0.0) * part.weights, edges) / weights
-    ends = np.where(weights > 0, means, part.values[edges])
-    return DiscretePart(np.where(finite[edges], ends, part.values[edges]), weights)
+    return DiscretePart(np.where(finite[edges] & (weights > 0), means, part.values[edges]), weights)

@@ -44,7 +44,8 @@ from adversary.privacy.losses.contour.revivals import (
 from adversary.privacy.losses.contour.wrapped_gaussian import curvature, twisted_product
 
 _FEW = 257
-_KEPT = 6
+_KEPT_WINDOWS = 6
+_KEPT_NODES = 1_000_000
 _UNIT = 2.0**-53
 
 
@@ -169,17 +170,19 @@ class Contour:
         return {}
 
     def _grid(self, last: float, spacing: float, threshold: Threshold) -> Grid:
-        """Nodes where Phi may exceed tau(u); the last few grids are kept, as calls ask for the same ones."""
+        """Nodes where Phi may exceed tau(u); those used last are kept, as calls ask for the same ones."""
         key = (spacing, threshold)
-        if key not in self._grids:
-            if len(self._grids) >= _KEPT:
-                self._grids.pop(next(iter(self._grids)))
+        if key in self._grids:
+            self._grids[key] = self._grids.pop(key)
+        else:
             n = np.arange(last + 1.0) if last <= _FEW // 2 else nodes_of(self._windows(threshold), spacing, last)
             weight = np.full(n.size, spacing / np.pi)
             weight[:1] *= 0.5
             turn = n * spacing * (self.step or 0.0)
             wave = 2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)
             self._grids[key] = Grid(n, spacing, weight, wave, bool(n.size == last + 1.0), Blocks.of(n), {})
+            while len(self._grids) > 1 and sum(grid.n.size for grid in self._grids.values()) > _KEPT_NODES:
+                self._grids.pop(next(iter(self._grids)))
         return self._grids[key]
 
     @cached_property
@@ -191,7 +194,7 @@ class Contour:
         for other, windows in self._found.items():
             if 0.0 <= threshold.log_tau - other.log_tau <= 9.0 and 1.0 <= other.u0 / threshold.u0 <= 8.0:
                 return windows
-        if len(self._found) >= _KEPT:
+        if len(self._found) >= _KEPT_WINDOWS:
             self._found.pop(next(iter(self._found)))
         weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
         periods = 2.0 * np.pi / (self.shift * self.v)

@@ -27,6 +27,7 @@ from scipy.special import ndtri
 from adversary._core import Floats
 from adversary.privacy.losses.contour.contour_sum import Contour
 from adversary.privacy.losses.contour.revivals import EASY_WINDOWS, MOST_WINDOWS
+from adversary.privacy.profiles import delta_at_negative
 
 GOAL = 1e-12
 """Relative width aimed at, of every certified interval."""
@@ -160,24 +161,26 @@ class Composition:
     def delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """Certified (lower, upper) of the profile at any real epsilon."""
         e = np.abs(np.ravel(epsilon)).astype(np.float64)
-        low, high = self._delta(e) if e.size else (e, e)
-        negative = np.ravel(epsilon) < 0.0
-        size = np.exp(-e)
-        low, high = (np.where(negative, -np.expm1(-e) + size * x, x) for x in (low, high))
-        low, high = low * (1.0 - _LAST_DIGITS), high * (1.0 + _LAST_DIGITS)
-        shape = np.shape(epsilon)
-        return np.clip(low, 0.0, 1.0).reshape(shape), np.clip(high, 0.0, 1.0).reshape(shape)
-
-    def _delta(self, eps: Floats) -> tuple[Floats, Floats]:
+        low, high = self._smoothed(e)
         contour, smoothing = self.route
+        if smoothing and (some := low > 0.0).any():
+            low[some] -= smoothing * np.exp(smoothing / 8.0) * contour.density(e[some], self.goal)
+        return _anywhere(epsilon, np.maximum(low, 0.0), -_LAST_DIGITS), _anywhere(epsilon, high, _LAST_DIGITS)
+
+    def upper(self, epsilon: Floats) -> Floats:
+        """The upper end of `delta`, which needs no density."""
+        return _anywhere(epsilon, self._smoothed(np.abs(np.ravel(epsilon)).astype(np.float64))[1], _LAST_DIGITS)
+
+    def _smoothed(self, eps: Floats) -> tuple[Floats, Floats]:
+        """(lower, upper) of the profile of what the contour adds up, at eps >= 0; the upper one holds for all."""
+        low, high = np.zeros_like(eps), np.full_like(eps, RESOLUTION)
         inside = eps <= self._end
-        found, beyond = contour.sums(np.minimum(eps, self._end), self.goal)
-        value = np.where(beyond, found.value, 1.0 - found.value)
-        low = value - np.where(beyond, found.above, found.below)
-        high = value + np.where(beyond, found.below, found.above)
-        if smoothing:
-            low = low - smoothing * np.exp(smoothing / 8.0) * contour.density(np.minimum(eps, self._end), self.goal)
-        return np.where(inside, np.maximum(low, 0.0), 0.0), np.maximum(np.where(inside, high, 0.0), RESOLUTION)
+        if inside.any():
+            found, beyond = self.route[0].sums(eps[inside], self.goal)
+            value = np.where(beyond, found.value, 1.0 - found.value)
+            low[inside] = np.maximum(value - np.where(beyond, found.above, found.below), 0.0)
+            high[inside] = np.maximum(value + np.where(beyond, found.below, found.above), RESOLUTION)
+        return low, high
 
     @cached_property
     def _end(self) -> float:
@@ -206,10 +209,10 @@ class Composition:
             )
         width = np.sqrt(2.0 * self.rho)
         low, high = np.zeros_like(goal), self.rho + width * np.sqrt(2.0 * -np.log(np.minimum(goal, 0.999999)))
-        found = self._delta(low)[1] <= goal
+        found = self._smoothed(low)[1] <= goal
         e = np.where(found, 0.0, np.clip(self.rho - width * ndtri(np.minimum(goal, 0.999999)), 1e-3 * high, high))
         for i in range(200):
-            delta = self._delta(e)[1]
+            delta = self._smoothed(e)[1]
             safe = delta <= goal
             low, high = np.where(safe, low, np.maximum(low, e)), np.where(safe, np.minimum(high, e), high)
             slope = np.exp(e + np.log(np.maximum(self._tail_q(e)[0], 1e-300)) - np.log(delta))
@@ -222,7 +225,7 @@ class Composition:
                 break
             e = np.where(done, e, step)
         e = np.where(found, 0.0, np.where(safe, e, high))
-        delta = self._delta(e)[1]
+        delta = self._smoothed(e)[1]
         jump = high - low <= 4e-16 * high  # delta passes the target between two neighbouring numbers
         wrong = (delta > goal) | ((e > 0.0) & (delta < goal * (1.0 - 1e-9)) & ~jump)
         if wrong.any():
@@ -304,7 +307,7 @@ class Composition:
 
     def _level_at(self, r: Floats, e: Floats) -> Floats:
         size = np.exp(-np.abs(e))
-        high = self._delta(np.abs(e))[1]
+        high = self._smoothed(np.abs(e))[1]
         with np.errstate(divide="ignore", over="ignore"):  # far below 0 the bound is empty
             return np.where(e >= 0.0, size * (r - high), 1.0 - high - (1.0 - r) / size)
 
@@ -326,6 +329,12 @@ class Composition:
     def _tail_q(self, threshold: Floats) -> tuple[Floats, Floats]:
         """(Q(L > t), how far it may be off); left of 0 it is 1 - P(L >= -t)."""
         return self._tail(threshold, "q", "p")
+
+
+def _anywhere(epsilon: Floats, delta: Floats, digits: float) -> Floats:
+    """The profile of a symmetric loss at any real epsilon from that at |epsilon|, moved by its last digits."""
+    found = delta_at_negative(np.ravel(epsilon), delta) * (1.0 + digits)
+    return np.clip(found, 0.0, 1.0).reshape(np.shape(epsilon))
 
 
 def _normal_score(tail: Floats) -> Floats:
