@@ -333,7 +333,7 @@ class Composition:
 
 def _anywhere(epsilon: Floats, delta: Floats, digits: float) -> Floats:
     """The profile of a symmetric loss at any real epsilon from that at |epsilon|, moved by its last digits."""
-    found = delta_at_negative(np.ravel(epsilon), delta) * (1.0 + digits)
+    found: Floats = delta_at_negative(np.ravel(epsilon), delta) * (1.0 + digits)
     return np.clip(found, 0.0, 1.0).reshape(np.shape(epsilon))
 
 
