@@ -90,17 +90,8 @@ def combined(
     product: Product, asked: Column, measured: Mapping[str, Column], known: Mapping[str, Column], places: Places,
     units: int,
 ) -> Estimates:  # fmt: skip
-    """Best linear unbiased estimates of the cells asked about in every unit of a level.
-
-    Parameters
-    ----------
-    asked : the query whose cells are asked about
-    measured, known : answers with noise, and constraints, by name; those that count a cell twice or not at all are left
-    places : by the same names, places among the units that have a record, and these records
-
-    Raises
-    ------
-    ValueError : groupings that are too fine
+    """Best linear unbiased estimates of the cells asked about in every unit of a level; answers and constraints that
+    count a cell twice or not at all are left out. ValueError for groupings that are too fine.
     """
     table = query_of(product, asked)
     assert table is not None

@@ -40,16 +40,8 @@ class State(NamedTuple):
 
 
 def state_totals(table: str | Path | None, product: Path) -> dict[str, State]:
-    """Resident population of each state by its two digits, published exactly.
-
-    Parameters
-    ----------
-    table : CSV file with columns state, name, population; the file's own, or that of the 2020 Census, where left out
-    product : folder of the product, beside which its own may lie
-
-    Raises
-    ------
-    ValueError : a row is malformed; the message names file and row
+    """Exact resident population of each state by its two digits: of a table, of the product's own beside its folder, or
+    of the 2020 Census; ValueError naming file and row.
     """
     own = product.parent / TOTALS
     path = Path(table) if table is not None else own if own.is_file() else None
@@ -86,11 +78,7 @@ def limits(
 ) -> tuple[Floats, Floats, list[str], list[str]]:
     """(unit, cell) least and largest counts that constraints of a level allow, and names of those used and not used.
 
-    Parameters
-    ----------
-    asked : the query and its cells; known : constraints by name
-    rows : of each constraint, units that have a record, and these records
-    lowest : whether these are the smallest units, of which bounds are kept; of others only what fixes a count is used
+    Bounds are kept of the `lowest` units; of others only what fixes a count is used.
     """
     assert asked.shape is not None
     low, high = np.zeros((units, asked.cells.size)), np.full((units, asked.cells.size), np.inf)

@@ -25,6 +25,8 @@ SUFFIX = {MEASUREMENTS: "_dpq", CONSTRAINTS: "_con"}
 PARTITIONS = ("State", "County")
 COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "plb", "sign", *PARTITIONS)
 """Of a record; whatever else is text names an axis."""
+FEW = 8
+"""Cells that are named in an error."""
 EQUAL, AT_LEAST, AT_MOST = "=", ">=", "<="
 SIGNS = {EQUAL: EQUAL, "==": EQUAL, "eq": EQUAL, AT_LEAST: AT_LEAST, "ge": AT_LEAST, AT_MOST: AT_MOST, "le": AT_MOST}
 """Spellings of the signs of constraints."""
@@ -43,16 +45,8 @@ def arrow() -> Any:
 
 
 def opened(directory: str | Path, product: str | None = None) -> Path:
-    """The product folder of a Noisy Measurement File: the directory, or one that lies in it.
-
-    Parameters
-    ----------
-    directory : a product folder, or the archive they lie in
-    product : name of the folder, or a part of it; may be left out where there is one only
-
-    Raises
-    ------
-    FileNotFoundError, NotADirectoryError, ValueError : there is none, or there are several
+    """The product folder that a directory is, or that lies in it and is called so, or in part; errors where there is
+    none, or several are.
     """
     path = Path(directory)
     if not path.exists():
@@ -161,7 +155,9 @@ def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ())
     across = " x ".join(map(str, shape))
     if cells is None:
         if size != 1:
-            raise ValueError(f"query {query} has {across} cells: say which, one or a list of them, or 'all'")
+            raise ValueError(
+                f"query {query} has {across} cells: say which, one or a list of them, or 'all'{_listed(labels)}"
+            )
         return np.zeros(1, dtype=np.int64), True
     if isinstance(cells, str) and cells == "all":
         return np.arange(size), False
@@ -175,11 +171,16 @@ def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ())
     return found, one
 
 
+def _listed(labels: Sequence[str]) -> str:
+    """Cells of a query in words, where they are few."""
+    return f"; there are {'; '.join(map(repr, labels))}" if 0 < len(labels) <= FEW else ""
+
+
 def _flat(cell: Any, shape: Shape, across: str, query: str, labels: Sequence[str]) -> int:
     if isinstance(cell, str):
         folded = [label.casefold() for label in labels]
         if cell.casefold() not in folded:
-            raise ValueError(f"query {query} has no cell {cell!r}{meant(cell, labels)}")
+            raise ValueError(f"query {query} has no cell {cell!r}{meant(cell, labels) or _listed(labels)}")
         return folded.index(cell.casefold())
     index: tuple[int, ...] = (int(check_whole("cell", cell)),) if not isinstance(cell, tuple) else ()
     lengths: tuple[int, ...] = (int(np.prod(shape)),)

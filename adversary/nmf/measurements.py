@@ -123,7 +123,8 @@ def read(
     root : geocode of the unit whose tree is read; the whole file where left out
     state, county : the same by FIPS code: a state of two digits, in both its parts, or a county of five, outside
         American Indian, Alaska Native and Hawaiian areas
-    totals : CSV file of exact state totals, see `state_totals`
+    totals : CSV file of exact state totals, with columns state, name, population; the one beside the file, or that of
+        the 2020 Census, where left out
     queries : "one", or "all": estimates of the cells from every query and exact count of a unit, by generalised least
         squares, see `reader.queries.effective_measurements`; `alone` then has the one query
     progress : show a bar with the time left for every level

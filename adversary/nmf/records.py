@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversary._core import Floats, Integers
-from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, SIGNS, arrow, bare, flat_cells
+from adversary.nmf.file_layout import CONSTRAINTS, FEW, MEASUREMENTS, SIGNS, arrow, bare, flat_cells
 from adversary.nmf.parquet_source import File, Source, texts
 from adversary.nmf.products import Product, Shape
 from adversary.reader.spine import VARIANCES, plausible
@@ -93,14 +93,9 @@ def collect(
     source: Source, product: Product, queries: Sequence[str] | None, cells: Any, faults: list[str] | None = None,
     progress: str = "", without: Sequence[str] = (), labelling: Labelling | None = None,
 ) -> dict[str, Column]:  # fmt: skip
-    """The wanted cells of some queries, from every record that has them, in one pass over the files.
+    """The wanted cells of some queries, or of all but those `without`, or sums over classes of rows, in one pass.
 
-    Parameters
-    ----------
-    queries : names that the file has; None for every query but those `without`
-    cells : of these queries, as `flat_cells` takes them
-    faults : what is malformed is added here, and its records left out; without it, ValueError for the first
-    labelling : classes of rows of which sums are wanted, in place of cells
+    What is malformed is added to the faults, and its records left out; without them, ValueError for the first.
     """
     pa = arrow()
     name_field = pa.dataset.field("query_name")
@@ -217,9 +212,9 @@ class _Batch:
                 )
             column.shape = tuple(map(int, first))
             column.words = tuple(str(word[0].as_py() or "*").strip() for word in words)
-            names = (
-                [label_of(self.product, column, i) for i in range(int(np.prod(column.shape)))] if _named(cells) else ()
-            )
+            size = int(np.prod(column.shape))
+            worded = _named(cells) or (cells is None and size <= FEW)
+            names = [label_of(self.product, column, i) for i in range(size)] if worded else ()
             column.cells, column.single = flat_cells(cells, column.shape, self.query, names)
             column.labels = None if self.labelling is None else self.labelling(column)
         shape, pa = column.shape, arrow()

@@ -276,6 +276,8 @@ def test_a_level_that_is_gone_or_unknown_or_of_another_product_is_named(file: Pa
     ("asked", "message"),
     [
         ({"query": "hhgq"}, "query hhgq has 8 x 1 x 1 x 1 cells: say which"),
+        ({"query": "votingage*hispanic"}, "one or a list of them, or 'all'; there are 'not Hispanic, under 18'; "),
+        ({"query": "votingage*hispanic", "cells": "minors"}, "no cell 'minors'; there are 'not Hispanic, under 18'; "),
         ({"state": "4"}, "state must be its FIPS code of 2 digits, got '4'"),
         ({"county": "44"}, "county must be its FIPS code of 5 digits, got '44'"),
         ({"state": "44", "county": "44001"}, "give one of root, state and county"),

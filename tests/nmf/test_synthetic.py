@@ -232,6 +232,7 @@ def test_truth_is_asked_for_in_vain_where_there_is_none(state: Path, tmp_path: P
         ({"shape": (2, 2)}, "shape must have a length >= 1 for hhgq"),
         ({"shape": (2, 3, 2, 2)}, "at most two ages"),
         ({"queries": ("AGE",)}, "query must be one of TOTAL"),
+        ({"queries": ("OCCUPANCY STATUS",)}, "'OCCUPANCY STATUS' counts housing units"),
         ({"counties": 2, "areas": 2}, "areas must be fewer than the counties, 2, got 2"),
     ],
 )

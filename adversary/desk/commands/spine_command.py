@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adversary._core import check_positive, check_probability
+from adversary._core import check_positive, check_probability, check_whole
 from adversary.desk.answers import spine_answer
 from adversary.desk.commands.options import (
     Output,
@@ -139,4 +139,10 @@ def _cells(texts: list[str] | None) -> Any:
 
 def _known(text: str | None) -> int | str | None:
     """Nothing, a number, or a file."""
-    return int(text) if text is not None and text.strip().isdigit() else text
+    try:
+        return None if text is None else int(check_whole("--known", float(text), minimum=0))
+    except ValueError:
+        if text is None or not Path(text).is_file():
+            said = "must be a CSV file with columns geocode and known, or a whole number of people"
+            raise ValueError(f"--known {said}, got {text!r}") from None
+        return text

@@ -60,11 +60,9 @@ def path_rho(read: Measurements, top: Floats | None = None) -> tuple[Floats, Any
     total, exact = (np.array(one.reshape(len(tree), -1)) for one in (read.moved, read.settled))
     if top is not None:
         total[0], exact[0] = total[0] + top[0], exact[0] | (top[1] > 0)
-    starts = np.searchsorted(tree.depth, np.arange(tree.depth[-1] + 2))
-    for start, stop in pairwise(starts[1:]):
-        parent = tree.parent[start:stop]
-        total[start:stop] += total[parent]
-        exact[start:stop] |= exact[parent]
+    for here in tree.generations[1:]:
+        total[here] += total[tree.parent[here]]
+        exact[here] |= exact[tree.parent[here]]
     return total, exact
 
 

@@ -131,7 +131,8 @@ class Recipe:
         if int(check_whole("areas", 0 if self.areas is None else self.areas, minimum=0)) >= self.county_number:
             raise ValueError(f"areas must be fewer than the counties, {self.county_number}, got {self.areas}")
         for name in self.queries:
-            query_name(name)
+            if query_name(name) not in PERSONS.queries:
+                raise ValueError(f"queries must count persons, {name!r} counts housing units")
 
     @cached_property
     def asked(self) -> tuple[Query, ...]:

@@ -20,7 +20,7 @@ import numpy as np
 from adversary._core import Floats, Integers
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine.membership import CERTAIN, IMPOSSIBLE, OK, UNRESOLVED, log_bayes_factors
-from adversary.reader.spine.solution import TRUSTED, Solution, told_from_above
+from adversary.reader.spine.solution import TRUSTED, Solution, downwards
 from adversary.reader.spine.tree import Tree
 
 FINER = 1e-80
@@ -77,17 +77,13 @@ def _expected(tree: Tree, prior: LeafPrior, solution: Solution, dropped: float) 
 def _finer(solution: Solution) -> tuple[Solution, float]:
     """The same on wider windows, and what they leave out."""
     from adversary._core import call
-    from adversary.reader.spine.compiled import posterior_moments, upward
+    from adversary.reader.spine.compiled import upward
 
-    made, outside, theta = solution.layout, solution.outside, solution.theta.copy()
+    made, theta = solution.layout, solution.theta.copy()
     found, _, wide = call(upward, made, theta, FINER, False)
     if wide >= 0:
         return solution, np.inf
-    outer = told_from_above(made, theta, FINER, found, outside)
-    dropped = float(found.windows["dropped"][0])
-    if outside is not None:
-        mass = call(posterior_moments, found, outer)[2]
-        dropped = dropped / float(mass[0]) + outside.truncation_bound if mass[0] > 0 else np.inf
+    outer, _, dropped = downwards(made, theta, FINER, found, solution.outside)
     return replace(solution, theta=theta, messages=found, outer=outer, tau=FINER, memo={}), dropped
 
 

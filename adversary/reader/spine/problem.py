@@ -158,10 +158,8 @@ def feasible(
     own_low, own_high = low, high
     low, high, n = low.copy(), high.copy(), len(tree)
     known = ~np.isnan(exact)
-    starts = np.flatnonzero(np.diff(tree.depth, prepend=-1))
-    slices = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
     total_low, total_high, endless = np.zeros(n), np.zeros(n), np.zeros(n)
-    for level in reversed(slices):
+    for level in reversed(tree.generations):
         inner = tree.children[level] > 0
         low[level] = np.where(inner, total_low[level], low[level])
         high[level] = np.where(inner, np.where(endless[level] > 0, np.inf, total_high[level]), high[level])
@@ -181,7 +179,7 @@ def feasible(
             endless += np.bincount(parent, np.isinf(high[level]), n)
     outer_low, outer_high = np.zeros(n), np.full(n, np.inf)
     outer_low[0], outer_high[0] = limits
-    for level in slices[1:]:
+    for level in tree.generations[1:]:
         parent = tree.parent[level]
         limit = [np.where(known, exact, o)[parent] for o in (outer_low, outer_high)]
         others_high = total_high[parent] - np.where(np.isinf(high[level]), 0.0, high[level])
@@ -338,17 +336,15 @@ def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Bounds) -> 
     reach = np.sqrt(FAR_NATS / np.where(noisy, like.rho, 1.0))
     low = np.where(noisy, np.maximum(low, np.ceil(like.released - reach)), low)
     high = np.where(noisy, np.minimum(high, np.floor(like.released + reach)), high)
-    starts = np.flatnonzero(np.diff(tree.depth, prepend=-1))
-    slices = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
     total_low, total_high = np.zeros(n), np.zeros(n)
-    for level in reversed(slices):
+    for level in reversed(tree.generations):
         inner = tree.children[level] > 0
         low[level] = np.where(inner, np.maximum(low[level], total_low[level]), low[level])
         high[level] = np.where(inner, np.minimum(high[level], total_high[level]), high[level])
         if level.start > 0:
             total_low += np.bincount(tree.parent[level], low[level], n)
             total_high += np.bincount(tree.parent[level], high[level], n)
-    for level in slices[1:]:
+    for level in tree.generations[1:]:
         parent = tree.parent[level]
         with np.errstate(invalid="ignore"):  # infinite without all of its children's
             beside = np.nan_to_num(total_high[parent] - high[level], nan=np.inf, posinf=np.inf)

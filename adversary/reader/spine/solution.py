@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -129,7 +128,7 @@ def _solved(
 ) -> Solution | None:  # fmt: skip
     """The same of one layout; None of one try, or where counts are limited, and nothing is found possible."""
     from adversary._core import call
-    from adversary.reader.spine.compiled import posterior_moments, saddle, upward
+    from adversary.reader.spine.compiled import saddle, upward
 
     theta, sweeps = call(saddle, made, False)
     shared, tentative = bool(made.units["sharing"].any()), tries == 1 or bool(made.units["near"].any())
@@ -138,11 +137,7 @@ def _solved(
         if wide >= 0 and tentative:
             return None
         _check_wide(tree, wide)
-        outer = told_from_above(made, theta, tau, found, outside)
-        mean, variance, mass = call(posterior_moments, found, outer)
-        dropped = float(found.windows["dropped"][0])
-        if outside is not None:
-            dropped = dropped / float(mass[0]) + outside.truncation_bound if mass[0] > 0 else np.inf
+        outer, (mean, variance, mass), dropped = downwards(made, theta, tau, found, outside)
         if dropped <= tolerance or attempt == tries - 1:
             break
         if attempt == 0 and shared and not dropped < 1.0:
@@ -181,14 +176,29 @@ def _finer_trims(tree: Tree, made: Any, lost: Floats, dropped: float, tolerance:
     with np.errstate(over="ignore"):
         growth = np.maximum(np.where(tree.children > 0, lost, 0.0) / (parts + tau), 1.0)
         growth[0] *= max(1.0, dropped / max(lost[0], tau))
-        for start, stop in pairwise(np.searchsorted(tree.depth, np.arange(1, tree.depth[-1] + 2))):
-            growth[start:stop] *= growth[tree.parent[start:stop]]
+        for here in tree.generations[1:]:
+            growth[here] *= growth[tree.parent[here]]
         trim = np.minimum(1.0, 1e-2 * tolerance / (len(tree) * tau * growth))
     if trim.min() == 1.0:
         trim = np.full(len(tree), min(1e-4, 1e-2 * tolerance / dropped))
     units = made.units.copy()
     units["trim"] *= trim
     return made._replace(units=units)
+
+
+def downwards(
+    made: Any, theta: Floats, tau: float, messages: Any, outside: Message | None
+) -> tuple[Floats, tuple[Floats, Floats, Floats], float]:
+    """What units are told, their (mean, variance, mass), and the bound on what all windows leave out."""
+    from adversary._core import call
+    from adversary.reader.spine.compiled import posterior_moments
+
+    outer = told_from_above(made, theta, tau, messages, outside)
+    moments = call(posterior_moments, messages, outer)
+    dropped, mass = float(messages.windows["dropped"][0]), float(moments[2][0])
+    if outside is not None:
+        dropped = dropped / mass + outside.truncation_bound if mass > 0 else np.inf
+    return outer, moments, dropped
 
 
 def told_from_above(made: Any, theta: Floats, tau: float, messages: Any, outside: Message | None) -> Floats:

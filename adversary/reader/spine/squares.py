@@ -128,10 +128,8 @@ def two_passes(tree: Tree, released: Floats, rho: Floats) -> tuple[Floats, Float
     estimate, variance = np.zeros_like(rho), np.full_like(rho, np.inf)
     total, spread = np.zeros_like(rho), np.zeros_like(rho)
     endless = np.zeros_like(rho)
-    starts = np.flatnonzero(np.diff(tree.depth, prepend=-1))
-    levels = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(tree)], strict=True)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        for level in reversed(levels):
+        for level in reversed(tree.generations):
             inner = (tree.children[level] > 0)[:, None]
             below = np.where(inner & (endless[level] == 0), spread[level], np.inf)
             weight = 2.0 * rho[level]
@@ -146,7 +144,7 @@ def two_passes(tree: Tree, released: Floats, rho: Floats) -> tuple[Floats, Float
                 np.add.at(total, tree.parent[level], estimate[level])
                 np.add.at(spread, tree.parent[level], np.where(finite, variance[level], 0.0))
                 np.add.at(endless, tree.parent[level], ~finite)
-        for level in levels[1:]:
+        for level in tree.generations[1:]:
             parent, own = tree.parent[level], variance[level].copy()
             open_ends = endless[parent]
             closed = np.where(spread[parent] > 0, own / spread[parent], 0.0)

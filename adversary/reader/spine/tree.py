@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -147,6 +148,12 @@ class Tree:
             start, stop = stop, int(self.first_child[stop - 1] + self.children[stop - 1]) if stop < len(self) else stop
             d += 1
         return depth
+
+    @cached_property
+    def generations(self) -> list[slice]:
+        """Nodes at each distance from the root, which stand side by side."""
+        ends = np.searchsorted(self.depth, np.arange(self.depth[-1] + 2))
+        return [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
 
     def _part(self, nodes: Integers) -> Tree:
         parent = np.searchsorted(nodes, self.parent[nodes])
