@@ -15,6 +15,7 @@ nb_remove_code_source = False
 myst_heading_anchors = 3
 suppress_warnings = [
     "myst.xref_missing",  # links to files of the repository
+    "misc.highlighting_failure",  # graphs are drawn where Mermaid is known, and text elsewhere
     "ref.python",  # a word such as `noise` is an attribute of several classes
 ]
 autodoc_typehints = "none"

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import Bounds, from_fits, groups_of
-from adversary.driver.model_case import ENUMERATED, FITS, NUTS, enumerated, is_model, latents_of
-from adversary.driver.posteriors import Prior, Readings, first_of_each
+from adversary.driver.model_case import ENUMERATED, FITS, NUTS, enumerated, is_model, latents_of, target_side
+from adversary.driver.posteriors import Prior, Readings
 from adversary.driver.run_audit import named_guarantees
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import PrivacyLoss
@@ -97,7 +97,8 @@ def audit_model(
     >>> round(float(tree["risk"]["posterior_mean"]), 2), tree["bound"]["status"].values.tolist()
     (0.13, ['holds'])
     """
-    from adversary.models.enumeration import released_names
+    from adversary.models.enumeration import distinct_rows, released_names
+    from adversary.models.fitting import labelled
 
     if not is_model(model):
         raise TypeError(f"model must be a pymc.Model, got {model!r}")
@@ -106,18 +107,18 @@ def audit_model(
     check_probability("failure", failure)
     check_whole("records", records, minimum=1)
     names = list(released_names(model, released))
-    case = _Free(model, names, target, int(records), support or {})
-    side = case.side_of(truth)
+    case = _Free(model, names, target, support or {})
+    side = target_side(truth, target)
     way = case.way(engine)
     size = (DRAWS if way == "enumerate" else FITS) if draws is None else int(check_whole("draws", draws, minimum=1))
     prior_seed, release_seed, fit_seed = blocks.seed_sequence(rng).spawn(3)
     generator = np.random.default_rng(release_seed)
     data = case.simulated(truth, simulate, size, generator)
-    first, place = first_of_each([np.asarray(array, np.float64).reshape(size, -1) for array in data.values()])
+    first, place = distinct_rows([np.asarray(array).reshape(size, -1) for array in data.values()])
     share = np.bincount(place) / size
     weight = xr.DataArray(share, dims="release", attrs={"direction": "estimate", "mass": 1.0})
     once = {name: array[first] for name, array in data.items()}
-    release = case.labelled(once)
+    release = labelled(model, once, ("release",))
     with dask_address(scheduler, workers) as address:
         how = {"sampling": sampling, "progress": progress, "store": store, "scheduler": address}
         readings = case.readings(way, once, release, weight, side, size, prior_seed, fit_seed, how)
@@ -149,16 +150,7 @@ class _Free:
     model: Any
     names: list[str]
     target: str
-    records: int
     support: Mapping[str, ArrayLike] = field(default_factory=dict)
-
-    def side_of(self, truth: Mapping[str, Any]) -> int:
-        """Whether the target is in, as the truth says."""
-        if not isinstance(truth, Mapping) or self.target not in truth:
-            raise ValueError(f"truth must say whether the target is in: add {self.target!r} = 1 or 0 to the truth")
-        if truth[self.target] not in (0, 1):
-            raise ValueError(f'truth: "{self.target}" must be 0 or 1, got {truth[self.target]!r}')
-        return int(truth[self.target])
 
     def way(self, engine: str) -> str:
         """How the posteriors are to be found: "enumerate", "importance" or "mcmc"."""
@@ -186,16 +178,6 @@ class _Free:
             if value.ndim != self.model[name].ndim + 1 or len(value) != size:
                 raise ValueError(f"simulate: {name} must have shape ({size}, *shape of one release), got {value.shape}")
         return {name: data[name] for name in self.names}
-
-    def labelled(self, data: Mapping[str, NDArray[Any]]) -> xr.Dataset:
-        """Releases with the model's own dims."""
-        variables: dict[str, Any] = {}
-        coords: dict[str, Any] = {}
-        for name, array in data.items():
-            own = self.model.named_vars_to_dims.get(name) or [f"{name}_dim_{i}" for i in range(array.ndim - 1)]
-            coords |= {d: list(self.model.coords[d]) for d in own if self.model.coords.get(d) is not None}
-            variables[name] = (("release", *own), array)
-        return xr.Dataset(variables, coords)
 
     def readings(
         self,

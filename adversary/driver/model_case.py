@@ -19,9 +19,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Sampling, as_array
+from adversary._core import Sampling
 from adversary.driver.case import Bounds, from_fits, groups_of
-from adversary.driver.posteriors import Groups, Prior, Readings, first_of_each, posterior_dataset, releases_to_fit
+from adversary.driver.posteriors import Groups, Prior, Readings, posterior_dataset, releases_to_fit
 from adversary.privacy import Guarantee
 from adversary.reader.conditioned import ExactTotals
 from adversary.reader.path import Truth
@@ -68,9 +68,9 @@ def latents_of(model: Any, names: Collection[str], target: str) -> list[str]:
     return [rv.name for rv in latents if rv.dtype not in discrete_types]
 
 
-def settle_model_truth(plan: Plan, truth: Mapping[str, Any], target: str) -> Truth:
-    """True counts and target of a truth that names both; a model does not say which counts it holds possible."""
-    keys = [key for key in dict.fromkeys((target, "in")) if key in truth]
+def target_side(truth: Any, target: str, *also: str) -> int:
+    """Whether a truth says that the target is in, under its own name or another."""
+    keys = [key for key in dict.fromkeys((target, *also)) if isinstance(truth, Mapping) and key in truth]
     if not keys:
         raise ValueError(f"truth must say whether the target is in: add {target!r} = 1 or 0 to the truth")
     for key in keys:
@@ -78,8 +78,14 @@ def settle_model_truth(plan: Plan, truth: Mapping[str, Any], target: str) -> Tru
             raise ValueError(f'truth: "{key}" must be 0 or 1, got {truth[key]!r}')
     if len({int(truth[key]) for key in keys}) > 1:
         raise ValueError(f'truth: "{target}" and "in" are the same target, got {truth[target]!r} and {truth["in"]!r}')
-    levels = {name: value for name, value in truth.items() if name not in keys}
-    return Truth(plan.counts(levels), int(truth[keys[0]]), plan.sibling_counts(levels))
+    return int(truth[keys[0]])
+
+
+def settle_model_truth(plan: Plan, truth: Mapping[str, Any], target: str) -> Truth:
+    """True counts and target of a truth that names both; a model does not say which counts it holds possible."""
+    side = target_side(truth, target, "in")
+    levels = {name: value for name, value in truth.items() if name not in (target, "in")}
+    return Truth(plan.counts(levels), side, plan.sibling_counts(levels))
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,7 @@ class ModelCase:
         share = np.any(known, axis=0).reshape(sizes).mean(axis=(0, 1)) if known else np.full(sizes[2], np.nan)
         return float((weight * share).sum()), {"not_checked": ", ".join(unchecked)} if unchecked else {}
 
-    def _read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:
+    def read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:
         """What the model reads of these releases, under its own names; one number may be a vector of length one."""
         data = observed(release) | observed(release, individually=True)
         if "noisy" in names:
@@ -155,7 +161,7 @@ class ModelCase:
         vectors = [name for name in names if self.model[name].ndim == data[name].ndim == 1]
         return {name: data[name][:, None] if name in vectors else data[name] for name in names}
 
-    def _settled(self, names: list[str]) -> list[str]:
+    def settled(self, names: list[str]) -> list[str]:
         """Released variables of exact levels, which condition the prior."""
         exact = [level.name for level in self.plan.levels if level.is_exact]
         return [name for name in names if _level(self.plan, name) in exact]
@@ -163,7 +169,7 @@ class ModelCase:
     def _enumerated(self, names: list[str], draws: int, seed: int) -> Readings:
         """Exact posteriors, each distinct release once."""
         release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        data, settled = self._read(release, names), self._settled(names)
+        data, settled = self.read(release, names), self.settled(names)
         prior, posterior = enumerated(self.model, data, self.target, self.support, settled)
         simulated = 0 if weight.attrs["direction"] == "exact" else draws
         return Readings(release, weight, posterior, prior, self.truth.target, simulated, ENUMERATED)
@@ -173,14 +179,14 @@ class ModelCase:
         from adversary.models.fitting import fit_many
 
         release, weight = releases_to_fit(
-            self.plan, self.truth, draws, seed, lambda release: self._without_unread(release, names)
+            self.plan, self.truth, draws, seed, lambda release: self.without_unread(release, names)
         )
-        options: dict[str, Any] = {"nuts": nuts, "support": self.support, "settled": self._settled(names)}
+        options: dict[str, Any] = {"nuts": nuts, "support": self.support, "settled": self.settled(names)}
         options |= {"sampling": self.sampling, "rng": seed, "prior_rng": self.prior_seed, **how}
-        fits = fit_many(self.model, self._read(release, names), self.target, **options)
+        fits = fit_many(self.model, self.read(release, names), self.target, **options)
         return from_fits(fits, release, weight, Prior.from_chances(fits.before, fits.settled), self.truth.target, draws)
 
-    def _without_unread(self, release: xr.Dataset, names: list[str]) -> xr.Dataset:
+    def without_unread(self, release: xr.Dataset, names: list[str]) -> xr.Dataset:
         """The release with NaN in place of every number the model does not read."""
         result = release.copy()
         for kind in result.data_vars:
@@ -198,25 +204,22 @@ def enumerated(
     support: Mapping[str, ArrayLike],
     settled: Sequence[str] = (),
 ) -> tuple[Prior, xr.Dataset]:
-    """Prior, and exact posteriors of releases (release, *shape) by name; each distinct one is worked out once."""
+    """Prior, and exact posteriors of releases (release, *shape) by name."""
     from adversary.models.enumeration import compile_enumerator
 
     run = compile_enumerator(model, list(data), target, support)
     values = run.targets[0].values
     if not np.isin(values, (0, 1)).all():
         raise ValueError(f"target {target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
-    first, place = first_of_each([as_array(array).reshape(len(array), -1) for array in data.values()])
-    once = {name: array[first] for name, array in data.items()}
-    found = run(once)
+    found = run(data)
     chances = [found["probability"].reindex({target: [value]}, fill_value=0.0) for value in (1, 0)]
     before = after = float(found["prior"].values.ravel()[0])
     if settled:
         given = compile_enumerator(model, list(data), target, support, settled)
-        after = float(given({name: array[:1] for name, array in once.items()})["prior"].values.ravel()[0])
-    posterior = posterior_dataset(before, *(chance.values.ravel()[place] for chance in chances))
+        after = float(given({name: array[:1] for name, array in data.items()})["prior"].values.ravel()[0])
+    posterior = posterior_dataset(before, *(chance.values.ravel() for chance in chances))
     if support:
-        edge = found["edge_mass"]
-        posterior = posterior.assign(edge_mass=("release", edge.values[place], edge.attrs))
+        posterior = posterior.assign(edge_mass=found["edge_mass"])
     return Prior.from_chances((before, 0.0), (after, 0.0)), posterior
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from adversary._core import Floats, logit, posterior_ratio
@@ -22,6 +21,9 @@ from adversary.reader.risk import NOTHING, BayesFactorLaw, DiscretePart, release
 
 UNRELIABLE = "unreliable"
 """Status of a fit, or of an average over fits, that stands for no number."""
+
+NEGLIGIBLE = 0.1
+"""Share of an average's error up to which releases without an answer are part of that error."""
 
 WORST = {"r_hat": np.max, "ess": np.min, "divergences": np.max}
 """Diagnostics of a fit, with what the worst of many is."""
@@ -153,13 +155,19 @@ class Readings:
         return xr.Dataset(found, attrs={"method": self.method})
 
     def _with_errors(self, summary: xr.Dataset) -> xr.Dataset:
-        """Monte Carlo errors of simulated releases, of the fits and of the prior, in quadrature."""
+        """Monte Carlo errors of simulated releases, of the fits and of the prior, in quadrature.
+
+        Releases that share draws err together: their errors add up as they are.
+        """
         weight, mcse = self.weight.values, self.posterior["mcse"].values
         posterior, base = self.posterior["posterior"].values, self.prior.base
         with np.errstate(divide="ignore", invalid="ignore"):
             wrong = ndtr(-np.abs(posterior - 0.5) / mcse)  # that more draws would turn a decision
-        noise = np.sqrt(np.nansum((weight * mcse) ** 2))
-        turned = np.sqrt(np.nansum(weight**2 * np.nan_to_num(wrong * (1.0 - wrong))))
+        alone = np.isfinite(self.posterior.get("r_hat", np.nan * self.weight).values)
+        noise, turned = (
+            np.hypot(np.sqrt(np.nansum((weight * error)[alone] ** 2)), np.nansum((weight * error)[~alone]))
+            for error in (mcse, np.sqrt(np.nan_to_num(wrong * (1.0 - wrong))))
+        )
         of_ratio = np.hypot(noise, summary["ratio_mean"].item() * self.prior.error) / base if base > 0 else np.inf
         fits = np.array([noise, of_ratio, np.hypot(noise, self.prior.error), turned, turned])
         releases = summary["mcse"].values if "mcse" in summary else np.zeros(fits.size)
@@ -172,16 +180,23 @@ class Readings:
         return result
 
     def _judged(self, summary: xr.Dataset) -> xr.Dataset:
-        """With its status, and bounds in which a release whose fit failed may be anything; no numbers where one did."""
+        """With its status, and bounds in which a release whose fit failed may be anything.
+
+        No numbers where such releases could move the averages by more than a tenth of their errors, which count them.
+        """
         failed, bounds = self.failed, self._between(summary)
-        if failed:
+        negligible = failed <= NEGLIGIBLE * summary["mcse"].sel(measure="posterior_mean").item()
+        if failed and negligible:
+            moved = failed * np.array([1.0, 1.0 / self.prior.base, 1.0, 1.0, 1.0, 0.0])
+            summary = summary.assign(mcse=summary["mcse"] + xr.DataArray(moved, dims="measure"))
+        elif failed:
             kept = [name for name in summary.data_vars if name in ("prior", "invariant_ratio")]
             summary = summary.assign(
                 {name: xr.full_like(summary[name], np.nan) for name in summary if name not in kept}
             )
             share = f"fits of releases with a share of {failed:.3g} failed"
             summary = summary.assign_attrs(reason=f"{share} ({self.method}): {self.advice}")
-        status = UNRELIABLE if failed else "ok"
+        status = "ok" if negligible else UNRELIABLE
         return summary.assign(status=status, unreliable_mass=failed).assign(bounds)
 
     def _between(self, summary: xr.Dataset) -> dict[str, tuple[str, Floats, dict[str, str]]]:
@@ -228,16 +243,10 @@ def releases_to_fit(
 
 def distinct(release: xr.Dataset, weight: xr.DataArray) -> tuple[xr.Dataset, xr.DataArray]:
     """Each distinct release once, with the shares of all that are like it."""
-    first, place = first_of_each(
+    from adversary.models.enumeration import distinct_rows
+
+    first, place = distinct_rows(
         [array.transpose("release", ...).values.reshape(weight.size, -1) for array in release.values()]
     )
     total = np.bincount(place, weights=weight.values, minlength=first.size)
     return release.isel(release=first), xr.DataArray(total, dims="release", attrs=weight.attrs)
-
-
-def first_of_each(columns: list[NDArray[np.float64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(where each distinct row first stands, which of these every row is like)."""
-    rows = np.concatenate(columns, axis=1)
-    rows = np.where(np.isnan(rows), np.inf, rows)  # of whole rows numpy finds no two alike where one has a NaN
-    _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first, place.ravel()

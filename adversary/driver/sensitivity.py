@@ -1,8 +1,8 @@
 """How much a reader's conclusions move with their prior, the noise, the siblings, and what they believe of others.
 
 One law of the log Bayes factor over releases serves every prior, so priors cost next to nothing; every other input asks
-for a law of its own. Both truths are always told: a belief that helps a reader under one of them hurts under the other,
-and one alone misleads.
+for a law of its own (models: see `model_sweep`). Both truths are always told: a belief that helps a reader under one of
+them hurts under the other, and one alone misleads.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, blocks, check_probability, check_whole
+from adversary._core import Floats, Sampling, blocks, check_probability, check_whole
+from adversary.driver.model_sweep import ModelSweep, at_prior_of, truths_of_models
+from adversary.driver.posteriors import MEASURES, Readings
 from adversary.driver.shared_laws import SharedLaws
-from adversary.driver.sweep_inputs import Case, Range, case_at, named, ranges_of, several, sibling_dim
+from adversary.driver.sweep_inputs import SHARES, Case, Range, case_at, named, ranges_of, sibling_dim, values_of
 from adversary.reader.path import Adversary, Truth, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import (
@@ -26,49 +28,68 @@ from adversary.reader.risk import (
 )
 
 TRUTHS = ("in", "out")
-MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
-SHARES = 50
-"""Priors that stand for a law over the prior probability."""
 _BY_QUANTILE = ("posterior_quantile", "ratio_quantile")
+_EXACT = {"status": "ok", "k_hat": -np.inf, "anew": 0.0}
 
 
 def sweep(
-    plan: Plan,
-    reader: Adversary,
+    plan: Plan | None,
+    reader: Any,
     truth: Mapping[str, Any],
     *,
     prior: Any = None,
     rho: Any = None,
     siblings: Any = None,
-    beliefs: Mapping[str, Mapping[str, Any]] | None = None,
-    draws: int = DRAWS,
+    beliefs: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+    released: Any = None,
+    target: str = "in",
+    support: Mapping[str, Any] | None = None,
+    sampling: Sampling | None = None,
+    draws: int | None = None,
     rng: Any = None,
     progress: bool = True,
     coarse: bool = False,
     laws: SharedLaws | None = None,
-) -> xr.Dataset:
+) -> Any:
     """Risk averaged over releases at every combination of the inputs given, under both truths.
 
     Parameters
     ----------
-    plan, reader, truth : as in `adversary.audit`; what is not swept stays as it is there
+    plan, reader, truth : as in `adversary.audit`; what is not swept stays as it is there. The reader may also be a
+        `pymc.Model` with its release left free, or a function that builds one, of the names in `data` and, if it asks
+        for it, of `plan`. Of models the truth names the target, and the other truth has it the other way, with one
+        person less or more at every level of the plan; give {"in": ..., "out": ...} for another. Without a plan (None)
+        releases are drawn from the first model, as `adversary.audit_model` draws them, and every other one reads these
     prior : probabilities that the target is in; or a law over them, frozen, of scipy.stats or PreliZ: the middles of 50
-        equal shares of it, so that a plain mean along `prior` averages over the law
-    rho : zCDP budgets of the whole plan, in nats; the noise of every level gets the same factor. An exact level stays
+        equal shares of it, so that a plain mean along `prior` averages over the law. Of a model, its own odds of the
+        target are changed, and nothing that it holds given the target
+    rho : zCDP budgets of the whole plan, in nats; the noise of every level gets the same factor. An exact level stays.
+        This and `siblings` are for an `Adversary` or a function of `plan`
     siblings : numbers of other units, for the lowest level; or a mapping of level name to such numbers, one dim each
-    beliefs : named mappings of level to belief, each in place of the reader's own
+    beliefs : named mappings of level to belief, each in place of the reader's own; or named adversaries, models and
+        functions that build them
+    data : of models, values by name of their `pm.Data` or of arguments of the function, one dim each: numbers; a frozen
+        law over them, the middles of 20 equal shares; or a mapping of names to whatever the function takes, such as
+        laws of PreliZ
+    released, target, support, sampling : of models, as for `adversary.audit_model`
     draws, rng : simulated releases and seed, where a law is simulated; every case sees the same random numbers
     progress : show a bar on longer work
     coarse : put each law on at most 2000 values first: faster, for figures, and good to about 1e-5 in averages
 
     Returns
     -------
-    Dataset with dims `prior`, `rho`, `siblings` (`siblings[level]` for a mapping) and `beliefs` as far as given, and
-    always `truth`: "in" and "out", everybody else as they truly are. Variables are those of the risk group of an audit:
-    `posterior_mean`, `ratio_mean`, `difference_mean`, `prob_correct`, `tie_mass`, `posterior_quantile` and
-    `ratio_quantile` (dim `quantile`), and `mcse` where anything was simulated. `possible` says which truths a reader
-    holds possible; where it is False there is no average (and the attribute `impossible` says why), so the entries of
-    the other variables are missing. Coordinate `budget` is the factor that makes each rho.
+    Dataset with dims `prior`, `rho`, `siblings` (`siblings[level]` for a mapping), `beliefs` and names of `data` as far
+    as given, and always `truth`: "in" and "out", everybody else as they truly are. Variables are those of the risk
+    group of an audit: `posterior_mean`, `ratio_mean`, `difference_mean`, `prob_correct`, `tie_mass`,
+    `posterior_quantile` and `ratio_quantile` (dim `quantile`), and `mcse` where anything was simulated. `possible` says
+    which truths a reader holds possible; where it is False there is no average (and the attribute `impossible` says
+    why), so the entries of the other variables are missing. Coordinate `budget` is the factor that makes each rho.
+
+    With models a DataTree, that Dataset in group `risk`, with `status` ("unreliable" entries have no numbers), `k_hat`
+    (largest over releases) and `anew` (share of releases that the shared draws did not do for, fitted by the model's
+    own). All priors of the same latents share one set of draws, made by all of them together. The groups of ArviZ are
+    those of the first model given its most probable release: `arviz.psense_summary(tree)`.
 
     Raises
     ------
@@ -80,31 +101,67 @@ def sweep(
     >>> found = sweep(plan, Adversary(), {"block": 1}, prior=[0.1, 0.5])
     >>> [round(float(p), 4) for p in found["posterior_mean"].sel(truth="in")]
     [0.1169, 0.5238]
+
+    A model by values of its data:
+
+    >>> import pymc as pm
+    >>> from adversary.models import noise
+    >>> with pm.Model() as model:
+    ...     present = pm.Bernoulli("in", pm.Data("chance", 0.3))
+    ...     noisy = noise.released("noisy", DiscreteGaussian.from_rho(0.1), present)
+    >>> tree = sweep(plan, model, {"block": 1, "in": 1}, data={"chance": [0.1, 0.5]}, rng=1)
+    >>> [round(float(p), 4) for p in tree["risk/posterior_mean"].sel(truth="in")]
+    [0.1169, 0.5238]
     """
-    ranges = ranges_of(plan, reader, truth, rho, siblings, beliefs)
+    ranges = ranges_of(plan, reader, truth, rho, siblings, beliefs, data)
     priors = None if prior is None else _priors(prior)
-    shared = laws or _laws(draws, rng)
-    both = _both_truths(plan, reader, truth)
     shape = tuple(len(one.values) for one in ranges)
-    work = [(*place, side) for place in np.ndindex(*shape) for side in range(2)]
+    places = list(np.ndindex(*shape))
+    chosen = {p: [one.values[i] for one, i in zip(ranges, p, strict=True)] for p in places}
+    cases = {p: case_at(Case(plan, reader), ranges, chosen[p]) for p in places}
+    shared = laws or _laws(draws, rng)
+    told = {p: case for p, case in cases.items() if case.is_model}
+    models = None
+    if told:
+        sides = truths_of_models(plan, truth, target)
+        options = {"target": target, "support": support or {}, "released": released, "draws": draws}
+        models = ModelSweep(told, sides, **options, seed=blocks.seed_sequence(rng), sampling=sampling or Sampling())
+    both = _both_truths(plan, reader, truth) if isinstance(reader, Adversary) else sides
+    work = [(*place, side) for place in places for side in range(2)]
     table: dict[tuple[int, ...], list[xr.Dataset]] = {}
     why: dict[tuple[int, ...], str] = {}
     for place in blocks.track(work, "laws of the sweep", enabled=progress and len(work) > 8):
-        chosen = [one.values[i] for one, i in zip(ranges, place[:-1], strict=True)]
-        case = case_at(Case(plan, reader), ranges, chosen)
+        case, side = cases[place[:-1]], TRUTHS[place[-1]]
         try:
-            settled = settle_truth(case.plan, case.reader, both[TRUTHS[place[-1]]])
+            if models is not None and case.is_model:
+                found = models.readings(place[:-1], side)
+                every = [found] if priors is None else [at_prior_of(found, float(p)) for p in priors]
+                table[place] = [_of_model(one) for one in every]
+                continue
+            settled = settle_truth(case.plan, case.reader, both[side])
         except ValueError as error:
-            why[place] = named(ranges, chosen) + f"truth {TRUTHS[place[-1]]!r}: {error}"
+            why[place] = named(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
             continue
         law = shared.of(case.plan, case.reader, settled, coarse=coarse)
         invariant = invariant_factor(case.plan, case.reader, settled)
-        every = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
+        laws_of = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
         factors = law.quantiles(QUANTILES)
-        table[place] = [risk_summary(one, invariant, factors=factors) for one in every]
+        table[place] = [risk_summary(one, invariant, factors=factors) for one in laws_of]
     if not table:
         raise ValueError(f"no truth is possible for any adversary of the sweep: {next(iter(why.values()))}")
-    return _dataset(plan, reader, ranges, priors, table, why)
+    risk = _dataset(plan, reader, ranges, priors, table, why)
+    return risk if models is None else xr.DataTree.from_dict({"risk": risk, **models.groups()})
+
+
+def _of_model(readings: Readings) -> xr.Dataset:
+    """Averages, their status, the largest k-hat and the share of releases whose draws were made anew."""
+    risk, posterior = readings.risk(), readings.posterior
+    if "mcse" in risk:
+        risk = risk.sel(measure=list(MEASURES))
+    if not readings.sampled:
+        return risk.assign(status="ok", k_hat=-np.inf, anew=0.0)
+    anew = float((readings.weight * posterior["anew"]).sum())
+    return risk.assign(k_hat=float(posterior["k_hat"].max()), anew=anew)
 
 
 def one_at_a_time(
@@ -116,7 +173,7 @@ def one_at_a_time(
     rho: Any = None,
     siblings: Any = None,
     beliefs: Mapping[str, Mapping[str, Any]] | None = None,
-    draws: int = DRAWS,
+    draws: int | None = None,
     rng: Any = None,
     progress: bool = True,
 ) -> xr.Dataset:
@@ -141,7 +198,7 @@ def base_and_sweeps(
     reader: Adversary,
     truth: Mapping[str, Any],
     *,
-    draws: int = DRAWS,
+    draws: int | None = None,
     rng: Any = None,
     progress: bool = True,
     laws: SharedLaws | None = None,
@@ -178,7 +235,8 @@ def base_and_sweeps(
     shared = laws or _laws(draws, rng)
 
     def over(**one: Any) -> xr.Dataset:
-        return sweep(plan, reader, truth, **one, laws=shared, progress=progress)
+        found: xr.Dataset = sweep(plan, reader, truth, **one, laws=shared, progress=progress)
+        return found
 
     return over(), {dim: over(**one) for dim, one in alone.items()}
 
@@ -200,16 +258,17 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 
 def _priors(prior: Any) -> Floats:
-    """Different probabilities: those given, or of a law over them one for each equal share."""
-    values = prior.ppf((np.arange(SHARES) + 0.5) / SHARES) if hasattr(prior, "ppf") else prior
-    return several("prior", check_probability("prior", values))
+    """Different probabilities, checked."""
+    return values_of("prior", check_probability("prior", values_of("prior", prior, SHARES)), SHARES)
 
 
-def _laws(draws: int, rng: Any) -> SharedLaws:
-    return SharedLaws(int(check_whole("draws", draws, minimum=1)), blocks.seed_sequence(rng))
+def _laws(draws: int | None, rng: Any) -> SharedLaws:
+    return SharedLaws(
+        DRAWS if draws is None else int(check_whole("draws", draws, minimum=1)), blocks.seed_sequence(rng)
+    )
 
 
-def _both_truths(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _both_truths(plan: Any, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The truth with the target in, and with the target out, everybody else as they are; neither yet held possible."""
     settled = settle_truth(plan, reader, truth)
     found = {}
@@ -221,8 +280,8 @@ def _both_truths(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dic
 
 
 def _dataset(
-    plan: Plan,
-    reader: Adversary,
+    plan: Plan | None,
+    reader: Any,
     ranges: Sequence[Range],
     priors: Floats | None,
     table: Mapping[tuple[int, ...], list[xr.Dataset]],
@@ -244,6 +303,13 @@ def _dataset(
                 at = place if priors is None else (i, *place)
                 values[at] = one[name].values if name in one else 0.0
         variables[name] = ([*dims, *more], values, {"direction": "estimate" if simulated else "exact"})
+    if any("status" in one for rows in table.values() for one in rows):
+        for name, missing in (("status", ""), ("k_hat", np.nan), ("anew", np.nan)):
+            values = np.full(shape, missing, dtype="<U10" if name == "status" else np.float64)
+            for place, rows in table.items():
+                for i, one in enumerate(rows):
+                    values[place if priors is None else (i, *place)] = one[name].item() if name in one else _EXACT[name]
+            variables[name] = (dims, values)
     possible = np.zeros(shape[len(outer) :], dtype=bool)
     for place in table:
         possible[place] = True
@@ -251,15 +317,19 @@ def _dataset(
     coords |= {"quantile": list(QUANTILES)} | ({} if priors is None else {"prior": priors})
     coords |= {"measure": first["measure"].values} if simulated and "measure" in first.coords else {}
     result = xr.Dataset({**variables, "possible": (dims[len(outer) :], possible)}, coords=coords)
-    if "rho" in result.dims:
+    if "rho" in result.dims and plan is not None:
         result = result.assign_coords(budget=("rho", result["rho"].values / plan.total_rho))
     return result.assign_attrs(_base(plan, reader), impossible="; ".join(why.values()))
 
 
-def _base(plan: Plan, reader: Adversary) -> dict[str, Any]:
+def _base(plan: Plan | None, reader: Any) -> dict[str, Any]:
     """What the inputs are where they are not swept."""
-    below = {"base_siblings": plan.levels[plan.own].siblings} if len(plan.levels) > 1 else {}
-    return {"base_prior": reader.prior, "base_rho": plan.total_rho, **below}
+    found: dict[str, Any] = {"base_prior": reader.prior} if isinstance(reader, Adversary) else {}
+    if plan is not None:
+        found["base_rho"] = plan.total_rho
+        if len(plan.levels) > 1:
+            found["base_siblings"] = plan.levels[plan.own].siblings
+    return found
 
 
 def _ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:

@@ -1,24 +1,65 @@
-"""The inputs of a sweep: the values they take, and the plan and reader at each."""
+"""The inputs of a sweep: the values they take, and the plan and adversary at each."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from adversary._core import Floats, check_positive, check_whole
+from adversary.driver.model_case import is_model
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
+
+SHARES, DATA_SHARES = 50, 20
+"""Values that stand for a law over the prior probability, and for one over data, each of which compiles a model."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One plan and one reader of a sweep."""
+    """One plan and one adversary of a sweep: an `Adversary`, a model with its data, or a function that builds one."""
 
-    plan: Plan
-    reader: Adversary
+    plan: Any
+    reader: Any
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_model(self) -> bool:
+        """Whether the adversary is a model, or builds one."""
+        return not isinstance(self.reader, Adversary)
+
+    def settled(self) -> Case:
+        """The same checked, its model built with these data."""
+        if not self.is_model:
+            if self.data:
+                raise ValueError(f"data are of models, and an Adversary has none: {list(self.data)}")
+            if self.plan is None:
+                raise ValueError("an Adversary needs a plan, got None")
+            for cell in range(self.plan.cells):
+                self.reader.path(self.plan, cell)
+            return self
+        if not is_model(self.reader):
+            return replace(self, reader=self._built(), data={})
+        import pymc as pm
+
+        known = [str(variable.name) for variable in self.reader.data_vars]
+        if missing := [name for name in self.data if name not in known]:
+            raise ValueError(f"data {missing[0]!r} is no pm.Data of the model, which has {known}")
+        return replace(self, reader=pm.do(self.reader, self.data), data={}) if self.data else self
+
+    def _built(self) -> Any:
+        """The model that a function makes of the data and, if it asks for it, the plan."""
+        asked = inspect.signature(self.reader).parameters
+        given = {**self.data, **({"plan": self.plan} if "plan" in asked else {})}
+        if missing := [name for name in self.data if name not in asked]:
+            raise ValueError(f"data {missing[0]!r} is no argument of {self.reader.__name__}, which takes {list(asked)}")
+        model = self.reader(**given)
+        if not is_model(model):
+            raise TypeError(f"{self.reader.__name__} must return a pymc.Model, got {model!r}")
+        return model
 
 
 @dataclass(frozen=True)
@@ -31,17 +72,20 @@ class Range:
 
 
 def ranges_of(
-    plan: Plan, reader: Adversary, truth: Mapping[str, Any], rho: Any, siblings: Any, beliefs: Any
+    plan: Plan | None, reader: Any, truth: Mapping[str, Any], rho: Any, siblings: Any, beliefs: Any, data: Any = None
 ) -> list[Range]:
     """Every input but the prior, checked."""
     found: list[Range] = []
-    if rho is not None:
+    for name, given in (("rho", rho), ("siblings", siblings)):
+        if given is not None and (plan is None or is_model(reader)):
+            raise ValueError(f"{name} is of a plan, and a model has its own noise: give a plan and a function of plan")
+    if plan is not None and rho is not None:
         values = several("rho", check_positive("rho", rho))
         total = plan.total_rho
         if not 0.0 < total < np.inf:
             raise ValueError(f"rho can be swept only where the plan spends a finite rho, got {total}")
         found.append(Range("rho", tuple(values), lambda case, value: _with_budget(case, value / total)))
-    if siblings is not None:
+    if plan is not None and siblings is not None:
         if "siblings" in truth:
             raise ValueError("siblings cannot be swept where the truth names each sibling's own count")
         by_level = isinstance(siblings, Mapping)
@@ -54,12 +98,34 @@ def ranges_of(
             raise ValueError(f"beliefs must be a mapping of names to beliefs by level, got {beliefs!r}")
         readers = {str(name): _believing(reader, name, one) for name, one in beliefs.items()}
         found.append(Range("beliefs", tuple(readers), lambda case, name: replace(case, reader=readers[name])))
+    for name, given in (data or {}).items():
+        if name in (*(one.dim for one in found), "prior", "truth", "quantile", "measure"):
+            raise ValueError(f"data: {name!r} is the name of another dim of the sweep; call it otherwise")
+        if isinstance(given, Mapping):
+            named = dict(given)
+        else:
+            named = {value: value for value in values_of(name, given, DATA_SHARES).tolist()}
+        found.append(Range(name, tuple(named), _data_setter(name, named)))
     return found
 
 
-def _believing(reader: Adversary, name: Any, beliefs: Any) -> Adversary:
-    if not isinstance(beliefs, Mapping):
-        raise TypeError(f"beliefs {name!r} must be a mapping of level to belief, got {beliefs!r}")
+def values_of(name: str, given: Any, shares: int) -> Floats:
+    """Different values: those given, or of a law over them the middles of so many equal shares."""
+    return several(name, given.ppf((np.arange(shares) + 0.5) / shares) if hasattr(given, "ppf") else given)
+
+
+def _data_setter(name: str, named: Mapping[Any, Any]) -> Callable[[Case, Any], Case]:
+    return lambda case, value: replace(case, data={**case.data, name: named[value]})
+
+
+def _believing(reader: Any, name: Any, beliefs: Any) -> Any:
+    """The adversary with other beliefs by level; or another one, a model or a function that builds one."""
+    if isinstance(beliefs, Adversary) or is_model(beliefs) or callable(beliefs):
+        return beliefs
+    if not isinstance(beliefs, Mapping) or not isinstance(reader, Adversary):
+        raise TypeError(
+            f"beliefs {name!r} must be a mapping of level to belief, for an Adversary, or a model, got {beliefs!r}"
+        )
     return replace(reader, beliefs=beliefs)
 
 
@@ -109,11 +175,9 @@ def case_at(start: Case, ranges: Sequence[Range], chosen: Sequence[Any]) -> Case
     try:
         for one, value in zip(ranges, chosen, strict=True):
             case = one.at(case, value)
-        for cell in range(case.plan.cells):
-            case.reader.path(case.plan, cell)
+        return case.settled()
     except (ValueError, TypeError) as error:
         raise type(error)(named(ranges, chosen) + str(error)) from None
-    return case
 
 
 def named(ranges: Sequence[Range], chosen: Sequence[Any]) -> str:

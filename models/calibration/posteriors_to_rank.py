@@ -191,21 +191,7 @@ def fitted(
     rng: Any,
     sampling: Sampling | None = None,
 ) -> Posterior:
-    """Draws of all latents after a release, continuous ones too: of the prior, weighed, or of NUTS.
-
-    Parameters
-    ----------
-    model : pymc.Model with its release left free
-    variables : deterministics to compute beside the latents
-    support : values of discrete latents without a finite support of their own
-    released : names of the released variables
-    rng : seed
-    sampling : lengths
-
-    Raises
-    ------
-    ValueError : when called, a posterior that cannot be trusted
-    """
+    """Draws of all latents after a release, continuous ones too: of the prior, weighed, or of NUTS."""
     prior_seed, fit_seed = seed_sequence(rng).spawn(2)
     fitter = Fitter.of(model, tuple(released), None, support, (), prior_seed, sampling)
     given = condition(model, tuple(released), continuous=True)

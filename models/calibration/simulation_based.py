@@ -32,7 +32,7 @@ from pymc.vartypes import discrete_types
 
 from adversary._core import NAME, Sampling, blocks, check_whole
 from adversary.models.enumeration import latent_names, released_names, wanted_names
-from adversary.models.fitting import Groups
+from adversary.models.fitting import Groups, labelled
 from adversary.models.importance import PriorPredictive
 
 from .posteriors_to_rank import (
@@ -138,7 +138,9 @@ def calibrate(
         "versions": json.dumps({name: version(name) for name in (NAME, "pymc", "pytensor", "numpy")}),
     }
     joined = {g: {v: np.concatenate([part[g][v] for part in parts]) for v in parts[0][g]} for g in groups}
-    tree = {group: _labelled(model, arrays) for group, arrays in joined.items()}
+    tree = {
+        g: labelled(model, {n: u[None] for n, u in arrays.items()}, ("chain", "draw")) for g, arrays in joined.items()
+    }
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
 
 
@@ -241,17 +243,6 @@ def _log_likelihood(groups: Groups, latents: Arrays, released: Arrays) -> Floats
     terms = groups.log_densities(latents, released, ("draw", "simulation"), False)[1]
     parts = [one.values.reshape(*one.shape[:2], -1).sum(axis=-1) for one in terms.values()]
     return np.sum(parts, axis=0).T
-
-
-def _labelled(model: pm.Model, arrays: Mapping[str, Floats]) -> xr.Dataset:
-    """Arrays (simulation, ...) with dims (chain, draw, ...) and the model's coordinates."""
-    variables: dict[str, Any] = {}
-    coords: dict[str, Any] = {"chain": [0]}
-    for name, u in arrays.items():
-        own = model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(u.ndim - 1)]
-        variables[name] = (("chain", "draw", *own), u[None])
-        coords |= {dim: list(model.coords[dim]) for dim in own if model.coords.get(dim) is not None}
-    return xr.Dataset(variables, coords={"draw": np.arange(len(next(iter(arrays.values())))), **coords})
 
 
 def _columns(tree: xr.DataTree) -> Iterable[tuple[str, Floats]]:

@@ -16,5 +16,6 @@ from .graphs import target_of as target_of
 from .graphs import wanted_names as wanted_names
 from .state_grid import Grid as Grid
 from .state_grid import Slot as Slot
+from .state_grid import distinct_rows as distinct_rows
 from .supports import Ends as Ends
 from .supports import support_of as support_of

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from .state_grid import LARGEST_GRID, Grid, Slot
+from .state_grid import LARGEST_GRID, Grid, Slot, distinct_rows
 
 Floats = NDArray[np.float64]
 Support = Mapping[str, ArrayLike]
@@ -243,25 +243,23 @@ class Enumerator:
     checked: bool = True
 
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
-        batches, releases = self.batches(observed)
-        *masses, edge = self._log_masses(self.log_joint, batches, releases or 1)
+        batches, place = self.batches(observed)
+        *masses, edge = self._log_masses(self.log_joint, batches)
         evidence = logsumexp(edge, axis=0)
         if not np.isfinite(evidence).all():
-            row = int(np.argmin(np.isfinite(evidence)))
+            row = 0 if place is None else int(np.argmin(np.isfinite(evidence)[place]))
             raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
-        prior_releases = 1 if self.same_prior else releases or 1
-        priors = self._log_masses(self.log_prior, [b[:, :prior_releases] for b in batches], prior_releases)
+        priors = self._log_masses(self.log_prior, [b[:, :1] for b in batches] if self.same_prior else batches)
         at_edge = self.edge.pmf(edge).sel(edge=1, drop=True).where(self.checked)
         at_edge.attrs |= {"not_checked": ", ".join(self.unchecked)} if self.unchecked else {}
         variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": at_edge}
         for target, mass, prior in zip(self.targets, masses, priors[:-1], strict=True):
             variables |= self._described(target, target.pmf(mass), target.pmf(prior))
-        return self._labelled(variables, releases, observed)
+        return self._labelled(variables, place, observed)
 
-    def log_evidence(self, observed: Mapping[str, ArrayLike]) -> Floats:
-        """Log evidence of every release, minus infinity where all states are impossible: (release,)."""
-        batches, releases = self.batches(observed)
-        return np.asarray(logsumexp(self._log_masses(self.log_joint, batches, releases or 1)[-1], axis=0))
+    def log_evidence(self, batches: list[NDArray[Any]]) -> Floats:
+        """Log evidence of releases as `batches` returns them, minus infinity where all states are impossible."""
+        return np.asarray(logsumexp(self._log_masses(self.log_joint, batches)[-1], axis=0))
 
     def _described(self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray) -> dict[str, xr.DataArray]:
         prior = prior[0] if self.same_prior else prior
@@ -275,31 +273,37 @@ class Enumerator:
         return {name + label: array for name, array in named.items() if array is not None}
 
     def _labelled(
-        self, variables: Mapping[str, xr.DataArray], releases: int | None, observed: Mapping[str, ArrayLike]
+        self, variables: Mapping[str, xr.DataArray], place: NDArray[np.int64] | None, observed: Mapping[str, ArrayLike]
     ) -> xr.Dataset:
+        """Every release, of the distinct ones."""
         dataset = xr.Dataset(variables, attrs={"engine": "enumeration", "states": self.grid.size})
-        if releases is None:
+        if place is None:
             return dataset.isel(release=0, drop=True)
+        dataset = dataset.isel(release=place)
         labels = [v["release"] for v in observed.values() if isinstance(v, xr.DataArray) and "release" in v.coords]
         return dataset.assign_coords(release=labels[0]) if labels else dataset
 
-    def batches(self, observed: Mapping[str, ArrayLike]) -> tuple[list[NDArray[Any]], int | None]:
-        """Released values as arrays (1, release, *shape), and the number of releases; None for a single one."""
+    def batches(self, observed: Mapping[str, ArrayLike]) -> tuple[list[NDArray[Any]], NDArray[np.int64] | None]:
+        """Distinct releases as arrays (1, release, *shape), and which of them each one is; None for a single one."""
         if set(observed) != {slot.name for slot in self.slots}:
             raise ValueError(f"compiled for releases of {[slot.name for slot in self.slots]}, got {list(observed)}")
         pairs = [slot.batch(observed[slot.name]) for slot in self.slots]
         counts = {name: array.shape[1] for name, (array, many) in zip(observed, pairs, strict=True) if many}
         if len(set(counts.values())) > 1:
             raise ValueError(f"the observed hold different numbers of releases: {counts}")
-        return [array for array, _ in pairs], next(iter(counts.values()), None)
+        if not counts:
+            return [array for array, _ in pairs], None
+        rows = next(iter(counts.values()))
+        first, place = distinct_rows([array[0].reshape(rows, -1) for array, many in pairs if many])
+        return [array[:, first] if many else array for array, many in pairs], place
 
     def _row(self, observed: Mapping[str, ArrayLike], row: int) -> dict[str, Any]:
         batches = {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.slots}
         return {name: batch[min(row, len(batch) - 1)].tolist() for name, batch in batches.items()}
 
-    def _log_masses(self, log_density: Callable[..., Any], batches: list[NDArray[Any]], releases: int) -> list[Floats]:
+    def _log_masses(self, log_density: Callable[..., Any], batches: list[NDArray[Any]]) -> list[Floats]:
         """Log summed density for each value of each target, and of the edge: (cells x values, releases) each."""
-        marginals = (*self.targets, self.edge)
+        marginals, releases = (*self.targets, self.edge), max((b.shape[1] for b in batches), default=1)
         width = self.grid.releases_at_once
         totals = [np.full((m.index.shape[1] * len(m.values), releases), -np.inf) for m in marginals]
         for start, stop in self.grid.blocks:

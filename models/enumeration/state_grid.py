@@ -47,6 +47,24 @@ class Slot:
                 raise ValueError(f"observed {self.name} must be below 2^31 in size, got {np.abs(array).max()}")
 
 
+def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each distinct row first stands, and which of these every row is.
+
+    Parameters
+    ----------
+    columns : arrays (row, column), side by side; NaN equals NaN
+
+    >>> first, place = distinct_rows([np.array([[3], [1], [3]])])
+    >>> first.tolist(), place.tolist()
+    ([1, 0], [1, 0, 1])
+    """
+    first, place = np.zeros(1, dtype=np.int64), np.zeros(len(columns[0]), dtype=np.int64)
+    for column in (one for array in columns for one in array.T):
+        values, own = np.unique(column, return_inverse=True)
+        _, first, place = np.unique(place * values.size + own, return_index=True, return_inverse=True)
+    return first, place
+
+
 @dataclass(frozen=True)
 class Grid:
     """Every joint state of the latents, in lexicographic order; `axes[name]` has one array of values per cell."""

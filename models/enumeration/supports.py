@@ -39,6 +39,7 @@ from pytensor.tensor.variable import TensorVariable
 from adversary.models.stories import FreeCellsRV, TabulatedRV, free_bounds
 
 from .batched_graphs import NUMPY_MODE, vectorized
+from .state_grid import distinct_rows
 
 Values = NDArray[np.int64]
 Rule = tuple[Callable[..., tuple[Any, Any]], list[TensorVariable]]
@@ -148,13 +149,7 @@ def _of_components(rules: Sequence[Rule | None]) -> Rule | None:
 def unbounded(
     latents: Mapping[str, TensorVariable], given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Shape and smallest value of every latent whose law has no largest one.
-
-    Parameters
-    ----------
-    latents : by name
-    given, moving : as for `support_of`
-    """
+    """Shape and smallest value of every latent whose law has no largest one."""
     found = {}
     for name, rv in latents.items():
         bounds = None if name in given else _bounds(rv, given, moving)
@@ -274,7 +269,7 @@ class Ends:
     def _have_all(self, draws: Mapping[str, NDArray[Any]]) -> bool:
         """Whether the values have all mass of the law, whatever it depends on here."""
         columns = [draws[name].reshape(len(draws[name]), -1) for name in self.parents]
-        first = np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True)[1] if columns else [0]
+        first = distinct_rows(columns)[0] if columns else [0]
         parts = [self.beyond(*(draws[name][i : i + 1] for name in self.parents))[0] for i in first]
         return bool(all((np.abs(part - 1.0) <= _MISSING).all() for part in parts))
 

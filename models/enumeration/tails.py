@@ -28,6 +28,7 @@ from scipy.special import logsumexp
 
 from .batched_graphs import NUMPY_MODE, summed, vectorized
 from .graphs import Conditioned, batched
+from .state_grid import distinct_rows
 
 Floats = NDArray[np.float64]
 
@@ -80,22 +81,22 @@ class GrowingEnumerator:
         """As an `Enumerator`, with `cut_mass` ([release]): at most so much of the posterior lies beyond."""
         while True:
             run = self.current
-            beyond, ceiling = self._beyond(run, observed)
-            surplus = ceiling - run.log_evidence(observed)
+            batches, place = run.batches(observed)
+            beyond, ceiling = self._beyond(run, batches)
+            surplus = ceiling - run.log_evidence(batches)
             masses = {name: log_mass + surplus.max() for name, log_mass in beyond.items()}
             if logsumexp(list(masses.values())) <= np.log(LARGEST_CUT):
                 found: xr.Dataset = run(observed).drop_vars("edge_mass")
                 cut = np.exp(logsumexp(list(beyond.values())) + surplus)
                 dims = found["log_evidence"].dims
-                return found.assign(cut_mass=(dims, cut if dims else cut[0], {"direction": "upper"}))
+                return found.assign(cut_mass=(dims, cut[0 if place is None else place], {"direction": "upper"}))
             longer = [name for name, mass in masses.items() if not mass <= np.log(LARGEST_CUT / (2 * len(masses)))]
             self._tops |= {name: self.starts[name] + 2 * (self._tops[name] - self.starts[name]) for name in longer}
             self._current = None
 
-    def _beyond(self, run: Any, observed: Mapping[str, ArrayLike]) -> tuple[dict[str, float], Floats]:
+    def _beyond(self, run: Any, batches: list[NDArray[Any]]) -> tuple[dict[str, float], Floats]:
         """Log prior mass beyond the values of each latent, and the log of the largest likelihood of each release."""
         own = batched(self.given, [summed(self.given.own_terms())])
-        batches, _ = run.batches(observed)
         parts: dict[str, list[float]] = {tail.name: [] for tail in self.tails}
         every, top = [], np.full(max((b.shape[1] for b in batches), default=1), -np.inf)
         constant, varying = self.ceilings
@@ -117,18 +118,7 @@ def growing(
     open_ended: Mapping[str, tuple[tuple[int, ...], int]],
     build: Callable[[Mapping[str, ArrayLike]], Any],
 ) -> GrowingEnumerator:
-    """Compile what lies beyond the unbounded latents of a model.
-
-    Parameters
-    ----------
-    given : the model
-    open_ended : shape and smallest value of each of these latents
-    build : from their values, the enumerator
-
-    Raises
-    ------
-    ValueError : how likely a release is beyond any number of values is not known
-    """
+    """Compile what lies beyond the unbounded latents of a model."""
     model, cut = given.model, {given.latents[name] for name in open_ended}
     reads, plain = [], []
     for variable in (*model.observed_RVs, *model.potentials):
@@ -196,7 +186,7 @@ class Tail:
         size = len(next(iter(states.values())))
         first, place = np.zeros(1, dtype=np.int64), np.zeros(size, dtype=np.int64)
         if flat:
-            _, first, place = np.unique(np.concatenate(flat, axis=1), axis=0, return_index=True, return_inverse=True)
+            first, place = distinct_rows(flat)
         values = np.arange(top + 1, 4 * top + 64).reshape(1, -1, *[1] * len(self.shape))
         values = np.broadcast_to(values, (1, values.shape[1], *self.shape)).astype(np.int64)
         found = self.log_p(*(row[first][:, None] for row in rows), values)
@@ -209,4 +199,4 @@ class Tail:
             rest = np.where(fall < -1e-3, last + fall - np.log(-np.expm1(fall)) + np.log(2.0), 0.0)
             rest = np.where(np.isneginf(last), -np.inf, rest)
             total = logsumexp(np.concatenate([log_p, rest[:, None]], axis=1), axis=(1, 2))
-        return np.asarray(np.minimum(total, 0.0)[place.ravel()])
+        return np.asarray(np.minimum(total, 0.0)[place])

@@ -6,7 +6,7 @@ Densities are taken on the latents' own scale, without the Jacobian of the sampl
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -74,17 +74,7 @@ class Groups:
         variables: Sequence[str] | None,
         rng: np.random.Generator,
     ) -> tuple[dict[str, xr.Dataset], NDArray[np.float64]]:
-        """Every group of draws of one release or, the last of the leading dims, of many; and their log densities.
-
-        Parameters
-        ----------
-        latents : draws (*leading, *shape) after the release
-        prior : draws (chain, draw, *shape) before it
-        released : (*shape) or (release, *shape)
-        leading : ("chain", "draw"), or these and "release"
-        variables : names of the latents and deterministics to show
-        rng : generator
-        """
+        """Every group of draws of one release or, the last of the leading dims, of many; and their log densities."""
         many = leading[2:]
         sizes = next(iter(latents.values())).shape[: len(leading)]
         names = self.names(variables, int(np.prod(sizes)))
@@ -107,7 +97,7 @@ class Groups:
             for name, value in zip(extra, derived(given, extra)(*flat), strict=True):
                 full = np.broadcast_to(value, (len(flat[0]), *value.shape[1:]))
                 found[name] = full.reshape(*sizes, *value.shape[1:])
-        return labelled(given, {name: found[name] for name in names}, leading)
+        return self._labelled({name: found[name] for name in names}, leading)
 
     def predicted(self, latents: Arrays, leading: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
         """One release, and new side data, of every draw; nothing of a fit that failed, which has no draws."""
@@ -118,22 +108,12 @@ class Groups:
         flat = {name: self._flat(value, leading) for name, value in latents.items()}
         sizes = next(iter(latents.values())).shape[: len(leading)]
         drawn = releases_given(self.source, flat, names, rng)
-        return labelled(
-            self.given, {name: value.reshape(*sizes, *value.shape[1:]) for name, value in drawn.items()}, leading
-        )
+        return self._labelled({name: value.reshape(*sizes, *value.shape[1:]) for name, value in drawn.items()}, leading)
 
     def log_densities(
         self, latents: Arrays, released: Arrays, leading: tuple[str, ...], side: bool = True
     ) -> tuple[xr.Dataset, xr.Dataset]:
-        """Log prior, a term for every latent and potential, and log likelihood, one for every element observed.
-
-        Parameters
-        ----------
-        latents : draws (*leading, *shape)
-        released : of all draws, (*shape), or (release, *shape) where that is the last of the leading dims
-        leading : dims of the draws
-        side : whether side data have terms
-        """
+        """Log prior, a term for every latent and potential, and log likelihood, one for every element observed."""
         model, given = self.given.model, self.given
         potentials = model.replace_rvs_by_values(model.potentials)
         told = [p for p, v in zip(model.potentials, potentials, strict=True) if given.uses_release(v)]
@@ -153,8 +133,11 @@ class Groups:
         side = {n: np.asarray(v) for n, v in find_observations(self.source).items() if n not in released}
         fixed = {n: np.asarray(v) for n, v in find_constants(self.source).items()}
         named = {n: np.asarray(v) for n, v in released.items()}
-        observed = xr.merge([labelled(self.given, named, leading), labelled(self.given, side, ())])
-        return {"observed_data": observed, "constant_data": labelled(self.given, fixed, ())}
+        observed = xr.merge([self._labelled(named, leading), self._labelled(side, ())])
+        return {"observed_data": observed, "constant_data": self._labelled(fixed, ())}
+
+    def _labelled(self, values: Arrays, leading: tuple[str, ...]) -> xr.Dataset:
+        return labelled(self.given.model, values, leading, self.given.latents)
 
     @staticmethod
     def _flat(value: NDArray[Any], leading: tuple[str, ...]) -> NDArray[Any]:
@@ -188,7 +171,7 @@ class Groups:
         for one, term in zip(variables, found, strict=True):
             full = np.array(np.broadcast_to(term, (size, *term.shape[1:])))
             terms[one.name] = _untied(full, rng).reshape(*sizes, *term.shape[1:])
-        return labelled(given, terms, leading, whole=False)
+        return labelled(given.model, terms, leading)
 
 
 def _untied(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -215,24 +198,24 @@ def attributes(engine: str, sampling: Sampling, seed: Any) -> dict[str, Any]:
     }
 
 
-def labelled(given: Conditioned, values: Arrays, leading: tuple[str, ...], whole: bool = True) -> xr.Dataset:
-    """Arrays (*leading, *shape) of a model's variables with its own dims and coordinates.
+def labelled(model: pm.Model, values: Arrays, leading: tuple[str, ...], whole: Collection[str] = ()) -> xr.Dataset:
+    """Arrays of a model's variables with its own dims and coordinates.
 
     Parameters
     ----------
-    given : the model
-    values : by name
-    leading : dims of the draws
-    whole : whether discrete latents become int64
+    model : pymc.Model
+    values : arrays (*leading, *shape) by name
+    leading : names of the first dims
+    whole : names of variables that become int64
     """
     variables: dict[str, Any] = {}
     coords: dict[str, Any] = {}
     for name, array in values.items():
         own = array.ndim - len(leading)
-        named = list(given.model.named_vars_to_dims.get(name) or ())
+        named = list(model.named_vars_to_dims.get(name) or ())
         dims = named if len(named) == own else [f"{name}_dim_{i}" for i in range(own)]
-        coords |= {d: list(given.model.coords[d]) for d in dims if given.model.coords.get(d) is not None}
-        variables[name] = ((*leading, *dims), array.astype(np.int64) if whole and name in given.latents else array)
+        coords |= {d: list(model.coords[d]) for d in dims if model.coords.get(d) is not None}
+        variables[name] = ((*leading, *dims), array.astype(np.int64) if name in whole else array)
     if values:
         sizes = next(iter(values.values())).shape
         coords |= {d: np.arange(n) for d, n in zip(leading, sizes, strict=False) if d in ("chain", "draw")}

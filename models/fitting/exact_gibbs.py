@@ -15,7 +15,6 @@ Statistica Sinica 35, section 2.3.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,36 @@ from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
 Floats = NDArray[np.float64]
+Point = dict[str, NDArray[Any]]
 
 
-class ExactGibbs(BlockedStep):
+class GibbsStep(BlockedStep):
+    """Latents drawn again, one after another, each from its exact law over some states that hold the present one."""
+
+    stats_dtypes_shapes: dict[str, Any] = {}  # noqa: RUF012
+    _state_class = StepMethodState
+
+    def prepare(self, vars: Any, model: pm.Model, options: Mapping[str, Any]) -> None:
+        """Compile the terms of the density that each latent appears in."""
+        self.vars = get_value_vars_from_user_vars(vars, model)
+        self.blocked, self.rng = options.get("blocked", True), get_random_generator(options.get("rng"))
+        self.densities = {value.name: _local_density(model, value) for value in self.vars}
+
+    def chosen(self, name: str, states: NDArray[Any], point: Point) -> NDArray[Any]:
+        """One of these states (state, *shape) of a latent, by its probability given all the rest of the point."""
+        log_density, inputs = self.densities[name]
+        log_p = log_density(states, *(point[other] for other in inputs))
+        if not np.isfinite(top := log_p.max()):
+            raise ValueError(
+                f"no state of {name} is possible given the rest of the point: start the chain at a point of positive "
+                "probability (model.check_start_vals)"
+            )
+        cumulative = np.cumsum(np.exp(log_p - top))
+        found: NDArray[Any] = states[np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")]
+        return found
+
+
+class ExactGibbs(GibbsStep):
     r"""Update discrete latents one cell at a time, each from its exact law given all the rest.
 
     .. math:: P(v \mid \text{rest}) = p(v, \text{rest}) \Big/ \sum_{v'} p(v', \text{rest})
@@ -67,39 +93,33 @@ class ExactGibbs(BlockedStep):
     """
 
     name = "exact_gibbs"
-    stats_dtypes_shapes: dict[str, Any] = {}  # noqa: RUF012
-    _state_class = StepMethodState
 
     def __init__(
-        self,
-        vars: Any = None,
-        *,
-        support: Mapping[str, ArrayLike] | None = None,
-        model: pm.Model | None = None,
-        rng: Any = None,
-        blocked: bool = True,
-        **unused: Any,
+        self, vars: Any = None, *, support: Mapping[str, ArrayLike] | None = None, model: Any = None, **options: Any
     ) -> None:
-        del unused
         model = pm.modelcontext(model)
         discrete = [rv for rv in model.free_RVs if rv.dtype in discrete_types]
-        self.vars = get_value_vars_from_user_vars(discrete if vars is None else vars, model)
-        self.blocked = blocked
-        self.rng = get_random_generator(rng)
-        self.conditionals = [_Conditional.of(model, value, support or {}) for value in self.vars]
+        self.prepare(discrete if vars is None else vars, model, options)
+        self.supports = {}
+        for rv in (model.values_to_rvs[value] for value in self.vars):
+            if rv.dtype not in discrete_types:
+                raise TypeError(f"exact Gibbs updates discrete latents, {rv.name!r} is continuous ({rv.dtype})")
+            self.supports[rv.name] = support_of(rv, support or {}, set(model.basic_RVs))[1]
 
-    def step(self, point: dict[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
+    def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
         """One sweep over all cells of all latents."""
-        for conditional in self.conditionals:
-            point = conditional.update(point, self.rng)
+        for name, supports in self.supports.items():
+            current = np.array(point[name])
+            for cell, values in zip(np.ndindex(current.shape), supports, strict=True):
+                states = np.repeat(current[None], values.size, axis=0)
+                states[(slice(None), *cell)] = values
+                current = self.chosen(name, states, point)
+            point = {**point, name: current}
         return point, [{}]
 
 
-def local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """The terms of the log density one latent appears in, for a batch of its values, and the names of the others there.
-
-    Called with the batch (values, *shape) and a value of each of the others.
-    """
+def _local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """The terms of the log density one latent appears in, of its states (state, *shape) and of the others named."""
     terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
     batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
     (log_density,) = vectorized([summed(terms)], {value: batch})
@@ -107,39 +127,6 @@ def local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[...,
     others = [v for v in model.value_vars if v in used]
     function = pytensor.function([batch, *others], log_density, on_unused_input="ignore")
     return function, tuple(v.name for v in others)
-
-
-@dataclass(frozen=True)
-class _Conditional:
-    """The full conditional of one latent: the terms of the density it appears in, for a batch of its values."""
-
-    name: str
-    supports: list[NDArray[np.int64]]
-    log_density: Callable[..., Any]
-    inputs: tuple[str, ...]
-
-    @classmethod
-    def of(cls, model: pm.Model, value: TensorVariable, support: Mapping[str, ArrayLike]) -> _Conditional:
-        rv = model.values_to_rvs[value]
-        if rv.dtype not in discrete_types:
-            raise TypeError(f"exact Gibbs updates discrete latents, {rv.name!r} is continuous ({rv.dtype})")
-        _, supports = support_of(rv, support, set(model.basic_RVs))
-        return cls(rv.name, supports, *local_density(model, value))
-
-    def update(self, point: dict[str, NDArray[Any]], rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        current, rest = np.array(point[self.name]), [point[name] for name in self.inputs]
-        for cell, values in zip(np.ndindex(current.shape), self.supports, strict=True):
-            batch = np.repeat(current[None], values.size, axis=0)
-            batch[(slice(None), *cell)] = values
-            log_p = self.log_density(batch, *rest)
-            if not np.isfinite(top := log_p.max()):
-                raise ValueError(
-                    f"no value of {self.name} is possible given the rest of the point: start the chain at a point of "
-                    "positive probability (model.check_start_vals)"
-                )
-            cumulative = np.cumsum(np.exp(log_p - top))
-            current[cell] = values[np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")]
-        return {**point, self.name: current}
 
 
 def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, ArrayLike]) -> Any:

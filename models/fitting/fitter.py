@@ -121,15 +121,7 @@ class Fitter:
         kept: int,
         progress: bool = False,
     ) -> list[Fit]:
-        """Every release, with so many draws kept of each chain.
-
-        Parameters
-        ----------
-        observed : arrays (release, *shape) by name
-        seeds : one for every release
-        kept : draws of each chain
-        progress : show nutpie's bar
-        """
+        """Every release, with so many draws kept of each chain."""
         released = self.prior.batched(observed)
         each = [runner.seed_sequence(seed).spawn(3) for seed in seeds]
         found = []

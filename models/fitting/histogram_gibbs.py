@@ -11,21 +11,17 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from numpy.typing import NDArray
-from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pymc.vartypes import discrete_types
 
 from adversary._core import check_whole
 
-from .exact_gibbs import local_density
-
-Point = dict[str, NDArray[Any]]
+from .exact_gibbs import GibbsStep, Point
 
 STRETCH = 16
 """States of a line looked at in one update."""
 
 
-class HistogramGibbs(BlockedStep):
+class HistogramGibbs(GibbsStep):
     r"""Update whole counts of shape (unit, cell) along random lines, each from its conditional law given the rest.
 
     .. math:: x \to x + s \, d, \qquad P(s \mid \text{rest}) \propto p(x + s \, d)
@@ -60,46 +56,33 @@ class HistogramGibbs(BlockedStep):
     """
 
     name = "histogram_gibbs"
-    stats_dtypes_shapes: dict[str, Any] = {}  # noqa: RUF012
-    _state_class = StepMethodState
 
     def __init__(self, vars: Any = None, updates: int | None = None, model: Any = None, **options: Any) -> None:
         model = pm.modelcontext(model)
         if vars is None and "others" not in model.named_vars:
             raise ValueError("the model has no counts called others: see models.noisy_histograms, or give vars")
-        self.vars = get_value_vars_from_user_vars([model["others"]] if vars is None else vars, model)
-        for value in self.vars:
-            rv = model.values_to_rvs[value]
+        self.prepare([model["others"]] if vars is None else vars, model, options)
+        for rv in (model.values_to_rvs[value] for value in self.vars):
             if rv.dtype not in discrete_types or rv.ndim != 2:
                 raise TypeError(f"HistogramGibbs updates whole counts of shape (unit, cell), {rv.name!r} is not such")
-        self.blocked, self.rng = options.get("blocked", True), get_random_generator(options.get("rng"))
-        self.densities = [(value.name, *local_density(model, value)) for value in self.vars]
         self.updates = None if updates is None else int(check_whole("updates", updates, minimum=1))
 
     def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
         """So many lines of each histogram."""
-        for name, log_density, inputs in self.densities:
+        for name in self.densities:
             for _ in range(self.updates or 4 * point[name].size):
-                point = self._update(point, name, log_density, [point[other] for other in inputs])
+                point = {**point, name: self.chosen(name, self._line(point[name]), point)}
         return point, [{}]
 
-    def _update(self, point: Point, name: str, log_density: Any, rest: Any) -> Point:
-        counts = point[name]
+    def _line(self, counts: NDArray[Any]) -> NDArray[Any]:
+        """States along a random line through the present one."""
         direction = self._direction(counts.shape)
         low = -min((int(n) for n in counts[direction > 0]), default=STRETCH)
         high = min((int(n) for n in counts[direction < 0]), default=STRETCH)
         first = -int(self.rng.integers(STRETCH))
         steps = np.arange(max(first, low), min(first + STRETCH - 1, high) + 1)
-        batch = counts + steps[:, None, None] * direction
-        log_p = log_density(batch.astype(counts.dtype), *rest)
-        if not np.isfinite(top := log_p.max()):
-            raise ValueError(
-                f"no state on a line through {name} is possible: start the chain at a point of positive probability "
-                "(model.check_start_vals)"
-            )
-        cumulative = np.cumsum(np.exp(log_p - top))
-        chosen = np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")
-        return {**point, name: batch[chosen].astype(counts.dtype)}
+        found: NDArray[Any] = (counts + steps[:, None, None] * direction).astype(counts.dtype)
+        return found
 
     def _direction(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """(unit, cell) a random direction; of one count, where a random unit or cell comes out twice."""

@@ -16,20 +16,18 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from numpy.typing import NDArray
-from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.util import get_random_generator, get_value_vars_from_user_vars
 
 from adversary._core import check_whole
 from adversary.models.stories import FreeCellsRV
 from adversary.reader.conditioned import completed
 
-from .exact_gibbs import local_density
+from .exact_gibbs import GibbsStep, Point
 
 LONGEST_LINE = 4096
 """Tables of a line looked at in one update; of a longer one a stretch about the present table, placed at random."""
 
 
-class MarginGibbs(BlockedStep):
+class MarginGibbs(GibbsStep):
     r"""Update the free cells of `invariants` along random lines of tables with the same margins.
 
     .. math:: x \to x + s \, (e_{ij} + e_{km} - e_{im} - e_{kj}), \qquad P(s \mid \text{rest}) \propto p(x + s \, v)
@@ -61,61 +59,40 @@ class MarginGibbs(BlockedStep):
     """
 
     name = "margin_gibbs"
-    stats_dtypes_shapes: dict[str, Any] = {}  # noqa: RUF012
-    _state_class = StepMethodState
 
     def __init__(self, vars: Any = None, updates: int | None = None, model: Any = None, **options: Any) -> None:
         model = pm.modelcontext(model)
         free = [rv for rv in model.free_RVs if isinstance(rv.owner.op, FreeCellsRV)]
-        self.vars = get_value_vars_from_user_vars(free if vars is None else vars, model)
-        self.blocked, self.rng = options.get("blocked", True), get_random_generator(options.get("rng"))
-        self.lines = [_Lines(model, value) for value in self.vars]
-        if not self.lines:
+        self.prepare(free if vars is None else vars, model, options)
+        if not self.vars:
             raise ValueError("the model has no free cells of a table with known margins: see models.invariants")
+        self.margins = {}
+        for rv in (model.values_to_rvs[value] for value in self.vars):
+            if not isinstance(rv.owner.op, FreeCellsRV):
+                raise TypeError(
+                    f"MarginGibbs updates the free cells of a table with known margins, {rv.name!r} is not such"
+                )
+            self.margins[rv.name] = [parameter.data for parameter in rv.owner.op.dist_params(rv.owner)[:2]]
         self.updates = None if updates is None else int(check_whole("updates", updates, minimum=1))
 
-    def step(self, point: dict[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
+    def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
         """So many lines of each table."""
-        for lines in self.lines:
-            for _ in range(self.updates or 2 * lines.free):
-                point = lines.update(point, self.rng)
+        for name, margins in self.margins.items():
+            places = [np.flatnonzero(margin) for margin in margins]
+            free = (places[0].size - 1) * (places[1].size - 1)
+            for _ in range((self.updates or 2 * free) if free > 0 else 0):
+                point = {**point, name: self.chosen(name, self._line(point[name], margins, places), point)}
         return point, [{}]
 
-
-class _Lines:
-    """The lines of one table, and the terms of the density its free cells appear in."""
-
-    def __init__(self, model: pm.Model, value: Any) -> None:
-        rv = model.values_to_rvs[value]
-        if not isinstance(rv.owner.op, FreeCellsRV):
-            raise TypeError(
-                f"MarginGibbs updates the free cells of a table with known margins, {rv.name!r} is not such"
-            )
-        self.name = rv.name
-        self.rows, self.columns = (parameter.data for parameter in rv.owner.op.dist_params(rv.owner)[:2])
-        self.places = [np.flatnonzero(margin) for margin in (self.rows, self.columns)]
-        self.free = (self.places[0].size - 1) * (self.places[1].size - 1)
-        self.log_density, self.inputs = local_density(model, value)
-
-    def update(self, point: dict[str, NDArray[Any]], rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        if self.free < 1:
-            return point
-        (i, k), (j, m) = (rng.choice(place, 2, replace=False) for place in self.places)
-        table = completed(point[self.name], self.rows, self.columns)
-        steps = self._steps(min(table[i, j], table[k, m]), min(table[i, m], table[k, j]), rng)
+    def _line(self, cells: NDArray[Any], margins: list[Any], places: list[NDArray[Any]]) -> NDArray[Any]:
+        """Free cells of the tables along a random line through the present one."""
+        (i, k), (j, m) = (self.rng.choice(place, 2, replace=False) for place in places)
+        table = completed(cells, *margins)
+        steps = self._steps(min(table[i, j], table[k, m]), min(table[i, m], table[k, j]), self.rng)
         batch = np.repeat(table[None], steps.size, axis=0)
         for row, column, sign in ((i, j, 1), (k, m, 1), (i, m, -1), (k, j, -1)):
             batch[:, row, column] += sign * steps
-        batch = batch[:, :-1, :-1].reshape(steps.size, -1)
-        log_p = self.log_density(batch, *(point[name] for name in self.inputs))
-        if not np.isfinite(top := log_p.max()):
-            raise ValueError(
-                f"no table on a line through {self.name} is possible: start the chain at a point of positive "
-                "probability (model.check_start_vals)"
-            )
-        cumulative = np.cumsum(np.exp(log_p - top))
-        chosen = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-        return {**point, self.name: batch[chosen]}
+        return batch[:, :-1, :-1].reshape(steps.size, -1)
 
     @staticmethod
     def _steps(down: int, up: int, rng: np.random.Generator) -> NDArray[np.int64]:

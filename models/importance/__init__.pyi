@@ -6,4 +6,5 @@ from .truths import releases_under as releases_under
 from .weighed_prior import DRAWS as DRAWS
 from .weighed_prior import Sample as Sample
 from .weighed_prior import WeighedPrior as WeighedPrior
+from .weighed_prior import shared_draws as shared_draws
 from .worlds import PriorPredictive as PriorPredictive

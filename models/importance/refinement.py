@@ -100,22 +100,10 @@ def refined(
     size: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Draws of a better proposal and their log weights.
+    """Draws of a better proposal and their log weights under each hypothesis and relative to the prior.
 
-    Parameters
-    ----------
-    points : draws (draw, cell) of the prior
-    log_weights : theirs under the release and each hypothesis
-    prior : so many fresh draws of the prior; None where its density is known up to a constant only
-    density : at points, the log joint density under each hypothesis, and the log prior density
-    enough : of log weights under each hypothesis, whether they can be trusted
-    size : draws of each stage
-    rng : generator
-
-    Returns
-    -------
-    Points, log weights under each hypothesis, and log weights relative to the prior (log likelihoods), of the last
-    stage.
+    `prior` makes so many fresh draws of it (None where its density is known up to a constant only), `density` gives the
+    log joint density of points under each hypothesis and their log prior, `enough` judges the weights of a stage.
     """
     for _ in range(STAGES):
         mixture = Mixture.around(points, _evenly(*log_weights), rng)

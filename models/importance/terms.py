@@ -131,16 +131,7 @@ class Terms:
         pure: Floats | None = None,
         table: Floats | None = None,
     ) -> Arrays:
-        """Every latent on its own scale, given one release: those drawn, and draws of the others given them.
-
-        Parameters
-        ----------
-        draws : values (draw, *shape) of the drawn latents
-        row : one release by name, (*shape)
-        rng : generator
-        size : number of draws
-        pure, table : of these draws and of this release, if they are known
-        """
+        """Every latent on its own scale, given one release: those drawn, and draws of the others given them."""
         group = self.groups[tuple(row)]
         pure = self.pure[0](draws, size) if pure is None else pure
         table = (self.table({name: value[None] for name, value in row.items()}) if table is None else table)[..., 0]
@@ -173,14 +164,7 @@ class Terms:
         pure: Floats | None = None,
         table: Floats | None = None,
     ) -> tuple[Floats, Floats]:
-        """Log joint density of every draw and release with the target 1, and with it 0: (draw, release) each.
-
-        Parameters
-        ----------
-        draws : values (draw, *shape) of the drawn latents
-        released : arrays (release, *shape): of all releases, of those settled, or none, for what is held before
-        pure, table : of these draws and of these releases, if they are known
-        """
+        """Log joint density of every draw and release with the target 1, and with it 0: (draw, release) each."""
         one, group = self.is_one(draws), self.groups[tuple(released)]
         data = [released[name][None] for name in group.names]
         table = self.table(released) if table is None else table

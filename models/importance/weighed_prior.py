@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
 from adversary._core import blocks
 from adversary.models.enumeration import Conditioned, condition
@@ -94,6 +95,7 @@ class WeighedPrior:
     values : draws (draw, *shape) of the latents that are not summed out, on the scale of the model's value variables
     rng : seed of the releases that draws are compared on
     known : whether the draws are given what is known beside the release, and not of the prior alone
+    log_density : log density of the draws (draw,), where other priors made them too
     """
 
     model: pm.Model
@@ -101,6 +103,7 @@ class WeighedPrior:
     values: tuple[NDArray[Any], ...]
     rng: np.random.SeedSequence
     known: bool = False
+    log_density: Floats | None = None
 
     @classmethod
     def of(
@@ -129,13 +132,7 @@ class WeighedPrior:
             raise ValueError(_UNDRAWABLE.format(error)) from error
 
     def given(self, values: Sequence[NDArray[Any]], rng: np.random.SeedSequence) -> WeighedPrior:
-        """The same with draws of the latents given what is known beside the release.
-
-        Parameters
-        ----------
-        values : independent such draws (draw, *shape) of the drawn latents
-        rng : seed
-        """
+        """The same with draws of the latents given what is known beside the release."""
         return replace(self, values=tuple(values), rng=rng, known=True)
 
     @cached_property
@@ -146,7 +143,7 @@ class WeighedPrior:
     @cached_property
     def log_base(self) -> Floats:
         """Log density that the draws have, up to a constant, (draw,)."""
-        return self._base(self.values, self.pure)
+        return self._base(self.values, self.pure) if self.log_density is None else self.log_density
 
     def _base(self, values: Sequence[NDArray[Any]], pure: Floats) -> Floats:
         """The same of any values and their pure terms."""
@@ -196,14 +193,7 @@ class WeighedPrior:
         return Hypotheses.of(present[:, 0], out[:, 0])
 
     def weigh(self, observed: Mapping[str, ArrayLike], rng: Any = None, refine: bool = True) -> Iterator[Sample]:
-        """One release after another: the draws weighed by it, or draws of a better proposal where that is needed.
-
-        Parameters
-        ----------
-        observed : arrays (release, *shape) by name
-        rng : seed of the better proposals, or a sequence of one for every release
-        refine : whether to look for these
-        """
+        """One release after another: the draws weighed by it, or draws of a better proposal where that is needed."""
         released = self.batched(observed)
         size = next(iter(released.values())).shape[0]
         seeds = rng if isinstance(rng, Sequence) else blocks.seed_sequence(rng).spawn(size)
@@ -320,6 +310,29 @@ class WeighedPrior:
             rows = {name: value[start : min(start + self.width, releases)] for name, value in self.reference.items()}
             best.append((np.logaddexp(*self.terms.hypotheses(values, rows, pure)) - base).max(axis=0))
         return float(np.sort(np.concatenate(best))[0 if few else _RARE])
+
+
+def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
+    r"""Several priors of the same latents over one set of draws: those of all of them together.
+
+    A draw has the density :math:`\sum_k n_k p_k(\theta) / \sum_k n_k` of the mixture of all priors, so their
+    weights are bounded, and none has a part that no draw reaches because another prior made the draws.
+
+    Parameters
+    ----------
+    priors : of models whose drawn latents have the same names and shapes, on their own scale
+
+    References
+    ----------
+    Owen and Zhou (2000), "Safe and effective importance sampling", Journal of the American Statistical Association 95.
+    """
+    sizes = [len(one.values[0]) if one.values else 1 for one in priors]
+    if len(priors) == 1 or not priors[0].values:
+        return list(priors)
+    values = tuple(np.concatenate(parts) for parts in zip(*(one.values for one in priors), strict=True))
+    densities = np.stack([one.terms.base(values) for one in priors])
+    log_density = logsumexp(densities, axis=0, b=np.array(sizes)[:, None] / sum(sizes))
+    return [replace(one, values=values, log_density=log_density) for one in priors]
 
 
 def _drawn(model: pm.Model, given: Conditioned, draws: int, rng: np.random.Generator) -> tuple[NDArray[Any], ...]:

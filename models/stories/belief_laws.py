@@ -158,13 +158,7 @@ def _last(belief: Belief) -> int:
 
 @singledispatch
 def count_law(belief: Belief, others: OthersOfLevel) -> Count:
-    """The others under beliefs of one kind: an implementation for each kind that PyMC has a law for.
-
-    Parameters
-    ----------
-    belief : of the first cell; those of all cells, of the same kind, are in `others`
-    others : everybody outside the target's unit at one level
-    """
+    """The others under beliefs of one kind: an implementation for each kind that PyMC has a law for."""
     del belief
     return tabulated(others)
 
@@ -224,13 +218,7 @@ _SCIPY: dict[str, Callable[..., Count]] = {
 
 @singledispatch
 def given_rate(belief: Belief, others: OthersOfLevel) -> Count:
-    """The others given their rate, a latent of its own: one implementation for each kind of belief that has a rate.
-
-    Parameters
-    ----------
-    belief : of the first cell; those of all cells, of the same kind, are in `others`
-    others : everybody outside the target's unit at one level
-    """
+    """The others given their rate, a latent of its own: one implementation for each kind of belief that has a rate."""
     raise TypeError(f"{belief!r} has no rate")
 
 

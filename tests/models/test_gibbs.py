@@ -51,11 +51,10 @@ def test_one_update_draws_from_the_exact_full_conditional() -> None:
 def test_the_total_holds_the_count_inside_down() -> None:
     with pm.observe(
         hierarchical_counts(TWO, Adversary(0.5, 0, {"block group": Uniform(6)}), upper=20), whole(observed(RELEASE))
-    ):
-        step = ExactGibbs(rng=1)
-        others = next(c for c in step.conditionals if c.name == "others[block group]")
+    ) as model:
+        step = ExactGibbs([model["others[block group]"]], rng=1)
         point = {"in": np.array(1), "others[block group]": np.array(0)}
-        draws = {int(others.update(point, step.rng)["others[block group]"]) for _ in range(200)}
+        draws = {int(step.step(point)[0]["others[block group]"]) for _ in range(200)}
     assert max(draws) <= 5
     assert min(draws) >= 0
 

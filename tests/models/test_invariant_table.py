@@ -163,12 +163,12 @@ def test_the_step_moves_where_single_cells_cannot() -> None:
 def test_a_long_line_is_looked_at_in_stretches() -> None:
     rng = np.random.default_rng(1)
     for down, up in ((0, 9000), (9000, 0), (5000, 5000), (3, 2), (2000, 2095)):
-        steps = margin_gibbs._Lines._steps(down, up, rng)
+        steps = margin_gibbs.MarginGibbs._steps(down, up, rng)
         assert 0 in steps
         assert steps[0] >= -down
         assert steps[-1] <= up
         assert steps.size <= margin_gibbs.LONGEST_LINE
-    assert margin_gibbs._Lines._steps(3, 2, rng).tolist() == [-3, -2, -1, 0, 1, 2]
+    assert margin_gibbs.MarginGibbs._steps(3, 2, rng).tolist() == [-3, -2, -1, 0, 1, 2]
 
 
 @pytest.mark.slow

@@ -1,0 +1,225 @@
+"""PyMC models inside a sweep: posteriors under many priors of the same latents, from one set of draws.
+
+Discrete models are enumerated. Draws of the other latents come from all priors of the sweep together, once, and every
+model weighs them by its own prior and by each release; where such weights cannot be trusted the release is fitted anew
+by the model's own draws, and what then fails is "unreliable".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit
+
+from adversary._core import Sampling, logit, seed_sequence
+from adversary.driver.model_case import (
+    ENUMERATED,
+    FITS,
+    ModelCase,
+    enumerated,
+    latents_of,
+    settle_model_truth,
+    target_side,
+)
+from adversary.driver.model_case import released_names as names_of_plan
+from adversary.driver.posteriors import UNRELIABLE, Prior, Readings, posterior_dataset, releases_to_fit
+from adversary.driver.sweep_inputs import Case
+from adversary.reader.risk import DRAWS, release_table
+
+Place = tuple[int, ...]
+WEIGHED = "draws of all priors of the sweep, weighed by each prior and release"
+
+
+@dataclass
+class ModelSweep:
+    """The models of a sweep, by their places in it.
+
+    Parameters
+    ----------
+    cases : with their models built
+    truths : by side, the truth with the target in and with it out
+    released, target, support, sampling : as for `audit_model`
+    draws, seed : simulated releases and seed
+    """
+
+    cases: Mapping[Place, Case]
+    truths: Mapping[str, Mapping[str, Any]]
+    released: Any
+    target: str
+    support: Mapping[str, Any]
+    draws: int | None
+    seed: np.random.SeedSequence
+    sampling: Sampling
+    _published: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def priors(self) -> dict[Place, Any]:
+        """Draws of each model that is not enumerated, one set for all with the same latents."""
+        from pymc.model.transform.conditioning import remove_value_transforms
+
+        from adversary.models.enumeration import is_enumerable
+        from adversary.models.importance import WeighedPrior, shared_draws
+
+        left = {}
+        for place, case in self.cases.items():
+            names = self.names(case)
+            continuous = latents_of(case.reader, names, self.target)
+            if continuous or not is_enumerable(case.reader, names, self.support):
+                left[place] = remove_value_transforms(case.reader), names
+        wanted = max(self.sampling.prior_draws // max(len(left), 1), 1000)
+        groups: dict[Any, dict[Place, Any]] = {}
+        for (place, (model, names)), seed in zip(left.items(), self.seed.spawn(len(left)), strict=True):
+            options: dict[str, Any] = {"target": self.target, "support": self.support, "settled": self._settled(place)}
+            one = WeighedPrior.of(model, names, **options, rng=seed, draws=wanted)
+            drawn = [(n, v.shape[1:]) for n, v in zip(one.terms.given.continuous, one.values, strict=True)]
+            groups.setdefault(tuple(drawn), {})[place] = one
+        pooled = (zip(group, shared_draws(list(group.values())), strict=True) for group in groups.values())
+        return {place: one for group in pooled for place, one in group}
+
+    def names(self, case: Case) -> list[str]:
+        """Released variables of a model."""
+        from adversary.models.enumeration import released_names
+
+        if case.plan is None:
+            return list(released_names(case.reader, self.released))
+        return names_of_plan(case.plan, case.reader, self._truth(case, "in"))
+
+    def readings(self, place: Place, side: str) -> Readings:
+        """Posteriors of the releases of one truth; `k_hat` of each, and `anew` where its draws were made anew.
+
+        Raises
+        ------
+        ValueError : the truth is impossible
+        """
+        model, target = self.cases[place].reader, int(side == "in")
+        release, weight, data, size = self._releases(place, side)
+        settled = self._settled(place)
+        simulated = 0 if weight.attrs["direction"] == "exact" else size
+        if place not in self.priors:
+            prior, posterior = enumerated(model, data, self.target, self.support, settled)
+            return Readings(release, weight, posterior, prior, target, simulated, ENUMERATED)
+        prior, posterior = self._weighed(place, data, settled)
+        return Readings(release, weight, posterior, prior, target, simulated, WEIGHED, advice=_ADVICE)
+
+    def groups(self) -> dict[str, xr.Dataset]:
+        """Groups of ArviZ of the first model, given the most probable release with the target in."""
+        place = next(iter(self.cases))
+        _, weight, data, _ = self._releases(place, "in")
+        best = int(np.argmax(weight.values))
+        fits = self._fits(place, {name: array[[best]] for name, array in data.items()})
+        return {name: one.isel(release=0) if "release" in one.dims else one for name, one in fits.groups.items()}
+
+    def _weighed(self, place: Place, data: Mapping[str, Any], settled: Sequence[str]) -> tuple[Prior, xr.Dataset]:
+        """By the shared draws, and anew where these do not do."""
+        prior = self.priors[place]
+        first = {name: data[name][:1] for name in settled}
+        held, there = prior.held(), prior.held(first)
+        size = len(next(iter(data.values())))
+        columns = {name: np.full(size, np.nan) for name in ("posterior", "complement", "mcse", "ess", "k_hat")}
+        anew = np.ones(size, dtype=bool)
+        if held.reliable and there.reliable:
+            for i, sample in enumerate(prior.weigh(data, refine=False)):
+                answer, anew[i] = sample.answer, not sample.reliable
+                one = (answer.present, answer.out, answer.mcse, answer.ess, answer.k_hat)
+                for column, value in zip(columns.values(), one, strict=True):
+                    column[i] = value
+        status = np.full(size, "ok", dtype=f"<U{len(UNRELIABLE)}")
+        chances = (held.present, held.mcse), (there.present, there.mcse)
+        if anew.any():
+            fits = self._fits(place, {name: array[anew] for name, array in data.items()})
+            for name, column in columns.items():
+                column[anew] = fits.estimate[name].values
+            status[anew] = fits.estimate["status"].values
+            chances = (fits.before, fits.settled) if anew.all() else chances
+        before = Prior.from_chances(*chances)
+        posterior = posterior_dataset(
+            float(expit(before.log_odds)), columns.pop("posterior"), columns.pop("complement")
+        )
+        told = {name: ("release", column) for name, column in (columns | {"status": status, "anew": anew}).items()}
+        return before, posterior.assign(told)
+
+    def _fits(self, place: Place, data: Mapping[str, Any]) -> Any:
+        """By the model's own draws."""
+        from adversary.models.fitting import fit_many
+
+        options: dict[str, Any] = {"support": self.support, "settled": self._settled(place), "progress": False}
+        seed = seed_sequence(int(self.seed.generate_state(1)[0]))
+        return fit_many(self.cases[place].reader, data, self.target, sampling=self.sampling, rng=seed, **options)
+
+    def _releases(self, place: Place, side: str) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any], int]:
+        """Releases of one truth, their weights, what the model reads of them, and how many are simulated at most."""
+        case, fitted = self.cases[place], place in self.priors
+        size = (FITS if fitted else DRAWS) if self.draws is None else self.draws
+        if case.plan is None:
+            return (*self._own(side, size), size)
+        whole = ModelCase(case.plan, case.reader, self._truth(case, side), 0.0)
+        names, seed = self.names(case), int(self.seed.generate_state(2)[1])
+        if fitted:
+            once = partial(whole.without_unread, names=names)
+            release, weight = releases_to_fit(case.plan, whole.truth, size, seed, once)
+        else:
+            release, weight = release_table(case.plan, whole.truth, draws=size, rng=seed)
+        return release, weight, whole.read(release, names), size
+
+    def _own(self, side: str, size: int) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any]]:
+        """Without a plan: releases of the first model, which every other one reads too."""
+        if (side, size) not in self._published:
+            from adversary.models.enumeration import distinct_rows
+            from adversary.models.importance import releases_under
+
+            first = next(iter(self.cases.values()))
+            generator = np.random.default_rng(self.seed.generate_state(4))
+            data = releases_under(first.reader, self.truths[side], self.names(first), size, generator)
+            rows, place = distinct_rows([np.asarray(array).reshape(size, -1) for array in data.values()])
+            weight = xr.DataArray(
+                np.bincount(place) / size, dims="release", attrs={"direction": "estimate", "mass": 1.0}
+            )
+            self._published[side, size] = xr.Dataset(), weight, {name: array[rows] for name, array in data.items()}
+        found: tuple[xr.Dataset, xr.DataArray, dict[str, Any]] = self._published[side, size]
+        return found
+
+    def _settled(self, place: Place) -> list[str]:
+        case = self.cases[place]
+        if case.plan is None:
+            return []
+        return ModelCase(case.plan, case.reader, self._truth(case, "in"), 0.0).settled(self.names(case))
+
+    def _truth(self, case: Case, side: str) -> Any:
+        return settle_model_truth(case.plan, self.truths[side], self.target)
+
+
+_ADVICE = "more draws of the prior, or priors that explain the release, may help"
+
+
+def truths_of_models(plan: Any, truth: Mapping[str, Any], target: str) -> dict[str, dict[str, Any]]:
+    """The truth with the target in and with it out: of a plan, with one person less or more at every level."""
+    if set(truth) == {"in", "out"} and all(isinstance(one, Mapping) for one in truth.values()):
+        return {side: {**truth[side], target: int(side == "in")} for side in truth}
+    side = target_side(truth, target)
+    other = dict(truth) | {target: 1 - side}
+    if plan is not None:
+        other |= {name: np.asarray(value) + 1 - 2 * side for name, value in truth.items() if name in plan.names}
+    return {"in": dict(truth), "out": other} if side else {"in": other, "out": dict(truth)}
+
+
+def at_prior_of(readings: Readings, prior: float) -> Readings:
+    """The same releases for an adversary who holds the target in with another probability, and all else the same."""
+    before = readings.prior
+    if not np.isfinite(before.log_odds):
+        raise ValueError("a model that is certain of the target has no other priors")
+    start = float(logit(prior))
+    base = float(expit(start + before.invariant))
+    found, factor = readings.posterior, readings.posterior["log_odds"].values - before.log_odds
+    odds = start + factor
+    posterior = posterior_dataset(prior, expit(odds), expit(-odds))
+    kept = found.drop_vars(["posterior", "log_odds", "ratio"])
+    if "mcse" in kept:
+        own, there = (expit(x) * expit(-x) for x in (found["log_odds"].values, odds))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            kept["mcse"] = ("release", np.where(there > 0, kept["mcse"].values * there / own, 0.0))
+    return replace(readings, posterior=posterior.assign(kept), prior=Prior(start, before.invariant, base))
