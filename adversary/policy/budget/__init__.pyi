@@ -3,14 +3,12 @@ from .accuracy import misclassification_probability as misclassification_probabi
 from .accuracy import prob_exact as prob_exact
 from .accuracy import rmse as rmse
 from .accuracy import split_rho as split_rho
-from .accuracy import switch_of_rate as switch_of_rate
 from .accuracy import tradeoff_table as tradeoff_table
 from .attained import attained_profile as attained_profile
 from .attained import attained_ratio as attained_ratio
 from .attained import attained_risk as attained_risk
 from .attained import attained_tail as attained_tail
 from .equivalents import equivalent_epsilon as equivalent_epsilon
-from .equivalents import value_failure as value_failure
 from .forms import NOISES as NOISES
 from .forms import Form as Form
 from .proposals import compare_proposals as compare_proposals
@@ -33,7 +31,6 @@ from .release_budget import release_curve as release_curve
 from .release_budget import releases_until as releases_until
 from .risk_bounds import STATISTICS as STATISTICS
 from .risk_bounds import absolute_risk_bound as absolute_risk_bound
-from .risk_bounds import check_statistic as check_statistic
 from .risk_bounds import check_word as check_word
 from .risk_bounds import epsilon_for_risk as epsilon_for_risk
 from .risk_bounds import relative_risk_bound as relative_risk_bound
@@ -46,7 +43,6 @@ from .verdict_on_guarantee import NOT_COVERED as NOT_COVERED
 from .verdict_on_guarantee import SURE as SURE
 from .verdict_on_guarantee import Verdict as Verdict
 from .verdict_on_guarantee import has_exact as has_exact
-from .verdict_on_guarantee import own_losses as own_losses
 from .verdict_on_guarantee import own_verdict as own_verdict
 from .verdict_on_guarantee import verdict as verdict
 from .verdict_on_guarantee import verdicts as verdicts

@@ -157,24 +157,11 @@ def rate_counts(base: int, target: Rate, deviation: Rate) -> RateCounts:
 
 
 def switch_of_rate(mechanism: Mechanism, base: int, target: Rate, deviation: Rate) -> tuple[float, float]:
-    """Probability that noise reverses the decision "the rate is at or below its target".
+    """Probability that noise reverses the decision "the rate is at or below its target", at target + and - deviation.
 
     The released rate is at or below the target if the released count is at most floor(target base) or, with
-    continuous noise, at most target base. For geometric noise this is Example 3 of Kazan's thesis.
-
-    Parameters
-    ----------
-    mechanism : noise of the count
-    base : number of people the rate refers to, such as births; whole, >= 1
-    target, deviation : rates per person, >= 0, as in `rate_counts`; the true rates are target + and - deviation
-
-    Returns
-    -------
-    (above, below) : the probability at target + deviation, and at target - deviation (NaN where that is negative).
-
-    Raises
-    ------
-    TypeError, ValueError : `mechanism` is no noise law, `base` no whole number >= 1, or a rate no number >= 0
+    continuous noise, at most target base. For geometric noise this is Example 3 of Kazan's thesis. The second is NaN
+    where target - deviation is negative.
 
     >>> above, below = switch_of_rate(mechanism_for("geometric", np.log(9.0)), 4012, "6/1000", "1/4000")
     >>> round(above, 12), round(below, 12)

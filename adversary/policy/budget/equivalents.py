@@ -24,18 +24,8 @@ from adversary.privacy.losses import check_guarantee
 def value_failure(one: Guarantee, two: Guarantee, epsilon: float) -> float:
     """Largest probability, whichever of P, N and O is true, of a release beyond R(p, q, epsilon), whatever the priors.
 
-    max(t1, t2) under P, max(e^-e t1, f(e^(-2e) t2)) under O and max(f(e^-e t1), e^(-2e) t2) under N, f = `one.power`.
-    That is max(t1, t2) unless `two` guarantees more than `one`.
-
-    Parameters
-    ----------
-    one, two : the guarantee for hypotheses one record apart, and two
-    epsilon : nats, > 0
-
-    >>> from adversary.privacy.definitions import ZeroConcentratedDP
-    >>> one = ZeroConcentratedDP(0.03)
-    >>> round(value_failure(one, one.group(2), 0.659573), 6)
-    0.05
+    max(t1, t2) under P, max(e^-e t1, f(e^(-2e) t2)) under O and max(f(e^-e t1), e^(-2e) t2) under N, f = `one.power`:
+    max(t1, t2) unless `two`, for hypotheses two records apart, guarantees more than `one`.
     """
     one, two = one.after_postprocessing, two.after_postprocessing
     first, second = one.pbdp_delta(epsilon), two.pbdp_delta(2.0 * epsilon)

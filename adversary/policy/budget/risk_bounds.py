@@ -215,14 +215,5 @@ def check_word(name: str, word: str, words: tuple[str, ...]) -> str:
 
 
 def check_statistic(statistic: str) -> str:
-    """The statistic, if it is "any" or "count".
-
-    Parameters
-    ----------
-    statistic : what may be published: "any" release, or one "count" of the people in S
-
-    Raises
-    ------
-    ValueError : any other value
-    """
+    """The statistic, if it is "any" release or one "count" of the people in S, or ValueError."""
     return check_word("statistic", statistic, STATISTICS)

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 from adversary._core import check_probability, check_whole, one_number
 from adversary.policy.budget import (
     BOUNDED,
+    STATISTICS,
     Recommendation,
     ReleaseBudget,
     RiskProfile,
     Verdict,
-    check_statistic,
     check_word,
     recommend_epsilon,
 )
@@ -165,7 +165,7 @@ def explain(
     starts = None if priors is None else [float(p) for p in np.ravel(check_probability("priors", priors))]
     chance = None if failure is None else _share("failure", failure, zero=True)
     options = _Options(who, starts or None, chance, _share("threshold", threshold), kept)
-    check_statistic(statistic)
+    check_word("statistic", statistic, STATISTICS)
     if isinstance(subject, RiskProfile):
         subject = recommend_epsilon(subject, statistic=statistic)
     return "\n\n".join(options.texts(subject, topic, releases))

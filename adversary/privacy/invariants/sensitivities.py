@@ -161,7 +161,7 @@ class SensitivitySpace(Sensitivities):
         return np.asarray(self.vectors[order[:rank]], dtype=np.float64)
 
     def norm(self, order: float) -> float:
-        return float(np.linalg.norm(self.vectors, ord=check_order(order), axis=1).max())
+        return float(np.linalg.norm(self.vectors, ord=check_norm_order(order), axis=1).max())
 
     def contains(self, change: ArrayLike) -> bool:
         return bool((self.vectors == np.ravel(check_number("change", change))).all(1).any())
@@ -200,7 +200,7 @@ def group_space(cells: int, size: int = 1, records: int | None = None) -> Sensit
     return SensitivitySpace((counts[:, None] - counts).reshape(-1, n))
 
 
-def check_order(order: float) -> float:
+def check_norm_order(order: float) -> float:
     """p as a float, or ValueError below 1."""
     p = one_number("order", order)
     if not p >= 1.0:

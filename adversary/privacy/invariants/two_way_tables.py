@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers, check_number, check_whole
-from adversary.privacy.invariants.sensitivities import MOST_ENTRIES, Sensitivities, check_order
+from adversary.privacy.invariants.sensitivities import MOST_ENTRIES, Sensitivities, check_norm_order
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class TableSpace(Sensitivities):
 
     def norm(self, order: float) -> float:
         """(2 k)^(1/p) for the largest change, of k records: each entry is 0 or +-1."""
-        return float(np.linalg.norm(np.ones(2 * self.records), ord=check_order(order))) if self.records else 0.0
+        return float(np.linalg.norm(np.ones(2 * self.records), ord=check_norm_order(order))) if self.records else 0.0
 
     def contains(self, change: ArrayLike) -> bool:
         v = check_number("change", change).reshape(self.shape)
