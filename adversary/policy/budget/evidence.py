@@ -25,6 +25,8 @@ from adversary.policy.budget.risk_bounds import check_statistic, weighed
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
 
+Survival = Callable[[Floats], Floats]
+
 TRUTHS = ("in S", "not in S", "out")
 
 TIE = 2e-15
@@ -33,6 +35,8 @@ TIE = 2e-15
 _P, _Q = 0, 1
 _LAWS = {"in S": (_P, _Q), "not in S": (_Q, _P), "out": (_Q, _Q)}
 _FARTHEST = 1500.0
+_DEVIATIONS = 38.0
+"""Standard deviations of Gaussian noise within which doubles hold its density."""
 _ENTRIES = 1_000_000
 _NODES = 5000
 
@@ -45,12 +49,10 @@ class Evidence:
     ----------
     loss : law of the loss of one count, in which one more person counts
     statistic : "any", two counts, or "count", one
-    reach : standard deviations of Gaussian noise that are looked at; all that doubles hold, where not said
     """
 
     loss: PrivacyLoss
     statistic: str = "any"
-    reach: float = 38.0
 
     @classmethod
     def of(cls, mechanism: Mechanism, statistic: str = "any") -> Evidence:
@@ -105,14 +107,14 @@ class Evidence:
         rows = max(1, _ENTRIES // (self.loss.losses.size + 1 if isinstance(self.loss, LatticeLoss) else _NODES))
         return [(*flat, slice(i, i + rows)) for i in range(0, flat[0].size, rows)]
 
-    def _survival(self, p: Floats, q: Floats, truth: str) -> Callable[[Floats], Floats]:
+    def _survival(self, p: Floats, q: Floats, truth: str) -> Survival:
         """P(S > s) of some adversaries, (n,), as a function of s, (n,)."""
         (u, v), loss = _LAWS[truth], self.loss
         with np.errstate(divide="ignore"):
             log_rest, log_other, log_out = (np.log(x)[:, None] for x in (_rest(p, q), p * (1.0 - q), 1.0 - p))
         if self.statistic == "count":
             return lambda s: as_array(loss.tail(_above(s[:, None], log_rest))[u])[:, 0]
-        return _of_two(loss, u, v, log_other, log_out, self.reach)
+        return _of_two(loss, u, v, log_other, log_out)
 
 
 def _rest(p: Floats, q: Floats) -> Floats:
@@ -133,29 +135,24 @@ def _rest_given(v: Floats, log_other: Floats, log_out: Floats) -> Floats:
     return np.logaddexp(np.where(finite, np.where(finite, log_other, 0.0) + v, -np.inf), log_out)
 
 
-def _exceeding(
-    loss: PrivacyLoss, side: int, s: Floats, log_other: Floats, log_out: Floats
-) -> Callable[[Floats], Floats]:
+def _exceeding(loss: PrivacyLoss, side: int, s: Floats, log_other: Floats, log_out: Floats) -> Survival:
     """P(S > s) given V, as a function of V."""
     return lambda v: as_array(loss.tail(_above(s, _rest_given(v, log_other, log_out)))[side])
 
 
-Survival = Callable[[Floats], Floats]
-
-
 @singledispatch
-def _of_two(loss: PrivacyLoss, u: int, v: int, log_other: Floats, log_out: Floats, reach: float) -> Survival:
+def _of_two(loss: PrivacyLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
     """P(S > s) of two counts, averaged over V: through `expect`, or sharper and faster for a kind of loss."""
     return lambda s: as_array(loss.expect(_exceeding(loss, u, s[:, None], log_other, log_out))[v])
 
 
 @_of_two.register
-def _(loss: LaplaceLoss, u: int, v: int, log_other: Floats, log_out: Floats, reach: float) -> Survival:
+def _(loss: LaplaceLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
     return lambda s: _over_laplace(loss, u, v, s[:, None], log_other, log_out)
 
 
 @_of_two.register
-def _(loss: LatticeLoss, u: int, v: int, log_other: Floats, log_out: Floats, reach: float) -> Survival:
+def _(loss: LatticeLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
     nodes, mass = _listed(loss, v)
     beyond = as_array(loss.tail(np.append(-1e300, loss.losses))[u])
     return _summed(
@@ -164,8 +161,8 @@ def _(loss: LatticeLoss, u: int, v: int, log_other: Floats, log_out: Floats, rea
 
 
 @_of_two.register
-def _(loss: GaussianLoss, u: int, v: int, log_other: Floats, log_out: Floats, reach: float) -> Survival:
-    nodes, mass = _trapezium(loss, v, reach)
+def _(loss: GaussianLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
+    nodes, mass = _trapezium(loss, v)
     mu, centre = loss.mu, (0.5, -0.5)[u] * loss.mu
     return _summed(lambda t: as_array(ndtr(centre - t / mu)), _rest_given(nodes, log_other, log_out), mass)
 
@@ -181,17 +178,17 @@ def _listed(loss: LatticeLoss, side: int) -> tuple[Floats, Floats]:
     return np.append(loss.losses, (np.inf, -np.inf)[side]), np.append(np.exp(finite), infinite)
 
 
-def _trapezium(loss: GaussianLoss, side: int, reach: float) -> tuple[Floats, Floats]:
+def _trapezium(loss: GaussianLoss, side: int) -> tuple[Floats, Floats]:
     """Nodes and weights of the trapezium rule over V.
 
     Its error is exp(-2 pi d / step), with the nearest singularity of the integrand at d = pi / mu from the real line.
     """
     step = min(0.2, 0.45 / loss.mu)
-    z = step * np.arange(-np.ceil(reach / step), np.ceil(reach / step) + 1.0)
+    z = step * np.arange(-np.ceil(_DEVIATIONS / step), np.ceil(_DEVIATIONS / step) + 1.0)
     return (0.5, -0.5)[side] * loss.mu**2 + loss.mu * z, np.exp(-0.5 * z * z) * (step / np.sqrt(2.0 * np.pi))
 
 
-def _last(survival: Callable[[Floats], Floats], allowed: Floats, least: Floats, most: Floats) -> Floats:
+def _last(survival: Survival, allowed: Floats, least: Floats, most: Floats) -> Floats:
     """Smallest s at which a survival function is at most `allowed`, by bisection between the ends of the law."""
     low, high = np.clip(least - 1.0, -_FARTHEST, _FARTHEST), np.minimum(most, _FARTHEST)
     never = (high < most) & (survival(high) > allowed)
@@ -206,11 +203,11 @@ def _last(survival: Callable[[Floats], Floats], allowed: Floats, least: Floats, 
 
 
 def _thinned(law: Evidence, failure: float) -> Evidence:
-    """The same without what cannot matter at this failure: atoms, and ends of a density, of 1e-20 of it."""
-    loss, least = law.loss, np.log(failure) - 46.0
+    """The same without atoms that cannot matter at this failure, of 1e-20 of it."""
+    loss = law.loss
     if not isinstance(loss, LatticeLoss) or law.statistic == "count":
-        return Evidence(loss, law.statistic, min(law.reach, float(np.sqrt(-2.0 * least))))
-    live = np.maximum(loss.log_p, loss.log_q) > least
+        return law
+    live = np.maximum(loss.log_p, loss.log_q) > np.log(failure) - 46.0
     thinned = loss.losses[live], loss.log_p[live], loss.log_q[live]
     return Evidence(LatticeLoss(*thinned, loss.infinite_p, loss.infinite_q, loss.bounded, blur=loss.blur))
 
