@@ -99,7 +99,7 @@ def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth
 
 def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
     """The law from the exact levels on."""
-    return replace(law, rest=DiscretePart(law.rest.values - invariant, law.rest.weights)) if invariant else law
+    return replace(law, listed=DiscretePart(law.listed.values - invariant, law.listed.weights)) if invariant else law
 
 
 def _epsilon(laws: Sequence[BayesFactorLaw], failure: float) -> xr.Dataset:
@@ -121,12 +121,12 @@ def _epsilon(laws: Sequence[BayesFactorLaw], failure: float) -> xr.Dataset:
 
 def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
     """The law from every `PARTS`-th of its simulated releases, in random order; an exact one as it is."""
-    size = law.rest.values.size
+    size = law.listed.values.size
     if not law.simulated or size < 2 * PARTS:
         return law
     kept = np.sort(np.random.default_rng(0).permutation(size)[which::PARTS])
-    weights = law.rest.weights[kept]
-    return replace(law, rest=DiscretePart(law.rest.values[kept], weights / weights.sum()), draws=kept.size)
+    weights = law.listed.weights[kept]
+    return replace(law, listed=DiscretePart(law.listed.values[kept], weights / weights.sum()), draws=kept.size)
 
 
 def _tests(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:

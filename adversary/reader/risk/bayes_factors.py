@@ -27,18 +27,18 @@ _SEARCHED = 200_000
 
 @dataclass(frozen=True)
 class BayesFactorLaw:
-    """Law of the log Bayes factor of "in" over releases, under one truth: `first` plus the independent `rest`.
+    """Law of the log Bayes factor of "in" over releases, under one truth: `analytic` plus the independent `listed`.
 
-    `first` is summed analytically; `rest` has values and weights. `draws` is how many simulated releases the weights
-    stand for, 0 if they are exact. `separable`: whether `first` is one release, so that the rest's share in decisions
-    can be told. `unbounded`: whether log Bayes factors of any size can occur, though the parts list only those that
-    carry all but 1e-18 of the mass.
+    `analytic` is summed analytically; `listed` has values and weights. `draws` is how many simulated releases these
+    stand for, 0 if they are exact. `separable`: whether `analytic` is one release, so that the listed part's share in
+    decisions can be told. `unbounded`: whether log Bayes factors of any size can occur, though the parts list only
+    those that carry all but 1e-18 of the mass.
     """
 
     log_odds: float
     target: int
-    first: Part
-    rest: DiscretePart
+    analytic: Part
+    listed: DiscretePart
     draws: int
     spacing: float
     separable: bool
@@ -57,52 +57,54 @@ class BayesFactorLaw:
     def coarse(self) -> BayesFactorLaw:
         """The law with each part on at most 2000 values, 200 if simulated: to about 1e-5 in a smooth average."""
         groups = 200 if self.simulated else 2000
-        return replace(self, first=self.first.gathered(groups), rest=self.rest.gathered(groups))
+        return replace(self, analytic=self.analytic.gathered(groups), listed=self.listed.gathered(groups))
 
     @property
     def simulated(self) -> bool:
         """Whether averages are Monte Carlo estimates."""
         return self.draws > 0
 
-    def _per_rest(self, function: Callable[[Floats], Floats]) -> Floats:
-        """E[function(log Bayes factor) | rest], for every value of the rest."""
-        if isinstance(self.first, DiscretePart) and self.first.values.size <= 100:
-            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
-        low, high = np.clip([self.rest.values[0] - 1e-9, self.rest.values[-1] + 1e-9], *self._turning)
+    def _per_listed(self, function: Callable[[Floats], Floats]) -> Floats:
+        """E[function(log Bayes factor) | listed], for every listed value."""
+        if isinstance(self.analytic, DiscretePart) and self.analytic.values.size <= 100:
+            return np.asarray(self.analytic.mean(function, self.listed.values), dtype=np.float64)
+        low, high = np.clip([self.listed.values[0] - 1e-9, self.listed.values[-1] + 1e-9], *self._turning)
         low = min(low, high - 1e-6)
         degree = int(
             20 + 12 * (high - low)
         )  # expit's poles at distance pi set the rate, about exp(-2 pi degree / width)
-        if degree >= self.rest.values.size:
-            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
-        smooth = Chebyshev.interpolate(lambda t: self.first.mean(function, np.asarray(t)), degree, domain=[low, high])
-        return np.asarray(smooth(np.clip(self.rest.values, low, high)), dtype=np.float64)
+        if degree >= self.listed.values.size:
+            return np.asarray(self.analytic.mean(function, self.listed.values), dtype=np.float64)
+        smooth = Chebyshev.interpolate(
+            lambda t: self.analytic.mean(function, np.asarray(t)), degree, domain=[low, high]
+        )
+        return np.asarray(smooth(np.clip(self.listed.values, low, high)), dtype=np.float64)
 
     @property
     def _turning(self) -> tuple[float, float]:
-        """Values of the rest outside which the adversary is certain, whatever `first` says."""
+        """Listed values outside which the adversary is certain, whatever `analytic` says."""
         finite = (
-            self.first.values[np.isfinite(self.first.values)]
-            if isinstance(self.first, DiscretePart)
+            self.analytic.values[np.isfinite(self.analytic.values)]
+            if isinstance(self.analytic, DiscretePart)
             else np.full(1, 155.0)
         )
         width = _EXPIT_WIDTH + float(np.abs(finite).max(initial=0.0))
         return -self.log_odds - width, -self.log_odds + width
 
-    def _average(self, per_rest: Floats) -> tuple[float, float]:
-        mean = weighed(self.rest.weights, per_rest)
+    def _average(self, per_listed: Floats) -> tuple[float, float]:
+        mean = weighed(self.listed.weights, per_listed)
         if not self.simulated or np.isinf(mean):
             return mean, float("inf") if self.simulated else 0.0
-        off = np.abs(per_rest - mean)
+        off = np.abs(per_listed - mean)
         most = max(float(off.max()), 1e-300)  # squares of what is nearly infinite would be infinite
-        return mean, most * float(np.sqrt(weighed(self.rest.weights, (off / most) ** 2) / self.draws))
+        return mean, most * float(np.sqrt(weighed(self.listed.weights, (off / most) ** 2) / self.draws))
 
     def posterior_mean(self) -> tuple[float, float]:
         """(E[P(target in | release)], its Monte Carlo standard error)."""
         if np.isinf(self.log_odds):
             return self.prior, 0.0
-        law = self if self.simulated else replace(self, first=self.first.condensed, rest=self.rest.condensed)
-        return law._average(law._per_rest(lambda z: expit(self.log_odds + z)))
+        law = self if self.simulated else replace(self, analytic=self.analytic.condensed, listed=self.listed.condensed)
+        return law._average(law._per_listed(lambda z: expit(self.log_odds + z)))
 
     def ratio_mean(self) -> tuple[float, float]:
         """(E[posterior / prior], standard error); its limit E[exp(log Bayes factor)] at prior 0."""
@@ -110,8 +112,8 @@ class BayesFactorLaw:
             mean, error = self.posterior_mean()
             return mean / self.prior, error / self.prior
         with np.errstate(over="ignore"):
-            mean = float(np.exp(self.first.log_exponential_mean + self.rest.log_exponential_mean))
-            each = np.exp(self.first.log_exponential_mean + self.rest.values) if self.simulated else np.zeros(1)
+            mean = float(np.exp(self.analytic.log_exponential_mean + self.listed.log_exponential_mean))
+            each = np.exp(self.analytic.log_exponential_mean + self.listed.values) if self.simulated else np.zeros(1)
         return mean, self._average(each)[1] if self.simulated else 0.0
 
     def sf(self, threshold: ArrayLike) -> Floats:
@@ -120,28 +122,32 @@ class BayesFactorLaw:
         found = [weighed(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)]
         return np.minimum(found, 1.0)  # weights add up to one within rounding
 
-    def _mass(self, low: float, high: float = np.inf) -> tuple[float, float]:
-        """(P(low < log Bayes factor <= high), standard error): over the part of fewer values, unless simulated."""
+    def _chance(self, given: Callable[[Floats, Part], Floats]) -> tuple[float, float]:
+        """(probability, standard error) from that given every value of the part listed, by the other part's tails."""
         outer, inner = self._by_size
-        inside = inner.sf(_gap(low, outer.values))
-        if high < np.inf:
-            inside = inside - inner.sf(_gap(high, outer.values))
-        return self._average(inside) if outer is self.rest else (weighed(outer.weights, inside), 0.0)
+        found = given(outer.values, inner)
+        return self._average(found) if outer is self.listed else (weighed(outer.weights, found), 0.0)
+
+    def _mass(self, low: float, high: float = np.inf) -> tuple[float, float]:
+        """(P(low < log Bayes factor <= high), standard error)."""
+
+        def inside(values: Floats, other: Part) -> Floats:
+            above = other.sf(_gap(low, values))
+            return above - other.sf(_gap(high, values)) if high < np.inf else above
+
+        return self._chance(inside)
 
     def _beyond(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
         """(P(|log Bayes factor - centre| > bound), standard error)."""
-        outer, inner = self._by_size
-        values = outer.values - centre
-        out = inner.sf(bound - values) + inner.cdf(-bound - values)
-        return self._average(out) if outer is self.rest else (weighed(outer.weights, out), 0.0)
+        return self._chance(lambda x, other: other.sf(bound - (x - centre)) + other.cdf(-bound - (x - centre)))
 
     @property
     def _by_size(self) -> tuple[DiscretePart, Part]:
-        """(the part to list, the part whose tails are asked): the rest is listed where each value is a draw."""
-        first = self.first
-        if self.simulated or not isinstance(first, DiscretePart) or first.values.size > self.rest.values.size:
-            return self.rest, first
-        return first, self.rest
+        """(the part to list, the part whose tails are asked): draws are listed."""
+        first = self.analytic
+        if self.simulated or not isinstance(first, DiscretePart) or first.values.size > self.listed.values.size:
+            return self.listed, first
+        return first, self.listed
 
     def decided_in(self) -> tuple[float, float]:
         """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
@@ -162,11 +168,11 @@ class BayesFactorLaw:
 
     def changed(self) -> tuple[float, float]:
         """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
-        alone = self.first.sf(np.full(1, self._tie - self.log_odds))[0]
-        gain = self.first.sf(_gap(self._tie - self.log_odds, self.rest.values)) - alone
+        alone = self.analytic.sf(np.full(1, self._tie - self.log_odds))[0]
+        gain = self.analytic.sf(_gap(self._tie - self.log_odds, self.listed.values)) - alone
         to_in, to_out = (
-            weighed(self.rest.weights, np.maximum(gain, 0.0)),
-            weighed(self.rest.weights, np.maximum(-gain, 0.0)),
+            weighed(self.listed.weights, np.maximum(gain, 0.0)),
+            weighed(self.listed.weights, np.maximum(-gain, 0.0)),
         )
         return (to_in, to_out) if self.target else (to_out, to_in)
 
@@ -183,9 +189,9 @@ class BayesFactorLaw:
         """
         if failure in (0.0, 1.0) and (failure or self.unbounded):
             return 0.0 if failure else float("inf")
-        if not isinstance(self.first, DiscretePart) or self.first.values.size * self.rest.values.size > _ATOMS:
+        if not isinstance(self.analytic, DiscretePart) or self.analytic.values.size * self.listed.values.size > _ATOMS:
             return solve_decreasing(lambda e: self._beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
-        values, weights = outer_sum(self.first, self.rest)
+        values, weights = outer_sum(self.analytic, self.listed)
         order = np.argsort(np.abs(values))
         size, above = np.abs(values)[order], tails(weights[order])
         last = np.searchsorted(size, size + COINCIDENT * np.maximum(1.0, size), side="right")
@@ -195,24 +201,22 @@ class BayesFactorLaw:
     def quantiles(self, levels: ArrayLike) -> Floats:
         """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level.
 
-        Exact where there are fewer than two million atoms, or two parts of up to 200,000; elsewhere the rest is first
-        put into 20,000 groups of neighbours, which moves a quantile by less than a group is wide.
+        Exact where there are fewer than two million atoms, or two parts of up to 200,000; elsewhere the listed part
+        is put into 20,000 groups of neighbours, which moves a quantile by less than a group is wide.
         """
-        level = check_probability("level", levels)
-        if isinstance(self.first, DiscretePart) and min(self.first.values.size, self.rest.values.size) <= _SMALL:
-            rest = self.rest if self.first.values.size * self.rest.values.size <= _ATOMS else _grouped(self.rest)
-            first = self.first if self.first.values.size * rest.values.size <= _ATOMS else _grouped(self.first, 200)
-            values, weights = outer_sum(first, rest)
-            order = np.argsort(values)
-            cumulative = np.cumsum(weights[order])
-            place = np.searchsorted(cumulative, level * cumulative[-1] - 1e-12)
-            return np.asarray(values[order][np.minimum(place, values.size - 1)])
-        rest = self.rest if self.rest.values.size <= _SEARCHED else _grouped(self.rest)
-        return np.array([self._searched_quantile(float(one), rest) for one in np.atleast_1d(level)])
+        level, analytic, listed = check_probability("level", levels), self.analytic, self.listed
+        if isinstance(analytic, DiscretePart) and min(analytic.values.size, listed.values.size) <= _SMALL:
+            if analytic.values.size * listed.values.size > _ATOMS:
+                listed = _grouped(listed)
+            if analytic.values.size * listed.values.size > _ATOMS:
+                analytic = _grouped(analytic, 200)
+            return DiscretePart(*outer_sum(analytic, listed)).quantiles(level)
+        listed = listed if listed.values.size <= _SEARCHED else _grouped(listed)
+        return np.array([self._searched_quantile(float(one), listed) for one in np.atleast_1d(level)])
 
-    def _searched_quantile(self, level: float, rest: DiscretePart) -> float:
+    def _searched_quantile(self, level: float, listed: DiscretePart) -> float:
         def missing(z: float) -> float:
-            return level - 1e-12 - weighed(rest.weights, 1.0 - self.first.sf(_gap(z, rest.values)))
+            return level - 1e-12 - weighed(listed.weights, 1.0 - self.analytic.sf(_gap(z, listed.values)))
 
         if missing(-np.inf) <= 0:
             return float("-inf")
