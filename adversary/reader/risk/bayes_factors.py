@@ -66,19 +66,14 @@ class BayesFactorLaw:
 
     def _per_listed(self, function: Callable[[Floats], Floats]) -> Floats:
         """E[function(log Bayes factor) | listed], for every listed value."""
-        if isinstance(self.analytic, DiscretePart) and self.analytic.values.size <= 100:
-            return np.asarray(self.analytic.mean(function, self.listed.values), dtype=np.float64)
-        low, high = np.clip([self.listed.values[0] - 1e-9, self.listed.values[-1] + 1e-9], *self._turning)
+        analytic, values = self.analytic, self.listed.values
+        low, high = np.clip([values[0] - 1e-9, values[-1] + 1e-9], *self._turning)
         low = min(low, high - 1e-6)
-        degree = int(
-            20 + 12 * (high - low)
-        )  # expit's poles at distance pi set the rate, about exp(-2 pi degree / width)
-        if degree >= self.listed.values.size:
-            return np.asarray(self.analytic.mean(function, self.listed.values), dtype=np.float64)
-        smooth = Chebyshev.interpolate(
-            lambda t: self.analytic.mean(function, np.asarray(t)), degree, domain=[low, high]
-        )
-        return np.asarray(smooth(np.clip(self.listed.values, low, high)), dtype=np.float64)
+        degree = int(20 + 12 * (high - low))  # expit's poles, pi away, set the rate: about exp(-2 pi degree / width)
+        if degree >= values.size or (isinstance(analytic, DiscretePart) and analytic.values.size <= 100):
+            return np.asarray(analytic.mean(function, values), dtype=np.float64)
+        smooth = Chebyshev.interpolate(lambda t: analytic.mean(function, np.asarray(t)), degree, domain=[low, high])
+        return np.asarray(smooth(np.clip(values, low, high)), dtype=np.float64)
 
     @property
     def _turning(self) -> tuple[float, float]:
