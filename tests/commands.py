@@ -50,6 +50,13 @@ def refused(folder: Path, *arguments: str, words: str) -> None:
     assert sorted(folder.iterdir()) == before, arguments
 
 
+def written(name: str, folder: Path, text: str) -> str:
+    """The path of a file of this name and text in a folder."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
 def printed(*arguments: str) -> str:
     """What a command that succeeds shows, with plain spaces."""
     return _succeeded(*arguments, silent=True).replace("\u00a0", " ")

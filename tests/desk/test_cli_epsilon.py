@@ -37,12 +37,7 @@ RATE = '\n[utility]\nbase = 4012\ntarget = "6/1000"\ndeviations = ["1/4000", "1/
 run = partial(commands.run, "epsilon")
 answered = cache(partial(commands.answered, "epsilon"))
 printed = cache(partial(commands.printed, "epsilon"))
-
-
-def written(folder: Path, text: str) -> str:
-    path = folder / "profile.toml"
-    path.write_text(text, encoding="utf-8")
-    return str(path)
+written = partial(commands.written, "profile.toml")
 
 
 @pytest.mark.parametrize("kind", KINDS)

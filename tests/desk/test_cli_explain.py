@@ -34,6 +34,7 @@ KINDS = {
 
 run = partial(commands.run, "explain")
 answered = partial(commands.answered, "explain")
+written = partial(commands.written, "scenario.toml")
 
 
 def texts_of(answer: dict[str, Any]) -> dict[str, dict[str, str]]:
@@ -58,12 +59,6 @@ def refused(*arguments: str) -> str:
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     return result.stderr
-
-
-def written(folder: Path, text: str) -> Path:
-    path = folder / "scenario.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 @cache
@@ -138,7 +133,7 @@ def test_a_replaced_count_is_audited() -> None:
 
 
 def test_the_failure_of_the_file_is_the_one_told_unless_another_is_asked_for(tmp_path: Path) -> None:
-    path = str(written(tmp_path, CLINIC.replace("failure = 0.05", "failure = 0.2")))
+    path = written(tmp_path, CLINIC.replace("failure = 0.05", "failure = 0.2"))
     for more, failure in ((), 0.2), (("--failure", "0.1"), 0.1):
         text = told(path, "--topic", "guarantee", *more)["zCDP"]["lay"]
         assert text == explain(adv.ZeroConcentratedDP(0.32), failure=failure)
@@ -146,7 +141,7 @@ def test_the_failure_of_the_file_is_the_one_told_unless_another_is_asked_for(tmp
 
 def test_a_scenario_that_promises_nothing_is_told_by_its_noise(tmp_path: Path) -> None:
     text = re.sub(r"\[guarantee\].*?\n\n", "", CLINIC, flags=re.S)
-    texts = told(str(written(tmp_path, text)), "--topic", "guarantee")
+    texts = told(written(tmp_path, text), "--topic", "guarantee")
     assert list(texts) == ["privacy loss"]
     assert texts["privacy loss"]["title"] == "What the noise itself delivers"
     assert texts["privacy loss"]["lay"] == explain(clinic()[0].plan.privacy_loss())
@@ -154,7 +149,7 @@ def test_a_scenario_that_promises_nothing_is_told_by_its_noise(tmp_path: Path) -
 
 @pytest.mark.parametrize("topic", [None, "guarantee", "pure or approximate", "composition"])
 def test_a_promise_that_the_noise_does_not_keep_is_told_as_such(topic: str | None, tmp_path: Path) -> None:
-    path = str(written(tmp_path, CLINIC.replace('epsilon = "4/5"', "epsilon = 2")))
+    path = written(tmp_path, CLINIC.replace('epsilon = "4/5"', "epsilon = 2"))
     more = () if topic is None else ("--topic", topic, *(("--releases", "3") if topic == "composition" else ()))
     texts = told(path, *more, "--audience", "all")
     assert texts["pure DP"]["title"] == "What pure DP guarantees, which the noise does not keep"
@@ -168,7 +163,7 @@ def test_a_promise_that_the_noise_does_not_keep_is_told_as_such(topic: str | Non
 def test_what_the_noise_does_is_told_by_the_verdict_and_not_by_the_profile(tmp_path: Path) -> None:
     for epsilon in (0.5, 3):
         text = CLINIC.replace('epsilon = "4/5"', f"epsilon = {epsilon}")
-        texts = told(str(written(tmp_path, text)), "--topic", "budget", "--audience", "all")
+        texts = told(written(tmp_path, text), "--topic", "budget", "--audience", "all")
         for audience in AUDIENCES:
             assert not re.search("cannot be exceeded|ends no higher|upper bound", texts["profile"][audience])
         assert ("none of them can be brought beyond it" in texts["verdict"]["lay"]) is (epsilon == 0.5)
@@ -205,16 +200,16 @@ town = "uniform"
 
 
 def test_readers_whose_beliefs_hang_on_the_target_are_told_apart(tmp_path: Path) -> None:
-    path = str(written(tmp_path, TIED))
+    path = written(tmp_path, TIED)
     (note,) = notes(path, "--topic", "guarantee")
     assert note.startswith("What adversary tied believes of everybody else depends on whether the target is in.")
     assert "stretch over up to 2 people" in note
     assert flat(note) in flat(run(path, "--topic", "guarantee").stdout)
     profile = '[profile]\nkind = "ratio or absolute"\nratio = 2\nabsolute = "1/4"\nvalue = 1\n'
-    assert notes(str(written(tmp_path, TIED + profile)), "--topic", "budget")[1] == explain_answer.NOT_OF_PROFILE
+    assert notes(written(tmp_path, TIED + profile), "--topic", "budget")[1] == explain_answer.NOT_OF_PROFILE
     assert "town = { total = 25 }" in TIED
     free = TIED.replace("town = { total = 25 }", 'town = "uniform"')
-    assert notes(str(written(tmp_path, free)), "--topic", "guarantee") == []
+    assert notes(written(tmp_path, free), "--topic", "guarantee") == []
     shipped = str(DATA / "granville_1940_consistent.toml")
     assert len(notes(shipped, "--topic", "guarantee")) == 1
 
@@ -333,7 +328,7 @@ def test_what_is_wrong_is_said_in_one_line(arguments: tuple[str, ...], named: st
 
 
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
-    assert "scenario.toml: not a TOML file" in refused(str(written(tmp_path, "= what")))
+    assert "scenario.toml: not a TOML file" in refused(written(tmp_path, "= what"))
 
 
 def text_of(html: str) -> str:

@@ -23,12 +23,7 @@ READINGS = {"constrained": True, "unconstrained": False}
 
 answered = cache(partial(commands.answered, "infer"))
 printed = partial(commands.printed, "infer")
-
-
-def written(folder: Path, text: str) -> str:
-    path = folder / "release.toml"
-    path.write_text(text, encoding="utf-8")
-    return str(path)
+written = partial(commands.written, "release.toml")
 
 
 def agrees(answer: dict[str, Any], name: str, found: Any, prob: float = 0.95) -> None:

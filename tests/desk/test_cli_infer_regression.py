@@ -29,18 +29,13 @@ PRIOR = (
 SHORT = "[posterior]\ndraws = 150\n"
 
 answered = cache(partial(commands.answered, "infer"))
+written = partial(commands.written, "release.toml")
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A short run of made-up numbers."""
     return written(tmp_path_factory.mktemp("regression"), PLAIN + SHORT)
-
-
-def written(folder: Path, text: str) -> str:
-    file = folder / "release.toml"
-    file.write_text(text, encoding="utf-8")
-    return str(file)
 
 
 def read(path: str | Path) -> RegressionFile:

@@ -29,17 +29,12 @@ NOISE = '[table]\nnoise = "geometric"\nepsilon = 1\n'
 run = partial(commands.run, "invariants")
 answered = cache(partial(commands.answered, "invariants", silent=False))
 printed = cache(partial(commands.printed, "invariants"))
+written = partial(commands.written, "file.toml")
 
 
 def has(answer: dict[str, Any], quantity: str) -> bool:
     """Whether there is a record of it."""
     return any(one["quantity"] == quantity for one in answer["records"])
-
-
-def written(folder: Path, text: str) -> str:
-    path = folder / "file.toml"
-    path.write_text(text, encoding="utf-8")
-    return str(path)
 
 
 # Scenarios

@@ -1,7 +1,7 @@
 """Scenarios with a risk profile: verdicts that are the library's, and hold for the laws of the release themselves."""
 
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,7 @@ known = {known}
 """
 EVERYBODY = '[profile]\nkind = "ratio or absolute"\nratio = 3\nabsolute = "1/4"\n'
 VALUES = {"unbounded": (1, "1", "0"), "bounded": (2, "[1, 0]", "[0, 0]")}
-
-
-def written(folder: Path, text: str) -> Path:
-    path = folder / "scenario.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
+written = partial(commands.written, "scenario.toml")
 
 
 def block(

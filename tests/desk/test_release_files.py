@@ -1,22 +1,19 @@
 """Release files: what is read is what is written; what is wrong is told with file, key, rule and value."""
 
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma
 from adversary.desk.files.release_file import load_release_file, parse_prior
+from tests import commands
 
 BLOOD = Path(__file__).parents[2] / "data" / "blood_lead.toml"
 RELEASE = "[release]\nmean = 34.3\nvariance = 2224.8\nn = 43\nepsilon = [0.25, 0.5]\nbounds = [0, 100]\n"
 PRIOR = '[prior]\nkind = "normal-inverse-gamma"\nmu0 = 12.5\nkappa0 = 1\nnu0 = 2\ns0 = 3.8\n'
-
-
-def written(folder: Path, text: str) -> Path:
-    path = folder / "release.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
+written = partial(commands.written, "release.toml")
 
 
 def test_the_file_that_comes_with_the_project_is_the_example_of_the_thesis() -> None:

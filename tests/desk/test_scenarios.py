@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 import adversary as adv
 from adversary.desk.commands.cli import app
+from tests import commands
 from tests.catalogue import GUARANTEES
 
 DATA = Path(__file__).parents[2] / "data"
@@ -119,12 +121,7 @@ BAD = {
     "decimal comma": ("rho = 0.2", "rho = 0,2", ["line 14", "'rho = 0,2'", "a point"]),
     "malformed TOML": ("[plan]", "[plan", ["not a TOML file", "line 6", "'[plan'"]),
 }  # fmt: skip
-
-
-def scenario_file(folder: Path, text: str = GOOD) -> Path:
-    path = folder / "scenario.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
+scenario_file = partial(commands.written, "scenario.toml")
 
 
 def test_siblings_that_are_read_one_by_one_need_true_counts(tmp_path: Path) -> None:
@@ -166,7 +163,7 @@ def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(what: str, tmp
 
 
 def test_a_good_file_reads_as_meant(tmp_path: Path) -> None:
-    scenario = adv.load_scenario(scenario_file(tmp_path))
+    scenario = adv.load_scenario(scenario_file(tmp_path, GOOD))
     assert scenario.title == "two levels"
     assert scenario.neighbours == "unbounded"
     assert scenario.plan.names == ("block", "tract")
@@ -208,7 +205,7 @@ def test_bounded_neighbours_double_the_variance_and_keep_the_promise() -> None:
 
 
 def test_a_truth_can_be_replaced_and_is_checked_as_in_a_file(tmp_path: Path) -> None:
-    scenario = adv.load_scenario(scenario_file(tmp_path))
+    scenario = adv.load_scenario(scenario_file(tmp_path, GOOD))
     assert scenario.with_truth({"tract": 9}).truth == {"block": 1, "tract": 9}
     assert scenario.truth == {"block": 1, "tract": 4}
     with pytest.raises(ValueError, match="unknown key, got 'trakt'; did you mean 'tract'"):

@@ -19,11 +19,17 @@ from adversary.models.enumeration.enumerate import compile_enumerator
 from adversary.models.fitting import fit_many
 from adversary.reader.path import attacks
 from tests.oracles import attacks as zoo
+from tests.oracles import postprocessing
 from tests.oracles.attacks import World
 
 DG = adv.DiscreteGaussian.from_rho
 LOW, HIGH, GEO = DG(2.5), DG(1.8), adv.Geometric(2.2)
-NOISE = {LOW: zoo.gaussian(2.5, 3), HIGH: zoo.gaussian(1.8, 4), GEO: zoo.geometric(2.2), adv.Exact(): zoo.NOTHING}
+NOISE = {
+    LOW: postprocessing.discrete_gaussian(2.5, 3),
+    HIGH: postprocessing.discrete_gaussian(1.8, 4),
+    GEO: postprocessing.geometric(2.2, 14),
+    adv.Exact(): zoo.NOTHING,
+}
 
 BLOCK = adv.Plan([adv.Level("block", LOW)])
 TWICE = adv.Plan([adv.Level("block", LOW, siblings=0), adv.Level("tract", GEO)])
@@ -189,19 +195,28 @@ ZOO: dict[str, Beast] = {
 }
 
 
+def spread(total: zoo.Pmf, siblings: int) -> Iterator[tuple[float, tuple[int, ...]]]:
+    """Everybody else, placed evenly."""
+    for people, p in total.items():
+        yield from ((p * weight, counts) for counts, weight in postprocessing.splits(people, siblings))
+
+
 def adjusted(
     rule: adv.postprocessing.Postprocessing,
     algorithm: Callable[[int, int, Sequence[int]], int],
     top: adv.Mechanism,
     laws: Sequence[zoo.Pmf],
     belief: Any,
+    evenly: int = 0,
 ) -> Beast:
-    """A unit and its siblings made to fit the parent."""
-    plan = adv.Plan([adv.Level("block", LOW, siblings=len(laws)), adv.Level("tract", top)], postprocessing=rule)
+    """A unit and its siblings made to fit the parent; with `evenly`, a total law falls on that many siblings."""
+    d = evenly or len(laws)
+    siblings = (lambda: spread(laws[0], d)) if evenly else one_each(laws)
+    plan = adv.Plan([adv.Level("block", LOW, siblings=d), adv.Level("tract", top)], postprocessing=rule)
     reader = adv.Adversary(0.3, 1, {"tract": belief})
     return Beast(
         lambda: models.hierarchical_counts(plan, reader),
-        lambda: zoo.consistent(zoo.two_levels(0.3, 1, one_each(laws), NOISE[LOW], NOISE[top]), algorithm),
+        lambda: zoo.consistent(zoo.two_levels(0.3, 1, siblings, NOISE[LOW], NOISE[top]), algorithm),
         ADJUSTED,
         [(min(own, 1 + total), 1 + total) for own, total in SEEN],
         (plan, reader),
@@ -258,7 +273,7 @@ ZOO |= {
         adv.postprocessing.NonNegative(), zoo.simplex("half_even"), HIGH, [zoo.listed(PMF)], adv.Others(PMF)
     ),
     "non-negative, two siblings": adjusted(
-        adv.postprocessing.NonNegative("half_up", law=EACH), zoo.simplex("half_up"), HIGH, PAIR, adv.Each(EACH)
+        adv.postprocessing.NonNegative("half_up"), zoo.simplex("half_up"), HIGH, [zoo.listed(PMF)], adv.Others(PMF), 2
     ),
     "clamped at zero": coarser(clamped, lambda x: max(x, 0), SUMS, [(0, 0, 0), (1, 2, 1), (0, 3, 0), (2, 1, 1)]),
     "rounded to threes": coarser(

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-Pmf = dict[int, float]
+from tests.oracles import postprocessing
+from tests.oracles.postprocessing import Pmf
+
 Release = tuple[int, ...]
 
 
@@ -22,18 +24,6 @@ class World(NamedTuple):
     probability: float
     target: int
     release: Release
-
-
-def gaussian(rho: float, reach: int = 7) -> Pmf:
-    """Discrete Gaussian noise, P(k) ~ exp(-rho k^2), on -reach..reach."""
-    weights = {k: math.exp(-rho * k * k) for k in range(-reach, reach + 1)}
-    total = math.fsum(math.exp(-rho * k * k) for k in range(-60, 61))
-    return {k: w / total for k, w in weights.items()}
-
-
-def geometric(epsilon: float, reach: int = 14) -> Pmf:
-    """Two-sided geometric noise, P(k) ~ exp(-epsilon |k|), on -reach..reach."""
-    return {k: math.exp(-epsilon * abs(k)) * math.tanh(epsilon / 2) for k in range(-reach, reach + 1)}
 
 
 NOTHING: Pmf = {0: 1.0}
@@ -192,31 +182,11 @@ def least_squares(rounding: str, weights: tuple[float, float] = (1, 1)) -> Calla
     def adjusted(own: int, total: int, siblings: Sequence[int]) -> int:
         missing = total - own - sum(siblings)
         value = own + missing * own_share / (own_share + len(siblings) * sibling_share)
-        return rounded(min(max(value, Fraction(0)), Fraction(total)), rounding)
+        return postprocessing.nearest(min(max(value, Fraction(0)), Fraction(total)), rounding)
 
     return adjusted
 
 
 def simplex(rounding: str) -> Callable[[int, int, Sequence[int]], int]:
-    """The unit's count when all counts are moved as little as possible to be non-negative and add up, then rounded.
-
-    The nearest point subtracts one number from all and cuts at zero; which entries stay positive is tried out.
-    """
-
-    def adjusted(own: int, total: int, siblings: Sequence[int]) -> int:
-        values = [own, *siblings]
-        for size in range(len(values), 0, -1):
-            largest = sorted(values, reverse=True)[:size]
-            shift = Fraction(sum(largest) - total, size)
-            if largest[-1] >= shift:
-                return rounded(min(max(own - shift, Fraction(0)), Fraction(total)), rounding)
-        raise AssertionError("the largest entry alone always fits")
-
-    return adjusted
-
-
-def rounded(value: Fraction, rounding: str) -> int:
-    """Nearest whole number; a tie goes to the even one, up, or down."""
-    if rounding == "half_even":
-        return round(value)
-    return math.floor(value + Fraction(1, 2)) if rounding == "half_up" else math.ceil(value - Fraction(1, 2))
+    """The unit's count when all counts are moved as little as possible to be non-negative and add up, then rounded."""
+    return lambda own, total, siblings: postprocessing.projected_own(own, tuple(siblings), total, rounding)

@@ -42,22 +42,6 @@ def tables(rows: Sequence[int], columns: Sequence[int]) -> set[Table]:
     }
 
 
-def distance(first: Sequence[object], second: Sequence[object]) -> int:
-    """Records that differ."""
-    return sum(a != b for a, b in zip(first, second, strict=True))
-
-
-def within(first: Sequence[float], second: Sequence[float], near: Callable[[int, int], bool]) -> bool:
-    """Whether two laws can be coupled on near pairs: Strassen's condition, P(A) <= Q(near A) for every set A."""
-    atoms = [i for i, p in enumerate(first) if p > 0]
-    for size in range(1, len(atoms) + 1):
-        for chosen in itertools.combinations(atoms, size):
-            reached = math.fsum(q for j, q in enumerate(second) if any(near(i, j) for i in chosen))
-            if math.fsum(first[i] for i in chosen) > reached + 1e-9:
-                return False
-    return True
-
-
 def record_posterior(
     weight: Callable[[Database], float], likelihood: Callable[[Database], float], listed: Sequence[Database]
 ) -> dict[tuple[int, int], float]:

@@ -6,21 +6,16 @@ Databases are tuples of records (row, column); a table is their count. Distances
 from __future__ import annotations
 
 from collections import Counter
-from itertools import permutations, product
+from itertools import product
 from math import comb, exp
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
+from tests.oracles.conditioned import databases
+
 Table = tuple[int, ...]
-
-
-def conforming(rows: tuple[int, ...], columns: tuple[int, ...]) -> list[tuple[tuple[int, int], ...]]:
-    """Every database with these margins: each feature's values in each order."""
-    features = [[i for i, count in enumerate(margin) for _ in range(count)] for margin in (rows, columns)]
-    orders = [sorted(set(permutations(values))) for values in features]
-    return [tuple(zip(a, b, strict=True)) for a, b in product(*orders)]
 
 
 def everything(cells: int, records: int) -> list[tuple[int, ...]]:
@@ -34,11 +29,11 @@ def table_of(database: tuple[Any, ...], shape: tuple[int, int]) -> Table:
     return tuple(seen[i, j] for i in range(shape[0]) for j in range(shape[1]))
 
 
-def differences(databases: list[tuple[Any, ...]], tables: list[Table], adjacency: int) -> set[Table]:
+def differences(listed: list[tuple[Any, ...]], tables: list[Table], adjacency: int) -> set[Table]:
     """Differences of tables over all pairs of databases at most `adjacency` records apart."""
     found = set()
-    for x, one in zip(databases, tables, strict=True):
-        for y, other in zip(databases, tables, strict=True):
+    for x, one in zip(listed, tables, strict=True):
+        for y, other in zip(listed, tables, strict=True):
             if sum(a != b for a, b in zip(x, y, strict=True)) <= adjacency:
                 found.add(tuple(a - b for a, b in zip(one, other, strict=True)))
     return found
@@ -46,9 +41,9 @@ def differences(databases: list[tuple[Any, ...]], tables: list[Table], adjacency
 
 def sensitivity_space(rows: tuple[int, ...], columns: tuple[int, ...], adjacency: int) -> set[Table]:
     """Differences of tables over conforming databases."""
-    databases = conforming(rows, columns)
-    tables = [table_of(x, (len(rows), len(columns))) for x in databases]
-    return differences(databases, tables, adjacency)
+    listed = databases(rows, columns)
+    tables = [table_of(x, (len(rows), len(columns))) for x in listed]
+    return differences(listed, tables, adjacency)
 
 
 def k_norm(vectors: Any, v: Any) -> float:

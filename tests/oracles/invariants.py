@@ -129,24 +129,18 @@ def fixed_point(f: Trade) -> float:
     return low
 
 
+def coupled(p: Sequence[float], q: Sequence[float], near: Callable[[int, int], bool]) -> bool:
+    """Whether two laws can be coupled on near pairs: Strassen's condition, p(A) <= q(near A) for every set A."""
+    atoms = [i for i, mass in enumerate(p) if mass > 0]
+    for size in range(1, len(atoms) + 1):
+        for chosen in itertools.combinations(atoms, size):
+            reached = math.fsum(mass for j, mass in enumerate(q) if any(near(i, j) for i in chosen))
+            if math.fsum(p[i] for i in chosen) > reached + 1e-9:
+                return False
+    return True
+
+
 def coupling_radius(databases: Sequence[Sequence[Any]], p: Sequence[float], q: Sequence[float]) -> int:
-    """Least k with p(A) <= q(all within k of A) for every set A of databases (Strassen's theorem)."""
-    size = len(databases)
-    masks = range(1, 2**size)
-    for k in range(len(databases[0]) + 1):
-        near = [sum(1 << j for j in range(size) if apart(databases[i], databases[j]) <= k) for i in range(size)]
-        if all(_mass(p, mask) <= _mass(q, _union(near, mask)) + 1e-9 for mask in masks):
-            return k
-    raise AssertionError("the laws have different totals")
-
-
-def _mass(weights: Sequence[float], mask: int) -> float:
-    return sum(w for i, w in enumerate(weights) if mask >> i & 1)
-
-
-def _union(near: Sequence[int], mask: int) -> int:
-    found = 0
-    for i, one in enumerate(near):
-        if mask >> i & 1:
-            found |= one
-    return found
+    """Least k with p(A) <= q(all within k of A) for every set A of databases."""
+    size = len(databases[0]) + 1
+    return next(k for k in range(size) if coupled(p, q, lambda i, j: apart(databases[i], databases[j]) <= k))

@@ -19,13 +19,14 @@ from adversary.reader.path.attacks import (
     participation,
     unknown_attribute,
 )
-from tests.oracles import attacks
+from tests.oracles import attacks, postprocessing
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 DG = adv.DiscreteGaussian.from_rho
 BLOCK = adv.Plan([adv.Level("block", DG(RHO1))])
 NARROW = adv.Plan([adv.Level("block", DG(1.2))])
 BOTH = adv.Plan([adv.Level("block", DG(1.2))], cells=2)
+NOISE = postprocessing.discrete_gaussian(1.2, 7)
 ATTACKS = {
     "characteristics": characteristics,
     "participation": participation,
@@ -49,7 +50,7 @@ def test_every_attack_on_one_cell_is_the_same_arithmetic(name: str) -> None:
     reader = ATTACKS[name](0.3, 2)
     assert reader.attack == name
     for noisy in (-1, 2, 3, 5):
-        expected = attacks.posterior(attacks.one_record(0.3, [2], [attacks.gaussian(1.2)]), (noisy,))
+        expected = attacks.posterior(attacks.one_record(0.3, [2], [NOISE]), (noisy,))
         assert float(posterior(reader, NARROW, noisy)["posterior"]) == pytest.approx(expected, abs=1e-12)
 
 
@@ -57,7 +58,7 @@ def test_every_attack_on_one_cell_is_the_same_arithmetic(name: str) -> None:
 def test_both_cells_equal_a_list_of_worlds(name: str) -> None:
     reader = ATTACKS[name](0.3, (2, 0))
     for noisy in ((3, 0), (2, 1), (1, -1)):
-        expected = attacks.posterior(attacks.one_record(0.3, [2, 0], [attacks.gaussian(1.2)]), noisy)
+        expected = attacks.posterior(attacks.one_record(0.3, [2, 0], [NOISE]), noisy)
         assert float(posterior(reader, BOTH, *noisy)["posterior"]) == pytest.approx(expected, abs=1e-12)
 
 
@@ -94,7 +95,7 @@ def test_all_but_n_equals_a_list_of_worlds(name: str, known: int) -> None:
     n = len(pmf) - 1
     assert reader.prior == pytest.approx(sum(k * p for k, p in enumerate(pmf)) / n, abs=1e-15)
     for noisy in (known - 1, known + 1, known + n):
-        expected = attacks.posterior(attacks.missing_people(pmf, known, attacks.gaussian(1.2)), (noisy,))
+        expected = attacks.posterior(attacks.missing_people(pmf, known, NOISE), (noisy,))
         result = posterior(reader, NARROW, noisy)
         assert float(result["posterior"]) == pytest.approx(expected, abs=1e-12)
         share = (result["count"].sel(level="block") * (result["value"] - known)).sum() / n
@@ -105,7 +106,7 @@ def test_people_with_their_own_chances_equal_a_list_of_worlds() -> None:
     chances = [0.2, 0.9, 0.5]
     for target, noisy in [(0, 3), (1, 1), (2, 4)]:
         reader = one_of(chances, target, 1, level="block")
-        expected = attacks.posterior(attacks.own_chances(chances, target, 1, attacks.gaussian(1.2)), (noisy,))
+        expected = attacks.posterior(attacks.own_chances(chances, target, 1, NOISE), (noisy,))
         assert float(posterior(reader, NARROW, noisy)["posterior"]) == pytest.approx(expected, abs=1e-12)
 
 
@@ -122,10 +123,10 @@ def test_upper_levels_keep_their_beliefs() -> None:
     pmf = [0.2, 0.5, 0.3]
     reader = all_but(pmf, level="block", beliefs={"tract": [0.5, 0.25, 0.25]})
     flat = {(t, k): w for t, k, w in [(0, 0, 0.2), (0, 1, 0.25), (1, 1, 0.25), (1, 2, 0.3)]}
-    noise, masses = attacks.gaussian(1.2), [0.0, 0.0]
+    masses = [0.0, 0.0]
     for (target, k), weight in flat.items():
         for other, chance in attacks.listed([0.5, 0.25, 0.25]).items():
-            p = noise[1 - k] * noise[3 - k - other] * noise[2 - other]
+            p = NOISE[1 - k] * NOISE[3 - k - other] * NOISE[2 - other]
             masses[target] += weight * chance * p
     release = plan.observe({"block": 1, "tract": 3}, sibling_sum={"block": 2})
     expected = masses[1] / sum(masses)

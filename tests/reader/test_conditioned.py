@@ -21,6 +21,7 @@ from adversary.reader.conditioned.contingency import completed
 from adversary.reader.conditioned.table_law import KnownMargins
 from adversary.reader.conditioned.table_posteriors import record_radius
 from tests.oracles import conditioned as oracle
+from tests.oracles import invariants
 
 CUBE = list(itertools.product((0, 1), repeat=3))
 SETS = [
@@ -239,11 +240,11 @@ def test_the_radius_of_tables_is_that_of_databases(rows: Any, columns: Any, odd:
         for first, second in itertools.product(listed, listed):
             if first[0] == x and second[0] == y:
                 key = kinds.index(oracle.table_of(first, shape)), kinds.index(oracle.table_of(second, shape))
-                nearest[key] = min(nearest.get(key, 99), oracle.distance(first, second))
+                nearest[key] = min(nearest.get(key, 99), invariants.apart(first, second))
         need = next(
             k
             for k in range(1, 9)
-            if oracle.within(*laws, lambda i, j, k=k, nearest=nearest: nearest.get((i, j), 99) <= k)
+            if invariants.coupled(*laws, lambda i, j, k=k, nearest=nearest: nearest.get((i, j), 99) <= k)
         )
         expected = max(expected, need)
     assert radius == expected
@@ -309,10 +310,7 @@ def test_no_record_is_moved_beyond_its_radius() -> None:
         x, y = 0, 3
         laws = [[p * (d[0] == v) for p, d in zip(prior, listed, strict=True)] for v in (x, y)]
         laws = [[p / math.fsum(one) for p in one] for one in laws]
-        need = next(
-            k for k in range(4) if oracle.within(*laws, lambda i, j, k=k: oracle.distance(listed[i], listed[j]) <= k)
-        )
-        assert int(odds.radius.sel(value=x, other=y)) == need
+        assert int(odds.radius.sel(value=x, other=y)) == invariants.coupling_radius(listed, *laws)
 
 
 # databases
