@@ -91,9 +91,9 @@ def _block(function: Callable[[int, np.random.Generator], Floats], asked: tuple[
     return function(size, np.random.default_rng(child))
 
 
-def work_name(seed: np.random.SeedSequence, *told: Any, numbers: Sequence[NDArray[Any]] = ()) -> str:
-    """A name for what follows from a seed, and from what is told in words (as JSON, or by its repr) and in numbers."""
-    text = json.dumps([str(seed.entropy), seed.spawn_key, seed.pool_size, *told], default=repr)
+def work_name(seed: np.random.SeedSequence, *parts: Any, numbers: Sequence[NDArray[Any]] = ()) -> str:
+    """A name for what follows from a seed, and from words (as JSON, or by their repr) and in numbers."""
+    text = json.dumps([str(seed.entropy), seed.spawn_key, seed.pool_size, *parts], default=repr)
     digest = hashlib.sha256(text.encode())
     for array in numbers:
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -121,6 +121,6 @@ def map_blocks[T](
     how = {"progress": progress, "description": description, **workers}
     written = write_blocks(function, items, store, encode=array_as_bytes, file="{}.npy", versions=ARRAYS, **how)
     for name in written.damaged:
-        told = f"{written.files[name]} was damaged, or a block of other work: it is made again"
-        warnings.warn(told, RuntimeWarning, stacklevel=2)
+        damage = f"{written.files[name]} was damaged, or a block of other work: it is made again"
+        warnings.warn(damage, RuntimeWarning, stacklevel=2)
     return {name: np.load(path, allow_pickle=False) for name, path in written.files.items()}

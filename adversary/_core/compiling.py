@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 from numba import njit
 
@@ -26,7 +26,13 @@ def digest_of(folder: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()
 
 
-def compilers(source: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+class Decorator(Protocol):
+    """A decorator that keeps a function's type."""
+
+    def __call__[F: Callable[..., Any]](self, function: F) -> F: ...
+
+
+def compilers(source: str) -> tuple[Decorator, Decorator]:
     """Decorators (of functions called from Python, of inner ones) of one file in a folder of compiled functions.
 
     Machine code runs without the interpreter's lock, and x / 0 is infinite, as in numpy. Inner functions are reached
@@ -43,7 +49,7 @@ def compilers(source: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return njit(cache=True, nogil=True, error_model="numpy")(function)
 
     unreachable: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return compiled, njit(nogil=True, error_model="numpy", **unreachable)
+    return compiled, cast(Decorator, njit(nogil=True, error_model="numpy", **unreachable))
 
 
 def call(function: Any, *arguments: Any) -> Any:

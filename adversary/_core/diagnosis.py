@@ -61,13 +61,13 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
     constant = ~broken & (high - low <= 1e-14 * np.maximum(np.abs(low), np.abs(high)))
     safe = np.where(broken, 0.0, flat)
 
-    def told(name: str, **options: Any) -> Floats:
+    def statistic(name: str, **options: Any) -> Floats:
         found = getattr(array_stats, name)(safe, chain_axis=0, draw_axis=1, **options)
         return np.asarray(found, dtype=np.float64)
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        r_hat, mcse = told("rhat"), told("mcse")
-        ess = np.minimum(told("ess"), told("ess", method="tail", prob=(0.05, 0.95)))
+        r_hat, mcse = statistic("rhat"), statistic("mcse")
+        ess = np.minimum(statistic("ess"), statistic("ess", method="tail", prob=(0.05, 0.95)))
     r_hat = np.where(constant, np.nan, np.where(np.isnan(r_hat) | broken, np.inf, r_hat))
     ess = np.where(constant, np.nan, np.where(np.isnan(ess) | broken, 0.0, ess))
     return Diagnosis(r_hat, ess, np.where(constant | broken, np.nan, mcse), constant)
@@ -77,10 +77,10 @@ def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
     """Diagnosis of quantities by name, each (chain, draw), in their order; a warning names those that fail, and what
     helps. One chain alone has an infinite R-hat: nothing shows where it has not been.
     """
-    told = diagnose(np.stack(list(draws.values()), axis=-1))
+    found = diagnose(np.stack(list(draws.values()), axis=-1))
     bad = [
         f"{name}: effective size {ess:.0f}, R-hat {r_hat:.3f}"
-        for name, ess, r_hat, passed in zip(draws, told.ess, told.r_hat, told.passed, strict=True)
+        for name, ess, r_hat, passed in zip(draws, found.ess, found.r_hat, found.passed, strict=True)
         if not passed
     ]
     if bad:
@@ -89,7 +89,7 @@ def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
             f"and in the tails, and R-hat stay within {LARGEST_RHAT}; {remedy}",
             skip_file_prefixes=(str(Path(__file__).parents[1]),),
         )
-    return told
+    return found
 
 
 def trajectories_passed(diverging: NDArray[np.bool_], energy: Floats) -> bool:

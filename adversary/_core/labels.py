@@ -123,5 +123,5 @@ def common_shape(given: Mapping[str, Any]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
-        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ValueError(f"arrays must broadcast against one another, got shapes {told}") from None
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"arrays must broadcast against one another, got shapes {listed}") from None

@@ -281,7 +281,7 @@ def exactly(x: float) -> str:
 
 
 _LONGEST = 12
-"""Characters of a parameter, at most, that is told in full."""
+"""Characters of a parameter, at most, that is written in full."""
 
 
 def format_parameter(x: float) -> str:

@@ -94,7 +94,7 @@ def check_positive(name: str, x: Any) -> Floats:
 
 
 def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
-    """Array of non-negative numbers (finite unless told), or ValueError naming the argument and the value."""
+    """Array of non-negative numbers, finite ones if `finite`, or ValueError naming the argument and the value."""
     rule = "must be non-negative" + (" and finite" if finite else "")
     return _check(name, x, rule, lambda a: (a >= 0) & (np.isfinite(a) | (not finite)))
 

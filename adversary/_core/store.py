@@ -247,14 +247,14 @@ def _first_difference(name: str, old: Any, new: Any) -> tuple[str, str, str] | N
 
 
 @contextmanager
-def _full_disk(path: Path, told: Callable[[], str]) -> Iterator[None]:
+def _full_disk(path: Path, state: Callable[[], str]) -> Iterator[None]:
     """An OSError of a full disk names the folder, and says what is there."""
     try:
         yield
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        raise OSError(errno.ENOSPC, f"no space is left; {told()}", str(path)) from None
+        raise OSError(errno.ENOSPC, f"no space is left; {state()}", str(path)) from None
 
 
 def save_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:

@@ -41,7 +41,7 @@ _ONE, _TWO = np.float64(1.0), np.float64(2.0)
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean and variance of n values in [0, 1] with these parameters, and the noise of what is released: rates, or None."""
+    """Mean and variance of n values in [0, 1] with these parameters, and the rates of the noise of both, or None."""
 
     n: TensorVariable
     mu: TensorVariable
@@ -132,8 +132,8 @@ def bounded(
 
     Examples
     --------
-    >>> told = BoundedRelease(0.343, 0.2225, n=43, epsilon=(0.25, 0.25))
-    >>> sorted(rv.name for rv in bounded(told).free_RVs)
+    >>> release = BoundedRelease(0.343, 0.2225, n=43, epsilon=(0.25, 0.25))
+    >>> sorted(rv.name for rv in bounded(release).free_RVs)
     ['mu', 'noisy[mean]', 'noisy[variance]', 'sigma2']
     """
     law = as_prior(prior)
@@ -142,11 +142,11 @@ def bounded(
     if isinstance(law, Flat):
         check_proper(release, law, constrained, cap)
     with pm.Model() as model:
-        told = PublicData.of(release, observed)
-        mu, sigma2 = parameters(told, law, constrained, top * release.width**2)
-        unit = told.on_unit("mean", mu), told.on_unit("variance", sigma2)
-        statistics = Statistics(told.n, *unit, told.rate("mean"), told.rate("variance"))
-        (_marginal if form == "marginal" else _joint)(told, statistics, constrained)
+        public = PublicData.of(release, observed)
+        mu, sigma2 = parameters(public, law, constrained, top * release.width**2)
+        unit = public.on_unit("mean", mu), public.on_unit("variance", sigma2)
+        statistics = Statistics(public.n, *unit, public.rate("mean"), public.rate("variance"))
+        (_marginal if form == "marginal" else _joint)(public, statistics, constrained)
         if constrained and feasibility == "normalised":
             pm.Potential("one_over_mass", pt.log(LEAST_MASS) - statistics.log_mass())
     return model
@@ -170,12 +170,12 @@ def released_statistics(release: BoundedRelease) -> dict[str, float]:
     return {name: float(np.asarray(value)) for name, value in values.items() if value is not None}
 
 
-def _marginal(told: PublicData, statistics: Statistics, constrained: bool) -> None:
+def _marginal(public: PublicData, statistics: Statistics, constrained: bool) -> None:
     """The released statistics with the exact ones integrated out, and the chance that these were feasible."""
     laws = {"mean": _noisy_mean, "variance": _noisy_variance}
-    noisy = {name: laws[name](told, statistics) for name in told.names}
+    noisy = {name: laws[name](public, statistics) for name in public.names}
     if constrained:
-        unit = {name: told.on_unit(name, value) for name, value in noisy.items()}
+        unit = {name: public.on_unit(name, value) for name, value in noisy.items()}
         free = sum(_unit_density(statistics, name, value) for name, value in unit.items())
         pm.Potential("feasible", statistics.log_feasible(unit.get("mean"), unit.get("variance")) - free)
 
@@ -186,9 +186,9 @@ def _unit_density(statistics: Statistics, name: str, value: TensorVariable) -> T
     return gamma_laplace(value, statistics.alpha, statistics.sigma2, statistics.rate2)
 
 
-def _noisy_mean(told: PublicData, statistics: Statistics) -> TensorVariable:
+def _noisy_mean(public: PublicData, statistics: Statistics) -> TensorVariable:
     """Free sample means plus Laplace noise, in the units of the data."""
-    low, width = np.float64(told.release.bounds[0]), np.float64(told.release.width)
+    low, width = np.float64(public.release.bounds[0]), np.float64(public.release.width)
 
     def logp(value: Any, mu: Any, variance: Any, scale: Any) -> TensorVariable:
         return normal_laplace(value, mu, variance, _ONE / scale)
@@ -196,11 +196,11 @@ def _noisy_mean(told: PublicData, statistics: Statistics) -> TensorVariable:
     def random(mu: Any, variance: Any, scale: Any, rng: Any = None, size: Any = None) -> Any:
         return rng.normal(mu, np.sqrt(variance), size) + rng.laplace(0.0, scale, size)
 
-    parameters = low + width * statistics.mu, width**2 * statistics.spread, told.scales["mean"]
-    return _custom(told, "mean", parameters, logp, random)
+    parameters = low + width * statistics.mu, width**2 * statistics.spread, public.scales["mean"]
+    return _custom(public, "mean", parameters, logp, random)
 
 
-def _noisy_variance(told: PublicData, statistics: Statistics) -> TensorVariable:
+def _noisy_variance(public: PublicData, statistics: Statistics) -> TensorVariable:
     """Free sample variances plus Laplace noise, in the units of the data."""
 
     def logp(value: Any, sigma2: Any, alpha: Any, scale: Any) -> TensorVariable:
@@ -209,32 +209,32 @@ def _noisy_variance(told: PublicData, statistics: Statistics) -> TensorVariable:
     def random(sigma2: Any, alpha: Any, scale: Any, rng: Any = None, size: Any = None) -> Any:
         return rng.gamma(alpha, sigma2 / alpha, size) + rng.laplace(0.0, scale, size)
 
-    parameters = np.float64(told.release.width**2) * statistics.sigma2, statistics.alpha, told.scales["variance"]
-    return _custom(told, "variance", parameters, logp, random)
+    parameters = np.float64(public.release.width**2) * statistics.sigma2, statistics.alpha, public.scales["variance"]
+    return _custom(public, "variance", parameters, logp, random)
 
 
-def _custom(told: PublicData, name: str, parameters: Any, logp: Law, random: Law) -> TensorVariable:
-    options = {"signature": "(),(),()->()", "dtype": "float64", "observed": told.seen(name)}
+def _custom(public: PublicData, name: str, parameters: Any, logp: Law, random: Law) -> TensorVariable:
+    options = {"signature": "(),(),()->()", "dtype": "float64", "observed": public.seen(name)}
     return pm.CustomDist(f"noisy[{name}]", *parameters, logp=logp, random=random, **options)
 
 
-def _joint(told: PublicData, statistics: Statistics, constrained: bool) -> None:
+def _joint(public: PublicData, statistics: Statistics, constrained: bool) -> None:
     """The exact statistics as places in their laws, and the released ones around them."""
     mean, mass = _sample_mean(statistics, constrained)
     variance, rest = _sample_variance(statistics, statistics.largest(mean) if constrained else None)
     if constrained:
         pm.Potential("feasible", mass + rest)
-    low, width = np.float64(told.release.bounds[0]), np.float64(told.release.width)
+    low, width = np.float64(public.release.bounds[0]), np.float64(public.release.width)
     exact = {
         "mean": pm.Deterministic("sample_mean", low + width * mean),
         "variance": pm.Deterministic("sample_variance", width**2 * variance),
     }
-    for name in told.names:
-        scale = told.scales[name]
-        if told.release.noise == "laplace":
-            pm.Laplace(f"noisy[{name}]", mu=exact[name], b=scale, observed=told.seen(name))
+    for name in public.names:
+        scale = public.scales[name]
+        if public.release.noise == "laplace":
+            pm.Laplace(f"noisy[{name}]", mu=exact[name], b=scale, observed=public.seen(name))
         else:
-            pm.Normal(f"noisy[{name}]", mu=exact[name], sigma=scale, observed=told.seen(name))
+            pm.Normal(f"noisy[{name}]", mu=exact[name], sigma=scale, observed=public.seen(name))
 
 
 def _sample_mean(statistics: Statistics, constrained: bool) -> tuple[TensorVariable, TensorVariable]:

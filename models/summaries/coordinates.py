@@ -79,10 +79,10 @@ def pooled(
     n: Any, scale: Any, mean: Any, sigma2: TensorVariable, middle: Any, prior: tuple[Any, Any] | None = None
 ) -> tuple[TensorVariable, TensorVariable]:
     """Centre and spread of mu given sigma2 by a normal prior (mean, sd), a mean with noise of this scale, or both."""
-    told = None if scale is None else (mean, pt.sqrt(_TWO * scale**2 + sigma2 / n))
-    if prior is None or told is None:
-        return prior or told or (middle + pt.zeros_like(sigma2), pt.sqrt(sigma2))
-    (m0, s0), (m1, s1) = prior, told
+    released = None if scale is None else (mean, pt.sqrt(_TWO * scale**2 + sigma2 / n))
+    if prior is None or released is None:
+        return prior or released or (middle + pt.zeros_like(sigma2), pt.sqrt(sigma2))
+    (m0, s0), (m1, s1) = prior, released
     weight = s1**2 / (s0**2 + s1**2)
     return weight * m0 + (_ONE - weight) * m1, s0 * s1 / pt.sqrt(s0**2 + s1**2)
 

@@ -74,23 +74,23 @@ def _data(name: str, value: Any) -> TensorVariable:
     return pm.Data(name, np.asarray(value, dtype=np.float64))
 
 
-def parameters(told: PublicData, law: Any, constrained: bool, top: float) -> tuple[TensorVariable, TensorVariable]:
+def parameters(public: PublicData, law: Any, constrained: bool, top: float) -> tuple[TensorVariable, TensorVariable]:
     """mu and sigma2 with their prior, in the units of the data; sigma2 at most `top`."""
     if isinstance(law, NormalInverseGamma):
-        mu, sigma2 = _informative(told, law, constrained, top)
+        mu, sigma2 = _informative(public, law, constrained, top)
     elif constrained:
-        mu, sigma2 = _feasible(told)
+        mu, sigma2 = _feasible(public)
     else:
-        mu, sigma2 = _unbounded(told, top)
+        mu, sigma2 = _unbounded(public, top)
     pm.Deterministic("sigma", pt.sqrt(sigma2))
     if not isinstance(law, (Flat, NormalInverseGamma)):
         pm.Potential("log_prior", law(mu, sigma2))
     return mu, sigma2
 
 
-def _feasible(told: PublicData) -> tuple[TensorVariable, TensorVariable]:
+def _feasible(public: PublicData) -> tuple[TensorVariable, TensorVariable]:
     """Flat on all (mu, sigma2) that data within the bounds can have."""
-    low, high = (np.float64(end) for end in told.release.bounds)
+    low, high = (np.float64(end) for end in public.release.bounds)
     inside = Interval(bounds_fn=lambda *_: (pt.constant(low), pt.constant(high)))
     mu = pm.CustomDist(
         "mu", dist=lambda size: low + (high - low) * pm.Beta.dist(_TWO, _TWO, size=size), default_transform=inside
@@ -98,11 +98,11 @@ def _feasible(told: PublicData) -> tuple[TensorVariable, TensorVariable]:
     return mu, pm.Uniform("sigma2", np.float64(0.0), (mu - low) * (high - mu))
 
 
-def _unbounded(told: PublicData, top: float) -> tuple[TensorVariable, TensorVariable]:
+def _unbounded(public: PublicData, top: float) -> tuple[TensorVariable, TensorVariable]:
     """Flat on mu, and on sigma2 up to `top`; improper, so that it cannot be drawn from."""
     moved, ends = {"default_transform": LogUpTo(top)}, (np.float64(0.0), np.float64(top))
     sigma2 = pm.HalfFlat("sigma2", **moved) if math.isinf(top) else pm.Uniform("sigma2", *ends, **moved)
-    place = pooled(told.n, told.scales.get("mean"), told.values.get("mean"), sigma2, told.middle)
+    place = pooled(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle)
     options = {
         "support_point": lambda rv, size, m, s, v: m,
         "default_transform": Standardised(None),
@@ -113,13 +113,13 @@ def _unbounded(told: PublicData, top: float) -> tuple[TensorVariable, TensorVari
 
 
 def _informative(
-    told: PublicData, law: NormalInverseGamma, constrained: bool, top: float
+    public: PublicData, law: NormalInverseGamma, constrained: bool, top: float
 ) -> tuple[TensorVariable, TensorVariable]:
     """The conjugate prior; the coordinates never leave the region, which a potential marks for draws."""
     mu0, kappa0, nu0, s0 = (_data(name, getattr(law, name)) for name in ("mu0", "kappa0", "nu0", "s0"))
     sigma2 = pm.InverseGamma("sigma2", alpha=nu0 / _TWO, beta=nu0 * s0**2 / _TWO, default_transform=RootUpTo(top))
     prior = mu0, pt.sqrt(sigma2 / kappa0)
-    place = pooled(told.n, told.scales.get("mean"), told.values.get("mean"), sigma2, told.middle, prior)
+    place = pooled(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle, prior)
     mu = pm.CustomDist(
         "mu",
         *prior,
@@ -128,11 +128,11 @@ def _informative(
         logp=lambda value, centre, sd, m, s, v: pm.logp(pm.Normal.dist(centre, sd), value),
         random=lambda centre, sd, m, s, v, rng=None, size=None: rng.normal(centre, sd, size),
         support_point=lambda rv, size, centre, sd, m, s, v: m,
-        default_transform=Standardised(told.release.bounds if constrained else None),
+        default_transform=Standardised(public.release.bounds if constrained else None),
         signature="(),(),(),(),()->()",
         class_name="Normal",
     )
-    low, high = (np.float64(end) for end in told.release.bounds)
+    low, high = (np.float64(end) for end in public.release.bounds)
     largest = (mu - low) * (high - mu) if constrained else np.float64(top)
     if constrained or not math.isinf(top):
         pm.Potential("region", pt.switch(sigma2 <= largest, np.float64(0.0), _NEVER))

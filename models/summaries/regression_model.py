@@ -1,4 +1,4 @@
-r"""A simple regression known by noisy sums, told record by record: the exact law that a sampler of sums approximates.
+r"""A simple regression known by noisy sums, record by record: the exact law that a sampler of sums approximates.
 
 .. math::
    \sigma^2 &\sim IG(a_0, b_0), \qquad \theta \mid \sigma^2 \sim N(\mu_0, \sigma^2 \Lambda_0^{-1}) \\
@@ -106,8 +106,8 @@ def regression(
 
     Examples
     --------
-    >>> told = RegressionRelease([1.5, 1.1, 1.5, 1.0, 1.1], [1.5, 1.1, 0.9, 0.7], n=3, epsilon=1.0)
-    >>> sorted(rv.name for rv in regression(told).free_RVs)
+    >>> release = RegressionRelease([1.5, 1.1, 1.5, 1.0, 1.1], [1.5, 1.1, 0.9, 0.7], n=3, epsilon=1.0)
+    >>> sorted(rv.name for rv in regression(release).free_RVs)
     ['intercept', 'noisy[moments]', 'noisy[sums]', 'quantile', 'slope', 'x', 'y']
     """
     if release.n > LARGEST_N:

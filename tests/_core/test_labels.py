@@ -63,7 +63,7 @@ def test_every_answer_has_labels(constrained: bool) -> None:
     found = posterior(BoundedRelease(TOWNS, 0.05, 12, BUDGET), constrained=constrained)
     new = found.predictive()
     for answer in (found.mean("mu"), found.sd("sigma"), found.mode("sigma2"), found.infeasible, found.log_evidence,
-                   found.quadrature_error, found.largest, new.mean, new.sd, new.below, new.above,
+                   found.quadrature_error, found.max_variance, new.mean, new.sd, new.below, new.above,
                    new.outside):  # fmt: skip
         assert answer.dims == ("town",)
         assert answer.coords["town"].values.tolist() == ["A", "B"]

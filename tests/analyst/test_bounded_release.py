@@ -79,7 +79,7 @@ def test_quantiles_at_0_and_1_are_the_ends_of_what_is_possible() -> None:
     np.testing.assert_array_equal(bounded.quantile("mu", [0, 1]), [0.0, 1.0])
     np.testing.assert_array_equal(bounded.quantile("sigma", [0, 1]), [0.0, 0.5])
     np.testing.assert_array_equal(free.quantile("mu", [0, 1]), [-np.inf, np.inf])
-    np.testing.assert_array_equal(free.quantile("sigma2", [0, 1]), [0.0, free.largest])
+    np.testing.assert_array_equal(free.quantile("sigma2", [0, 1]), [0.0, free.max_variance])
     assert posterior(QUIET, constrained=False, cap=math.inf).quantile("sigma2", 1.0) == np.inf
     wide = posterior(BoundedRelease([4.0, 6.0], 5.0, 20, (0.3, 0.3), bounds=(-10, 10)))
     np.testing.assert_array_equal(wide.quantile("mu", [0, 1]), [[-10.0, 10.0]] * 2)

@@ -74,7 +74,7 @@ def errors_of(found: Posterior) -> dict[str, float]:
     """Of log evidence, probabilities, means in units of the sd, and logs of sds, against the slow twin."""
     flat = found.prior if isinstance(found.prior, NormalInverseGamma) else None
     points: dict[str, Floats] = {name: found.quantile(name, SHARES) for name in ("mu", "sigma2")}
-    cap = math.inf if found.constrained else float(found.largest)
+    cap = math.inf if found.constrained else float(found.max_variance)
     how = Setting.of(found.release, flat, constrained=found.constrained, cap=cap)
     twin = Oracle(how)
     exact, cut = twin.moments, Oracle(how, means=tuple(float(x) for x in points["mu"]))

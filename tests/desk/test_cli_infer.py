@@ -37,7 +37,7 @@ def agrees(answer: dict[str, Any], name: str, found: Any, prob: float = 0.95) ->
     new = found.predictive()
     for key in ("mean", "sd", "below", "above", "outside"):
         assert number(answer, key, group="predictive", reading=name) == getattr(new, key)
-    for key, value in {"infeasible": "infeasible", "log_evidence": "log_evidence", "cap": "largest"}.items():
+    for key, value in {"infeasible": "infeasible", "log_evidence": "log_evidence", "cap": "max_variance"}.items():
         assert number(answer, key, reading=name) == getattr(found, value)
     assert number(answer, "quadrature_error", reading=name) == found.quadrature_error
 

@@ -85,7 +85,7 @@ class Posterior:
         return self.shaped(self.solution.quadrature_error)
 
     @property
-    def largest(self) -> Any:
+    def max_variance(self) -> Any:
         """The largest sigma2 looked at, in the units of the data: that of the bounds, or the cap; may be infinite."""
         return self.shaped(self.cap * self.release.width**2)
 

@@ -85,7 +85,7 @@ class BoundedRelease:
         check_whole("n", self.n, minimum=2)
         if (self.epsilon is None) == (self.rho is None):
             raise ValueError("give epsilon (Laplace noise) or rho (Gaussian noise), one of the two")
-        _check_bounds(self.bounds)
+        check_bounds(self.bounds)
         for name, value in zip(("mean", "variance"), self.budgets, strict=True):
             if getattr(self, name) is not None:
                 check_positive(f"{self._budget} of the {name}", value)
@@ -215,7 +215,7 @@ class BoundedRelease:
         ------
         ValueError : a value outside the bounds or no number, fewer than two values
         """
-        low, high = _check_bounds(bounds)
+        low, high = check_bounds(bounds)
         data = check_number("values", values)
         if data.ndim == 0 or data.shape[-1] < 2:
             raise ValueError(f"a release needs at least two values, along the last axis, got shape {data.shape}")
@@ -238,10 +238,11 @@ class BoundedRelease:
         return self.having(self.numbers | noisy)
 
 
-def _check_bounds(bounds: Any) -> tuple[float, float]:
+def check_bounds(bounds: Any) -> tuple[float, float]:
+    """The public interval as two numbers, or ValueError."""
     ends = np.asarray(bounds, dtype=np.float64)
     if ends.shape != (2,) or not np.isfinite(ends).all():
-        raise ValueError(f"bounds must be two finite numbers (a, b), got {bounds!r}")
+        raise ValueError(f"bounds must be (a, b), two finite numbers, got {bounds!r}")
     if ends[0] >= ends[1]:
         raise ValueError(f"bounds must be (a, b) with a < b, got {bounds!r}")
     return float(ends[0]), float(ends[1])

@@ -1,7 +1,7 @@
 """Which posteriors exist: what would leave infinite mass somewhere is refused, with the theorem's reason.
 
 The thesis, Theorems 17 and 18; the second holds for n > 3, not for n = 3. A log density of the user's own is judged by
-the same limits of the likelihood, from its values far out (`shells`).
+the same limits of the likelihood, from its values far out (`tail_mass`).
 """
 
 from __future__ import annotations

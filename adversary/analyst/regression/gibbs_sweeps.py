@@ -2,8 +2,8 @@ r"""The sweeps of a Gibbs sampler for a regression known by noisy sums, all chai
 
 One sweep: sums given coefficients and release, coefficients given sums, scales of the Laplace noise. Laplace noise is
 normal with variance w2 and 1/w2 inverse Gaussian given the noise, so that the first step is a normal draw. Constraints
-reject draws of a block; a chain whose draws are all rejected takes the steps of `chords` instead. Chains are the first
-axis of every array: an operation costs about as much for a hundred chains as for one.
+reject draws of a block; a chain whose draws are all rejected takes the steps of `hit_and_run` instead. Chains are the
+first axis of every array: an operation costs about as much for a hundred chains as for one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Trace(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sweeps:
-    """A sampler and what it is told.
+    """A sampler and its arguments.
 
     Parameters
     ----------

@@ -120,10 +120,10 @@ def _tree(
         "draw": np.arange(theta.shape[1]),
         "statistic": list(SUMS[-sums.shape[-1] :]),
     }
-    told = diagnose_named(scalars, "take more draws")
+    diagnosis = diagnose_named(scalars, "take more draws")
     attrs = {
-        "ess": told.ess.min(),
-        "r_hat": told.r_hat.max(),
+        "ess": diagnosis.ess.min(),
+        "r_hat": diagnosis.r_hat.max(),
         "n": release.n,
         "epsilon": float(release.epsilon),
         **settings,

@@ -73,7 +73,7 @@ def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Datase
     fit = {
         key: ("reading", [float(getattr(one, name)) for one in every])
         for key, name in {
-            "infeasible": "infeasible", "log_evidence": "log_evidence", "cap": "largest",
+            "infeasible": "infeasible", "log_evidence": "log_evidence", "cap": "max_variance",
             "quadrature_error": "quadrature_error",
         }.items()
     }  # fmt: skip

@@ -5,7 +5,7 @@ A prior is five numbers (mu0, kappa0, power, scale, pull), of the density
 .. math:: (\sigma^2)^{-power} \exp(-(scale + \kappa_0 (\mu - \mu_0)^2) / (2 \sigma^2))
 
 with `pull` the kappa0 that the update of sigma2 knows of: kappa0 itself, or 0 as the thesis prints it (erratum E1).
-Flat is all zeros. Everything compiled is in one file, because numba's cache does not notice changes in another one.
+Flat is all zeros.
 
 References: the thesis, equations 4.27 to 4.58; Robert (1995), Simulation of truncated normal variables; Michael,
 Schucany and Haas (1976) for the inverse Gaussian.
@@ -14,14 +14,11 @@ Schucany and Haas (1976) for the inverse Gaussian.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import cast
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
 
-from adversary._core import Floats
+from adversary._core import Floats, compilers
 
 Size = tuple[int, int, int]
 """Draws kept, sweeps left out before them, and sweeps per draw."""
@@ -31,10 +28,7 @@ FLAT: Prior = (0.0, 0.0, 0.0, 0.0, 0.0)
 _TINY = 1e-300
 _TRIES = 100_000
 
-
-def compiled[F: Callable[..., object]](function: F) -> F:
-    """The function as machine code, kept on disk; it holds no lock, so that chains run in threads; 1 / 0 is inf."""
-    return cast(F, njit(cache=True, nogil=True, error_model="numpy")(function))
+compiled, _ = compilers(__file__)
 
 
 @compiled

@@ -202,9 +202,13 @@ def as_tree(kept: Floats, release: BoundedRelease, attrs: dict[str, Any]) -> xr.
     offset, factor = (low, 0.0, low, 0.0), (width, width**2, width, width**2)
     coords = {name: np.arange(size) for name, size in zip(("chain", "draw"), kept.shape, strict=False)}
     remedy = "raise draws or thin, or use adv.bounded.posterior"
-    told = diagnose_named({name: kept[..., i] for i, name in enumerate(NAMES)}, remedy)
+    diagnosis = diagnose_named({name: kept[..., i] for i, name in enumerate(NAMES)}, remedy)
     variables = {
-        name: (("chain", "draw"), offset[i] + factor[i] * kept[..., i], {"ess": told.ess[i], "r_hat": told.r_hat[i]})
+        name: (
+            ("chain", "draw"),
+            offset[i] + factor[i] * kept[..., i],
+            {"ess": diagnosis.ess[i], "r_hat": diagnosis.r_hat[i]},
+        )
         for i, name in enumerate(NAMES)
     }
     posterior = xr.Dataset(variables, coords, {**attrs, "bounds": [float(x) for x in release.bounds]})

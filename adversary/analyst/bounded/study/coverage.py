@@ -142,19 +142,19 @@ def _attrs(asked: Design, root: np.random.SeedSequence) -> dict[str, Any]:
     return {
         "parameter": asked.parameter,
         "covers": f"{asked.parameter} as a parameter of the population, not as a moment of data within the bounds",
-        "population": "truncated normal" if isinstance(asked.population, TruncatedNormal) else _told(asked.population),
+        "population": "truncated normal" if isinstance(asked.population, TruncatedNormal) else _named(asked.population),
         "prob": asked.prob,
         "bounds": list(asked.bounds),
         "datasets": asked.datasets,
         "feasibility": asked.feasibility,
-        "priors": json.dumps({name: _told(prior) for name, prior in asked.priors.items()}),
+        "priors": json.dumps({name: _named(prior) for name, prior in asked.priors.items()}),
         "seed": str(root.entropy),
         "spawn_key": json.dumps(root.spawn_key),
         "versions": json.dumps({name: version(name) for name in (NAME, "numpy", "scipy", "xarray")}),
     }
 
 
-def _told(given: Any) -> str:
+def _named(given: Any) -> str:
     """A law or prior in words: a function by its name."""
     return str(getattr(given, "__qualname__", None) or repr(given))
 

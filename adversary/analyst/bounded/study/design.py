@@ -18,6 +18,7 @@ import numpy as np
 
 from adversary._core import BLOCK, check_number, check_positive, check_whole, one_number, work_name
 from adversary.analyst.bounded.bounded_posterior import FEASIBILITIES
+from adversary.analyst.bounded.bounded_release import check_bounds
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior
 from adversary.analyst.bounded.study.populations import Population, as_population
 
@@ -116,7 +117,7 @@ def design(
     feasibility: str,
 ) -> Design:
     """A design from what a user wrote, or ValueError naming the argument, the rule and the value."""
-    ends = _bounds(bounds)
+    ends = check_bounds(bounds)
     if parameter not in PARAMETERS:
         raise ValueError(f"parameter must be one of {', '.join(PARAMETERS)}, got {parameter!r}")
     if not 0.0 < one_number("prob", prob) < 1.0:
@@ -140,13 +141,6 @@ def design(
         population=as_population(population, ends),
         feasibility=feasibility,
     )
-
-
-def _bounds(bounds: Any) -> tuple[float, float]:
-    ends = check_number("bounds", bounds)
-    if ends.shape != (2,) or not (np.isfinite(ends).all() and ends[0] < ends[1]):
-        raise ValueError(f"bounds must be (a, b) with a < b, both finite, got {bounds!r}")
-    return float(ends[0]), float(ends[1])
 
 
 def _distinct[T](name: str, values: tuple[T, ...]) -> tuple[T, ...]:
