@@ -16,6 +16,7 @@ import adversary as adv
 from adversary import nmf
 from adversary._core.store import RECORDS
 from adversary.desk.answers import spine_answer
+from adversary.desk.report import spine_page
 from adversary.nmf.runs import county_runs
 from adversary.nmf.runs.county_runs import Question, description, leaf_prior, run
 from adversary.nmf.runs.run_findings import of_cell
@@ -132,7 +133,11 @@ def test_readers_who_know_are_told_apart_where_the_release_contradicts_them(file
         f"{geoid(code) if i % 2 else code},{n}" for i, (code, n) in enumerate(zip(blocks[:-1], truth, strict=False))
     ]
     table.write_text("\n".join(["geocode,known", *lines]) + "\n")
-    right = rows(run(Question(str(file), "total", known=str(table)), tmp_path / "right"))
+    told = Question(str(file), "total", known=str(table))
+    made = run(told, tmp_path / "right")
+    card = spine_page.document(*spine_answer.solve(told, made)).card
+    assert f"how many others are there, in the blocks for which it is given ({table})" in str(card)
+    right = rows(made)
     for code, n in zip(blocks[:-1], truth, strict=False):
         assert right[code, 0]["known"] == n
     assert right[blocks[-1], 0]["known"] is None

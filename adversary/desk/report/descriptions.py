@@ -135,7 +135,9 @@ def described_others(known: int | str | None) -> str:
     """What an adversary knows of the others in a block: nothing, how many in every block, or a file that says it."""
     if known is None:
         return "nothing of the others in the block, who follow the prior of the blocks' counts given everything else"
-    return f"that {known:,} others are there" if isinstance(known, int) else f"how many others are there ({known})"
+    if isinstance(known, int):
+        return f"that {known:,} others are there"
+    return f"how many others are there, in the blocks for which it is given ({known})"
 
 
 def accuracy(errors: xr.Dataset) -> Section:
