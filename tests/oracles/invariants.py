@@ -143,4 +143,4 @@ def coupled(p: Sequence[float], q: Sequence[float], near: Callable[[int, int], b
 def coupling_radius(databases: Sequence[Sequence[Any]], p: Sequence[float], q: Sequence[float]) -> int:
     """Least k with p(A) <= q(all within k of A) for every set A of databases."""
     size = len(databases[0]) + 1
-    return next(k for k in range(size) if coupled(p, q, lambda i, j: apart(databases[i], databases[j]) <= k))
+    return next(k for k in range(size) if coupled(p, q, lambda i, j, k=k: apart(databases[i], databases[j]) <= k))

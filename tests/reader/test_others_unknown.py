@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from adversary.reader import spine
 from adversary.reader.spine.membership import STATUS
 from tests.oracles import spine as oracle
+from tests.reader.test_spine_agreement import in_pieces
 
 PLACES = {"t": None, "g": "t", "h": "t", "1": "g", "2": "g", "3": "g", "4": "h", "5": "h"}
 TREE = spine.Tree.of(PLACES)
@@ -152,22 +153,18 @@ def test_the_tail_is_that_of_the_posterior() -> None:
     assert members["tail"].values[1] < 1e-6
 
 
+def agree(whole: Any, pieces: Any) -> None:
+    for _, found in pieces[1].values():
+        part = found.membership(0.2)
+        expected = whole.membership(0.2).sel(unit=part["unit"])
+        np.testing.assert_allclose(part["log_bayes_factor"], expected["log_bayes_factor"], atol=1e-11)
+
+
 @pytest.mark.parametrize("case", ["flat", "Poisson", "negative binomial"])
 def test_a_tree_in_pieces_answers_as_the_whole(case: str) -> None:
     prior = CASES[case][0]
     whole = spine.posterior(TREE, OBS, RHO, prior)
-    parts = {name: TREE.below(name) for name in ("g", "h")}
-    messages = {
-        name: spine.upward_message(TREE.subtree(name), np.array(OBS)[here], RHO[here], prior)
-        for name, here in parts.items()
-    }
-    above = spine.posterior(TREE.above(1), OBS[:3], RHO[:3], prior, messages=messages)
-    for name, here in parts.items():
-        part = spine.posterior(
-            TREE.subtree(name), np.array(OBS)[here], RHO[here], prior, outside=above.downward_message(name)
-        ).membership(0.2)
-        expected = whole.membership(0.2).sel(unit=part["unit"])
-        np.testing.assert_allclose(part["log_bayes_factor"], expected["log_bayes_factor"], atol=1e-11)
+    agree(whole, in_pieces(TREE, OBS, RHO, prior))
 
 
 def test_pieces_whose_blocks_share_rates_answer_as_the_whole() -> None:
@@ -176,16 +173,7 @@ def test_pieces_whose_blocks_share_rates_answer_as_the_whole() -> None:
     rng = np.random.default_rng(2)
     obs, rho = rng.integers(-2, 6, len(tree)).astype(float), np.full(len(tree), 0.1)
     whole, prior = spine.posterior(tree, obs, rho), spine.SharedRate()
-    parts = {name: tree.below(name) for name in ("c", "d")}
-    messages = {
-        name: spine.upward_message(tree.subtree(name), obs[here], rho[here], prior) for name, here in parts.items()
-    }
-    above = spine.posterior(tree.above(1), obs[:3], rho[:3], prior, messages=messages)
-    for name, here in parts.items():
-        outside = above.downward_message(name)
-        part = spine.posterior(tree.subtree(name), obs[here], rho[here], prior, outside=outside).membership(0.2)
-        expected = whole.membership(0.2).sel(unit=part["unit"])
-        np.testing.assert_allclose(part["log_bayes_factor"], expected["log_bayes_factor"], atol=1e-11)
+    agree(whole, in_pieces(tree, obs, rho, prior))
 
 
 def test_such_readers_are_right_on_average() -> None:

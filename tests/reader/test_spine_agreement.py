@@ -28,6 +28,17 @@ def noisy(seed=0, tree=TREE, rho=RHO, mean=1.0, cells=None):
     return (counts, released) if cells else (counts[:, 0], released[:, 0])
 
 
+def in_pieces(tree, released, rho, *prior):
+    """The top of a tree, to which every piece below passes its message; by name, where a piece lies and its answer."""
+    released, rho, top = np.asarray(released), np.asarray(rho), len(tree.above(1))
+    at = {str(name): tree.below(name) for name in tree.names[1:top]}
+    pieces = {name: (tree.subtree(name), released[here], rho[here], *prior) for name, here in at.items()}
+    messages = {name: spine.upward_message(*piece) for name, piece in pieces.items()}
+    upper = spine.posterior(tree.above(1), released[:top], rho[:top], *prior, messages=messages)
+    outside = {name: upper.downward_message(name) for name in at}
+    return upper, {name: (at[name], spine.posterior(*pieces[name], outside=outside[name])) for name in at}
+
+
 @pytest.mark.parametrize(
     "prior", [SHARED, spine.Flat(), spine.NegativeBinomial(0.5, 1.0), spine.Pmf(scipy.stats.poisson(1.0))]
 )
@@ -38,17 +49,11 @@ def test_a_tree_in_pieces_is_the_whole(prior, top):
     rho[0] = top
     released[0] = counts[0]
     whole = spine.posterior(TREE, released, rho, prior)
-    above = TREE.above(1)
-    parts = {name: TREE.below(name) for name in ("c", "d")}
-    messages = {
-        name: spine.upward_message(TREE.subtree(name), released[at], rho[at], prior) for name, at in parts.items()
-    }
-    upper = spine.posterior(above, released[:3], rho[:3], prior, messages=messages)
+    upper, parts = in_pieces(TREE, released, rho, prior)
     assert upper.mean.values == pytest.approx(whole.mean.values[:3], abs=1e-12)
     assert upper.log_evidence == pytest.approx(whole.log_evidence, abs=1e-12)
     every = whole.membership(known=1)
-    for name, at in parts.items():
-        part = spine.posterior(TREE.subtree(name), released[at], rho[at], prior, outside=upper.downward_message(name))
+    for at, part in parts.values():
         assert part.mean.values == pytest.approx(whole.mean.values[at], abs=1e-12)
         assert part.sd.values == pytest.approx(whole.sd.values[at], abs=1e-12)
         assert part.truncation_bound < 1e-12
@@ -60,14 +65,9 @@ def test_a_tree_in_pieces_is_the_whole(prior, top):
 def test_a_piece_says_of_a_reader_whom_the_release_contradicts_what_the_whole_tree_says():
     """What lies off the window of a message from outside is not taken to be nothing."""
     _, released = noisy(3)
-    rho = RHO
     prior = spine.Poisson(0.2)
-    whole = spine.posterior(TREE, released, rho, prior)
-    at = TREE.below("c")
-    messages = {name: spine.upward_message(TREE.subtree(name), *(a[TREE.below(name)] for a in (released, rho)), prior)
-                for name in ("c", "d")}  # fmt: skip
-    upper = spine.posterior(TREE.above(1), released[:3], rho[:3], prior, messages=messages)
-    part = spine.posterior(TREE.subtree("c"), released[at], rho[at], prior, outside=upper.downward_message("c"))
+    whole = spine.posterior(TREE, released, RHO, prior)
+    _, part = in_pieces(TREE, released, RHO, prior)[1]["c"]
     answered = 0
     for known in (0, 5, 20, 40, 60, 80):
         ours = part.membership(known=known)

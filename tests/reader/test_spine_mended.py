@@ -10,6 +10,7 @@ import scipy.stats
 
 import adversary as adv
 from tests.oracles import spine as oracle
+from tests.reader.test_spine_agreement import in_pieces
 
 spine = adv.spine
 INF, NAN = np.inf, np.nan
@@ -61,13 +62,10 @@ def test_a_reader_of_a_piece_knows_of_other_counts_than_the_leafs_prior(pmf: lis
     released, rho = np.array([6.0, NAN, NAN, 1, 2, 0]), np.array([1.3, 0.0, 0.0, 0.2, 0.4, 0.1])
     prior = spine.Pmf(pmf)
     whole = spine.posterior(tree, released, rho, prior)
-    at = {name: tree.below(name) for name in "gh"}
-    messages = {name: spine.upward_message(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()}
-    upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
+    _, parts = in_pieces(tree, released, rho, prior)
     for known in (0, 1, 2, 4):
         theirs = whole.membership(known=known)
-        for name, i in at.items():
-            part = spine.posterior(tree.subtree(name), released[i], rho[i], prior, outside=upper.downward_message(name))
+        for _, part in parts.values():
             ours = part.membership(known=known)
             assert (ours["status"].values < 2).all()
             gap = ours["log_bayes_factor"].values - theirs.sel(unit=ours["unit"])["log_bayes_factor"].values
@@ -149,10 +147,7 @@ def test_a_message_about_a_top_that_nothing_measures() -> None:
     tree = spine.Tree.of({"r": None, "g": "r", "h": "r", "a": "g", "b": "g", "c": "h", "d": "h"})
     released, rho = np.array([30.0, NAN, NAN, 2, 3, 8, 3]), np.array([0.1, 0, 0, 0.25, 4, 0.5, 1.3])
     for prior in (spine.Poisson(2.0), spine.Flat()):
-        messages = {
-            n: spine.upward_message(tree.subtree(n), *(x[tree.below(n)] for x in (released, rho)), prior) for n in "gh"
-        }
-        upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
+        upper, _ = in_pieces(tree, released, rho, prior)
         whole = spine.posterior(tree, released, rho, prior)
         assert upper.status == "ok"
         assert upper.mean.values == pytest.approx(whole.mean.values[:3], abs=1e-9)
@@ -278,21 +273,15 @@ def test_pieces_agree_with_the_whole_or_are_unresolved(prior: Any) -> None:
     parents = {"r": None, "g": "r", "h": "r"} | {f"{name}{i}": name for name in "gh" for i in range(30)}
     tree = spine.Tree.of(parents)
     rho = np.array([0.5, 0.0, 0.0] + [0.1] * 60)
-    at = {name: tree.below(name) for name in "gh"}
     words = []
     for total in (40, 150, 300, 3000):
         released = np.zeros(len(tree))
         released[0] = total
         whole = spine.posterior(tree, released, rho, prior)
-        messages = {
-            name: spine.upward_message(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()
-        }
-        upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
-        part = spine.posterior(
-            tree.subtree("g"), released[at["g"]], rho[at["g"]], prior, outside=upper.downward_message("g")
-        )
+        upper, parts = in_pieces(tree, released, rho, prior)
+        at, part = parts["g"]
         members = part.membership(known=0)
-        for found, units in ((upper, np.arange(3)), (part, at["g"])):
+        for found, units in ((upper, np.arange(3)), (part, at)):
             words.append(found.status)
             assert (found.status == "unresolved") == (not found.truncation_bound <= 1e-6)
             if found.status == "unresolved":
@@ -306,8 +295,11 @@ def test_pieces_agree_with_the_whole_or_are_unresolved(prior: Any) -> None:
 
 
 def test_the_default_prior_is_one_for_every_tree() -> None:
-    one = spine.posterior(spine.Tree.of({"a": None}), [1], [0.5])
-    assert float(one.mean[0]) == float(spine.posterior(one.tree, [1], [0.5], spine.Flat()).mean[0])
+    one = spine.posterior(spine.Tree.of({"a": None}), [1], [0.5])  # flat
+    x = np.arange(40)
+    w = np.exp(-0.5 * (1 - x) ** 2)
+    assert float(one.mean[0]) == pytest.approx(w @ x / w.sum(), abs=1e-12)
+    assert float(one.membership(known=0)["log_bayes_factor"][0]) == pytest.approx(0.5)
     mixed = spine.Tree.of({"r": None, "g": "r", "a": "r", "b": "g", "c": "g"})
     released, rho = [6, 3, 2, 1, 1], 0.3
     found = spine.posterior(mixed, released, rho)
@@ -421,12 +413,10 @@ def test_the_only_piece_of_what_is_measured_is_the_whole() -> None:
     rho = np.array([1e-3, 0.0, 2.9e-4, 6.3e-5])[tree.depth]
     released = np.round(np.random.default_rng(1).normal(np.array([9000, NAN, 3000, 250])[tree.depth], 60.0))
     whole = spine.posterior(tree, released, rho)
-    here = tree.below("c")
-    message = spine.upward_message(tree.subtree("c"), released[here], rho[here])
-    upper = spine.posterior(tree.above(1), released[:2], rho[:2], messages={"c": message})
+    upper, parts = in_pieces(tree, released, rho)
+    here, part = parts["c"]
     assert (upper.status, whole.status) == ("ok", "ok")
     assert upper.mean.values == pytest.approx(whole.mean.values[:2], rel=1e-9)
-    part = spine.posterior(tree.subtree("c"), released[here], rho[here], outside=upper.downward_message("c"))
     assert part.mean.values == pytest.approx(whole.mean.values[here], rel=1e-9)
     ours = part.membership()["log_bayes_factor"].values
     assert ours == pytest.approx(whole.membership()["log_bayes_factor"].values, abs=1e-9)
