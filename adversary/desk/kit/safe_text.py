@@ -38,8 +38,15 @@ def naming(file: Path) -> Iterator[None]:
 def netcdf(tree: xr.DataTree) -> bytes:
     """A NetCDF file in memory: HDF5 ends the process, or says RuntimeError, when it runs out of disk."""
     buffer, dask = BytesIO(), sys.modules.get("dask")
-    with dask.config.set(scheduler="sync") if dask else nullcontext():  # else asked for, which imports `distributed`
-        tree.to_netcdf(buffer, engine="h5netcdf")
+    unasked = dask is not None and "distributed" not in sys.modules
+    with dask.config.set(scheduler=dask.get) if dask else nullcontext():
+        if unasked:  # xarray imports it to see whether a cluster holds these arrays, which takes half a second
+            sys.modules["distributed"] = None  # type: ignore[assignment]
+        try:
+            tree.to_netcdf(buffer, engine="h5netcdf")
+        finally:
+            if unasked:
+                del sys.modules["distributed"]
     return buffer.getvalue()
 
 
