@@ -134,7 +134,7 @@ def test_a_title_of_any_length_is_wrapped(length: int) -> None:
     def draw() -> Figure:
         figure = Figure(figsize=(6.0, 5.0), layout="constrained")
         figure.add_subplot()
-        style.finding(figure, " ".join(["WORDS"] * (length // 6) + ["end"]))
+        style.title(figure, " ".join(["WORDS"] * (length // 6) + ["end"]))
         return figure
 
     figure = draw()

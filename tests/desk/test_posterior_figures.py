@@ -49,7 +49,7 @@ def test_marginals_are_the_densities_of_the_library() -> None:
         assert (shaded.vertices[:, 0].min(), shaded.vertices[:, 0].max()) == pytest.approx((low, high))
     assert [ax.get_xlabel() for ax in figure.axes] == ["mean of lead (g)", "standard deviation of lead (g)"]
     assert re.fullmatch(r"The mean of lead is [\d.]+ to [\d.]+ with probability 90 %", said(figure))
-    assert to_hex(parts["prior mu"].get_color()) == to_hex(bounded_posterior.GREY)
+    assert to_hex(parts["prior mu"].get_color()) == to_hex(bounded_posterior.kit.GREY)
     assert "prior sigma" in parts
 
 

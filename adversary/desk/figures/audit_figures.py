@@ -5,46 +5,33 @@ Each takes (scenario, tree), tree being `audit`'s answer for that scenario under
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from scipy.special import expit
 
 from adversary._core import Floats, format_bound, format_probability, logit, percent, posterior_ratio
 from adversary.desk.figures.guarantee_figures import trade_off
 from adversary.desk.figures.tornado import fan
 from adversary.desk.files import Scenario
-from adversary.desk.kit import (
-    BLUE,
-    BOUND_COLOURS,
-    COLOURS,
-    GREY,
-    INK,
-    LIGHT,
-    edge_labels,
-    finding,
-    in_percent,
-    of_reader,
-    panel_title,
-    plain_log_axis,
-    readers_of,
-    styled,
-    ticks_right,
-)
+from adversary.desk.kit import of_reader, readers_of
+from adversary.desk.kit import style as kit
 from adversary.desk.kit.audit_words import called
+from adversary.driver import OWN
 from adversary.reader.risk import same_law
 
-ORANGE = COLOURS[1]
+POSTERIOR = "posterior that the target is in"
+ORANGE = kit.COLOURS[1]
 
 
-@styled
+@kit.styled
 def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Posterior and ratio against the released value of the lowest level, with how probable each value is.
 
@@ -53,53 +40,49 @@ def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """
     readers = readers_of(scenario)
     table = _ByValue.of(scenario, tree)
-    figure = Figure(figsize=(8.2, 4.6) if len(readers) == 1 else (10.0, 4.8), layout="constrained")
     label = f"released count of the target's {scenario.plan.levels[0].unit} (people)"
-    if len(readers) == 1:
-        _one_posterior(figure.add_subplot(), scenario, tree, table, label)
-    else:
-        _many_posteriors(figure, scenario, tree, table, label)
-    return figure
+    return (_one_posterior if len(readers) == 1 else _many_posteriors)(tree, table, label)
 
 
-def _one_posterior(ax: Axes, scenario: Scenario, tree: xr.DataTree, table: _ByValue, label: str) -> None:
+def _one_posterior(tree: xr.DataTree, table: _ByValue, label: str) -> Figure:
+    figure, ax = kit.canvas(8.2, 4.6)
     ((name, posterior),) = table.posterior.items()
     risk = of_reader(tree["risk"].to_dataset(), name)
     prior, quantile = float(risk["prior"]), risk["posterior_quantile"].values
     mean, low, high = table.summary(posterior)
     ends = f"between {percent(quantile[0])} and {percent(quantile[-1])}"
-    assert isinstance(ax.figure, Figure)
-    finding(ax.figure, f"Nine releases in ten leave the posterior {ends}")
-    panel_title(ax, _key_of_bars(table))
+    kit.title(figure, f"Nine releases in ten leave the posterior {ends}")
+    kit.panel_title(ax, _key_of_bars(table))
     _bars(ax, table)
     if table.several:
-        ax.fill_between(table.values, low, high, color=BLUE, alpha=0.18, lw=0, gid="band")
-    ax.plot(table.values, mean, "o-", color=BLUE, ms=4, gid="posterior")
-    ax.axhline(prior, color=GREY, lw=1.2, gid="prior")
-    ax.axhline(0.5, color=INK, lw=1.2, ls=(0, (4, 3)), gid="threshold")
-    ax.set(xlabel=label, ylabel="posterior that the target is in", ylim=(0.0, 1.0))
+        ax.fill_between(table.values, low, high, color=kit.BLUE, alpha=0.18, lw=0, gid="band")
+    ax.plot(table.values, mean, "o-", color=kit.BLUE, ms=4, gid="posterior")
+    ax.axhline(prior, color=kit.GREY, lw=1.2, gid="prior")
+    ax.axhline(0.5, color=kit.INK, lw=1.2, ls=kit.MARK, gid="threshold")
+    ax.set_xlabel(label)
+    kit.probability_axis(ax, POSTERIOR, log=False)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
     what = "average posterior\n(band: central 90 %)" if table.several else "posterior"
     same = abs(prior - 0.5) < 0.02
     threshold = "decides “in” above 50 %" + (",\nwhich is also the prior" if same else "")
-    levels = [(mean[-1], what, BLUE), (0.5, threshold, INK)]
+    levels = [(mean[-1], what, kit.BLUE), (0.5, threshold, kit.INK)]
     if not same:
-        levels.append((prior, f"prior {percent(prior)}", GREY))
+        levels.append((prior, f"prior {percent(prior)}", kit.GREY))
     other = None
     if prior > 0:
         other = ax.secondary_yaxis(1.0, functions=(partial(np.multiply, 1.0 / prior), partial(np.multiply, prior)))
         other.set_ylabel("ratio: posterior / prior")
-    edge_labels(ax, levels, ax.get_xlim()[1], offset=52.0 if other else 8.0)
+    kit.edge_labels(ax, levels, ax.get_xlim()[1], offset=52.0 if other else 8.0)
+    return figure
 
 
-def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, table: _ByValue, label: str) -> None:
+def _many_posteriors(tree: xr.DataTree, table: _ByValue, label: str) -> Figure:
+    figure, (left, right) = kit.canvas(10.0, 4.8, 1, 2)
     risk = tree["risk"].to_dataset()
     low, high = float(risk["ratio_quantile"].min()), float(risk["ratio_quantile"].max())
-    finding(figure, f"Nine releases in ten: {low:.2f} to {high:.2f} times the prior")
-    left, right = figure.subplots(1, 2)
+    kit.title(figure, f"Nine releases in ten: {low:.2f} to {high:.2f} times the prior")
     ends: tuple[list[Any], list[Any]] = ([], [])
-    for (name, posterior), colour in zip(table.posterior.items(), _cycle(COLOURS), strict=False):
+    for (name, posterior), colour in kit.coloured(table.posterior.items()):
         prior = float(of_reader(risk, name)["prior"])
         mean = table.summary(posterior)[0]
         for ax, values, end in zip((left, right), (mean, mean / prior if prior else mean * np.nan), ends, strict=True):
@@ -108,30 +91,19 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
                 end.append((values[-1], name, colour))
         left.axhline(prior, color=colour, lw=0.9, ls=":", gid=f"prior {name}")
     right.set_yscale("log")
-    _posterior_axis(left, log=_wide(risk))
+    kit.probability_axis(left, POSTERIOR, log=_wide(risk))
     for ax, end in zip((left, right), ends, strict=True):
         ax.set_xlabel(label)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         _bars(ax, table)
-        edge_labels(ax, end, ax.get_xlim()[1], offset=4.0)
-    left.axhline(0.5, color=INK, lw=1.2, ls=(0, (4, 3)), gid="threshold")
-    panel_title(left, "dotted: priors; dashed: 50 %, above which\nan adversary decides “in”")
-    panel_title(right, f"above 1: the release speaks for “in”\n{_key_of_bars(table)}")
-    right.axhline(1.0, color=GREY, lw=1.2, gid="unmoved")
+        kit.edge_labels(ax, end, ax.get_xlim()[1], offset=4.0)
+    left.axhline(0.5, color=kit.INK, lw=1.2, ls=kit.MARK, gid="threshold")
+    kit.panel_title(left, "dotted: priors; dashed: 50 %, above which\nan adversary decides “in”")
+    kit.panel_title(right, f"above 1: the release speaks for “in”\n{_key_of_bars(table)}")
+    right.axhline(1.0, color=kit.GREY, lw=1.2, gid="unmoved")
     right.set_ylabel("ratio: posterior / prior")
-    plain_log_axis(right, "y", lambda r: f"{r:g}")
-
-
-def _posterior_axis(ax: Axes, *, log: bool) -> None:
-    """A vertical axis of posteriors in per cent, from 0 to 1 or, for priors far apart, on a log scale."""
-    ax.set_ylabel("posterior that the target is in")
-    if log:
-        ax.set_yscale("log")
-        ax.set_ylim(top=1.0)
-        plain_log_axis(ax, "y", percent)
-    else:
-        ax.set_ylim(0.0, 1.0)
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
+    kit.plain_log_axis(right, "y")
+    return figure
 
 
 def _wide(risk: xr.Dataset) -> bool:
@@ -168,33 +140,23 @@ class _ByValue:
         kept = (cumulative > 5e-4) & (cumulative - probability < 1.0 - 5e-4)
         posterior = {name: of_reader(learned, name)["posterior"].values[real] for name in readers_of(scenario)}
         several = len(scenario.plan.levels) * scenario.plan.cells > 1 or lowest.is_continuous
-        return cls(values[kept], probability[kept], _places(place, kept), weight, posterior, several)
+        rows = [np.flatnonzero(place == one) for one in np.flatnonzero(kept)]
+        return cls(values[kept], probability[kept], rows, weight, posterior, several)
 
     def summary(self, y: Floats) -> tuple[Floats, Floats, Floats]:
         """(mean, 5 % and 95 % quantile) of y at every value, over the other releases."""
-        rows = [_weighted(y[rows], self.weight[rows]) for rows in self.place]
-        mean, low, high = np.array(rows).T
-        return mean, low, high
-
-
-def _places(place: Any, kept: Any) -> list[Any]:
-    order = np.argsort(place, kind="stable")
-    pieces = np.split(order, np.cumsum(np.bincount(place))[:-1])
-    return [piece for piece, keep in zip(pieces, kept, strict=True) if keep]
-
-
-def _weighted(y: Floats, weight: Floats) -> tuple[float, float, float]:
-    order = np.argsort(y)
-    cumulative = np.cumsum(weight[order])
-    at = np.minimum(np.searchsorted(cumulative, np.array([0.05, 0.95]) * cumulative[-1]), y.size - 1)
-    return float(weight @ y / weight.sum()), float(y[order][at[0]]), float(y[order][at[1]])
+        mean = [np.average(y[rows], weights=self.weight[rows]) for rows in self.place]
+        ends = [
+            np.quantile(y[rows], [0.05, 0.95], weights=self.weight[rows], method="inverted_cdf") for rows in self.place
+        ]
+        return np.array(mean), *np.array(ends).T
 
 
 def _bars(ax: Axes, table: _ByValue) -> None:
     """Probability of each released value, as light bars on an axis of their own behind the curves."""
     behind = ax.twinx()
     width = 0.8 * float(np.diff(table.values).min()) if table.values.size > 1 else 0.8
-    behind.bar(table.values, table.probability, width, color=LIGHT, gid="probability")
+    behind.bar(table.values, table.probability, width, color=kit.LIGHT, gid="probability")
     behind.set_ylim(0.0, 3.2 * table.probability.max())
     behind.set_yticks([])
     behind.spines[:].set_visible(False)
@@ -206,27 +168,26 @@ def _key_of_bars(table: _ByValue) -> str:
     return f"bars: how probable each value is (up to {percent(table.probability.max())})"
 
 
-@styled
+@kit.styled
 def belief_ranges(tree: xr.DataTree) -> Figure:
     """Prior, expected posterior, nine releases in ten and the tightest bound of every adversary, on one axis."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     names = [str(name) for name in risk["adversary"].values] if "adversary" in risk.dims else [""]
-    figure = Figure(figsize=(5.6, 1.5 + 0.5 * len(names)), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = kit.canvas(5.6, 1.5 + 0.5 * len(names))
     for i, name in enumerate(names):
         one, limits = of_reader(risk, name), of_reader(bound, name)["posterior"]
         quantile = one["posterior_quantile"].values
         low, high = float(limits.sel(side="lower").max()), float(limits.sel(side="upper").min())
-        ax.plot([low, high], [i, i], "|-", color=INK, lw=1.0, ms=13, gid=f"bound {name}")
-        ax.plot(quantile[[0, -1]], [i, i], color=BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90 % {name}")
-        ax.plot(float(one["posterior_mean"]), i, "o", color=BLUE, ms=8, mec="white", gid=f"expected {name}")
+        ax.plot([low, high], [i, i], "|-", color=kit.INK, lw=1.0, ms=13, gid=f"bound {name}")
+        ax.plot(quantile[[0, -1]], [i, i], color=kit.BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90 % {name}")
+        ax.plot(float(one["posterior_mean"]), i, "o", color=kit.BLUE, ms=8, mec="white", gid=f"expected {name}")
         ax.plot([float(one["prior"])] * 2, [i - 0.28, i + 0.28], color=ORANGE, lw=2.2, gid=f"prior {name}")
     if _wide(risk):
         ax.set_xscale("log")
-        plain_log_axis(ax, "x", percent)
+        kit.plain_log_axis(ax, "x", percent)
     else:
         ax.set_xlim(-0.01, 1.01)
-        in_percent(ax.xaxis)
+        kit.in_percent(ax.xaxis)
     ax.set_yticks(range(len(names)), names if len(names) > 1 else [""])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
@@ -236,11 +197,11 @@ def belief_ranges(tree: xr.DataTree) -> Figure:
     )
     least, most = (format_probability(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
     ends = least if least == most else f"{least} to {most}"
-    finding(figure, f"After the release, the probability is {ends} on average")
+    kit.title(figure, f"After the release, the probability is {ends} on average")
     return figure
 
 
-@styled
+@kit.styled
 def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Posterior over prior against the prior, for what the (first) adversary believes of others, beside the bounds."""
     names = list(readers_of(scenario))
@@ -248,13 +209,13 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     name = next((one for one in names if "adversary" not in found.dims or one in found["adversary"].values), names[0])
     one = of_reader(found, name)
     prior, expected, most, base = (one[key].values for key in ("at", "ratio_mean", "ratio_95", "given"))
-    figure = Figure(figsize=(8.4, 4.8), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = kit.canvas(8.4, 4.8)
     ax.set(xscale="log", yscale="log", xlabel="prior", xlim=(prior[0], prior[-1]))
-    ax.axhline(1.0, color=GREY, lw=1.0)
-    labels = [(expected[0], f"expected {expected[0]:.2f}", BLUE), (most[0], f"19 in 20 below {most[0]:.2f}", BLUE)]
-    ax.plot(prior, expected, color=BLUE, gid="expected")
-    ax.plot(prior, most, color=BLUE, lw=1.2, ls=(0, (1, 1.5)), gid="95 % of releases")
+    ax.axhline(1.0, color=kit.GREY, lw=1.0)
+    said = {f"expected {expected[0]:.2f}": expected[0], f"19 in 20 below {most[0]:.2f}": most[0]}
+    labels = [(at, text, kit.BLUE) for text, at in said.items()]
+    ax.plot(prior, expected, color=kit.BLUE, gid="expected")
+    ax.plot(prior, most, color=kit.BLUE, lw=1.2, ls=(0, (1, 1.5)), gid="95 % of releases")
     tightest = np.inf
     bound = of_reader(tree["bound"].to_dataset(), name)
     for definition, colour in zip(bound["definition"].values, _bound_colours(bound), strict=True):
@@ -264,7 +225,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
         for sign, upper in (("≤", True), ("≥", False)):
             values = posterior_ratio(base, reach if upper else -reach)
             tightest = min(tightest, float(values[0])) if upper else tightest
-            ax.plot(prior, values, color=colour, lw=1.4, ls=(0, (5, 2)), gid=f"bound {definition} {sign}")
+            ax.plot(prior, values, color=colour, lw=1.4, ls=kit.BOUND, gid=f"bound {definition} {sign}")
             label = f"{called(str(definition))} {sign} {format_bound(float(values[0]), upper, 3)}"
             labels.append((float(values[0]), label, colour))
     risk, readers = tree["risk"].to_dataset(), readers_of(scenario)
@@ -272,46 +233,45 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
         at = readers[other].prior
         if same_law(readers[other], readers[name]) and prior[0] <= at <= prior[-1]:
             ratio = float(of_reader(risk, other)["ratio_mean"])
-            ax.plot(at, ratio, "o", color=BLUE, ms=7, mec="white", gid=f"reader {other}")
-    plain_log_axis(ax, "x", percent)
-    plain_log_axis(ax, "y", lambda r: f"{r:g}")
-    ticks_right(ax)
+            ax.plot(at, ratio, "o", color=kit.BLUE, ms=7, mec="white", gid=f"reader {other}")
+    kit.plain_log_axis(ax, "x", percent)
+    kit.plain_log_axis(ax, "y")
+    kit.ticks_right(ax)
     ax.set_ylabel("ratio: posterior / prior")
-    edge_labels(ax, labels, prior[0], offset=-8.0)
+    kit.edge_labels(ax, labels, prior[0], offset=-8.0)
     allowed = f"; a bound allows {format_bound(tightest, True, 3)}" if np.isfinite(tightest) else ""
-    finding(figure, f"Expected ratio at most {expected.max():.2f} at any prior{allowed}")
+    kit.title(figure, f"Expected ratio at most {expected.max():.2f} at any prior{allowed}")
     return figure
 
 
-@styled
+@kit.styled
 def risk_by_budget(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Expected posterior of every adversary when the budget of every level is multiplied by 1/10 to 10."""
     names, risk, found = list(readers_of(scenario)), tree["risk"].to_dataset(), tree["budgets"].to_dataset()
     in_rho = bool(np.isfinite(found["rho"]).all() and (found["rho"] > 0.0).all())
     x = found["rho" if in_rho else "budget"].values
-    figure = Figure(figsize=(8.4, 4.6), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = kit.canvas(8.4, 4.6)
     ax.set(xscale="log", xlim=(x[0], x[-1]))
     ax.set_xlabel("privacy budget rho, all levels together (zCDP)" if in_rho else "budget, as a multiple of the plan's")
     here = x[-1] / found["budget"].values[-1]
-    ax.axvline(here, color=GREY, lw=0.9, zorder=0)
+    ax.axvline(here, color=kit.GREY, lw=0.9, zorder=0)
     ends: list[Any] = []
-    for name, colour in zip(names, _cycle(COLOURS), strict=False):
+    for name, colour in kit.coloured(names):
         one, now = of_reader(found, name), of_reader(risk, name)
         upper = expit(float(logit(float(now["prior"]))) + one["loss_bound"].values)
         ax.plot(x, one["posterior_mean"], color=colour, gid=f"expected {name}")
-        ax.plot(x, upper, color=colour, lw=1.2, ls=(0, (5, 2)), gid=f"bound {name}")
+        ax.plot(x, upper, color=colour, lw=1.2, ls=kit.BOUND, gid=f"bound {name}")
         ax.plot(here, float(now["posterior_mean"]), "o", color=colour, ms=8, mec="white", mew=1.2, zorder=5)
         ends.append((float(one["posterior_mean"][-1]), name or "expected posterior", colour))
         if len(names) == 1:
             ends.append((float(upper[-1]), "bound of the\nplan's own loss", colour))
-    plain_log_axis(ax, "x", lambda v: f"{v:g}")
-    _posterior_axis(ax, log=_wide(risk))
-    edge_labels(ax, ends, x[-1], offset=6.0)
+    kit.plain_log_axis(ax, "x")
+    kit.probability_axis(ax, POSTERIOR, log=_wide(risk))
+    kit.edge_labels(ax, ends, x[-1], offset=6.0)
     first = of_reader(found, names[0])["posterior_mean"]
     low, high = percent(float(first[0])), percent(float(first[-1]))
     whose = f" of {names[0]}" if len(names) > 1 else ""
-    finding(figure, f"Budget times 1/10: posterior{whose} {low}; times 10: {high}")
+    kit.title(figure, f"Budget times 1/10: posterior{whose} {low}; times 10: {high}")
     return figure
 
 
@@ -331,7 +291,7 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
         if not any(same_law(reader, one) for one in shown):  # a prior alone changes no test
             shown.append(reader)
             one = of_reader(found, name)
-            points[f"adversary {name}".strip()] = (one["level"].values, one["detections"].values)
+            points[f"adversary {name}" if name else "the adversary"] = (one["level"].values, one["detections"].values)
     own = scenario.plan.privacy_loss()
     return trade_off({**curves, f"this release{stretched or ', others known'}": own.group(records)}, points)
 
@@ -345,16 +305,11 @@ def repeated(tree: xr.DataTree, count: str, name: str) -> Figure:
 
 
 def _bound_colours(bound: xr.Dataset) -> list[str]:
-    names = [str(name) for name in bound["definition"].values]
-    free = iter(_cycle(BOUND_COLOURS[:-1]))
-    return [INK if name == "privacy loss" else next(free) for name in names]
+    names, free = [str(name) for name in bound["definition"].values], cycle(kit.BOUND_COLOURS[:-1])
+    return [kit.INK if name == OWN else next(free) for name in names]
 
 
-def _cycle(colours: Sequence[str]) -> list[str]:
-    return list(colours) * 20
-
-
-@styled
+@kit.styled
 def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
     """Expected posterior of one person in every cell of a table, the largest first, beside prior and bound.
 
@@ -364,15 +319,14 @@ def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
     prior : before the release
     bound : the largest posterior that the guarantee allows
     """
-    figure = Figure(figsize=(8.2, 4.4), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = kit.canvas(8.2, 4.4)
     share_of_cells = np.arange(1, risk.size + 1) / risk.size
-    ax.step(np.append(0.0, share_of_cells), np.append(risk[0], risk), where="pre", color=BLUE)
-    for level, text, colour in ((prior, "before the release", GREY), (bound, "bound", INK)):
+    ax.step(np.append(0.0, share_of_cells), np.append(risk[0], risk), where="pre", color=kit.BLUE)
+    for level, text, colour in ((prior, "before the release", kit.GREY), (bound, "bound", kit.INK)):
         ax.axhline(level, color=colour, linestyle="--", linewidth=1)
         ax.annotate(text, (1.0, level), textcoords="offset points", xytext=(-4, 3), ha="right", color=colour)
     ax.set(xlim=(0.0, 1.0), xlabel="share of cells", ylabel="posterior, averaged over the noise")
-    in_percent(ax.xaxis, ax.yaxis)
+    kit.in_percent(ax.xaxis, ax.yaxis)
     reached = format_probability(float(risk[0]))
-    finding(figure, f"One person in a cell: at most {reached} on average, from {format_probability(prior)}")
+    kit.title(figure, f"One person in a cell: at most {reached} on average, from {format_probability(prior)}")
     return figure

@@ -6,8 +6,7 @@ in its title.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import cycle
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from scipy.special import ndtr
 
 from adversary._core import Floats, as_array, interval, percent
 from adversary.analyst.bounded import Flat, NormalInverseGamma, Posterior, Prior, largest_variance
-from adversary.desk.kit import BLUE, BOUND, COLOURS, GREY, INK, LIGHT, PARAMETERS, panel_title, styled, title
+from adversary.desk.kit import PARAMETERS
+from adversary.desk.kit import style as kit
 
 PRIOR_POINTS = 1201
 """Of the other parameter, over which a prior is summed."""
@@ -105,7 +105,7 @@ TAIL = 0.002
 """Probability left out at either end of an axis."""
 
 
-@styled
+@kit.styled
 def marginals(
     posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "", prior: bool = True
 ) -> Figure:
@@ -119,32 +119,32 @@ def marginals(
     prior : draw what the first one believed before, dashed, where that is a density
     """
     first = next(iter(posteriors.values()))
-    figure, more = Figure(figsize=(6.8, 6.4), layout="constrained"), dict[str, Artist]()
-    for ax, name in zip(figure.subplots(2, 1), ("mu", "sigma"), strict=True):
+    (figure, axes), more = kit.canvas(6.8, 6.4, 2), dict[str, Artist]()
+    for ax, name in zip(axes, ("mu", "sigma"), strict=True):
         x = np.linspace(*_range(posteriors, name), POINTS)
         lines = {called: as_array(one.density(name, x)) for called, one in posteriors.items()}
-        for (called, line), colour in zip(lines.items(), cycle(COLOURS), strict=False):
+        for (called, line), colour in kit.coloured(lines.items()):
             ax.plot(x, line, color=colour, gid=f"{name} {called}")
         low, high = (float(end) for end in first.hdi(name, prob))
         inside = np.linspace(max(low, x[0]), min(high, x[-1]), POINTS)
-        ax.fill_between(inside, first.density(name, inside), color=BLUE, alpha=0.18, lw=0, gid=f"interval {name}")
+        ax.fill_between(inside, first.density(name, inside), color=kit.BLUE, alpha=0.18, lw=0, gid=f"interval {name}")
         before = prior_marginal(first.prior, name, x, first.release.bounds, constrained=first.constrained)
         if prior and before is not None:
-            ax.plot(x, before, color=GREY, lw=1.3, ls=BOUND, gid=f"prior {name}")
-            more["prior"] = Line2D([], [], color=GREY, lw=1.3, ls=BOUND, label="prior")
+            ax.plot(x, before, color=kit.GREY, lw=1.3, ls=kit.BOUND, gid=f"prior {name}")
+            more["prior"] = Line2D([], [], color=kit.GREY, lw=1.3, ls=kit.BOUND, label="prior")
         tops = [float(line.max()) for line in lines.values()]
         if _plain_density(ax, first.release.bounds, name, x, min(max(tops), 2.0 * tops[0])):
-            more["grey"] = Patch(color=LIGHT, lw=0, label="impossible")
+            more["grey"] = Patch(color=kit.LIGHT, lw=0, label="impossible")
         ax.set_xlabel(_axis(PARAMETERS[name], quantity, unit))
-        panel_title(ax, f"{PARAMETERS[name]}: {interval((low, high))}")
-    shaded = Patch(color=BLUE, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
-    _key(figure, posteriors, [shaded, *more.values()])
+        kit.panel_title(ax, f"{PARAMETERS[name]}: {interval((low, high))}")
+    shaded = Patch(color=kit.BLUE, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
+    kit.key(figure, dict(kit.coloured(posteriors)), [shaded, *more.values()])
     ends = interval(first.hdi("mu", prob))
-    title(figure, f"The {_of('mean', quantity)} is {ends} with probability {percent(prob)}")
+    kit.title(figure, f"The {_of('mean', quantity)} is {ends} with probability {percent(prob)}")
     return figure
 
 
-@styled
+@kit.styled
 def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
     r"""Mean and standard deviation together, and the region that data within the bounds can have.
 
@@ -153,17 +153,16 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     """
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
-    figure = Figure(figsize=(6.8, 5.2), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = kit.canvas(6.8, 5.2)
     means, deviations = _range(posteriors, "mu"), _range(posteriors, "sigma")
     ax.set(xlim=means, ylim=(0.0, deviations[1]))
     mu, sigma = np.linspace(*means, 2 * CELLS), np.linspace(deviations[1] / 2e3, deviations[1], 2 * CELLS)
     edge = np.linspace(a, b, POINTS)
     most = np.sqrt((edge - a) * (b - edge))
-    ax.set_facecolor(LIGHT)
+    ax.set_facecolor(kit.LIGHT)
     ax.fill_between(edge, most, color="white", lw=0, zorder=0.5)
-    ax.plot(edge, most, color=INK, lw=1.4, gid="boundary")
-    for i, ((name, one), colour) in enumerate(_coloured(posteriors)):
+    ax.plot(edge, most, color=kit.INK, lw=1.4, gid="boundary")
+    for i, ((name, one), colour) in enumerate(kit.coloured(posteriors.items())):
         density = joint_density(one, mu, sigma)
         levels = _levels(density)
         if i == 0:
@@ -174,25 +173,25 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
         lines.set_gid(name)
     _cross(ax, first)
     ax.set(xlabel=_axis("mean", quantity, unit), ylabel=_axis("standard deviation", quantity, unit))
-    dark = Line2D([], [], color=INK, lw=1.4, label="largest that the bounds allow")
-    _key(figure, posteriors, [dark, Line2D([], [], color=INK, ls="", marker="x", label="released")])
-    title(figure, _impossible(posteriors, "the posterior", lambda one: one.infeasible))
-    panel_title(ax, f"regions with {' and '.join(map(percent, LEVELS))} of the probability")
+    dark = Line2D([], [], color=kit.INK, lw=1.4, label="largest that the bounds allow")
+    cross = Line2D([], [], color=kit.INK, ls="", marker="x", label="released")
+    kit.key(figure, dict(kit.coloured(posteriors)), [dark, cross])
+    kit.title(figure, _impossible(posteriors, "the posterior", lambda one: one.infeasible))
+    kit.panel_title(ax, f"regions with {' and '.join(map(percent, LEVELS))} of the probability")
     return figure
 
 
-@styled
+@kit.styled
 def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
     """Density of one more value, the first one filled; grey are values that the bounds rule out."""
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
-    figure = Figure(figsize=(6.8, 4.0), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = kit.canvas(6.8, 4.0)
     wide = max(0.0 if one.constrained else 1.2 * float(one.predictive().sd) for one in posteriors.values())
     reach = min(wide, b - a) if np.isfinite(wide) else b - a
     x = np.union1d(np.linspace(a - reach, b + reach, CELLS + 1), [a, b])
     tops = []
-    for i, ((name, one), colour) in enumerate(_coloured(posteriors)):
+    for i, ((name, one), colour) in enumerate(kit.coloured(posteriors.items())):
         density = next_value(one, x)
         ax.stairs(density, x, color=colour, lw=2.0, gid=name)
         tops.append(float(density.max()))
@@ -200,8 +199,8 @@ def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") ->
             ax.stairs(density, x, color=colour, alpha=0.18, lw=0, fill=True)
     _plain_density(ax, (a, b), "mu", x, max(tops))
     ax.set_xlabel(_axis("a new value", quantity, unit))
-    _key(figure, posteriors, [Patch(color=LIGHT, lw=0, label="impossible")])
-    title(figure, _impossible(posteriors, "new values", lambda one: one.predictive().outside))
+    kit.key(figure, dict(kit.coloured(posteriors)), [Patch(color=kit.LIGHT, lw=0, label="impossible")])
+    kit.title(figure, _impossible(posteriors, "new values", lambda one: one.predictive().outside))
     return figure
 
 
@@ -211,10 +210,6 @@ def _impossible(posteriors: Posteriors, what: str, share: Callable[[Posterior], 
     if not lost:
         return f"The bounds rule out none of {what}"
     return f"Ignoring the bounds makes {percent(round(max(lost), 6))} of {what} impossible"
-
-
-def _coloured(posteriors: Posteriors) -> Iterator[tuple[tuple[str, Posterior], str]]:
-    return zip(posteriors.items(), cycle(COLOURS), strict=False)
 
 
 def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:
@@ -233,9 +228,9 @@ def _plain_density(ax: Axes, bounds: tuple[float, float], name: str, x: Floats, 
     ends = (a, b) if name == "mu" else (-np.inf, (b - a) / 2.0)
     grey = [(low, high) for low, high in ((x[0], ends[0]), (ends[1], x[-1])) if low < high]
     for low, high in grey:
-        ax.axvspan(low, high, color=LIGHT, lw=0, zorder=0, gid="impossible")
-    ax.set(xlim=(x[0], x[-1]), ylim=(0.0, 1.08 * top), yticks=[], ylabel="density")
-    ax.spines["left"].set_visible(False)
+        ax.axvspan(low, high, color=kit.LIGHT, lw=0, zorder=0, gid="impossible")
+    ax.set(xlim=(x[0], x[-1]), ylim=(0.0, 1.08 * top))
+    kit.density_axis(ax)
     return bool(grey)
 
 
@@ -251,12 +246,8 @@ def _cross(ax: Axes, one: Posterior) -> None:
     """The released mean and standard deviation, where both are there and the latter is not below zero."""
     mean, variance = one.release.mean, one.release.variance
     if mean is not None and variance is not None and float(as_array(variance)) >= 0.0:
-        ax.plot(float(as_array(mean)), float(as_array(variance)) ** 0.5, "x", color=INK, ms=8, mew=2, gid="released")
-
-
-def _key(figure: Figure, posteriors: Posteriors, more: list[Artist]) -> None:
-    lines: list[Artist] = [Line2D([], [], color=colour, label=name) for (name, _), colour in _coloured(posteriors)]
-    figure.legend(handles=[*lines, *more], loc="outside lower center", ncols=3, frameon=False)
+        at = float(as_array(mean)), float(as_array(variance)) ** 0.5
+        ax.plot(*at, "x", color=kit.INK, ms=8, mew=2, gid="released")
 
 
 def _axis(what: str, quantity: str, unit: str) -> str:

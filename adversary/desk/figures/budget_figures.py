@@ -6,14 +6,12 @@ Every function takes what the library returned and gives a matplotlib `Figure` w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import cycle
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from adversary._core import Floats, as_array, format_bound, format_number, format_probability, shown_epsilon
@@ -30,28 +28,14 @@ from adversary.desk.figures.epsilon_map import (
     short,
     shown,
 )
-from adversary.desk.kit import (
-    BLUE,
-    COLOURS,
-    GREY,
-    INK,
-    LIGHT,
-    apart,
-    edge_labels,
-    in_percent,
-    panel_title,
-    plain_log_axis,
-    styled,
-    ticks_right,
-    title,
-)
+from adversary.desk.kit import style as kit
 from adversary.policy.budget import BOUNDED, Recommendation, relative_risk_bound
 
-RATIOS = {"largest possible": GREY, "tolerated": BINDS, "kept": BLUE}
+RATIOS = {"largest possible": kit.GREY, "tolerated": BINDS, "kept": kit.BLUE}
 """Lines of ratios by name, and their colours."""
 
 
-@styled
+@kit.styled
 def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
     """The ratio a profile tolerates and the bound that its epsilon keeps, on slices through the adversary who binds.
 
@@ -71,13 +55,12 @@ def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
     figure, axes = panels(len(pairs))
     for ax, (name, one, cut) in zip(axes, pairs, strict=True):
         _ratios(ax, one, cut, small=not single)
-        panel_title(ax, cut.words if single else in_two_lines(name))
-    handles = [Line2D([], [], color=colour, label=text) for text, colour in RATIOS.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+        kit.panel_title(ax, cut.words if single else in_two_lines(name))
+    kit.key(figure, RATIOS)
     outer_labels(axes)
     (one, *others) = bounded.values()
     least = "" if others else f"At epsilon = {shown(one)} "
-    title(figure, f"{least}no adversary exceeds the tolerated ratio")
+    kit.title(figure, f"{least}no adversary exceeds the tolerated ratio")
     return figure
 
 
@@ -101,18 +84,18 @@ def _ratios(ax: Axes, one: Recommendation, cut: Slice, *, small: bool) -> None:
     prior_axis(ax, cut, min(float(cut.x[0]), RARE), small=small)
     ax.set(ylim=(1.0, top), ylabel="posterior / prior")
     room = np.minimum(np.minimum(tolerated, most), top)
-    ax.fill_between(cut.x, reached, room, color=BLUE, alpha=0.1, lw=0, gid="spare")
-    ax.fill_between(cut.x, np.minimum(most, top), top, color=LIGHT, lw=0, gid="impossible")
-    ax.plot(cut.x, most, color=GREY, lw=1.2, gid="possible")
+    ax.fill_between(cut.x, reached, room, color=kit.BLUE, alpha=0.1, lw=0, gid="spare")
+    ax.fill_between(cut.x, np.minimum(most, top), top, color=kit.LIGHT, lw=0, gid="impossible")
+    ax.plot(cut.x, most, color=kit.GREY, lw=1.2, gid="possible")
     ax.plot(cut.x, np.where(np.isfinite(tolerated), tolerated, np.nan), color=BINDS, gid="tolerated")
-    ax.plot(cut.x, reached, color=BLUE, gid="kept")
+    ax.plot(cut.x, reached, color=kit.BLUE, gid="kept")
     own = one.inclusion if cut.along == "inclusion" else one.value
     at = int(np.argmin(np.abs(cut.x - own)))
     dot(ax, (float(cut.x[at]), float(reached[at])), one)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda r, _: f"{r:g}"))
 
 
-@styled
+@kit.styled
 def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
     """What each of several releases may spend so that all together keep the profile, one line per composition.
 
@@ -133,32 +116,31 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
         raise ValueError("curves must hold a finite budget above 0 to draw, got none")
     low, high = (pick([float(getattr(one, end)()) for one in shown]) for pick, end in ((min, "min"), (max, "max")))
     ways = [str(how) for how in shown[0]["composition"].values]
+    colours = dict(kit.coloured(ways))
     for ax, (name, one) in zip(axes, zip(curves, shown, strict=True), strict=True):
         counts = as_array(one["releases"])
         ax.set(xscale="log", yscale="log", xlim=(1.0, counts[-1]), ylim=(0.8 * low, 1.15 * high))
         ax.set(xlabel="number of releases", ylabel="epsilon of each release")
         shares: dict[str, list[str]] = {}
-        for how, colour in zip(ways, cycle(COLOURS), strict=False):
+        for how, colour in colours.items():
             line = as_array(one.sel(composition=how))
             ax.plot(counts, line, "o-", color=colour, ms=4, gid=how, zorder=2.0 + (how == "exact"))
             if np.isfinite(line[-1]):
                 shares.setdefault(format_bound(float(line[-1]), False), []).append(how)
-        last = dict(zip(ways, cycle(COLOURS), strict=False))
-        labels = [(float(e), f"{', '.join(names)}: {e}", last[names[-1]]) for e, names in shares.items()]
-        plain_log_axis(ax, "x", lambda n: f"{n:g}")
-        plain_log_axis(ax, "y", lambda e: f"{e:g}")
+        labels = [(float(e), f"{', '.join(names)}: {e}", colours[names[-1]]) for e, names in shares.items()]
+        kit.plain_log_axis(ax, "x")
+        kit.plain_log_axis(ax, "y")
         if single:
-            edge_labels(ax, labels, counts[-1], offset=8.0)
+            kit.edge_labels(ax, labels, counts[-1], offset=8.0)
         else:
-            panel_title(ax, in_two_lines(name))
+            kit.panel_title(ax, in_two_lines(name))
     if not single:
-        handles = [Line2D([], [], color=c, label=how) for how, c in zip(ways, cycle(COLOURS), strict=False)]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(ways), frameon=False)
+        kit.key(figure, colours, columns=len(ways))
     outer_labels(axes)
     budgets = every[0].isel(releases=-1)
     most, count = float(budgets.where(np.isfinite(budgets), 0.0).max()), int(budgets["releases"])
     said = f"Each of {count} releases may spend epsilon = {format_bound(most, False)}"
-    title(figure, said if single and most else f"What each of {count} releases may spend")
+    kit.title(figure, said if single and most else f"What each of {count} releases may spend")
     return figure
 
 
@@ -173,7 +155,7 @@ def with_noise(table: xr.Dataset) -> xr.Dataset:
     return table.isel(profile=np.flatnonzero(drawn)).sortby("epsilon")
 
 
-@styled
+@kit.styled
 def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
     """Error of the noise, and how often the published rate is on the wrong side of its target, against epsilon.
 
@@ -192,28 +174,27 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
         raise ValueError("table must hold a profile with noise to draw, got none")
     if table.sizes["profile"] == 1:
         return _accuracy_of_one(table.isel(profile=0), round_down)
-    figure = Figure(figsize=(9.6, 7.2), layout="constrained")
-    error, wrong = figure.subplots(2, 1, sharex=True, height_ratios=(1.0, 1.25))
+    figure, (error, wrong) = kit.canvas(9.6, 7.2, 2, sharex=True, height_ratios=(1.0, 1.25))
     epsilon = as_array(table["epsilon"])
     room = max(epsilon[-1] / epsilon[0], 1.5) ** 0.04
     error.set(xscale="log", xlim=(epsilon[0] / room, epsilon[-1] * room), ylabel="RMSE, in people")
-    error.plot(epsilon, table["rmse"], "o-", color=INK, ms=5, gid="rmse")
-    for deviation, colour in zip(table["deviation"].values, cycle(COLOURS), strict=False):
+    error.plot(epsilon, table["rmse"], "o-", color=kit.INK, ms=5, gid="rmse")
+    for deviation, colour in kit.coloured(table["deviation"].values):
         for side in table["side"].values:
             chance = as_array(table["switch"].sel(deviation=deviation, side=side))
             style: Any = {"ls": BELOW, "zorder": 3} if side == "below" else {"label": f"{1000.0 * deviation:.4g}"}
             wrong.plot(epsilon, chance, marker="o", color=colour, ms=5, gid=f"{deviation:g} {side}", **style)
     wrong.set(xlabel="epsilon", ylabel="wrong decisions")
-    in_percent(wrong.yaxis)
+    kit.in_percent(wrong.yaxis)
     for ax in (error, wrong):
         ax.set_ylim(0.0, ax.get_ylim()[1])
-        ax.vlines(epsilon, *ax.get_ylim(), color=GREY, lw=0.6, zorder=0)
-        ticks_right(ax)
-    plain_log_axis(wrong, "x", lambda e: f"{e:g}")
+        ax.vlines(epsilon, *ax.get_ylim(), color=kit.GREY, lw=0.6, zorder=0)
+        kit.ticks_right(ax)
+    kit.plain_log_axis(wrong, "x")
     _names_above(error, epsilon, [str(name) for name in table["profile"].values])
     heading = "true rate to target,\nper 1,000; dashed:\nbelow the target"
     wrong.legend(title=heading, framealpha=1.0, edgecolor="none", fontsize=9.5)
-    title(figure, _falling(table, round_down))
+    kit.title(figure, _falling(table, round_down))
     return figure
 
 
@@ -233,23 +214,23 @@ def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:
     x = as_array(1000.0 * (row.attrs["target"] + signs * row["deviation"])).ravel()
     chance = as_array(row["switch"].transpose("side", "deviation")).ravel()
     order = [int(i) for i in np.unique(x, return_index=True)[1] if np.isfinite(chance[i])]
-    ax.vlines(x[order], 0.0, chance[order], color=LIGHT, lw=1.4, zorder=0)
-    ax.plot(x[order], chance[order], "o", color=BLUE, ms=7, gid="wrong")
-    ax.axvline(1000.0 * row.attrs["target"], color=BINDS, lw=1.2, ls=(0, (4, 3)), gid="target")
+    ax.vlines(x[order], 0.0, chance[order], color=kit.LIGHT, lw=1.4, zorder=0)
+    ax.plot(x[order], chance[order], "o", color=kit.BLUE, ms=7, gid="wrong")
+    ax.axvline(1000.0 * row.attrs["target"], color=BINDS, lw=1.2, ls=kit.MARK, gid="target")
     ax.set(xlabel="true rate, per 1,000 (dashed: the target)", ylabel="wrong decisions", xticks=np.unique(x[order]))
     ax.set_ylim(0.0, 1.25 * float(np.nanmax(chance)) or 1.0)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.4g}"))
-    in_percent(ax.yaxis)
+    kit.in_percent(ax.yaxis)
     close = min(np.diff(x[order]), default=1.0) < 0.09 * float(np.ptp(x[order]))
     for i in order:
         ax.annotate(format_probability(float(chance[i])), (x[i], chance[i]), xytext=(0.0, 7.0),
                     textcoords="offset points",
-                    ha="center", va="bottom", rotation=90 if close else 0, fontsize=9.5, color=INK,
+                    ha="center", va="bottom", rotation=90 if close else 0, fontsize=9.5, color=kit.INK,
                     bbox={"fc": "white", "ec": "none", "pad": 0.5})  # fmt: skip
     shown = shown_epsilon(float(row["epsilon"]), np.inf, digits)
     error = format_number(float(row["rmse"]))
     worst = format_probability(float(np.nanmax(chance)))
-    title(figure, f"Epsilon = {shown}: RMSE {error}, up to {worst} wrong decisions")
+    kit.title(figure, f"Epsilon = {shown}: RMSE {error}, up to {worst} wrong decisions")
     return figure
 
 
@@ -258,9 +239,9 @@ def _names_above(ax: Axes, epsilon: Floats, names: list[str]) -> None:
     width = float(ax.figure.get_size_inches()[0]) * 72.0 * 0.8  # type: ignore[union-attr]
     scale = ax.transData + ax.transAxes.inverted()
     ends = [float(scale.transform((e, 0.0))[0]) for e in epsilon]
-    for name, end, place in zip(names, ends, apart(ends, [12.5 / width] * len(ends)), strict=True):
+    for name, end, place in zip(names, ends, kit.apart(ends, [12.5 / width] * len(ends)), strict=True):
         ax.annotate(
             short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, 12.0),
-            textcoords="offset points", rotation=90, ha="center", va="bottom", fontsize=9.0, color=INK,
-            arrowprops={"arrowstyle": "-", "color": GREY, "lw": 0.6, "shrinkA": 0, "shrinkB": 0}, annotation_clip=False,
+            textcoords="offset points", rotation=90, ha="center", va="bottom", fontsize=9.0, annotation_clip=False,
+            color=kit.INK, arrowprops={"arrowstyle": "-", "color": kit.GREY, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip

@@ -19,17 +19,7 @@ from matplotlib.figure import Figure
 from scipy.ndimage import distance_transform_edt
 
 from adversary._core import Floats, as_array, format_bound, format_probability, percent, shown_epsilon
-from adversary.desk.kit import (
-    BLUE,
-    COLOURS,
-    INK,
-    LIGHT,
-    in_percent,
-    panel_title,
-    plain_log_axis,
-    styled,
-    title,
-)
+from adversary.desk.kit import style as kit
 from adversary.policy.budget import BOUNDED, Recommendation, RiskProfile, risk_surface
 
 RARE = 1e-3
@@ -38,7 +28,7 @@ CELLS = 240
 """Of a map, along either prior."""
 WIDEST = 30.0
 """Largest over smallest epsilon that colours tell apart, unless the recommendations are further apart."""
-BINDS = COLOURS[1]
+BINDS = kit.COLOURS[1]
 """Colour of the adversary who binds."""
 LONG = {"inclusion": "inclusion: prior that the target is in", "value": "value: prior that an included record is in S"}
 NOTHING = "asks for nothing"
@@ -69,7 +59,7 @@ class Slice(NamedTuple):
         return f"Adversaries with {other} prior {prior(self.fixed)}"
 
 
-@styled
+@kit.styled
 def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
     """The largest epsilon each adversary's tolerance allows, over the priors, and the adversary who needs the smallest.
 
@@ -88,15 +78,15 @@ def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
         else:
             _curve(ax, one, heights, small=not single)
         if both:
-            panel_title(ax, "Small priors, on log axes" if log else "All priors")
+            kit.panel_title(ax, "Small priors, on log axes" if log else "All priors")
         elif not single:
-            panel_title(ax, in_two_lines(name))
+            kit.panel_title(ax, in_two_lines(name))
     outer_labels(axes)
     if any(part.get_gid() in COLOURED for ax in axes for part in ax.collections):
         bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, shrink=0.9)
         bar.set_label("largest epsilon allowed")
-        plain_log_axis(bar.ax, "y", lambda e: f"{e:g}")
-    title(figure, _needed(recommended))
+        kit.plain_log_axis(bar.ax, "y")
+    kit.title(figure, _needed(recommended))
     return figure
 
 
@@ -148,13 +138,10 @@ def free_prior(profile: RiskProfile) -> str | None:
 
 def panels(count: int) -> tuple[Figure, list[Axes]]:
     """So many axes: one or two large ones, or rows of at most four small ones."""
-    if count <= 2:
-        figure = Figure(figsize=(9.6, 4.9) if count == 1 else (11.6, 4.9), layout="constrained")
-        return figure, list(np.ravel(figure.subplots(1, count)))
     rows = -(-count // 4)
     columns = -(-count // rows)
-    figure = Figure(figsize=(11.6, 1.1 + 2.5 * rows), layout="constrained")
-    axes = list(np.ravel(figure.subplots(rows, columns)))
+    figure, axes = kit.canvas(9.6 if count == 1 else 11.6, 4.9 if count <= 2 else 1.1 + 2.5 * rows, rows, columns)
+    axes = list(np.ravel(axes))
     for ax in axes[count:]:
         ax.remove()
     return figure, axes[:count]
@@ -178,7 +165,7 @@ def prior_axis(ax: Axes, cut: Slice, least: float, *, small: bool) -> None:
     other = "value" if cut.along == "inclusion" else "inclusion"
     where = f"{cut.along} prior ({other} {prior(cut.fixed)})"
     ax.set(xscale="log", xlim=(least, 1.0), xlabel=where if small else LONG[cut.along])
-    plain_log_axis(ax, "x", percent)
+    kit.plain_log_axis(ax, "x", percent)
 
 
 def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") -> None:
@@ -189,7 +176,8 @@ def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") 
         x, y = (ax.transData + ax.transAxes.inverted()).transform(at)
         ax.annotate(
             text, at, xytext=(-10 if x > 0.5 else 10, 9 if y < 0.2 else -9), textcoords="offset points",
-            ha="right" if x > 0.5 else "left", va="bottom" if y < 0.2 else "top", fontsize=9.5, color=INK, **_AROUND,
+            ha="right" if x > 0.5 else "left", va="bottom" if y < 0.2 else "top", color=kit.INK, fontsize=9.5,
+            **_AROUND,
         )  # fmt: skip
 
 
@@ -227,15 +215,15 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     edges = np.geomspace(RARE, 1.0, CELLS + 1) if log else np.linspace(0.0, 1.0, CELLS + 1)
     middle = np.sqrt(edges[1:] * edges[:-1]) if log else 0.5 * (edges[1:] + edges[:-1])
     epsilon = as_array(risk_surface(one.profile, middle, middle, one.statistic)["epsilon"]).T
-    ax.set(xlim=(edges[0], 1.0), ylim=(edges[0], 1.0), facecolor=LIGHT)
+    ax.set(xlim=(edges[0], 1.0), ylim=(edges[0], 1.0), facecolor=kit.LIGHT)
     ax.set(xlabel="inclusion prior" if small else LONG["inclusion"], ylabel="value prior" if small else LONG["value"])
     if log:
         ax.set(xscale="log", yscale="log")
-        plain_log_axis(ax, "x", percent)
-        plain_log_axis(ax, "y", percent)
+        kit.plain_log_axis(ax, "x", percent)
+        kit.plain_log_axis(ax, "y", percent)
     else:
         ax.set(xticks=(ticks := np.linspace(0.0, 1.0, 3 if small else 6)), yticks=ticks)
-        in_percent(ax.xaxis, ax.yaxis)
+        kit.in_percent(ax.xaxis, ax.yaxis)
     if ((epsilon > 0.0) & np.isfinite(epsilon)).any():
         shown = np.ma.masked_array(np.maximum(epsilon, float(norm.vmin or 0.0)), ~np.isfinite(epsilon))
         ax.pcolormesh(edges, edges, shown, norm=norm, cmap="viridis", rasterized=True, gid=COLOURED[0])
@@ -245,7 +233,7 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
             ax.contour(middle, middle, np.exp(-epsilon), levels=np.exp(-levels), colors="white", linewidths=0.8)
     if (epsilon == 0.0).any():
         none = np.ma.masked_array(np.zeros_like(epsilon), epsilon != 0.0)
-        ax.pcolormesh(edges, edges, none, cmap=ListedColormap([INK]), rasterized=True, gid="nothing")
+        ax.pcolormesh(edges, edges, none, cmap=ListedColormap([kit.INK]), rasterized=True, gid="nothing")
     for part in one.profile.tolerance.parts:
         _line(ax, RiskProfile(part), one, norm, edges[0])
     _say(ax, ~np.isfinite(epsilon), middle, NOTHING)
@@ -288,17 +276,17 @@ def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *
     ax.set(ylim=(bottom, top), ylabel="largest epsilon")
     if heights:
         ax.set_yscale("log")
-        plain_log_axis(ax, "y", lambda e: f"{e:g}")
-    ax.plot(cut.x, np.where(free, np.nan, epsilon), color=BLUE, gid="epsilon")
+        kit.plain_log_axis(ax, "y")
+    ax.plot(cut.x, np.where(free, np.nan, epsilon), color=kit.BLUE, gid="epsilon")
     if free.any():
-        ax.fill_between(cut.x, bottom, top, where=free, color=LIGHT, lw=0, gid=NOTHING)
+        ax.fill_between(cut.x, bottom, top, where=free, color=kit.LIGHT, lw=0, gid=NOTHING)
         if not small:
             centre = float(np.sqrt(np.prod(cut.x[free][[0, -1]])))
             lines = NOTHING.replace("for ", "for\n")
             ax.text(centre, 0.5 * (bottom + top), lines, ha="center", va="center", fontsize=9.5, gid=NOTHING)
     if bounded:
         at = max(one.inclusion if along == "inclusion" else one.value, ax.get_xlim()[0])
-        ax.axhline(one.loss, color=BINDS, lw=1.0, ls=(0, (4, 3)), gid="needed")
+        ax.axhline(one.loss, color=BINDS, lw=1.0, ls=kit.MARK, gid="needed")
         dot(ax, (at, one.loss), one, format_bound(one.loss, False) if small else _needs(one))
 
 

@@ -11,24 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from adversary._core import Floats, format_number, format_probability, percent
-from adversary.desk.kit import (
-    BLUE,
-    BOUND,
-    BOUND_COLOURS,
-    COLOURS,
-    GREY,
-    INK,
-    in_percent,
-    panel_title,
-    styled,
-    title,
-)
+from adversary.desk.kit import style as kit
 from adversary.desk.kit.audit_words import called
 
 _POINTS = 400
 
 
-@styled
+@kit.styled
 def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -> Figure:
     """How often releases move the odds by more than a factor, against the bounds with and without the exact totals.
 
@@ -45,31 +34,31 @@ def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -
         raise ValueError("every adversary is sure before the noise is read")
     rows = limits.sel(definition=_telling(limits, list(moves)), adversary=list(moves))
     ends = {key: float(rows[key][0]) for key in ("single_record_bound", "semi_adjacency_bound")}
-    figure = Figure(figsize=(6.8, 4.6), layout="constrained")
-    ax = figure.subplots()
+    figure, ax = kit.canvas(6.8, 4.6)
     reached = (float(np.abs(moved[weight > 1e-6]).max(initial=0.0)) for moved, weight in moves.values())
     most = 1.15 * max([*(end for end in ends.values() if np.isfinite(end)), *reached])
     at = np.linspace(0.0, most, _POINTS)
-    drawn: dict[bytes, tuple[Floats, list[str]]] = {}
+    drawn, colours = dict[bytes, tuple[Floats, list[str]]](), dict[str, str]()
     for name, (moved, weight) in moves.items():
         further = _beyond(np.abs(moved), weight, at)
         drawn.setdefault(np.round(further, 9).tobytes(), (further, []))[1].append(name)
-    for (further, names), colour in zip(drawn.values(), COLOURS * len(drawn), strict=False):
+    for (further, names), colour in kit.coloured(drawn.values()):
         text = ",\n".join(name or "the adversary" for name in names)
-        ax.plot(at, further, color=colour, drawstyle="steps-post", label=text, gid=f"moved {names[0]}")
+        ax.plot(at, further, color=colour, drawstyle="steps-post", gid=f"moved {names[0]}")
+        colours[text] = colour
     ax.set(xlim=(0.0, most), ylim=(0.0, 1.12))
     texts = {"single_record_bound": "one record", "semi_adjacency_bound": f"a(t) = {limits.attrs['semi_adjacency']}"}
-    for (key, text), colour in zip(texts.items(), (BOUND_COLOURS[0], INK), strict=True):
+    for (key, text), colour in zip(texts.items(), (kit.BOUND_COLOURS[0], kit.INK), strict=True):
         if np.isfinite(ends[key]):
-            ax.axvline(ends[key], color=colour, lw=1.6, ls=BOUND, gid=key)
+            ax.axvline(ends[key], color=colour, lw=1.6, ls=kit.BOUND, gid=key)
             place: Any = {"xytext": (5, 0), "textcoords": "offset points", "va": "top", "fontsize": 9.5}
             ax.annotate(text, (ends[key], 1.1), color=colour, **place)
     if list(moves) != [""]:
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9.5)
+        kit.key(figure, colours, columns=2)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda e, _: f"{e:g}\n×{_factor(e)}"))
-    in_percent(ax.yaxis)
+    kit.in_percent(ax.yaxis)
     ax.set(xlabel="change of the log odds, and of the odds, after the totals", ylabel="releases that move them further")
-    title(figure, _moved_title(rows))
+    kit.title(figure, _moved_title(rows))
     return figure
 
 
@@ -103,26 +92,25 @@ def _moved_title(rows: xr.Dataset) -> str:
     return f"{format_probability(float(beyond.max()))} of releases exceed {name} for one record"
 
 
-@styled
+@kit.styled
 def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
     """Where a record is believed to be: before anything, given the margins, after the release, with its limits."""
     cells = [(i, j) for i in range(found.sizes["row"]) for j in range(found.sizes["column"])]
-    figure = Figure(figsize=(6.8, 1.6 + 0.42 * len(cells)), layout="constrained")
-    ax = figure.subplots()
-    steps = {"prior": ("prior", GREY), "given": ("given the margins", COLOURS[1])}
-    steps |= {"posterior": ("after the release", BLUE)} if "posterior" in found else {}
+    figure, ax = kit.canvas(6.8, 1.6 + 0.42 * len(cells))
+    steps = {"prior": ("prior", kit.GREY), "given": ("given the margins", kit.COLOURS[1])}
+    steps |= {"posterior": ("after the release", kit.BLUE)} if "posterior" in found else {}
     place = np.arange(len(cells))[::-1]
     if "posterior" in found and "odds_bound" in found and np.isfinite(float(found["odds_bound"])):
         low, high = _limits(found)
-        ax.hlines(place, low, high, color=BLUE, alpha=0.18, lw=9, gid="limits")
+        ax.hlines(place, low, high, color=kit.BLUE, alpha=0.18, lw=9, gid="limits")
     for name, (text, colour) in steps.items():
         ax.plot(found[name].values.ravel(), place, "o", color=colour, ms=7, mec="white", label=text, gid=name)
     ax.set_yticks(place, [f"{features[0]} {i + 1}, {features[1]} {j + 1}" for i, j in cells])
     ax.set(xlim=(0.0, None), ylim=(-0.6, len(cells) - 0.4), xlabel="probability that an unknown record is in the cell")
-    in_percent(ax.xaxis)
+    kit.in_percent(ax.xaxis)
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(steps), frameon=False, fontsize=9.5)
     largest = float(np.nanmax(np.abs(np.log(found["invariant_ratio"].values[found["given"].values > 0]))))
-    title(figure, f"Margins alone change a cell's probability up to {format_number(float(np.exp(largest)))}-fold")
+    kit.title(figure, f"Margins alone change a cell's probability up to {format_number(float(np.exp(largest)))}-fold")
     return figure
 
 
@@ -133,7 +121,7 @@ def _limits(found: xr.Dataset) -> tuple[Floats, Floats]:
     return ends[0], ends[1]
 
 
-@styled
+@kit.styled
 def noise_costs(one: xr.Dataset) -> Figure:
     """Expected length of the noise made for the margins against the usual one, for changes of one number of records."""
     own = {str(name): float(one["own"].sel(mechanism=name)) for name in one["mechanism"].values}
@@ -143,11 +131,11 @@ def noise_costs(one: xr.Dataset) -> Figure:
         (f"Gaussian DP, mu = {one.attrs['mu']:g}", ["gaussian"], ["gaussian"]),
         (f"Pure DP, epsilon = {one.attrs['epsilon']:g}", pure, norms),
     ]
-    figure = Figure(figsize=(6.8, 5.6), layout="constrained")
-    for ax, (name, ours, theirs) in zip(figure.subplots(2, 1), panels, strict=True):
+    figure, axes = kit.canvas(6.8, 5.6, 2)
+    for ax, (name, ours, theirs) in zip(axes, panels, strict=True):
         values = [*(own[k] for k in ours), *(usual[k] for k in theirs)]
         texts = [*(f"made for the margins\n({k})" for k in ours), *(f"usual ({k})" for k in theirs)]
-        colours = [BLUE] * len(ours) + [GREY] * len(theirs)
+        colours = [kit.BLUE] * len(ours) + [kit.GREY] * len(theirs)
         place = np.arange(len(values))[::-1]
         ax.barh(place, values, color=colours, height=0.62)
         for y, value in zip(place, values, strict=True):
@@ -155,7 +143,7 @@ def noise_costs(one: xr.Dataset) -> Figure:
             ax.annotate(format_number(value), (value, y), **beside)
         ax.set_yticks(place, texts)
         ax.set(xlim=(0.0, 1.18 * max(values)), xlabel="expected length of the noise (people)")
-        panel_title(ax, name)
+        kit.panel_title(ax, name)
     shorter = percent(1.0 - own["gaussian"] / usual["gaussian"])
-    title(figure, f"Gaussian noise made for the margins is {shorter} shorter")
+    kit.title(figure, f"Gaussian noise made for the margins is {shorter} shorter")
     return figure

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from adversary._core import (
+    PERCENT,
     Floats,
     as_array,
     between,
@@ -23,33 +23,18 @@ from adversary._core import (
     check_probability,
     format_bound,
     format_probability,
+    outward_percent,
     percent,
 )
-from adversary.desk.kit import (
-    BLUE,
-    COLOURS,
-    GREY,
-    INK,
-    READING,
-    Guarantees,
-    Label,
-    at_most,
-    edge_labels,
-    finding,
-    in_percent,
-    line,
-    named_guarantees,
-    panel_title,
-    plain_log_axis,
-    styled,
-    ticks_right,
-    title,
-)
-from adversary.desk.kit.style import span
+from adversary.desk.kit import style as kit
 from adversary.privacy import TOLERANCE, Guarantee
 from adversary.privacy.definitions import ZeroConcentratedDP, pbdp_delta_markov, simple_epsilon
 from adversary.privacy.losses import GaussianLoss, PrivacyLoss
 
+Guarantees = Guarantee | Mapping[str, Guarantee]
+Label = tuple[float, str, str]
+READING: Any = {"color": kit.GREY, "zorder": 0, "lw": 0.9, "ls": (0, (1, 2))}
+"""Thin dotted lines to read values off."""
 LEVELS = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 121), np.linspace(0.0, 1.0, 101)]))
 """Levels of a trade-off, the smallest positive one where its log axes begin."""
 MARKERS = "osD^vP*X"
@@ -58,7 +43,7 @@ ASKED = 0.05
 """Level at which the title of a trade-off speaks."""
 
 
-@styled
+@kit.styled
 def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None) -> Figure:
     """Power of the best test against its level, on plain axes and on log axes from 0.001, and what tests have achieved.
 
@@ -68,35 +53,27 @@ def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, Arra
     points : (level, power) of tests by name, one or several each: an audited adversary's false alarms and detections
     """
     named, tests = named_guarantees(guarantees), _checked_points(points or {})
-    figure = Figure(figsize=(11.6, 4.9), layout="constrained")
-    whole, small = figure.subplots(1, 2)
-    whole.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-    small.set(xscale="log", yscale="log", xlim=(1e-3, 1.0), ylim=(1e-3, 1.0))
+    figure, whole, small = kit.plain_and_log((1e-3, 1e-3))
     asked = {name: float(one.power(ASKED)) for name, one in named.items()}
-    labels: list[Label] = [(1e-3, "no information", GREY)]
-    for (name, one), colour in zip(named.items(), cycle(COLOURS), strict=False):
+    labels: list[Label] = [(1e-3, "no information", kit.GREY)]
+    for (name, one), colour in kit.coloured(named.items()):
         power = as_array(one.power(LEVELS))
         for ax, start in ((whole, 0), (small, 1)):
             ax.plot(LEVELS[start:], power[start:], color=colour, gid=f"power {name}", **line(one))
         labels.append((float(power[1]), f"{name}: {at_most(asked[name])}", colour))
     for ax in (whole, small):
-        ax.plot(LEVELS[1:], LEVELS[1:], color=GREY, lw=1.2, zorder=0, gid="no information")
-        ax.axvline(ASKED, color=GREY, zorder=0, **READING)
+        ax.plot(LEVELS[1:], LEVELS[1:], color=kit.GREY, lw=1.2, zorder=0, gid="no information")
+        ax.axvline(ASKED, **READING)
         ax.set(xlabel="level: false alarms, P(says “in” | out)", ylabel="power: detections, P(says “in” | in)")
-        for (name, (level, power)), marker in zip(tests.items(), cycle(MARKERS), strict=False):
+        for (name, (level, power)), marker in kit.coloured(tests.items(), MARKERS):
             how: Any = {"ms": 6, "mec": "white", "clip_on": ax is small, "zorder": 5, "gid": f"point {name}"}
-            ax.plot(level, power, marker, color=INK, label=name, **how)
+            ax.plot(level, power, marker, color=kit.INK, label=name, **how)
     if tests:
-        marks = [one for one in whole.lines if one.get_label() in tests]
-        figure.legend(handles=marks, loc="outside lower center", ncols=3, frameon=False, fontsize=9.5)
-    in_percent(whole.xaxis, whole.yaxis)
-    for which in ("x", "y"):
-        plain_log_axis(small, which, percent)
-    ticks_right(small)
-    edge_labels(small, labels, 1e-3, offset=-8.0)
-    panel_title(whole, "Every level")
-    panel_title(small, f"Log axes; percentages: power at {percent(ASKED)} level")
-    title(figure, _closest_test(named, tests) if tests else _detected(asked))
+        kit.key(figure, {}, [one for one in whole.lines if one.get_label() in tests])
+    kit.edge_labels(small, labels, 1e-3, offset=-8.0)
+    kit.panel_title(whole, "Every level")
+    kit.panel_title(small, f"Log axes; percentages: power at {percent(ASKED)} level")
+    kit.title(figure, _closest_test(named, tests) if tests else _detected(asked))
     return figure
 
 
@@ -110,7 +87,10 @@ def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[s
 
 def _detected(asked: Mapping[str, float]) -> str:
     """The weakest and the strongest at the level asked."""
-    return f"With {percent(ASKED)} false alarms no test detects more than {span(asked, at_most)}"
+    least, most = (pick(asked, key=asked.__getitem__) for pick in (min, max))
+    ends = f"{at_most(asked[least])} ({least}) to {at_most(asked[most])} ({most})"
+    said = at_most(asked[most]) if asked[least] == asked[most] else ends
+    return f"With {percent(ASKED)} false alarms no test detects more than {said}"
 
 
 def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floats, Floats]]) -> str:
@@ -133,7 +113,7 @@ RARE = 1e-4
 """Smallest prior of the figure."""
 
 
-@styled
+@kit.styled
 def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]) -> Figure:
     """Between which posteriors an adversary may end, at every prior: on plain axes, and on log axes for rare traits.
 
@@ -142,37 +122,31 @@ def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]
     within, chance : bounds that hold but for a probability, as `bounds.certain` gives them
     priors : marked
     """
-    figure = Figure(figsize=(11.6, 4.9), layout="constrained")
-    whole, rare = figure.subplots(1, 2)
-    whole.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-    rare.set(xscale="log", yscale="log", xlim=(RARE, 1.0), ylim=(RARE / 10.0, 1.0))
+    figure, whole, rare = kit.plain_and_log((RARE, RARE / 10.0))
     x = np.union1d(np.linspace(0.0, 1.0, 201), np.geomspace(RARE, 1.0, 201))
     low, high = within.posterior_bounds(x)
     marked = np.unique(np.clip(priors, 0.0, 1.0))
     ends = within.posterior_bounds(marked)
     for ax in (whole, rare):
         least = ax.get_ylim()[0]  # zero has no place on a log axis
-        ax.fill_between(x, np.maximum(low, least), np.maximum(high, least), color=BLUE, alpha=0.12, lw=0)
-        ax.plot(x, np.maximum(high, least), color=BLUE, gid="highest")
-        ax.plot(x, np.maximum(low, least), color=COLOURS[1], gid="lowest")
-        ax.plot(x, x, color=GREY, lw=1.2, zorder=0, gid="unmoved")
-        ax.vlines(marked, *np.maximum(ends, least), color=GREY, lw=1.0, zorder=1)
-        for end, colour in zip(ends, (COLOURS[1], BLUE), strict=True):
+        ax.fill_between(x, np.maximum(low, least), np.maximum(high, least), color=kit.BLUE, alpha=0.12, lw=0)
+        ax.plot(x, np.maximum(high, least), color=kit.BLUE, gid="highest")
+        ax.plot(x, np.maximum(low, least), color=kit.COLOURS[1], gid="lowest")
+        ax.plot(x, x, color=kit.GREY, lw=1.2, zorder=0, gid="unmoved")
+        ax.vlines(marked, *np.maximum(ends, least), color=kit.GREY, lw=1.0, zorder=1)
+        for end, colour in zip(ends, (kit.COLOURS[1], kit.BLUE), strict=True):
             if (inside := end >= least).any():
                 ax.plot(marked[inside], end[inside], "o", color=colour, ms=6, mec="white", clip_on=False, zorder=5)
         ax.set(xlabel="prior that the target is in", ylabel="posterior")
-    in_percent(whole.xaxis, whole.yaxis)
-    plain_log_axis(rare, "x", percent)
-    plain_log_axis(rare, "y", percent)
-    ticks_right(rare)
     first = within.posterior_bounds(RARE)
-    labels: list[Any] = [(RARE, "unmoved", GREY), (first[1], "highest", BLUE), (first[0], "lowest", COLOURS[1])]
-    edge_labels(rare, labels, RARE, offset=-8.0)
-    panel_title(whole, f"Every prior{f'; a bound may fail with probability {percent(chance)}' if chance else ''}")
-    panel_title(rare, "Rare traits, on log axes; dots: the priors asked for")
+    places = {"unmoved": (RARE, kit.GREY), "highest": (first[1], kit.BLUE), "lowest": (first[0], kit.COLOURS[1])}
+    labels: list[Label] = [(float(at), text, colour) for text, (at, colour) in places.items()]
+    kit.edge_labels(rare, labels, RARE, offset=-8.0)
+    kit.panel_title(whole, f"Every prior{f'; a bound may fail with probability {percent(chance)}' if chance else ''}")
+    kit.panel_title(rare, "Rare traits, on log axes; dots: the priors asked for")
     at = float(marked[np.argmax(ends[1] - marked)])
     found = between(*within.posterior_bounds(at), percent=True)
-    finding(figure, f"A prior of {percent(at)} may become a posterior of {found}")
+    kit.title(figure, f"A prior of {percent(at)} may become a posterior of {found}")
     return figure
 
 
@@ -182,7 +156,7 @@ COMPARED = (0, (1, 1.2))
 """Line style of Gaussian noise, which is there to compare with: on top, as other noise often needs the same epsilon."""
 
 
-@styled
+@kit.styled
 def epsilon_ladder(
     rho: float | Fraction | None = None, guarantees: Guarantees | None = None, deltas: ArrayLike = (1e-12, 0.1)
 ) -> Figure:
@@ -198,12 +172,11 @@ def epsilon_ladder(
     asked = REFERENCE if low <= REFERENCE <= high else low
     ends = {name: [float(rung.epsilon(d)) for d in (high, asked, low)] for name, rung in rungs.items()}
     top = 1.06 * max((end[2] for end in ends.values() if np.isfinite(end[2])), default=1.0)
-    figure = Figure(figsize=(9.6, 5.0), layout="constrained")
-    ax = figure.add_subplot()
+    figure, ax = kit.canvas(9.6, 5.0)
     ax.set(xscale="log", xlim=(low, high), ylim=(0.0, top), xlabel="delta", ylabel="epsilon (nats)")
     labels: list[Label] = []
     above = np.inf
-    for name, colour in zip(sorted(rungs, key=lambda name: -ends[name][1]), cycle(COLOURS), strict=False):
+    for name, colour in kit.coloured(sorted(rungs, key=lambda name: -ends[name][1])):
         first, here, last = ends[name]
         _draw_rung(ax, name, rungs[name], np.linspace(min(first, top), min(last, top), 201), colour)
         if np.isfinite(here):
@@ -211,12 +184,12 @@ def epsilon_ladder(
         saved = f", {above - here:.2f} less" if 0.005 < above - here < np.inf else ""
         labels.append((min(last, top), f"{name}: {format_bound(here, True)}{saved}", colour))
         above = here
-    ax.axvline(asked, color=GREY, zorder=0, **READING)
-    _decades(ax)
+    ax.axvline(asked, **READING)
+    kit.plain_log_axis(ax, "x", _plain)
     ax.invert_xaxis()
-    edge_labels(ax, labels, low, offset=8.0)
-    panel_title(ax, f"numbers: epsilon at delta = {_plain(asked)}, the dotted line")
-    title(figure, _saved({name: end[1] for name, end in ends.items()}, asked, rho is None or guarantees is None))
+    kit.edge_labels(ax, labels, low, offset=8.0)
+    kit.panel_title(ax, f"numbers: epsilon at delta = {_plain(asked)}, the dotted line")
+    kit.title(figure, _saved({name: end[1] for name, end in ends.items()}, asked, rho is None or guarantees is None))
     return figure
 
 
@@ -271,15 +244,6 @@ def _draw_rung(ax: Axes, name: str, rung: _Rung, epsilon: Floats, colour: str) -
     ax.fill_betweenx(epsilon, low, high, color=colour, alpha=0.25, lw=0, gid=f"certified {name}")
 
 
-def _decades(ax: Axes) -> None:
-    """Powers of ten on the horizontal axis, at most eight of them labelled."""
-    low, high = (int(np.rint(10.0 * np.log10(end))) / 10.0 for end in ax.get_xlim())
-    step = max(1, int(np.ceil((high - low) / 8.0)))
-    powers = np.arange(int(np.floor(high)), int(np.ceil(low)) - 1, -step)
-    ax.set_xticks(10.0**powers, [_plain(10.0**power) for power in powers])
-    ax.set_xticks([], minor=True)
-
-
 def _saved(epsilon: Mapping[str, float], delta: float, alone: bool) -> str:
     """The dearest reading at one delta, and the cheapest; beside readings of rho the last guarantee given."""
     most = max(epsilon, key=epsilon.__getitem__)
@@ -299,3 +263,24 @@ def _range(name: str, values: ArrayLike) -> tuple[float, float]:
     if x.size < 2 or not 0.0 < x[0] < x[-1] < 1.0:
         raise ValueError(f"{name} must hold two different values strictly between 0 and 1, got {values!r}")
     return float(x[0]), float(x[-1])
+
+
+def named_guarantees(guarantees: Guarantees) -> dict[str, Guarantee]:
+    """Guarantees by name; a single one is called by its definition."""
+    given = {guarantees.definition: guarantees} if isinstance(guarantees, Guarantee) else dict(guarantees)
+    if not given:
+        raise ValueError("guarantees must hold at least one, got none")
+    for name, one in given.items():
+        if not isinstance(one, Guarantee):
+            raise TypeError(f"guarantees must be guarantees or losses, got {type(one).__name__} as {name!r}")
+    return {str(name): one for name, one in given.items()}
+
+
+def at_most(p: float) -> str:
+    """An upper end in percent, rounded up to three digits."""
+    return f"{outward_percent(p, True, 3)}{PERCENT}"
+
+
+def line(one: Guarantee) -> dict[str, Any]:
+    """Solid for a loss, whose curves are attained; dashed, and drawn on top, for the bounds of a definition."""
+    return {"ls": "-", "zorder": 2} if isinstance(one, PrivacyLoss) else {"ls": kit.BOUND, "zorder": 3}

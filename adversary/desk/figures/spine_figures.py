@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from adversary._core import Floats, check_positive, format_bound, format_number, percent
-from adversary.desk.kit import (
+from adversary.desk.kit.style import (
     BLUE,
     BOUND,
     COLOURS,

@@ -17,20 +17,23 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from adversary._core import PERCENT, format_number, format_probability, percent
-from adversary.desk.kit import BLUE, COLOURS, GREY, INK, in_percent, panel_title, plain_log_axis, styled, title
+from adversary.desk.kit import style as kit
 from adversary.driver import TRUTHS
 
-INPUTS = {"prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings"}
+INPUTS = {
+    "prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings",
+    "releases": "number of releases",
+}  # fmt: skip
 """What the inputs of a sweep are called; a level's own siblings are called by their dim."""
 MEASURES = {"posterior_mean": "expected posterior", "difference_mean": "expected difference"}
 LIMITS = {"posterior_mean": (0.0, 1.0), "difference_mean": (-1.0, 1.0)}
 """Between which values a measure lies."""
-LOWER, UPPER = COLOURS[1], BLUE
+LOWER, UPPER = kit.COLOURS[1], kit.BLUE
 WIDE = 20.0
 """Inputs and posteriors that span more than this factor are drawn on a log axis."""
 
 
-@styled
+@kit.styled
 def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
     """How far a measure moves as each input goes over its range, all others as they are.
 
@@ -49,25 +52,25 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
     values = found[measure].sel(truth=sides)
     swing = (values.sel(end="high") - values.sel(end="low")).max("truth")
     names = [str(name) for name in found["input"].values[np.argsort(-swing.values, kind="stable")]]
-    figure = Figure(figsize=(5.6 * len(sides) + 1.2, 1.9 + 0.62 * len(names)), layout="constrained")
+    figure, axes = kit.canvas(5.6 * len(sides) + 1.2, 1.9 + 0.62 * len(names), 1, len(sides), sharey=True)
     said = _said(measure)
-    for ax, side in zip(np.ravel(figure.subplots(1, len(sides), sharey=True)), sides, strict=True):
+    for ax, side in zip(np.ravel(axes), sides, strict=True):
         for i, name in enumerate(names):
             _bar(ax, i, found.sel(input=name, truth=side), measure, name)
         base = float(values.sel(truth=side, end="base")[0])
-        ax.plot([base, base], [-0.5, len(names) - 0.4], color=INK, lw=1.2, gid=f"base {side}")
-        ax.annotate(f"as it is: {said(base)}", (base, -0.58), ha="center", va="bottom", fontsize=9.5, color=INK)
+        ax.plot([base, base], [-0.5, len(names) - 0.4], color=kit.INK, lw=1.2, gid=f"base {side}")
+        ax.annotate(f"as it is: {said(base)}", (base, -0.58), ha="center", va="bottom", fontsize=9.5, color=kit.INK)
         ax.set_yticks(range(len(names)), [INPUTS.get(name, name) for name in names])
         ax.set_ylim(len(names) - 0.4, -0.95)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
         _value_axis(ax, found[measure].sel(truth=side), measure)
-        panel_title(ax, f"target {side}")
+        kit.panel_title(ax, f"target {side}")
     widest = values.sel(input=names[0], end="high") - values.sel(input=names[0], end="low")
     first, side = names[0], sides[int(widest.argmax("truth"))]
     low, high = (said(float(values.sel(input=first, truth=side, end=end))) for end in ("low", "high"))
     what = f"the {INPUTS.get(first, first)} moves the {MEASURES[measure]} most: {low} to {high} with the target {side}"
-    title(figure, what if len(names) > 1 else what.replace(" most", ""))
+    kit.title(figure, what if len(names) > 1 else what.replace(" most", ""))
     return figure
 
 
@@ -127,7 +130,7 @@ def _possible(values: xr.DataArray) -> list[str]:
     return found
 
 
-@styled
+@kit.styled
 def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
     """What releases do along one input: nine releases in ten, the middle half, median and mean of the posterior.
 
@@ -151,68 +154,56 @@ def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
     measure = "ratio" if along == "prior" and x[-1] > WIDE * x[0] else "posterior"
     mean, bands = swept[f"{measure}_mean"], swept[f"{measure}_quantile"]
     sides = _possible(mean)
-    figure = Figure(figsize=(5.2 * len(sides) + 0.6, 4.9), layout="constrained")
-    axes = np.ravel(figure.subplots(1, len(sides), sharey=True))
+    figure, axes = kit.canvas(5.2 * len(sides) + 0.6, 4.9, 1, len(sides), sharey=True)
+    axes = np.ravel(axes)
     for ax, side in zip(axes, sides, strict=True):
         _draw_fan(ax, x, mean.sel(truth=side).values, bands.sel(truth=side).transpose(along, "quantile").values)
         if along == "prior":
-            ax.plot(x, x if measure == "posterior" else np.ones(x.size), color=GREY, lw=1.2, gid="unmoved")
+            ax.plot(x, x if measure == "posterior" else np.ones(x.size), color=kit.GREY, lw=1.2, gid="unmoved")
         _input_axis(ax, along, x)
         if own is not None and x[0] <= own <= x[-1]:
-            ax.axvline(own, color=INK, lw=1.0, ls=(0, (4, 3)), gid="own")
-    rare = measure == "posterior" and float(mean.sel(truth=sides).max()) < 1.0 / WIDE
-    _measure_axis(axes[0], measure, log=rare or measure == "ratio")
+            ax.axvline(own, color=kit.INK, lw=1.0, ls=kit.MARK, gid="own")
+    if measure == "posterior":
+        rare = float(mean.sel(truth=sides).max()) < 1.0 / WIDE
+        kit.probability_axis(axes[0], "posterior that the target is in", log=rare)
+    else:
+        axes[0].set(yscale="log", ylabel="ratio: posterior / prior")
+        kit.plain_log_axis(axes[0], "y")
     key = "light band: nine releases in ten; dark: the middle half\nline: expected; dotted: median"
     if own is not None and x[0] <= own <= x[-1]:
         key += f"; dashed: as it is, {input_value(along, str(own))}"
     for ax, side in zip(axes, sides, strict=True):
-        panel_title(ax, f"target {side}\n" + (key if ax is axes[0] else "\n"))
-    title(figure, _fan_finding(mean, along, measure, sides))
+        kit.panel_title(ax, f"target {side}\n" + (key if ax is axes[0] else "\n"))
+    kit.title(figure, _fan_finding(mean, along, measure, sides))
     return figure
 
 
 def _draw_fan(ax: Axes, x: Any, mean: Any, bands: Any) -> None:
     """Bands and lines through the same points, straight in between."""
     marker = "o" if x.size < 12 else ""
-    ax.fill_between(x, bands[:, 0], bands[:, 4], color=BLUE, alpha=0.16, lw=0, gid="nine in ten")
-    ax.fill_between(x, bands[:, 1], bands[:, 3], color=BLUE, alpha=0.30, lw=0, gid="middle half")
-    ax.plot(x, bands[:, 2], color=BLUE, lw=1.4, ls=(0, (1, 1.5)), gid="median")
-    ax.plot(x, mean, color=BLUE, marker=marker, ms=5, gid="mean")
+    ax.fill_between(x, bands[:, 0], bands[:, 4], color=kit.BLUE, alpha=0.16, lw=0, gid="nine in ten")
+    ax.fill_between(x, bands[:, 1], bands[:, 3], color=kit.BLUE, alpha=0.30, lw=0, gid="middle half")
+    ax.plot(x, bands[:, 2], color=kit.BLUE, lw=1.4, ls=(0, (1, 1.5)), gid="median")
+    ax.plot(x, mean, color=kit.BLUE, marker=marker, ms=5, gid="mean")
 
 
 def _input_axis(ax: Axes, along: str, x: Any) -> None:
-    ax.set_xlabel(
-        {"releases": "number of releases", "rho": "budget rho of the whole plan (zCDP)"}.get(along, _input(along))
-    )
+    ax.set_xlabel((INPUTS | {"rho": "budget rho of the whole plan (zCDP)"}).get(along, along))
     if x.size > 1:
         ax.set_xlim(x[0], x[-1])
     if x[0] > 0 and x[-1] > WIDE * x[0]:
         ax.set_xscale("log")
-        plain_log_axis(ax, "x", percent if along == "prior" else lambda value: f"{value:g}")
+        kit.plain_log_axis(ax, "x", percent if along == "prior" else "{:g}".format)
     elif along == "prior":
-        in_percent(ax.xaxis)
+        kit.in_percent(ax.xaxis)
     else:
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=along != "rho"))
-
-
-def _measure_axis(ax: Axes, measure: str, *, log: bool) -> None:
-    ax.set_ylabel("posterior that the target is in" if measure == "posterior" else "ratio: posterior / prior")
-    if log:
-        ax.set_yscale("log")
-        plain_log_axis(ax, "y", percent if measure == "posterior" else lambda value: f"{value:g}")
-    else:
-        ax.set_ylim(0.0, 1.0)
-        in_percent(ax.yaxis)
-
-
-def _input(name: str) -> str:
-    return INPUTS.get(name, name)
 
 
 def _fan_finding(mean: xr.DataArray, along: str, measure: str, sides: list[str]) -> str:
     """From which average to which, under each truth."""
     low, high = (input_value(along, str(v)) for v in mean[along].values[[0, -1]].astype(float))
-    start = f"{low} to {high} releases take" if along == "releases" else f"A {_input(along)} of {low} to {high} takes"
+    start = f"A {INPUTS.get(along, along)} of {low} to {high} takes"
     said, told = _said(f"{measure}_mean"), []
     for side in sides:
         ends = mean.sel(truth=side).values[[0, -1]]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
+from itertools import cycle
 from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from adversary._core import PERCENT, outward_percent, percent
+from adversary._core import percent
 from adversary.desk.kit.safe_text import printable
-from adversary.privacy import Guarantee
-from adversary.privacy.losses import PrivacyLoss
 
 BLUE, GREY, LIGHT, INK = "#0072B2", "#777777", "#DDE3E8", "#222222"
 COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#A6761D", "#56B4E9", "#5B4B9E")
@@ -125,7 +126,7 @@ def apart(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
     return [float(p) for p in result]
 
 
-def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str]) -> None:
+def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str] = "{:g}".format) -> None:
     """Ticks of a log axis as plain numbers, at 1, 2 and 5 where the axis is short and has room for them."""
     axis = ax.xaxis if which == "x" else ax.yaxis
     low, high = ax.get_xlim() if which == "x" else ax.get_ylim()
@@ -154,14 +155,14 @@ def _legible(ax: Axes, which: str, places: Any, texts: Sequence[str]) -> bool:
     return bool((0.75 * length * np.diff(places) >= (sizes[1:] + sizes[:-1]) / 2.0).all())
 
 
-def finding(figure: Figure, text: str) -> None:
-    """The figure's title: what it shows, as a sentence, on as many lines as it needs."""
-    text = printable(text)
-    title = figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
+def title(figure: Figure, text: str) -> None:
+    """The figure's title: its finding from its first letter on a sentence, on as many lines as it needs."""
+    text = printable(text[:1].upper() + text[1:])
+    made = figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
     room, letters = ROOM * figure.bbox.width, len(text)
-    while (wide := title.get_window_extent().width) > room and letters > 1:
+    while (wide := made.get_window_extent().width) > room and letters > 1:
         letters = min(letters - 1, int(letters * room / wide) + 1)
-        title.set_text(fill(text, letters))
+        made.set_text(fill(text, letters))
 
 
 def panel_title(ax: Axes, text: str) -> None:
@@ -169,42 +170,27 @@ def panel_title(ax: Axes, text: str) -> None:
     ax.set_title(text, fontsize=10.5, fontweight="normal")
 
 
-Guarantees = Guarantee | Mapping[str, Guarantee]
-Label = tuple[float, str, str]
-
 BOUND: Any = (0, (5, 2))
 """Line style of what no mechanism exceeds."""
-READING: Any = {"lw": 0.9, "ls": (0, (1, 2))}
-"""Thin dotted lines to read values off."""
+MARK: Any = (0, (4, 3))
+"""Line style of a value to look for, such as the scenario's own."""
 
 
-def named_guarantees(guarantees: Guarantees) -> dict[str, Guarantee]:
-    """Guarantees by name; a single one is called by its definition."""
-    given = {guarantees.definition: guarantees} if isinstance(guarantees, Guarantee) else dict(guarantees)
-    if not given:
-        raise ValueError("guarantees must hold at least one, got none")
-    for name, one in given.items():
-        if not isinstance(one, Guarantee):
-            raise TypeError(f"guarantees must be guarantees or losses, got {type(one).__name__} as {name!r}")
-    return {str(name): one for name, one in given.items()}
+def canvas(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Figure, Any]:
+    """A figure of so many inches, and its axes as of `Figure.subplots`."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **how)
 
 
-def span(values: Mapping[str, float], said: Callable[[float], str]) -> str:
-    """The least and the largest of named values."""
-    least, most = (pick(values, key=values.__getitem__) for pick in (min, max))
-    if least == most:
-        return said(values[most])
-    return f"{said(values[least])} ({least}) to {said(values[most])} ({most})"
+def coloured[T](items: Iterable[T], colours: Sequence[str] = COLOURS) -> Iterator[tuple[T, str]]:
+    """Each of these with its colour; colours come again where there are more."""
+    return zip(items, cycle(colours), strict=False)
 
 
-def at_most(p: float) -> str:
-    """An upper end in percent, rounded up to three digits."""
-    return f"{outward_percent(p, True, 3)}{PERCENT}"
-
-
-def line(one: Guarantee) -> dict[str, Any]:
-    """Solid for a loss, whose curves are attained; dashed, and drawn on top, for the bounds of a definition."""
-    return {"ls": "-", "zorder": 2} if isinstance(one, PrivacyLoss) else {"ls": BOUND, "zorder": 3}
+def key(figure: Figure, colours: Mapping[str, str], more: Iterable[Artist] = (), columns: int = 3) -> None:
+    """Names of lines by their colours, and other marks, under the axes."""
+    lines = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
+    figure.legend(handles=[*lines, *more], loc="outside lower center", ncols=columns, frameon=False)
 
 
 def in_percent(*axes: Axis) -> None:
@@ -213,14 +199,39 @@ def in_percent(*axes: Axis) -> None:
         axis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
 
 
+def probability_axis(ax: Axes, label: str, *, log: bool) -> None:
+    """A vertical axis in percent, from 0 to 1 or, for small probabilities or such as lie far apart, on a log scale."""
+    ax.set_ylabel(label)
+    if log:
+        ax.set_yscale("log")
+        ax.set_ylim(top=min(1.0, ax.get_ylim()[1]))
+        plain_log_axis(ax, "y", percent)
+    else:
+        ax.set_ylim(0.0, 1.0)
+        in_percent(ax.yaxis)
+
+
+def plain_and_log(least: tuple[float, float]) -> tuple[Figure, Axes, Axes]:
+    """Two axes of probabilities from 0 to 1, and on log scales from these ends on, which has room at its left."""
+    figure, (whole, small) = canvas(11.6, 4.9, 1, 2)
+    whole.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    in_percent(whole.xaxis, whole.yaxis)
+    small.set(xscale="log", yscale="log", xlim=(least[0], 1.0), ylim=(least[1], 1.0))
+    for which in ("x", "y"):
+        plain_log_axis(small, which, percent)
+    ticks_right(small)
+    return figure, whole, small
+
+
+def density_axis(ax: Axes) -> None:
+    """A vertical axis without a scale, as densities need."""
+    ax.set(yticks=[], ylabel="density")
+    ax.spines["left"].set_visible(False)
+
+
 def ticks_right(ax: Axes) -> None:
     """Vertical axis on the right, so that labels can stand at the left ends of curves."""
     ax.yaxis.tick_right()
     ax.yaxis.set_label_position("right")
     ax.spines["left"].set_visible(False)
     ax.spines["right"].set_visible(True)
-
-
-def title(figure: Figure, text: str) -> None:
-    """The finding, from its first letter on a sentence."""
-    finding(figure, text[:1].upper() + text[1:])
