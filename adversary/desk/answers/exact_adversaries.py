@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
@@ -20,6 +20,12 @@ from adversary.reader.conditioned import ExactTotals, exact_totals
 TITLE = "What publishing totals exactly costs"
 LEARNED = "What the totals and the noisy release reveal"
 LISTED = (*exact_guarantees.LISTED, "adversaries", "limits")
+AVERAGES = ["posterior_mean", "ratio_mean"]
+LIMITS = [
+    "failure", "single_record_bound", "prob_beyond_single_record", "single_record_exceeded", "k", "loss_bound",
+    "semi_loss_bound", "status", "achieved",
+]  # fmt: skip
+"""What the audit's bounds say of exact totals."""
 SAME = 5e-5
 """Ratios this close to 1 are no change."""
 UNTOLD = (
@@ -37,14 +43,9 @@ CAPTION = (
 )
 
 
-def totals_of(scenario: Scenario) -> ExactTotals | None:
-    """What the scenario publishes exactly; None where that is nothing."""
-    return exact_totals(scenario.plan, scenario.margins)
-
-
 def published(scenario: Scenario) -> ExactTotals:
-    """The same, or ValueError."""
-    totals = totals_of(scenario)
+    """What the scenario publishes exactly, or ValueError."""
+    totals = exact_totals(scenario.plan, scenario.margins)
     if totals is None:
         ways = 'give a level noise = "exact", or a table [invariants] with margins'
         raise ValueError(f"{scenario.path}: nothing is published exactly: {ways}")
@@ -70,74 +71,37 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
     None where no level is exact, so that no adversary is told the totals, or where these fix every record. An only
     adversary has the name "".
     """
-    totals = published(scenario)
+    totals, every = published(scenario), readers_of(scenario)
     if not totals.levels or totals.disclosed:
         return {}
-    every = readers_of(scenario)
-    found = [_adversary(tree, name, float(one.prior)) for name, one in every.items()]
-    at = {"adversary": list(every)}
-    people = xr.concat([one for one, _ in found], dim="adversary", join="outer").assign_coords(at)
-    limits = xr.concat([one for _, one in found], dim="adversary", join="outer").assign_coords(at)
-    return {"adversaries": people, "limits": limits.assign_attrs(semi_adjacency=totals.semi_adjacency)}
-
-
-def _adversary(tree: xr.DataTree, name: str, prior: float) -> tuple[xr.Dataset, xr.Dataset]:
-    risk, bound = (of_reader(tree[group].to_dataset(), name) for group in ("risk", "bound"))
-    failed = audit_words.unreliable(risk)
-    averages = ("posterior_mean", "ratio_mean")
-    steps = {key: float(risk[key]) if key in risk else 1.0 for key in ("invariant_ratio", *averages)}
-    errors = [float(risk["mcse"].sel(measure=key)) if "mcse" in risk and not failed else 0.0 for key in averages]
-    one = xr.Dataset(
-        {"prior": prior, "given": float(risk["prior"]), **steps, "mcse": ("measure", errors)},
-        {"measure": list(averages)},
+    risk, bound = (tree[name].to_dataset() for name in ("risk", "bound"))
+    if "adversary" not in risk.dims:
+        risk, bound = (one.expand_dims(adversary=list(every)) for one in (risk, bound))
+    errors = (
+        risk["mcse"].sel(measure=AVERAGES).fillna(0.0)
+        if "mcse" in risk
+        else 0.0 * risk[AVERAGES].to_dataarray("measure")
     )
-    moved, weight = odds_moved(tree, name)
-    same = ("failure", "single_record_bound", "prob_beyond_single_record", "single_record_exceeded", "k", "loss_bound")
-    names = {**dict(zip(same, same, strict=True)), "semi_adjacency_bound": "semi_loss_bound", "status": "status"}
-    limits = xr.Dataset({new: ("definition", bound[old].values) for new, old in names.items()})
-    for key in ("single_record_bound", "loss_bound", "semi_adjacency_bound"):
-        limits[key].attrs["direction"] = "upper"
-    reached = [np.nan if failed else achieved(moved, weight, float(x)) for x in limits["failure"].values]
-    limits["achieved"] = ("definition", reached)
-    return one, limits.assign_coords(definition=bound["definition"].values)
-
-
-def odds_moved(tree: xr.DataTree, name: str) -> tuple[Floats, Floats]:
-    """(how far every release moves the log odds from the exact totals on, its share): (release,)."""
-    group = "exact" if "exact" in tree.children else "estimate"
-    found = of_reader(tree[group].to_dataset(), name)["log_odds"].values
-    weight = of_reader(tree["release"].to_dataset(), name)["weight"].values
-    start = float(logit(float(of_reader(tree["risk"].to_dataset(), name)["prior"])))
-    moved = np.zeros_like(found) if np.isinf(start) else found - start
-    return np.nan_to_num(moved, posinf=np.inf, neginf=-np.inf), weight
-
-
-def achieved(moved: Floats, weight: Floats, failure: float) -> float:
-    """Smallest e that the log odds move by more than in a share of releases of at most `failure`.
-
-    >>> achieved(np.array([-2.0, 0.5, 1.0]), np.array([0.1, 0.6, 0.3]), 0.1)
-    1.0
-    """
-    order = np.argsort(-np.abs(moved), kind="stable")
-    size, beyond = np.abs(moved)[order], np.cumsum(weight[order])
-    return float(size[min(int(np.searchsorted(beyond, failure * (1 + 1e-9) + 1e-15, side="right")), size.size - 1)])
+    prior = risk["prior"].copy(data=[float(one.prior) for one in every.values()])
+    ratio = risk.get("invariant_ratio", xr.ones_like(prior))
+    people = xr.Dataset(
+        {"prior": prior, "given": risk["prior"], "invariant_ratio": ratio, **risk[AVERAGES], "mcse": errors}
+    )
+    limits = bound[LIMITS].rename(semi_loss_bound="semi_adjacency_bound").assign_attrs(semi_adjacency=totals.semi_adjacency)
+    limits["single_record_bound"].attrs["direction"] = "upper"
+    return {"adversaries": people, "limits": limits}
 
 
 def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floats]]:
-    """`odds_moved` of every adversary of `solve` who is not sure already."""
-    totals = published(scenario)
-    if not totals.levels or totals.disclosed:
-        return {}
-    found = {name: odds_moved(tree, name) for name in readers_of(scenario)}
-    return {name: (moved, weight) for name, (moved, weight) in found.items() if np.any(moved)}
-
-
-def telling(limits: xr.Dataset, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(definitions that the plan satisfies, those of them that releases exceed if applied to one record)."""
-    satisfied = limits.sel(definition=~(limits["status"] == "violated").any("adversary"))
-    exceeded = satisfied["single_record_exceeded"].sel(adversary=list(names)).any("adversary")
-    kept = [str(name) for name in satisfied["definition"].values]
-    return kept, [name for name, passed in zip(kept, exceeded.values, strict=True) if passed]
+    """How far every release moves the log odds from the totals on, and its share, of who is not sure already."""
+    totals, found = published(scenario), dict[str, tuple[Floats, Floats]]()
+    learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
+    for name in readers_of(scenario) if totals.levels and not totals.disclosed else ():
+        start = float(logit(float(of_reader(tree["risk"].to_dataset(), name)["prior"])))
+        odds = of_reader(learned, name)["log_odds"].values
+        if np.isfinite(start) and np.any(moved := np.nan_to_num(odds - start, posinf=np.inf, neginf=-np.inf)):
+            found[name] = moved, of_reader(tree["release"].to_dataset(), name)["weight"].values
+    return found
 
 
 def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
@@ -184,13 +148,12 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
     Of the first definition that is satisfied and exceeded, or of the first satisfied, the adversary who exceeds it most
     often.
     """
-    people, limits = found["adversaries"], found["limits"]
-    names = [str(one["adversary"].item()) for one in people["given"] if float(one) not in (0.0, 1.0)]
-    kept, passed = telling(limits, names)
-    single = limits["single_record_bound"].sel(adversary=names)
-    every = [name for name in kept if names and np.isfinite(single.sel(definition=name).values[0])]
-    for definition in (passed or every)[:1]:
-        one = limits.sel(definition=definition, adversary=names)
+    unsure, limits = ~found["adversaries"]["given"].isin([0.0, 1.0]), found["limits"]
+    satisfied = limits.sel(definition=~(limits["status"] == "violated").any("adversary"), adversary=unsure.values)
+    passed = satisfied["definition"][satisfied["single_record_exceeded"].astype(bool).any("adversary").values]
+    finite = satisfied["definition"][np.isfinite(satisfied["single_record_bound"]).any("adversary").values]
+    for definition in [*map(str, (passed if passed.size else finite).values)][:1]:
+        one = satisfied.sel(definition=definition)
         beyond = one["prob_beyond_single_record"].fillna(0.0)
         worst = one.isel(adversary=int(np.argmax(beyond.values)))
         failure = float(worst["failure"])
@@ -202,7 +165,7 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         )
         name = str(worst["adversary"].item())
         passes = f": {format_probability(float(beyond.max()))} of releases take {_who(name)} beyond it."
-        yield said + (passes if passed else ", though no adversary here exceeds it more often.")
+        yield said + (passes if passed.size else ", though no adversary here exceeds it more often.")
 
 
 def _who(name: str) -> str:
@@ -258,7 +221,7 @@ def _file(prefix: str, name: str) -> str:
 
 def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the audit's page, under one truth; None where nothing is published exactly."""
-    totals = totals_of(scenario)
+    totals = exact_totals(scenario.plan, scenario.margins)
     if totals is None:
         return None
     found, pairs = solve(scenario, tree), exact_guarantees.before_and_after(scenario.guarantee, totals)
