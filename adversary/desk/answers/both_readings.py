@@ -20,14 +20,7 @@ File = ReleaseFile | RegressionFile
 
 
 def both[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
-    """The posteriors of a release file by the names of `READINGS`, and of those that do not exist why.
-
-    The one that was asked for is first.
-
-    Raises
-    ------
-    ValueError : that one does not exist; the message names the file and says why
-    """
+    """The posteriors by the names of `READINGS`, the one asked for first, and of the other why, if there is none."""
     names = list(READINGS) if file.constrained else list(READINGS)[::-1]
     found: dict[str, P] = {}
     refused: dict[str, str] = {}

@@ -6,7 +6,7 @@ Every number is from the quadrature; draws are there for ArviZ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -27,16 +27,10 @@ ENDS = ["lower", "upper"]
 
 
 def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
-    """Both posteriors of a release file.
+    """Both posteriors of a release file, and they themselves by name.
 
-    Returns
-    -------
-    DataTree with groups `parameters` (reading, parameter, end), `predictive` and `fit` (reading), `release`, `prior`,
-    `posterior` (draws of the one asked for) and `density` (marginals on grids); and the posteriors by name.
-
-    Raises
-    ------
-    ValueError : the posterior that was asked for does not exist; the message names the file and says why
+    Groups `parameters` (reading, parameter, end), `predictive` and `fit` (reading), `release`, `prior`, `posterior`
+    (draws of the one that was asked for) and `density` (marginals on grids).
     """
     from adversary.analyst.bounded import posterior
 
@@ -56,31 +50,21 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
 
 def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
     """Everything about the posteriors: of their parameters, of a new value, and of how they were found."""
-    every, at = list(found.values()), {"reading": list(found)}
-    single = {
-        key: [[getattr(one, key)(name) for name in PARAMETERS] for one in every] for key in ("mean", "sd", "mode")
-    }
-    spans = {key: [[getattr(one, key)(name, prob) for name in PARAMETERS] for one in every] for key in ("hdi", "eti")}
-    parameters = {
-        **{key: (("reading", "parameter"), as_array(values)) for key, values in single.items()},
-        **{key: (("reading", "parameter", "end"), as_array(values)) for key, values in spans.items()},
-    }
-    new = [one.predictive() for one in every]
-    predictive = {
-        key: ("reading", [float(getattr(one, key)) for one in new])
-        for key in ("mean", "sd", "below", "above", "outside")
-    }
-    fit = {
-        key: ("reading", [float(getattr(one, name)) for one in every])
-        for key, name in {
-            "infeasible": "infeasible", "log_evidence": "log_evidence", "cap": "max_variance",
-            "quadrature_error": "quadrature_error",
-        }.items()
-    }  # fmt: skip
+    every, at, dims = list(found.values()), {"reading": list(found)}, ("reading", "parameter")
+
+    def of(key: str, *given: float) -> Any:
+        return as_array([[getattr(one, key)(name, *given) for name in PARAMETERS] for one in every])
+
+    def each(ones: Sequence[Any], *names: str) -> xr.Dataset:
+        return xr.Dataset({name: ("reading", [float(getattr(one, name)) for one in ones]) for name in names}, at)
+
+    parameters = {key: (dims, of(key)) for key in ("mean", "sd", "mode")}
+    parameters |= {key: ((*dims, "end"), of(key, prob)) for key in ("hdi", "eti")}
+    fit = each(every, "infeasible", "log_evidence", "max_variance", "quadrature_error")
     return {
         "parameters": xr.Dataset(parameters, {**at, "parameter": list(PARAMETERS), "end": ENDS}),
-        "predictive": xr.Dataset(predictive, at),
-        "fit": xr.Dataset(fit, at),
+        "predictive": each([one.predictive() for one in every], "mean", "sd", "below", "above", "outside"),
+        "fit": fit.rename(max_variance="cap"),
     }
 
 

@@ -74,19 +74,9 @@ def solve(
     deltas: Sequence[float] = DELTAS,
     failure: float = FAILURE,
 ) -> xr.DataTree:
-    """Every bound that follows from a guarantee.
+    """Every bound: groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta), `summary`.
 
-    Parameters
-    ----------
-    guarantee, parameters : as `guarantee_of` returns them
-    priors : of adversaries; each gets bounds on posterior, ratio and difference, and the largest F1 score of a guess
-    levels : false alarm probabilities of tests; each gets the largest power
-    deltas : at which epsilon is given; for zCDP the published simple one beside the tight one
-    failure : failure probability of bounds that are not certain; also the delta of the pbDP epsilon
-
-    Returns
-    -------
-    DataTree with groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta) and `summary`.
+    `failure` is that of bounds which are not certain, and the delta of the pbDP epsilon.
     """
     check_probability("level", levels)
     found = beliefs(guarantee, priors, failure)
@@ -98,7 +88,7 @@ def solve(
         "advantage": lambda: guarantee.advantage,
         "auc": lambda: guarantee.auc,
         "pbdp_epsilon": lambda: guarantee.pbdp_epsilon(failure),
-        "zcdp_rho": lambda: _rho(guarantee),
+        "zcdp_rho": lambda: None if guarantee.implied_rho is None else float(guarantee.implied_rho),
     }
     done = {name: jobs[name]() for name in blocks.track(list(jobs), guarantee.definition)}
     found["beliefs"]["largest_f1"] = ("prior", np.asarray(done.pop("f1")), above)
@@ -115,10 +105,7 @@ def solve(
 
 
 def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, xr.Dataset]:
-    """Bounds on what adversaries with these priors may come to believe (`beliefs`), and over all priors (`any_prior`).
-
-    Certain where the guarantee has such bounds; else each may fail with probability `failure`: attribute `failure`.
-    """
+    """What adversaries with these priors may come to believe, and with any; attribute `failure`, 0 where certain."""
     within, chance = certain(guarantee, failure)
     p = as_array(priors)
     bounds = {
@@ -140,20 +127,12 @@ def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> di
 
 
 def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
-    """What a guarantee bounds for certain, or, if that is nothing, except with probability `failure`; and which.
-
-    It has the bounds on beliefs of the guarantee itself, and is found once.
-    """
+    """What a guarantee bounds for certain, or, if that is nothing, except with probability `failure`; and which."""
     check_probability("failure", failure)
     for chance in (0.0, float(failure)):
         if np.isfinite(e := guarantee.loss_bound(chance)):
             return PureDP(e), chance
     return NoPrivacy(), float(failure)
-
-
-def _rho(guarantee: Guarantee) -> float | None:
-    """The zCDP that follows, where some does: epsilon^2 / 2, mu^2 / 2."""
-    return None if guarantee.implied_rho is None else float(guarantee.implied_rho)
 
 
 def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:
@@ -257,13 +236,9 @@ def noise_sections(
     drawn: Mapping[str, Figure],
     beside: Sequence[str] = ("", ""),
 ) -> list[Section]:
-    """What tests can do and what epsilon is, each with its finding, to which `beside` adds what else allows how much.
+    """What tests can do (`test`: false alarms and detections to speak of) and what epsilon is.
 
-    Parameters
-    ----------
-    powers, epsilons : detections by false alarms; epsilon by delta, which comes first in every row
-    test : false alarm probability of the finding, and the most detections
-    drawn : from `noise_figures`
+    To each finding `beside` adds what else allows how much.
     """
     at, most = test
     return [

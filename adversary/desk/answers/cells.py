@@ -25,13 +25,7 @@ def group(tree: xr.DataTree, name: str) -> xr.Dataset | None:
 
 
 def joined(risk: xr.Dataset, **arrays: tuple[xr.Dataset | None, str]) -> xr.Dataset:
-    """Arrays by new names, with their standard errors: NaN for what there is not, or not of an adversary.
-
-    Parameters
-    ----------
-    risk : has the adversaries, where there are several
-    **arrays : the group of each, and its name there
-    """
+    """Arrays of groups by new names, with their errors: NaN for what there is not, or not of an adversary of `risk`."""
     found: dict[str, Any] = {}
     errors: dict[str, xr.DataArray] = {}
     for new, (one, name) in arrays.items():

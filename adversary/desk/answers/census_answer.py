@@ -62,18 +62,9 @@ def solve(
     failure: float = FAILURE,
     deltas: Sequence[float] = DELTAS,
 ) -> xr.DataTree:
-    """What a concern costs, and what follows.
+    """What a concern costs, and what follows: the groups of `bounds_answer.solve`, `scenarios` (one) and `queries`.
 
-    Parameters
-    ----------
-    made : the counted queries
-    priors, levels, failure, deltas : as for `bounds_answer.solve`
-
-    Returns
-    -------
-    DataTree with groups `scenarios` (one), `queries` (query), `tests` (level, side) with the certified power of the
-    exact composition, the power of the Gaussian with the same rho and the most that zCDP allows, `epsilon` (delta) with
-    the same and the published simple conversion, and `beliefs` and `any_prior` as of `bounds_answer.beliefs`.
+    Tests and epsilon are of the exact composition, certified, of the Gaussian with the same rho, and of zCDP.
     """
     check_probability("level", levels)
     check_probability("prior", priors)

@@ -43,20 +43,13 @@ def solve(
     seed: int = 2020,
     where: Callable[[int], str] = "row {}".format,
 ) -> xr.DataTree:
-    """Every cell audited.
-
-    Returns
-    -------
-    DataTree with `cells` (row): the columns of `audit_table`, and `summary`.
-    """
-    names = list(noises)
-    levels = [Level(name, noise) for name, noise in noises.items()]
+    """Every cell audited: `cells` (row), the columns of `audit_table`, and `summary`."""
+    names, levels = list(noises), [Level(name, noise) for name, noise in noises.items()]
     reader = Adversary(prior, beliefs={name: Uniform() for name in names[1:]})
     found = audit_table(frame, levels, reader, cells=cells, failure=failure, rng=seed, where=where)
-    columns = {name: ("row", found[name].to_numpy()) for name in ("count", "status", *NUMBERS)}
-    columns |= {f"level_{name}": ("row", found[name].to_numpy().astype(str)) for name in names}
-    columns |= {name: ("row", found[name].to_numpy().astype(str)) for name in ("cell", "target")}
-    columns["status"] = ("row", found["status"].to_numpy().astype(str))
+    columns = {name: ("row", found[name].to_numpy()) for name in ("count", *NUMBERS)}
+    words = {**{f"level_{name}": name for name in names}, "cell": "cell", "target": "target", "status": "status"}
+    columns |= {key: ("row", found[name].to_numpy().astype(str)) for key, name in words.items()}
     risk = found["posterior_mean"]
     summary = {
         "cells": len(found),
@@ -125,12 +118,7 @@ def solve_plan(
     where: Callable[[int], str] = "row {}".format,
     **how: Any,
 ) -> xr.DataTree:
-    """The split of rho over the levels; `how` as for `split_rho`.
-
-    Returns
-    -------
-    DataTree with `plan` (level): what `split_rho` returns.
-    """
+    """The split of rho over the levels, as of `split_rho`: group `plan` (level)."""
     found = split_rho(frame, levels, profile, cells=cells, where=where, **how)
     found["loss"].attrs["direction"], found["allowed"].attrs["direction"] = "upper", "lower"
     tree = xr.DataTree.from_dict({"plan": found})

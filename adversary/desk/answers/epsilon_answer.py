@@ -54,18 +54,10 @@ def recommend(file: ProfileFile) -> dict[str, Recommendation]:
 
 
 def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
-    """Everything that a profile file asks for.
+    """Groups `recommended` (profile), `readers` (profile, inclusion, value), and what else the file asks for.
 
-    Parameters
-    ----------
-    file : the profiles, and what is asked about them
-    recommended : as of `recommend`
-
-    Returns
-    -------
-    DataTree with groups `recommended` (profile) and `readers` (profile, inclusion, value); of profiles whose epsilon,
-    as it was rounded, is finite and above 0, `forms` (profile, form) and, where the file asks for several releases,
-    `releases` (profile, composition, releases); `utility` (profile) where it asks for accuracy.
+    Of profiles whose epsilon, as it was rounded, is finite and above 0: `forms` (profile, form) and `releases`
+    (profile, composition, releases); `utility` (profile).
     """
     bounded = {name: replace(one, loss=one.epsilon) for name, one in recommended.items() if _positive(one)}
     jobs: dict[tuple[str, str], list[Callable[[], xr.Dataset]]] = {}

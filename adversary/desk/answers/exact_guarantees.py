@@ -41,12 +41,7 @@ def solve(
 ) -> dict[str, xr.Dataset]:
     """Groups `published`, `guarantees` (guarantee, when, ...), `composition` (order, ...) and `releases` (release).
 
-    Parameters
-    ----------
-    published : the margins, where the file has them
-    totals : what is published exactly
-    guarantees : by name, before the totals are published and after
-    releases : guarantees of several releases beside the same totals; fewer than two are not compared
+    `guarantees` are before the totals are published and after; fewer than two `releases` are not compared.
     """
     found = {"published": _published(published, totals)}
     if guarantees:

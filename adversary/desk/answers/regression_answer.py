@@ -22,17 +22,10 @@ CHAINS, SEED = 32, 2020
 
 
 def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
-    """Both posteriors of a release file.
+    """Both posteriors of a release file, and their draws by name.
 
-    Returns
-    -------
-    DataTree with groups `parameters` (reading, parameter, end), `fit` (reading), `release`, `prior`, `posterior` (draws
-    of the one asked for: intercept, slope, sigma2, sigma and sums; chain, draw) and the other's draws under its name;
-    and the draws by name.
-
-    Raises
-    ------
-    ValueError : the posterior that was asked for does not exist; the message names the file and says why
+    Groups `parameters` (reading, parameter, end), `fit` (reading), `release`, `prior`, `posterior` (draws of the one
+    that was asked for; chain, draw) and the other's draws under its name.
     """
     from adversary.analyst.regression import gibbs
 

@@ -32,16 +32,7 @@ MOVED = 0.005
 
 
 def solve(scenario: Scenario) -> xr.DataTree:
-    """The sweeps that a scenario asks for.
-
-    Returns
-    -------
-    DataTree of `base`, `extremes` and one group for each input; under the name of each truth where there are several.
-
-    Raises
-    ------
-    ValueError : the file asks for none
-    """
+    """`base`, `extremes` and one group for each input; under the name of each truth where there are several."""
     if scenario.sensitivity is None:
         raise ValueError(
             f"{scenario.path}: sensitivity: is required to go over anything (a table with prior, rho, siblings or "

@@ -32,18 +32,7 @@ def totals_of(file: TableFile) -> ExactTotals:
 
 
 def solve(file: TableFile) -> dict[str, xr.Dataset]:
-    """The posterior of the table, how far the release moves it, and the cost of noise.
-
-    Returns
-    -------
-    Groups `table` (as `table_posterior` gives it: row, column), `moved`, where there is a release, and `costs`
-    (adjacency, mechanism, baseline), where the margins leave something to compare.
-
-    Raises
-    ------
-    ValueError : the prior rules out every table with these margins, or the release is impossible under all of them;
-        the message names the file
-    """
+    """Groups `table` (of `table_posterior`), `moved` by the release, and `costs` of noise (of `compare_costs`)."""
     margins, made = file.invariants.margins, file.mechanism
     guarantee, released = _first(file), file.released
     try:

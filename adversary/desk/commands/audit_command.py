@@ -128,17 +128,7 @@ def _reported(
 
 
 def check_replaced(folder: Path, scenario: str) -> None:
-    """Refuse to replace the report of another scenario.
-
-    Parameters
-    ----------
-    folder : directory to write into; one without a report passes
-    scenario : SHA-256 of the document of the scenario file, in hexadecimal, as the data there record it
-
-    Raises
-    ------
-    FileExistsError : the report there is of another scenario, or its data cannot be read
-    """
+    """FileExistsError for a report of another scenario than that of this fingerprint, or one that cannot be read."""
     if any((folder / name).exists() for name in (PAGE, DATA)):
         try:
             with xr.open_datatree(folder / DATA, engine="h5netcdf") as tree:

@@ -311,14 +311,7 @@ def _bound_colours(bound: xr.Dataset) -> list[str]:
 
 @kit.styled
 def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
-    """Expected posterior of one person in every cell of a table, the largest first, beside prior and bound.
-
-    Parameters
-    ----------
-    risk : expected posteriors, largest first
-    prior : before the release
-    bound : the largest posterior that the guarantee allows
-    """
+    """Expected posterior of one person in every cell of a table, the largest first, beside prior and bound."""
     figure, ax = kit.canvas(8.2, 4.4)
     share_of_cells = np.arange(1, risk.size + 1) / risk.size
     ax.step(np.append(0.0, share_of_cells), np.append(risk[0], risk), where="pre", color=kit.BLUE)

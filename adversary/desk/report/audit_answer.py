@@ -27,19 +27,10 @@ RANK = ("holds", "exceeded", "unreliable", "violated")
 
 
 def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = True, **how: Any) -> xr.DataTree:
-    """The audit of a scenario with everything the document says.
+    """`adversary.audit` of a scenario (`how` as there), and group `profile` where it has one.
 
-    Parameters
-    ----------
-    scenario : as read
-    failure : in place of the file's
-    whole : all that the page shows; else what an audit has without being asked, which the screen and JSON show at once
-    **how : engine, draws, rng, store, scheduler and workers of `adversary.audit`
-
-    Returns
-    -------
-    DataTree of `adversary.audit`, and group `profile` where the scenario has one. Attribute `not_applicable` says which
-    other meanings of the budget there are none of, and why.
+    `whole`: with all that the page shows; else what an audit has without being asked, which screen and JSON show.
+    Attribute `not_applicable` says which other meanings of the budget there are none of, and why.
     """
     others, refused = method_sections.readings(scenario) if whole else ({}, {})
     tree = audit(
@@ -70,17 +61,7 @@ def title(scenario: Scenario) -> str:
 
 
 def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
-    """The audit of a scenario for people.
-
-    Parameters
-    ----------
-    scenario, tree : the scenario, and what `solve` found
-    words : whether to explain it to three audiences at the end
-
-    Returns
-    -------
-    Document, whose JSON lists the numbers of the tree.
-    """
+    """What `solve` found for people; `words`: explained to two audiences at the end."""
     every = cases(scenario, tree)
     sections = [method_sections.covered(scenario)]
     for name, one, part in every:

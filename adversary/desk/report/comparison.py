@@ -32,12 +32,7 @@ Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
 
 
 def solve(audits: Audits) -> xr.DataTree:
-    """Audits of scenarios by the name of each.
-
-    Returns
-    -------
-    DataTree with groups `compared` (file, truth, adversary) and `verdicts` (file).
-    """
+    """Groups `compared` (file, truth, adversary) and `verdicts` (file)."""
     files = [xr.concat([_one(part) for _, _, part in audit_words.cases(*one)], "truth") for one in audits.values()]
     truths = [[name for name, _, _ in audit_words.cases(*one)] for one in audits.values()]
     labelled = [one.assign_coords(truth=names) for one, names in zip(files, truths, strict=True)]

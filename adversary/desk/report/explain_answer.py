@@ -145,13 +145,7 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
 
 
 def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> list[Subject]:
-    """The profiles of a file, with what keeps each.
-
-    Parameters
-    ----------
-    releases : how many releases together are to keep it; None where one alone is
-    others : whether to tell also of definitions that may fail, with the failure and the delta of the file
-    """
+    """The profiles of a file, with what keeps each in so many releases; `others`: also definitions that may fail."""
     found = []
     for name, profile in file.profiles.items():
         best = recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
@@ -215,16 +209,9 @@ REPLACED = (
 
 
 def solve(subjects: Sequence[Subject], asked: ExplainRequest) -> xr.DataTree:
-    """Every text, of those subjects that the topic fits.
+    """Group `texts`: `title` (subject) and `text` (subject, audience), with blank lines between paragraphs.
 
-    Returns
-    -------
-    DataTree with group `texts`: `title` (subject) and `text` (subject, audience), paragraphs with blank lines between.
-
-    Raises
-    ------
-    ValueError : the topic or the audience is unknown, or the topic fits nothing here, or an option that was given
-        changes none of the texts
+    Refused: a topic that fits nothing here, and an option that was given and changes none of the texts.
     """
     fitting = subjects
     if asked.topic is not None:

@@ -49,12 +49,7 @@ def judged(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
 
 
 def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
-    """Those of `policy.budget.verdicts`; attribute `caveat` tells of adversaries whom no profile covers.
-
-    Raises
-    ------
-    ValueError : the scenario has no profile
-    """
+    """Those of `policy.budget.verdicts`; attribute `caveat` tells of adversaries whom no profile covers."""
     if GROUP in tree.children:
         return tree[GROUP].to_dataset()
     if scenario.profile is None:
