@@ -11,7 +11,7 @@ from adversary._core import Floats, format_bound, format_probability, listed, lo
 from adversary.desk import figures
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Figure, Section, Table, audit_words, of_reader, readers_of, tabulate
+from adversary.desk.kit import Figure, Section, Table, audit_words, of_reader, tabulate
 from adversary.desk.kit.audit_words import called
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
@@ -71,7 +71,7 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
     None where no level is exact, so that no adversary is told the totals, or where these fix every record. An only
     adversary has the name "".
     """
-    totals, every = published(scenario), readers_of(scenario)
+    totals, every = published(scenario), scenario.readers
     if not totals.levels or totals.disclosed:
         return {}
     risk, bound = (tree[name].to_dataset() for name in ("risk", "bound"))
@@ -96,7 +96,7 @@ def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floa
     """How far every release moves the log odds from the totals on, and its share, of who is not sure already."""
     totals, found = published(scenario), dict[str, tuple[Floats, Floats]]()
     learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
-    for name in readers_of(scenario) if totals.levels and not totals.disclosed else ():
+    for name in scenario.readers if totals.levels and not totals.disclosed else ():
         start = float(logit(float(of_reader(tree["risk"].to_dataset(), name)["prior"])))
         odds = of_reader(learned, name)["log_odds"].values
         if np.isfinite(start) and np.any(moved := np.nan_to_num(odds - start, posinf=np.inf, neginf=-np.inf)):

@@ -18,7 +18,7 @@ from adversary.desk import figures
 from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Document, Figure, Section, Table, tabulate
-from adversary.desk.kit.audit_words import readers_of, truths, warnings
+from adversary.desk.kit.audit_words import truths, warnings
 from adversary.driver import TRUTHS, base_and_sweeps, group_name, sweep_groups
 from adversary.reader.risk import cautions
 
@@ -38,7 +38,7 @@ def solve(scenario: Scenario) -> xr.DataTree:
             f"{scenario.path}: sensitivity: is required to go over anything (a table with prior, rho, siblings or "
             "beliefs), and missing"
         )
-    reader, groups = next(iter(readers_of(scenario).values())), dict[str, xr.Dataset]()
+    reader, groups = next(iter(scenario.readers.values())), dict[str, xr.Dataset]()
     every = truths(scenario)
     for name, one in every.items():
         given = scenario.sensitivity.given
@@ -73,7 +73,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
     base, found = tree["base"].to_dataset(), tree["extremes"].to_dataset()
     swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in found["input"].values}
-    who = next(iter(readers_of(scenario)))
+    who = next(iter(scenario.readers))
     whose = f" Inputs are those of adversary {who}." if who else ""
     swing = (found["posterior_mean"].sel(end="high") - found["posterior_mean"].sel(end="low")).max("truth")
     first = str(swing.idxmax("input").item())

@@ -21,7 +21,7 @@ from adversary._core import Floats, format_bound, format_probability, logit, per
 from adversary.desk.figures.guarantee_figures import trade_off
 from adversary.desk.figures.tornado import fan
 from adversary.desk.files import Scenario
-from adversary.desk.kit import of_reader, readers_of
+from adversary.desk.kit import of_reader
 from adversary.desk.kit import style as kit
 from adversary.desk.kit.audit_words import called
 from adversary.driver import OWN
@@ -38,7 +38,7 @@ def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     With more levels (or cells) a line is the average over all other releases at that value; for a single adversary the
     band holds the central 90 % of them.
     """
-    readers = readers_of(scenario)
+    readers = scenario.readers
     table = _ByValue.of(scenario, tree)
     label = f"released count of the target's {scenario.plan.levels[0].unit} (people)"
     return (_one_posterior if len(readers) == 1 else _many_posteriors)(tree, table, label)
@@ -138,7 +138,7 @@ class _ByValue:
         probability = np.bincount(place, weight)
         cumulative = np.cumsum(probability)
         kept = (cumulative > 5e-4) & (cumulative - probability < 1.0 - 5e-4)
-        posterior = {name: of_reader(learned, name)["posterior"].values[real] for name in readers_of(scenario)}
+        posterior = {name: of_reader(learned, name)["posterior"].values[real] for name in scenario.readers}
         several = len(scenario.plan.levels) * scenario.plan.cells > 1 or lowest.is_continuous
         rows = [np.flatnonzero(place == one) for one in np.flatnonzero(kept)]
         return cls(values[kept], probability[kept], rows, weight, posterior, several)
@@ -204,7 +204,7 @@ def belief_ranges(tree: xr.DataTree) -> Figure:
 @kit.styled
 def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Posterior over prior against the prior, for what the (first) adversary believes of others, beside the bounds."""
-    names = list(readers_of(scenario))
+    names = list(scenario.readers)
     found = tree["priors"].to_dataset()
     name = next((one for one in names if "adversary" not in found.dims or one in found["adversary"].values), names[0])
     one = of_reader(found, name)
@@ -228,7 +228,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
             ax.plot(prior, values, color=colour, lw=1.4, ls=kit.BOUND, gid=f"bound {definition} {sign}")
             label = f"{called(str(definition))} {sign} {format_bound(float(values[0]), upper, 3)}"
             labels.append((float(values[0]), label, colour))
-    risk, readers = tree["risk"].to_dataset(), readers_of(scenario)
+    risk, readers = tree["risk"].to_dataset(), scenario.readers
     for other in names:
         at = readers[other].prior
         if same_law(readers[other], readers[name]) and prior[0] <= at <= prior[-1]:
@@ -247,7 +247,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
 @kit.styled
 def risk_by_budget(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Expected posterior of every adversary when the budget of every level is multiplied by 1/10 to 10."""
-    names, risk, found = list(readers_of(scenario)), tree["risk"].to_dataset(), tree["budgets"].to_dataset()
+    names, risk, found = list(scenario.readers), tree["risk"].to_dataset(), tree["budgets"].to_dataset()
     in_rho = bool(np.isfinite(found["rho"]).all() and (found["rho"] > 0.0).all())
     x = found["rho" if in_rho else "budget"].values
     figure, ax = kit.canvas(8.4, 4.6)
@@ -277,7 +277,7 @@ def risk_by_budget(scenario: Scenario, tree: xr.DataTree) -> Figure:
 
 def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Trade-off of the guarantees and of the release itself, with the tests that the audited adversaries make of it."""
-    found, readers = tree["tests"].to_dataset(), readers_of(scenario)
+    found, readers = tree["tests"].to_dataset(), scenario.readers
     records = max(reader.records(scenario.plan) for reader in readers.values())
     stretched = f", {records} records" if records > 1 else ""
     curves = {called(name) + stretched: one.group(records) for name, one in (scenario.guarantee or {}).items()}

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from adversary._core import meant
-from adversary.desk.files.keys import Key, Keys, load_counts
+from adversary.desk.files.keys import Key, Keys
 from adversary.driver import whole_column
 from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.reader import beliefs
@@ -130,18 +130,10 @@ def _between(table: Keys) -> Any:
 
 
 def _seen(table: Keys) -> Any:
-    """The shares of the counts in a column of a CSV file, beside this file unless its path says otherwise."""
-    path = table.file.parent / table.get("counts", str, "the path of a CSV file")
-    column = table.get("column", str, "the name of its column of counts")
-    try:
-        frame, where = load_counts(path)
-    except FileNotFoundError:
-        raise ValueError(
-            f"{table.where('counts')}: must be a CSV file, by its path from this file's: no {path}"
-        ) from None
-    if column not in frame.columns:
-        raise ValueError(f"{path}: column {column!r} is missing; there are {', '.join(frame.columns)}")
-    return law_of_counts(whole_column(frame[column], column, lambda row: f"{path}: {where(row)}"))
+    """The shares of the counts in a column of a CSV file."""
+    name = table.get("column", str, "the name of its column of counts")
+    path, (column,), where = table.columns("counts", name)
+    return law_of_counts(whole_column(column, name, lambda row: f"{path}: {where(row)}"))
 
 
 def _one_sibling(table: Keys) -> Any:

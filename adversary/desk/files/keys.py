@@ -25,20 +25,15 @@ if TYPE_CHECKING:
 
 MOST_BYTES, DEEPEST = 2**20, 20
 """Limits of a TOML file: its size, and how deep a value may lie in it."""
-
 LEAST, MOST = 1e-12, 1e12
 """Of a parameter of a law: powers of what lies between are far from the ends of doubles."""
-
 FILES = {
     "plan": "a scenario file, which adversary audit reads",
-    "profile": "a profile file, which adversary epsilon reads",
-    "profiles": "a profile file, which adversary epsilon reads",
+    **dict.fromkeys(("profile", "profiles"), "a profile file, which adversary epsilon reads"),
     "table": "a table file, which adversary invariants reads",
-    "release": "a release file, which adversary infer reads",
-    "regression": "a release file, which adversary infer reads",
+    **dict.fromkeys(("release", "regression"), "a release file, which adversary infer reads"),
 }
 """What a file is that has this table, where another is read."""
-
 _WHOLE = 2**63
 """Whole numbers of TOML have 64 bits."""
 _STRING = re.compile(
@@ -107,8 +102,7 @@ def _nested(text: str) -> bool:
 def _check_values(document: Mapping[str, Any], file: Path) -> None:
     """ValueError for what lies too deep, or for a whole number of more than 64 bits."""
     waiting: list[tuple[str, int, Any]] = [("", 0, document)]
-    while waiting:
-        key, depth, value = waiting.pop()
+    for key, depth, value in waiting:
         if depth > DEEPEST:
             raise ValueError(f"{file}: {key}: must be nested at most {DEEPEST} deep")
         if isinstance(value, Mapping):
@@ -116,8 +110,9 @@ def _check_values(document: Mapping[str, Any], file: Path) -> None:
         elif isinstance(value, list):
             waiting += [(f"{key}[{i}]", depth + 1, one) for i, one in enumerate(value, 1)]
         elif isinstance(value, int) and not -_WHOLE <= value < _WHOLE:
-            bits = value.bit_length()
-            raise ValueError(f"{file}: {key}: must be a whole number of at most 64 bits, got one of {bits}")
+            raise ValueError(
+                f"{file}: {key}: must be a whole number of at most 64 bits, got one of {value.bit_length()}"
+            )
 
 
 class Key(NamedTuple):
@@ -166,17 +161,13 @@ class Keys:
     def __getitem__(self, key: str) -> Any:
         """The value of a declared key."""
         one = self.declared[key]
-        match one.kind:
-            case "word":
-                return self.one_of(key, tuple(one.words), one.default)
-            case "whole":
-                return self.get(key, int, one.rule, one.default)
-            case "number":
-                return self.number(key, one.default)
-            case "flag":
-                return self.flag(key, one.default)
-            case _:
-                return self.text(key)
+        read = {
+            "word": lambda: self.one_of(key, tuple(one.words), one.default),
+            "whole": lambda: self.get(key, int, one.rule, one.default),
+            "number": lambda: self.number(key, one.default),
+            "flag": lambda: self.flag(key, one.default),
+        }
+        return read.get(one.kind, lambda: self.text(key))()
 
     @classmethod
     def of_file(cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key]) -> Keys:
@@ -314,6 +305,17 @@ class Keys:
         rule = f"a table such as {example}" if example.startswith("{") else "a table"
         return Keys(self.get(key, dict, rule), self.file, f"{self.key + '.' if self.key else ''}{key}", declared)
 
+    def columns(self, key: str, *names: str) -> tuple[Path, list[Any], Callable[[int], str]]:
+        """A CSV file by its path from this one's: where it is, columns of it by name, and what its rows are called."""
+        path = self.file.parent / self.get(key, str, "the path of a CSV file")
+        if not path.exists():
+            raise ValueError(f"{self.where(key)}: must be a CSV file, by its path from this file's: no {path}")
+        frame, where = load_counts(path)
+        for name in names:
+            if name not in frame.columns:
+                raise ValueError(f"{path}: column {name!r} is missing; there are {', '.join(frame.columns)}")
+        return path, [frame[name] for name in names], where
+
     def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
         """What `read` makes of a table, or of each of several named ones, by name; the file has either."""
         if self.has(one) == self.has(many):
@@ -327,10 +329,10 @@ class Keys:
         for name in named.values:
             if not name.strip():
                 raise ValueError(f"{self.where(many)}: names must not be empty, got {name!r}")
-        tables = {
-            name: Keys(named.get(name, dict, "a table"), self.file, f"{many}.{name}", inner) for name in named.values
+        return {
+            name: read(Keys(named.get(name, dict, "a table"), self.file, f"{many}.{name}", inner))
+            for name in named.values
         }
-        return {name: read(table) for name, table in tables.items()}
 
     def finish(self) -> None:
         """Refuse what was not asked for."""

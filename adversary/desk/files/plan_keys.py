@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from adversary._core import check_whole, meant
-from adversary.desk.files.keys import Key, Keys, load_counts
+from adversary.desk.files.keys import Key, Keys
 from adversary.privacy.mechanisms import Mechanism, kinds, listable
 from adversary.reader.plans import Level, Plan
 from adversary.reader.postprocessing import (
@@ -201,19 +201,13 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
 
 
 def _of_table(law: type[Mechanism], table: Keys, key: str) -> Mechanism:
-    """The noise whose table is a CSV file, beside this file unless its path says otherwise."""
-    path = table.file.parent / table.get(key, str, "the path of a CSV file")
-    frame, where = load_counts(path)
-    missing = [name for name in law.columns if name not in frame.columns]
-    if missing:
-        raise ValueError(f"{path}: column {missing[0]!r} is missing; there are {', '.join(frame.columns)}")
-    columns = []
-    for name in law.columns:
-        for row, cell in enumerate(frame[name]):
+    """The noise whose table is a CSV file."""
+    path, columns, where = table.columns(key, *law.columns)
+    for column in columns:
+        for row, cell in enumerate(column):
             if not _NUMBER.fullmatch(cell.strip()):
-                raise ValueError(f"{path}: {where(row)}: column {name!r}: must be a number, got {cell!r}")
-        columns.append(frame[name].astype(float).to_numpy())
-    made = law.from_columns(*columns)
+                raise ValueError(f"{path}: {where(row)}: column {column.name!r}: must be a number, got {cell!r}")
+    made = law.from_columns(*(column.astype(float).to_numpy() for column in columns))
     listable(made, int(made.reach()), MOST_NOISE)
     return made
 

@@ -182,6 +182,11 @@ class Scenario:
     invariants: Published | None = None
 
     @property
+    def readers(self) -> dict[str, Adversary]:
+        """Every adversary by name; a single one has the name ""."""
+        return _named(self.adversary)
+
+    @property
     def margins(self) -> Margins | None:
         """The margins published exactly, where the file states them; for `audit`."""
         return None if self.invariants is None else self.invariants.margins
@@ -271,34 +276,28 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
     truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))
     promises = read_guarantees(top.table("guarantee"), lambda: plan.total_rho) if top.has("guarantee") else None
-    every = list(readers.values()) if isinstance(readers, dict) else [readers]
-    ranges = read_ranges(top.table("sensitivity"), plan, every[0]) if top.has("sensitivity") else None
+    every, facts = _named(readers), truths if top.has("truths") else {"": truths}
+    first = next(iter(every.values()))
+    ranges = read_ranges(top.table("sensitivity"), plan, first) if top.has("sensitivity") else None
     published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None
     profile, statistic = _profile(top.table("profile")) if top.has("profile") else (None, "any")
-    _check_siblings(top, plan, readers, truths)
-    for reader in every:
-        for name, truth in _each(truths):
+    _check_siblings(top, plan, every, facts)
+    for reader in every.values():
+        for name, truth in facts.items():
             top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, reader, truth))
-    for _, truth in _each(truths):
-        if published_exactly is not None:
-            check_agreement(top.table("invariants"), published_exactly, plan, truth)
-    return Scenario(
-        plan,
-        readers,
-        truths,
-        promises,
-        **words,
-        failure=failure,
-        path=file,
-        document=document,
-        sensitivity=ranges,
-        profile=profile,
-        statistic=statistic,
-        invariants=published_exactly,
-    )
+    for truth in facts.values() if published_exactly is not None else ():
+        check_agreement(top.table("invariants"), published_exactly, plan, truth)
+    read: dict[str, Any] = {"sensitivity": ranges, "profile": profile, "invariants": published_exactly}
+    read |= {"statistic": statistic, "failure": failure, "path": file, "document": document}
+    return Scenario(plan, readers, truths, promises, **words, **read)
 
 
-def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any]) -> None:
+def _named[T](given: T | dict[str, T]) -> dict[str, T]:
+    """One thing under the name "", or the named ones."""
+    return given if isinstance(given, dict) else {"": given}
+
+
+def _check_siblings(top: Keys, plan: Plan, readers: dict[str, Adversary], truths: dict[str, Any]) -> None:
     """ValueError where siblings have to be read one by one, and an adversary or a truth cannot.
 
     A sum of numbers that are clamped or rounded one by one has no law of its own.
@@ -314,7 +313,7 @@ def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any])
             f"the sum of releases of {place} has no law (they are clamped, rounded, or of noise whose sums are not "
             f"known), so that its siblings ({place}.siblings = {count}) are read one by one"
         )
-        for name, reader in readers.items() if isinstance(readers, dict) else [("", readers)]:
+        for name, reader in readers.items():
             belief = reader.beliefs.get(above)
             if not all(
                 one is not None and one.each is not None for one in (belief if isinstance(belief, tuple) else (belief,))
@@ -324,18 +323,13 @@ def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any])
                     f"{top.where(whose)}.beliefs.{above}: must be {{ each = ... }}, "
                     f"a law of one sibling's count: {rule}"
                 )
-        for name, truth in _each(truths):
+        for name, truth in truths.items():
             if level not in truth.get("siblings", {}):
                 whose = f"truths.{name}" if name else "truth"
                 raise ValueError(
                     f"{top.where(whose)}.siblings.{published[level]}: is required, a list of {count} counts in a table "
                     f"[{whose}.siblings], and missing: {rule}"
                 )
-
-
-def _each(truths: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    several = all(isinstance(value, dict) for value in truths.values())
-    return list(truths.items()) if several else [("", truths)]
 
 
 def _profile(table: Keys) -> tuple[RiskProfile, str]:

@@ -1,6 +1,5 @@
 from .audit_words import error as error
 from .audit_words import of_reader as of_reader
-from .audit_words import readers_of as readers_of
 from .audit_words import unreliable as unreliable
 from .document import Card as Card
 from .document import Column as Column

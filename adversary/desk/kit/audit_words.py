@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 
 import xarray as xr
@@ -12,7 +11,6 @@ from adversary._core import give_or_take
 from adversary.desk.files import Scenario
 from adversary.driver import UNRELIABLE as UNRELIABLE
 from adversary.driver import group_name
-from adversary.reader.path import Adversary
 
 STATUS = {
     "holds": "holds",
@@ -21,12 +19,6 @@ STATUS = {
     "unreliable": "unreliable: some posteriors could not be sampled, so that this cannot be judged",
 }
 """What the status of a bound means."""
-
-
-def readers_of(scenario: Scenario) -> dict[str, Adversary]:
-    """Every adversary by name; a single one has the name ""."""
-    named = scenario.adversary if isinstance(scenario.adversary, Mapping) else {"": scenario.adversary}
-    return {str(name): reader for name, reader in named.items()}
 
 
 def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:

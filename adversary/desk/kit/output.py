@@ -15,7 +15,7 @@ PAGE, DATA = "report.html", "data.nc"
 FORMS = ("text", "json", "csv", "md")
 
 
-def write(document: Document, folder: Path, *, data: str = DATA) -> list[Path]:
+def write(document: Document, folder: Path) -> list[Path]:
     """Write the page, the numbers, a CSV file for every table and an SVG file for every figure.
 
     All are made in a hidden folder inside this one and moved out when they are whole. Where the page cannot be made,
@@ -25,7 +25,6 @@ def write(document: Document, folder: Path, *, data: str = DATA) -> list[Path]:
     ----------
     document : the answer
     folder : an existing directory
-    data : name of the file of numbers
 
     Returns
     -------
@@ -37,12 +36,12 @@ def write(document: Document, folder: Path, *, data: str = DATA) -> list[Path]:
     """
     with TemporaryDirectory(dir=folder, prefix=".") as name:
         hidden = Path(name)
-        numbers = _put(hidden, folder, data, netcdf(document.data))
+        numbers = _put(hidden, folder, DATA, netcdf(document.data))
         try:
             made = [_put(hidden, folder, file, content) for file, content in _shown(document)]
         except Exception as error:
             if not (folder / PAGE).exists():
-                error.add_note(f"(the numbers are in {numbers.replace(folder / data)}, without a page)")
+                error.add_note(f"(the numbers are in {numbers.replace(folder / DATA)}, without a page)")
             raise
         return [path.replace(folder / path.name) for path in (numbers, *made)]
 

@@ -13,7 +13,7 @@ from adversary._core import PERCENT, format_probability, outward_percent, percen
 from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words
-from adversary.desk.kit.audit_words import cases, of_reader, readers_of
+from adversary.desk.kit.audit_words import cases, of_reader
 from adversary.desk.report import explain_answer, method_sections, profile_section, result_sections
 from adversary.driver import ALSO, EVERYTHING, OWN, audit
 from adversary.reader.path import MEANINGS
@@ -107,7 +107,7 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
     of_one, bound = of_reader(risk, name), of_reader(part["bound"].to_dataset(), name)
     low, high = (float(of_one["posterior_quantile"][i]) for i in (0, -1))
     promise, limit = tightest(bound)
-    whose = f", adversary {name}" if len(readers_of(one)) > 1 else ""
+    whose = f", adversary {name}" if len(one.readers) > 1 else ""
     numbers = [
         (f"Before the release{whose}", format_probability(float(of_one["prior"]))),
         ("After it, on average", format_probability(float(of_one["posterior_mean"]))),
@@ -137,7 +137,7 @@ def worst_status(tree: xr.DataTree) -> str:
 
 def _sense(scenario: Scenario) -> str:
     """What is believed: "in", by the kind of attack."""
-    attacks = dict.fromkeys(one.attack for one in readers_of(scenario).values())
+    attacks = dict.fromkeys(one.attack for one in scenario.readers.values())
     return (
         "Percentages are probabilities, to the adversary, that "
         + "; or that ".join(MEANINGS[one] for one in attacks)

@@ -193,7 +193,7 @@ def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
             found.append(NOT_OF_PROFILE)
     if tree is not None:
         for name, one, _ in audit_words.cases(scenario, tree):
-            target = settle_truth(one.plan, next(iter(audit_words.readers_of(one).values())), one.truth).target
+            target = settle_truth(one.plan, next(iter(one.readers.values())), one.truth).target
             found.append(f"{f'Under truth “{name}”: ' if name else ''}{descriptions.truth(one, target)}")
     return found
 

@@ -13,7 +13,6 @@ from adversary._core import format_number, listed
 from adversary.desk.answers.cells import joined
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
-from adversary.desk.kit.audit_words import readers_of
 from adversary.desk.report import descriptions
 from adversary.driver import UNRELIABLE
 from adversary.privacy.mechanisms import Exact
@@ -33,7 +32,7 @@ READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
 
 def covered(scenario: Scenario) -> Section:
     """Adversaries, and neighbours."""
-    readers = readers_of(scenario)
+    readers = scenario.readers
     most = max(one.records(scenario.plan) for one in readers.values())
     said = (
         "The bounds hold for every adversary whose beliefs about everybody else do not depend on the target, whatever "
@@ -165,7 +164,7 @@ def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         "probabilistic DP" in definitions
     )
     yield "Posterior and ratio are always of “in”, also where the target is in truth out."
-    for attack in dict.fromkeys(one.attack for one in readers_of(scenario).values()):
+    for attack in dict.fromkeys(one.attack for one in scenario.readers.values()):
         if attack != "characteristics":
             yield f"“In” means, in a {attack} attack, that {MEANINGS[attack]}."
     yield (

@@ -10,7 +10,7 @@ import xarray as xr
 from adversary._core import format_bound, listed, percentage
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
-from adversary.desk.kit.audit_words import called, readers_of
+from adversary.desk.kit.audit_words import called
 from adversary.driver import OWN
 from adversary.policy import budget
 from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED, SURE
@@ -64,7 +64,7 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
 
 def tied(scenario: Scenario) -> dict[str, int]:
     """Adversaries whose beliefs about others depend on the target, with the people these move with the target."""
-    moved = {name: (one.count_shift(scenario.plan), one.shift) for name, one in readers_of(scenario).items()}
+    moved = {name: (one.count_shift(scenario.plan), one.shift) for name, one in scenario.readers.items()}
     return {name: count for name, (count, own) in moved.items() if count > own}
 
 

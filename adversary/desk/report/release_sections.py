@@ -13,7 +13,7 @@ from adversary.desk import figures
 from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Figure, Section, Table, tabulate
-from adversary.desk.kit.audit_words import of_reader, readers_of
+from adversary.desk.kit.audit_words import of_reader
 
 
 def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
@@ -28,7 +28,7 @@ def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     often = ", ".join(f"{level} ({number} releases)" for level, number in runs.items())
 
     def draw(level: str) -> Any:
-        return figures.audit_figures.repeated(tree, level, next(iter(readers_of(scenario))))
+        return figures.audit_figures.repeated(tree, level, next(iter(scenario.readers)))
 
     drawn = [
         Figure(
@@ -86,7 +86,7 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if "postprocessing" not in tree.children:
         return None
     every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
-    said = [_told(name, of_reader(every, name)) for name in readers_of(scenario)]
+    said = [_told(name, of_reader(every, name)) for name in scenario.readers]
     bound = (
         "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
         "last row bounds the expected posterior with the target in, and every guarantee still holds."

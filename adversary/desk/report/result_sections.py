@@ -15,7 +15,7 @@ from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets, group, joined
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Figure, Section, Table, audit_words, tabulate
-from adversary.desk.kit.audit_words import called, of_reader, readers_of, unreliable
+from adversary.desk.kit.audit_words import called, of_reader, unreliable
 from adversary.desk.report import descriptions, profile_section, release_sections
 from adversary.driver import OWN, UNRELIABLE
 from adversary.reader.path import MEANINGS, settle_truth
@@ -43,7 +43,7 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
             f"The sampler's diagnostics failed on some releases. Averages are called {UNRELIABLE}, and no number is "
             "given; the section on diagnostics says why."
         )
-    readers = readers_of(scenario)
+    readers = scenario.readers
     if len(readers) > 1:
         ratio = risk["ratio_mean"]
         least = str(ratio.idxmin("adversary").item())
@@ -69,7 +69,7 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
 
 def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     """Everything about one truth."""
-    first = next(iter(readers_of(scenario).values()))
+    first = next(iter(scenario.readers.values()))
     target = settle_truth(scenario.plan, first, scenario.truth).target
     parts = [bounds(scenario, tree), both_truths(scenario, tree), exact_adversaries.exact_section(scenario, tree)]
     parts += [profile_section.of_readers(scenario, tree)]
@@ -249,7 +249,7 @@ def diagnostics(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if "diagnostics" not in tree.children:
         return None
     found, failed, notes = tree["diagnostics"].to_dataset(), dict[str, bool](), list[str]()
-    for name in readers_of(scenario):
+    for name in scenario.readers:
         failed[name] = unreliable(of_reader(tree["risk"].to_dataset(), name))
         if failed[name]:
             notes.append(
