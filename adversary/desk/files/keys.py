@@ -144,8 +144,7 @@ class Key(NamedTuple):
 def texts(**more: str) -> dict[str, Key]:
     """Declarations of words that every file may have, and of others."""
     known = {"title": "what it is about, in a line", "description": "in a few sentences", "source": "of the numbers"}
-    every = known | more
-    return {name: Key("text", about, "", example='"..."', live=name == "title") for name, about in every.items()}
+    return {name: Key("text", said, "", example='"..."', live=name == "title") for name, said in (known | more).items()}
 
 
 class Keys:
@@ -341,10 +340,9 @@ class Keys:
     def _refuse_others(self, known: set[str]) -> None:
         for key in self.values:
             if key not in known:
-                others = () if self.key else FILES  # a file may be of another kind
                 parts = {name: one.about.removeprefix("its ").split(" and ") for name, one in self.declared.items()}
                 owners = [f'"{name}" = {self.declared[name].example}' for name, its in parts.items() if key in its]
-                hint = meant(key, sorted({*known, *others})) or f"; known here: {sorted(known)}"
+                hint = meant(key, sorted({*known, *(() if self.key else FILES)})) or f"; known here: {sorted(known)}"
                 hint = f"; write {' or '.join(owners)}" if owners else hint
                 raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
 
