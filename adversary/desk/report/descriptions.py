@@ -71,7 +71,7 @@ def published_levels(scenario: Scenario) -> str:
     """How many levels there are, and how often those of them are published that are published more than once."""
     count = len(set(scenario.origins.values()))
     again = "".join(f"; the {name} is published {number} times" for name, number in scenario.sequences.items())
-    return f"{count} level{'s' * (count > 1)}, lowest first{again}"
+    return f"{count} levels, lowest first{again}" if count > 1 else f"1 level{again}"
 
 
 def truth(scenario: Scenario, target: int) -> str:
