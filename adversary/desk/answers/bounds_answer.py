@@ -157,7 +157,6 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
     rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
     same = {"Gaussian noise of that rho": GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair} if rho else {}
     ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if mu else {}
-    drawn = noise_figures({name: guarantee, **same}, ladder)
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
     alarms = {"level": ("false alarms", "probability"), "power": ("detections at most", "% at most")}
     powers = tabulate(tests, alarms, name="tests")
@@ -173,7 +172,7 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
         lead=[LEAD],
         sections=[
             belief_section(tree),
-            *noise_sections(powers, ladders, (power[0], power[1]), drawn),
+            *noise_sections(powers, ladders, (power[0], power[1]), {name: guarantee, **same}, ladder),
             _summary(tree),
         ],
     )
@@ -183,24 +182,6 @@ def epsilon_table(epsilon: xr.Dataset, heads: Mapping[str, str]) -> Table:
     """Epsilon by delta, a column for each array."""
     columns = {name: (head, "at most") for name, head in heads.items()}
     return tabulate(epsilon, {"delta": ("delta", "parameter"), **columns}, name="epsilon")
-
-
-def noise_figures(named: Mapping[str, Guarantee], ladder: Mapping[str, Any]) -> dict[str, Figure]:
-    """Trade-off and, where something is given for it, epsilon by delta."""
-    found = {
-        "trade_off": Figure(
-            "trade_off",
-            lambda: figures.trade_off(named),
-            "Most detections that any test has at each false alarm probability.",
-        )
-    }
-    if ladder:
-        found["epsilon_by_delta"] = Figure(
-            "epsilon_by_delta",
-            lambda: figures.epsilon_ladder(**ladder),
-            "Epsilon of approximate DP at each delta.",
-        )
-    return found
 
 
 def card(
@@ -233,27 +214,31 @@ def noise_sections(
     powers: Table,
     epsilons: Table,
     test: tuple[float, float],
-    drawn: Mapping[str, Figure],
+    named: Mapping[str, Guarantee],
+    ladder: Mapping[str, Any],
     beside: Sequence[str] = ("", ""),
 ) -> list[Section]:
     """What tests can do (`test`: false alarms and detections to speak of) and what epsilon is.
 
-    To each finding `beside` adds what else allows how much.
+    Drawn are the tests of `named` guarantees and, where there is one, a `ladder` of epsilon; `beside` adds to each
+    finding what else allows how much.
     """
     at, most = test
+    tests = "Most detections that any test has at each false alarm probability."
+    epsilon = "Epsilon of approximate DP at each delta."
     return [
         Section(
             "Tests of “in” against “out”",
             f"With {percent(at)} false alarms, no test detects more than {outward_percent(most, True)}{PERCENT}"
             f"{beside[0]}.",
             tables=[powers],
-            figures=[drawn["trade_off"]],
+            figures=[Figure("trade_off", lambda: figures.trade_off(named), tests)],
         ),
         Section(
             "Approximate DP",
             f"At delta = {epsilons.texts[-1][0]}, epsilon is {limit(epsilons.rows[-1][1])}{beside[1]}.",
             tables=[epsilons],
-            figures=[drawn[one] for one in ("epsilon_by_delta",) if one in drawn],
+            figures=[Figure("epsilon_by_delta", lambda: figures.epsilon_ladder(**ladder), epsilon)] * bool(ladder),
         ),
     ]
 

@@ -26,7 +26,6 @@ from adversary.desk.answers.bounds_answer import (
     card,
     certain,
     epsilon_table,
-    noise_figures,
     noise_sections,
 )
 from adversary.desk.kit import Column, Document, Section, Table, tabulate
@@ -151,7 +150,7 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
     rho, chance = float(made.rho), float(tree.attrs["failure"])
     ladder = {"rho": rho, "guarantees": {"exact composition": made.loss}}
-    drawn = noise_figures({"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}, ladder)
+    named = {"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
     powers, epsilons = _power_table(tests), epsilon_table(epsilon, HEADS)
     at, (_, most), _, allowed = powers.rows[len(powers.rows) // 2]
@@ -167,7 +166,7 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
         lead=[_cost(tree), LEAD],
         sections=[
             belief_section(tree),
-            *noise_sections(powers, epsilons, (at, most), drawn, beside),
+            *noise_sections(powers, epsilons, (at, most), named, ladder, beside),
             _query_section(made),
         ],
     )

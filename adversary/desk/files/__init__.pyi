@@ -17,7 +17,6 @@ from .release_file import ReleaseFile as ReleaseFile
 from .release_file import parse_prior as parse_prior
 from .scenario import Scenario as Scenario
 from .scenario import load_scenario as load_scenario
-from .sensitivity_keys import Ranges as Ranges
 from .table_file import MOST_RECORDS as MOST_RECORDS
 from .table_file import TableFile as TableFile
 from .table_file import load_table_file as load_table_file

@@ -1,6 +1,4 @@
-from .audit_words import error as error
 from .audit_words import of_reader as of_reader
-from .audit_words import unreliable as unreliable
 from .document import Card as Card
 from .document import Column as Column
 from .document import Document as Document
@@ -24,9 +22,6 @@ from .posterior_words import shortest as shortest
 from .rendering import RESULT as RESULT
 from .rendering import to_csv as to_csv
 from .rendering import to_html as to_html
-from .rendering import to_json as to_json
 from .rendering import to_markdown as to_markdown
-from .safe_text import naming as naming
-from .safe_text import netcdf as netcdf
 from .safe_text import printable as printable
 from .safe_text import safe_names as safe_names

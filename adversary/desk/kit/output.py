@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from adversary.desk.kit.document import Document
 from adversary.desk.kit.rendering import show, to_csv, to_html, to_json, to_markdown
-from adversary.desk.kit.safe_text import naming, netcdf, safe_names
+from adversary.desk.kit.safe_text import netcdf, safe_names
 
 PAGE, DATA = "report.html", "data.nc"
 FORMS = ("text", "json", "csv", "md")
@@ -64,8 +64,10 @@ def _file_names(names: list[str]) -> list[str]:
 
 
 def _put(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
-    with naming(folder / name):
+    try:
         (hidden / name).write_bytes(content)
+    except OSError as error:
+        raise OSError(f"cannot write {folder / name}: {error.strerror or error}") from None
     return hidden / name
 
 
@@ -73,21 +75,19 @@ def deliver(document: Document, form: str = "text", out: Path | None = None, *, 
     """Write a document into a directory, if one is given, and print it in one of `FORMS`."""
     if out is not None:
         write(document, out)
-    if not quiet:
-        _print(document, form)
+    if form == "text" and not quiet:
+        show(document)
+    elif not quiet:
+        print(TEXTS[form](document), end="")
     if out is not None:
         print(f"page, tables, figures and numbers in {out}", file=sys.stderr)
 
 
-def _print(document: Document, form: str) -> None:
-    if form == "text":
-        show(document)
-    elif form == "json":
-        print(to_json(document))
-    elif form == "md":
-        print(to_markdown(document), end="")
-    else:
-        print("\n".join(f"# {table.title or table.name}\n{to_csv(table)}" for table in document.tables), end="")
+TEXTS: dict[str, Callable[[Document], str]] = {
+    "json": lambda document: to_json(document) + "\n",
+    "md": to_markdown,
+    "csv": lambda document: "\n".join(f"# {one.title or one.name}\n{to_csv(one)}" for one in document.tables),
+}
 
 
 def check_directory(directory: str | Path) -> Path:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import category
 
@@ -24,15 +23,6 @@ _LONGEST = 80
 """Characters of a file name, far below what any file system allows."""
 FOR_FILES = r"[^\w.-]"
 """What stands in no file name."""
-
-
-@contextmanager
-def naming(file: Path) -> Iterator[None]:
-    """What writes a file, under this or a temporary name; OSError names it where that fails, as on a full disk."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(f"cannot write {file}: {error.strerror or error}") from None
 
 
 def netcdf(tree: xr.DataTree) -> bytes:

@@ -146,15 +146,12 @@ def levels(scenario: Scenario) -> Table:
     table = Table([*heads, *[Column("published")] * bool(repeated)], name="levels")
     by_name = {level.name: level for level in scenario.plan.levels}
     for name, published_as in last.items():
-        level, times = by_name[published_as], repeated.get(name, 1)
-        siblings = "–" if level.siblings is None else level.siblings
-        cells = [float(level.mechanism.rho), float(np.sqrt(level.mechanism.variance)), siblings]
-        often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
-        table.add(name, level.mechanism.describe(), *cells, *often)
-        for one in scenario.plan.levels:
-            if one.query_of == name:
-                cells = [float(one.mechanism.rho), float(np.sqrt(one.mechanism.variance)), "–"]
-                table.add(one.name, one.mechanism.describe(), *cells, *["once"] * bool(repeated))
+        queries = {one.name: one for one in scenario.plan.levels if one.query_of == name}
+        for shown, level in {name: by_name[published_as], **queries}.items():
+            noise, times = level.mechanism, repeated.get(shown, 1)
+            siblings = "–" if level.siblings is None or shown in queries else level.siblings
+            often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
+            table.add(shown, noise.describe(), float(noise.rho), float(np.sqrt(noise.variance)), siblings, *often)
     return table
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -126,12 +125,9 @@ def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     if "invariant_ratio" in risk:
         yield "Prior here means the prior given what is published exactly; ratio and difference start from there."
     yield "“Record not used” is the expected posterior if the release were computed without the target's record."
-    for why in dict.fromkeys(tree[one].attrs["reason"] for one in ["baseline"] if "reason" in _attrs(tree, one)):
-        yield f"It is not given here: {why}."
-
-
-def _attrs(tree: xr.DataTree, name: str) -> dict[str, Any]:
-    return {str(key): one for key, one in tree[name].attrs.items()} if name in tree.children else {}
+    baseline = group(tree, "baseline")
+    if baseline is not None and "reason" in baseline.attrs:
+        yield f"It is not given here: {baseline.attrs['reason']}."
 
 
 def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
