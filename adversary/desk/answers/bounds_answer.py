@@ -24,16 +24,7 @@ from adversary._core import (
 )
 from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
-from adversary.privacy import Guarantee
-from adversary.privacy.definitions import (
-    ApproximateDP,
-    GaussianDP,
-    NoPrivacy,
-    PureDP,
-    ZeroConcentratedDP,
-    check_delta,
-    simple_epsilon,
-)
+from adversary.privacy import Guarantee, definitions
 
 PRIORS = (0.01, 0.1, 0.5)
 LEVELS = (0.01, 0.05, 0.1)
@@ -52,17 +43,17 @@ def guarantee_of(
         got = " and ".join(f"--{name}" for name in given) or "none"
         raise ValueError(f"give exactly one of --epsilon, --rho and --mu, got {got}")
     if rho is not None:
-        return ZeroConcentratedDP(rho), given
+        return definitions.ZeroConcentratedDP(rho), given
     if mu is not None:
-        return GaussianDP(mu), given
+        return definitions.GaussianDP(mu), given
     if delta is not None:
-        return ApproximateDP(given["epsilon"], delta), {**given, "delta": delta}
-    return PureDP(given["epsilon"]), given
+        return definitions.ApproximateDP(given["epsilon"], delta), {**given, "delta": delta}
+    return definitions.PureDP(given["epsilon"]), given
 
 
 def deltas_of(delta: float | None) -> tuple[float, ...]:
     """Where epsilon is shown: at the usual deltas and at the one asked for, the largest first."""
-    asked = () if delta is None else (float(check_delta("delta", delta, zero=False)),)
+    asked = () if delta is None else (float(definitions.check_delta("delta", delta, zero=False)),)
     return tuple(sorted({*DELTAS, *asked}, reverse=True))
 
 
@@ -94,7 +85,7 @@ def solve(
     found["beliefs"]["largest_f1"] = ("prior", np.asarray(done.pop("f1")), above)
     epsilons = {"epsilon": ("delta", np.array(done.pop("epsilon")), above)}
     if (rho := guarantee.parameters.get("rho")) is not None:
-        epsilons["simple_epsilon"] = ("delta", np.array([simple_epsilon(rho, d) for d in deltas]), above)
+        epsilons["simple_epsilon"] = ("delta", np.array([definitions.simple_epsilon(rho, d) for d in deltas]), above)
     found["tests"] = xr.Dataset({"power": ("level", np.asarray(done.pop("power")), above)}, {"level": list(levels)})
     found["epsilon"] = xr.Dataset(epsilons, {"delta": list(deltas)})
     found["summary"] = xr.Dataset({name: ((), x, above) for name, x in done.items() if x is not None})
@@ -131,8 +122,8 @@ def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
     check_probability("failure", failure)
     for chance in (0.0, float(failure)):
         if np.isfinite(e := guarantee.loss_bound(chance)):
-            return PureDP(e), chance
-    return NoPrivacy(), float(failure)
+            return definitions.PureDP(e), chance
+    return definitions.NoPrivacy(), float(failure)
 
 
 def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:
@@ -155,7 +146,7 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
     """The answer of `solve` for people."""
     name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
     rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
-    same = {"Gaussian noise of that rho": GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair} if rho else {}
+    same = {"Gaussian noise of that rho": definitions.GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair} if rho else {}
     ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if mu else {}
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
     alarms = {"level": ("false alarms", "probability"), "power": ("detections at most", "% at most")}

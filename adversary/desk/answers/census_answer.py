@@ -14,20 +14,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import PERCENT, as_array, blocks, check_probability, outward_percent
-from adversary.desk.answers.bounds_answer import (
-    DELTAS,
-    FAILURE,
-    LEAD,
-    LEVELS,
-    PRIORS,
-    SIDES,
-    belief_section,
-    beliefs,
-    card,
-    certain,
-    epsilon_table,
-    noise_sections,
-)
+from adversary.desk.answers import bounds_answer
 from adversary.desk.kit import Column, Document, Section, Table, tabulate
 from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
 from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, simple_epsilon
@@ -56,10 +43,10 @@ def prices(every: Sequence[CensusScenario]) -> xr.Dataset:
 
 def solve(
     made: CensusScenario,
-    priors: Sequence[float] = PRIORS,
-    levels: Sequence[float] = LEVELS,
-    failure: float = FAILURE,
-    deltas: Sequence[float] = DELTAS,
+    priors: Sequence[float] = bounds_answer.PRIORS,
+    levels: Sequence[float] = bounds_answer.LEVELS,
+    failure: float = bounds_answer.FAILURE,
+    deltas: Sequence[float] = bounds_answer.DELTAS,
 ) -> xr.DataTree:
     """What a concern costs, and what follows: the groups of `bounds_answer.solve`, `scenarios` (one) and `queries`.
 
@@ -71,7 +58,7 @@ def solve(
     jobs: dict[str, Callable[[], Any]] = {
         "tests": lambda: _powers(made, levels),
         "epsilon": lambda: _epsilons(made, deltas),
-        "beliefs": lambda: beliefs(made.loss, priors, failure),
+        "beliefs": lambda: bounds_answer.beliefs(made.loss, priors, failure),
     }
     done = {name: jobs[name]() for name in blocks.track(list(jobs), f"composing {len(made.queries)} queries")}
     found = {"scenarios": prices([made]), "queries": _queries(made), **done, **done.pop("beliefs")}
@@ -105,7 +92,7 @@ def _powers(made: CensusScenario, levels: Sequence[float]) -> xr.Dataset:
         "gaussian_power": ("level", as_array(gaussian.power(a)), {"direction": "estimate"}),
         "zcdp_power": ("level", as_array(concentrated.power(a)), {"direction": "upper"}),
     }
-    return xr.Dataset(found, {"level": a, "side": SIDES})
+    return xr.Dataset(found, {"level": a, "side": bounds_answer.SIDES})
 
 
 def _epsilons(made: CensusScenario, deltas: Sequence[float]) -> xr.Dataset:
@@ -152,7 +139,7 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
     ladder = {"rho": rho, "guarantees": {"exact composition": made.loss}}
     named = {"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
-    powers, epsilons = _power_table(tests), epsilon_table(epsilon, HEADS)
+    powers, epsilons = _power_table(tests), bounds_answer.epsilon_table(epsilon, HEADS)
     at, (_, most), _, allowed = powers.rows[len(powers.rows) // 2]
     beside = (
         f"; zCDP alone would allow {outward_percent(allowed, True)}{PERCENT}",
@@ -162,11 +149,13 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
         f"{'Scenario ' * (made.name in SCENARIOS)}{made.name}: {made.concern}",
         tree,
         listed=("scenarios", "queries", "tests", "epsilon", "beliefs", "any_prior"),
-        card=card(tree, certain(made.loss, chance), (at, most), tuple(epsilons.rows[-1][:2])),
-        lead=[_cost(tree), LEAD],
+        card=bounds_answer.card(
+            tree, bounds_answer.certain(made.loss, chance), (at, most), tuple(epsilons.rows[-1][:2])
+        ),
+        lead=[_cost(tree), bounds_answer.LEAD],
         sections=[
-            belief_section(tree),
-            *noise_sections(powers, epsilons, (at, most), named, ladder, beside),
+            bounds_answer.belief_section(tree),
+            *bounds_answer.noise_sections(powers, epsilons, (at, most), named, ladder, beside),
             _query_section(made),
         ],
     )

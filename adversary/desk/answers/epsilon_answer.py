@@ -18,24 +18,12 @@ from adversary._core import between, blocks, format_bound, format_number, format
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
 from adversary.desk.kit import Card, Column, Document, Figure, Section, tabulate
-from adversary.policy.budget import (
-    BOUNDED,
-    FORMS,
-    Form,
-    Recommendation,
-    absolute_risk_bound,
-    budget_table,
-    recommend_epsilon,
-    relative_risk_bound,
-    release_curve,
-    risk_surface,
-    tradeoff_table,
-)
+from adversary.policy import budget
 from adversary.privacy import TOLERANCE
 
 STEPS = 8
 """Numbers of releases of a curve, at most."""
-ONCE = tuple(form for form in FORMS if form[1] == "exact")
+ONCE = tuple(form for form in budget.FORMS if form[1] == "exact")
 """Forms that differ for a single release."""
 SHORT = ("approximate DP", "zCDP", "Gaussian DP", "discrete gaussian")
 """Definitions and noises beside epsilon where there are several profiles."""
@@ -44,13 +32,13 @@ SAME = 1e-9
 STATUS = {"unattainable": "none above 0", "unconstrained": "unlimited"}
 """In the place of a parameter that there is not."""
 COVERED = {"any": "anything that is published", "count": "one published count of the people in S"}
-Recommended = Mapping[str, Recommendation]
+Recommended = Mapping[str, budget.Recommendation]
 
 
-def recommend(file: ProfileFile) -> dict[str, Recommendation]:
+def recommend(file: ProfileFile) -> dict[str, budget.Recommendation]:
     """The largest epsilon of every profile, by name; "" for a single one."""
     asked: dict[str, Any] = {"statistic": file.statistic, "round_down": file.round_down}
-    return {name: recommend_epsilon(profile, **asked) for name, profile in file.profiles.items()}
+    return {name: budget.recommend_epsilon(profile, **asked) for name, profile in file.profiles.items()}
 
 
 def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
@@ -62,14 +50,14 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
     bounded = {name: replace(one, loss=one.epsilon) for name, one in recommended.items() if _positive(one)}
     jobs: dict[tuple[str, str], list[Callable[[], xr.Dataset]]] = {}
     for name, one in bounded.items():
-        jobs["forms", name] = [partial(_form, file, one, row) for row in (FORMS if _count(file) > 1 else ONCE)]
+        jobs["forms", name] = [partial(_form, file, one, row) for row in (budget.FORMS if _count(file) > 1 else ONCE)]
         jobs["releases", name] = [partial(_curve, file, one)] * (file.releases is not None)
     flat = [(key, job) for key, every in jobs.items() for job in every]
     made = [(key, job()) for key, job in blocks.track(flat, "what the profiles allow")]
     groups = {
         "recommended": _summary(recommended),
         "readers": _joined(
-            {name: risk_surface(one.profile, statistic=one.statistic) for name, one in recommended.items()}
+            {name: budget.risk_surface(one.profile, statistic=one.statistic) for name, one in recommended.items()}
         ),
     }
     forms = {name: [row for key, row in made if key == ("forms", name)] for name in bounded}
@@ -90,8 +78,8 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
     return tree
 
 
-def _positive(one: Recommendation) -> bool:
-    return one.status == BOUNDED and one.epsilon > 0.0
+def _positive(one: budget.Recommendation) -> bool:
+    return one.status == budget.BOUNDED and one.epsilon > 0.0
 
 
 def _count(file: ProfileFile) -> int:
@@ -113,37 +101,37 @@ def _summary(recommended: Recommended) -> xr.Dataset:
     return xr.Dataset(columns, {"profile": list(recommended), "end": ["lower", "upper"]})
 
 
-def _binding(one: Recommendation) -> tuple[float, float, float]:
+def _binding(one: budget.Recommendation) -> tuple[float, float, float]:
     """Tolerated ratio, ratio and posterior of the adversary who binds, where there is one."""
-    if not (one.attained and one.status == BOUNDED):
+    if not (one.attained and one.status == budget.BOUNDED):
         return np.nan, np.nan, np.nan
     where = one.inclusion, one.value, one.epsilon, "upper", one.statistic
     tolerated = float(one.profile(one.inclusion, one.value))
-    return tolerated, float(relative_risk_bound(*where)), float(absolute_risk_bound(*where))
+    return tolerated, float(budget.relative_risk_bound(*where)), float(budget.absolute_risk_bound(*where))
 
 
-def _form(file: ProfileFile, one: Recommendation, row: tuple[str, str]) -> xr.Dataset:
+def _form(file: ProfileFile, one: budget.Recommendation, row: tuple[str, str]) -> xr.Dataset:
     """One row of a budget table, the failure it needs (0: it is kept for certain), and the delta of a release."""
-    found = budget_table(one, _count(file), failure=file.failure, delta=file.delta, forms=[row])
-    form, parameter = Form(*row, _count(file), file.delta), float(found["parameter"][0])
+    found = budget.budget_table(one, _count(file), failure=file.failure, delta=file.delta, forms=[row])
+    form, parameter = budget.Form(*row, _count(file), file.delta), float(found["parameter"][0])
     values = one.statistic == "any" and one.profile.about_values
     failure = np.nan
-    if str(found["status"].values[0]) == BOUNDED:
+    if str(found["status"].values[0]) == budget.BOUNDED:
         certain = form.equivalent(parameter, 0.0, values) <= one.loss * (1.0 + TOLERANCE)
         failure = 0.0 if certain else file.failure
     delta, each = (form.delta, form.delta_each) if row[0] == "approximate DP" else (np.nan, np.nan)
     return found.assign(failure=("form", [failure]), delta=("form", [delta]), delta_each=("form", [each]))
 
 
-def _curve(file: ProfileFile, one: Recommendation) -> xr.Dataset:
+def _curve(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
     counts = np.unique(np.rint(np.geomspace(1, _count(file), STEPS)).astype(int))
     definition = "approximate DP" if file.delta < file.failure else "pure DP"
-    return release_curve(one, [int(n) for n in counts], definition, failure=file.failure, delta=file.delta)
+    return budget.release_curve(one, [int(n) for n in counts], definition, failure=file.failure, delta=file.delta)
 
 
 def _utility(file: ProfileFile, asked: Utility) -> xr.Dataset:
     """The trade-off table, of one of the releases."""
-    return tradeoff_table(
+    return budget.tradeoff_table(
         file.profiles, base=asked.base, target=asked.target, deviations=asked.deviations, noise=asked.noise,
         statistic=file.statistic, round_down=file.round_down, failure=file.failure, releases=_count(file),
     )  # fmt: skip
@@ -177,7 +165,7 @@ def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> 
     )
 
 
-def _shown(one: Recommendation) -> str:
+def _shown(one: budget.Recommendation) -> str:
     """The recommended epsilon, rounded down, or why there is none."""
     return STATUS.get(one.status) or shown_epsilon(one.epsilon, one.loss, one.round_down)
 
@@ -191,12 +179,12 @@ def _card(recommended: Recommended) -> Card:
     )
     if len(recommended) == 1:
         (one,) = recommended.values()
-        if one.status != BOUNDED:
+        if one.status != budget.BOUNDED:
             return Card(f"{one.words.split(': ')[0].split(' (')[0]}.", figure=drawing, sentence=one.words)
         who = [("inclusion prior that binds", _place(one.inclusion)), ("value prior that binds", _place(one.value))]
         said = f"epsilon = {_shown(one)} is the largest that keeps the profile."
         return Card(said, numbers=[("epsilon", _shown(one)), *who], figure=drawing, sentence=one.words)
-    bounded = {name: one for name, one in recommended.items() if one.status == BOUNDED}
+    bounded = {name: one for name, one in recommended.items() if one.status == budget.BOUNDED}
     if not bounded:
         return Card("None of these profiles has a finite epsilon above 0.", figure=drawing)
     least, most = (pick(bounded, key=lambda name: bounded[name].loss) for pick in (min, max))
@@ -247,7 +235,7 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
     return Section(
         "Recommended epsilon",
         "No adversary exceeds the tolerance of the profile at the recommended epsilon." if drawn else "",
-        [f"{name}: {one.words}" for name, one in recommended.items() if named and one.status != BOUNDED],
+        [f"{name}: {one.words}" for name, one in recommended.items() if named and one.status != budget.BOUNDED],
         tables=[table],
         figures=[drawing] * bool(drawn),
     )
@@ -265,7 +253,7 @@ def _without(names: Iterable[str], drawn: list[str]) -> str:
     return f" Not drawn: {', '.join(missing)}." if missing else ""
 
 
-def _method(one: Recommendation) -> str:
+def _method(one: budget.Recommendation) -> str:
     if one.method == "closed" or not np.isfinite(one.bracket[1]):
         return "formula" if one.method == "closed" else one.method
     return f"{one.method}, {between(*one.bracket)}"

@@ -15,10 +15,9 @@ import xarray as xr
 
 from adversary._core import format_number, format_probability
 from adversary.desk import figures
-from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Document, Figure, Section, Table, tabulate
-from adversary.desk.kit.audit_words import truths, warnings
+from adversary.desk.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths, warnings
 from adversary.driver import TRUTHS, base_and_sweeps, group_name, sweep_groups
 from adversary.reader.risk import cautions
 

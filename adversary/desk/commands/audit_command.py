@@ -1,4 +1,4 @@
-"""`adversary audit`: what a scenario's adversaries learn, averaged over releases, and what guarantees allow them."""
+"""`adversary audit`, `compare` and `sensitivity`: what adversaries learn, side by side, and with other inputs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,8 @@ import typer
 import xarray as xr
 
 from adversary._core import alone, has_blocks, remove_empty
-from adversary.desk.commands.options import (
-    SEED,
-    Output,
-    Scheduler,
-    Truths,
-    Workers,
-    answering,
-    extras,
-    one_line_errors,
-    read_scenario,
-    with_output,
-)
+from adversary.desk.answers import sensitivity_answer
+from adversary.desk.commands import options
 from adversary.desk.files import Scenario
 from adversary.desk.kit import DATA, PAGE, Document, check_directory
 from adversary.desk.report import audit_answer, comparison
@@ -34,10 +24,10 @@ from adversary.reader.risk import DRAWS
 RESUME = "the same command goes on from the finished blocks"
 
 
-@with_output
+@options.with_output
 def audit_command(
     scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="SCENARIO.toml")],
-    output: Output,
+    output: options.Output,
     engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
     draws: Annotated[
         int | None,
@@ -45,13 +35,13 @@ def audit_command(
             help="Simulated releases, where releases are simulated.", show_default=f"{DRAWS}; fitted ones 1000"
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = SEED,
-    truth: Truths = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
+    truth: options.Truths = None,
     failure: Annotated[
         float | None, typer.Option(help="Failure probability of bounds that are not certain; else the file's.")
     ] = None,
-    workers: Workers = None,
-    scheduler: Scheduler = None,
+    workers: options.Workers = None,
+    scheduler: options.Scheduler = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the report of another scenario in DIR.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with code 3 if a guarantee is violated or the risk profile broken.")
@@ -59,14 +49,14 @@ def audit_command(
 ) -> None:
     """What the scenario's adversaries learn, averaged over releases, and what the guarantees allow them."""
     out = output.folder
-    with one_line_errors(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
-        read = read_scenario(scenario, truth)
+    with options.one_line_errors(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
+        read = options.read_scenario(scenario, truth)
         chance = read.failure if failure is None else failure
         how: dict[str, Any] = {"engine": engine, "draws": draws, "rng": seed}
         how |= {"scheduler": scheduler, "workers": workers}
 
         def run(store: Path | None) -> xr.DataTree:
-            with extras():
+            with options.extras():
                 return audit_answer.solve(read, failure=chance, whole=store is not None, store=store, **how)
 
         def show(tree: xr.DataTree) -> None:
@@ -80,21 +70,33 @@ def audit_command(
         raise typer.Exit(3)
 
 
-@answering()
+@options.answering()
 def compare_command(
     first: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="A.toml")],
     second: Annotated[Path, typer.Argument(help="Another.", metavar="B.toml")],
     engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = SEED,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
 ) -> Document:
     """What the adversaries of two scenarios learn, side by side."""
     names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
     if first.resolve() == second.resolve():
         raise ValueError(f"{first}: give two different scenarios, got the same file twice")
-    read = {name: read_scenario(path, None) for name, path in zip(names, (first, second), strict=True)}
-    with extras():
+    read = {name: options.read_scenario(path, None) for name, path in zip(names, (first, second), strict=True)}
+    with options.extras():
         found = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
     return comparison.document(found, comparison.solve(found))
+
+
+@options.answering("scenario")
+def sensitivity_command(
+    scenario: Annotated[
+        Path, typer.Argument(help=r"Scenario file with a table \[sensitivity].", metavar="SCENARIO.toml")
+    ],
+    truth: options.Truths = None,
+) -> Document:
+    """How far the answers move with prior, budget, siblings and beliefs, under both truths."""
+    read = options.read_scenario(scenario, truth)
+    return sensitivity_answer.document(read, sensitivity_answer.solve(read))
 
 
 def _reported(

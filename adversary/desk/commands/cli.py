@@ -49,6 +49,7 @@ COMMANDS = {
         "How far the answers move with prior, budget, siblings and beliefs.",
         AUDIT,
         "adversary sensitivity data/clinic_visits.toml --out sensitivity",
+        "audit_command",
     ),
     "explain": Entry(
         "What a guarantee, a tolerated risk or an audit means, in words.",
@@ -65,11 +66,13 @@ COMMANDS = {
         "The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy.",
         CHOOSE,
         "adversary epsilon data/durham_infant_mortality.toml --out epsilon",
+        "guarantee_commands",
     ),
     "bounds": Entry(
         "What a guarantee allows any adversary: beliefs, tests, and epsilon at a delta.",
         CHOOSE,
         "adversary bounds --rho 2.63 --prior 1/100",
+        "guarantee_commands",
     ),
     "invariants": Entry(
         "What exact totals beside a noisy release cost: guarantees with and without them, and what is learned.",
@@ -80,6 +83,7 @@ COMMANDS = {
         "What the noise of the 2020 Census allows an adversary to learn, by concern.",
         CHOOSE,
         "adversary census scenario C --out census_c",
+        "guarantee_commands",
     ),
     "infer": Entry(
         "The posterior of the real mean and deviation behind noisy ones, or of a regression line behind noisy sums.",

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from adversary._core import check_probability
 from adversary.desk.answers import bounds_answer
-from adversary.desk.commands.options import (
-    SEED,
-    Truths,
-    answering,
-    number,
-    read_scenario,
-    whole,
-)
+from adversary.desk.commands.options import SEED, Truths, answering, number, read_scenario, whole
 from adversary.desk.files import Scenario, check_releases, load_profile_file, read_toml
 from adversary.desk.kit import Document, audit_words
 from adversary.desk.report import EVERYONE, ExplainRequest, explain_answer
@@ -55,15 +48,12 @@ def explain_command(
     """What a guarantee, a tolerated risk or an audit means, in words."""
     given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
     numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
-    asked_of = {"priors": prior, "failure": failure, "releases": releases}
-    options: dict[str, Any] = {
-        "audience": audience,
-        "topic": topic,
-        "priors": [number("--prior", text) for text in prior] if prior else None,
-        "releases": None if releases is None else whole("--releases", releases),
-        "given": tuple(name for name, text in asked_of.items() if text),
-    }
-    chance = None if failure is None else number("--failure", failure)
+    asked = ExplainRequest(
+        audience, topic, [number("--prior", text) for text in prior] if prior else None,
+        None if failure is None else number("--failure", failure),
+        None if releases is None else whole("--releases", releases),
+        tuple(name for name, text in (("priors", prior), ("failure", failure), ("releases", releases)) if text),
+    )  # fmt: skip
     if (file is None) != bool(numbers):
         what = "both" if numbers else "neither"
         raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")
@@ -71,13 +61,11 @@ def explain_command(
     if truth and not scenario:
         raise ValueError("--truth replaces a count of a scenario file, and there is none")
     if file is None:
-        return _of_guarantee(numbers, options, chance)
-    if scenario:
-        return _of_scenario(read_scenario(file, truth), options, chance)
-    return _of_profiles(file, options, chance)
+        return _of_guarantee(numbers, asked)
+    return _of_scenario(read_scenario(file, truth), asked) if scenario else _of_profiles(file, asked)
 
 
-def _of_guarantee(numbers: dict[str, float], options: dict[str, Any], failure: float | None) -> Document:
+def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Document:
     """A guarantee by its numbers."""
     names = [name for name in numbers if name != "delta"]
     if "delta" in numbers and names != ["epsilon"]:
@@ -87,35 +75,33 @@ def _of_guarantee(numbers: dict[str, float], options: dict[str, Any], failure: f
     guarantee, parameters = bounds_answer.guarantee_of(**parts)
     title = bounds_answer.title(guarantee, parameters)
     subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
-    asked = ExplainRequest(**options, failure=failure)
     return explain_answer.document(title, explain_answer.solve([subject], asked))
 
 
-def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | None) -> Document:
+def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Document:
     """A scenario, audited where that is to be told."""
-    chance, tree = scenario.failure if failure is None else failure, None
-    if options["topic"] in (None, "audit"):
+    chance, tree = scenario.failure if asked.failure is None else asked.failure, None
+    if asked.topic in (None, "audit"):
         what = (scenario.plan, scenario.adversary, scenario.truth)
         tree = audit(*what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED)
     subjects = explain_answer.of_scenario(scenario, tree, chance)
-    said = failure is not None or "failure" in scenario.document
-    told = min(chance, explain_answer.BELOW_ONE) if said else None
-    title, asked = scenario.title or scenario.path.name, ExplainRequest(**options, failure=told)
+    said = asked.failure is not None or "failure" in scenario.document
+    told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None)
     warnings = [] if tree is None else audit_words.warnings(tree)
-    found = explain_answer.solve(subjects, asked)
+    found, title = explain_answer.solve(subjects, told), scenario.title or scenario.path.name
     return explain_answer.document(title, found, explain_answer.notes(scenario, tree), warnings)
 
 
-def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> Document:
+def _of_profiles(file: Path, asked: ExplainRequest) -> Document:
     """A profile file, with what its releases may each be given, and what may fail, as the file or the options say."""
     read = load_profile_file(file)
-    if failure is not None:
-        read = replace(read, failure=float(check_probability("failure", failure)))
-    releases = read.releases if options["releases"] is None else check_releases(options["releases"])
-    others = failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
+    if asked.failure is not None:
+        read = replace(read, failure=float(check_probability("failure", asked.failure)))
+    releases = read.releases if asked.releases is None else check_releases(asked.releases)
+    others = asked.failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
-    asked = ExplainRequest(**{**options, "releases": None}, failure=failure)
-    return explain_answer.document(read.title or file.name, explain_answer.solve(subjects, asked))
+    found = explain_answer.solve(subjects, replace(asked, releases=None))
+    return explain_answer.document(read.title or file.name, found)
 
 
 def _is_scenario(file: Path) -> bool:

@@ -15,23 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from adversary._core import Floats, as_array, format_bound, format_number, format_probability, shown_epsilon
-from adversary.desk.figures.epsilon_map import (
-    BINDS,
-    RARE,
-    Slice,
-    dot,
-    free_prior,
-    in_two_lines,
-    outer_labels,
-    panels,
-    prior_axis,
-    short,
-    shown,
-)
+from adversary.desk.figures import epsilon_map
 from adversary.desk.kit import style as kit
 from adversary.policy.budget import BOUNDED, Recommendation, relative_risk_bound
 
-RATIOS = {"largest possible": kit.GREY, "tolerated": BINDS, "kept": kit.BLUE}
+RATIOS = {"largest possible": kit.GREY, "tolerated": epsilon_map.BINDS, "kept": kit.BLUE}
 """Lines of ratios by name, and their colours."""
 
 
@@ -52,46 +40,47 @@ def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
         raise ValueError("recommended must hold a finite epsilon above 0, got none: there is no bound to draw")
     single = len(bounded) == 1
     pairs = [(name, one, cut) for name, one in bounded.items() for cut in _slices(one, every=single)]
-    figure, axes = panels(len(pairs))
+    figure, axes = epsilon_map.panels(len(pairs))
     for ax, (name, one, cut) in zip(axes, pairs, strict=True):
         _ratios(ax, one, cut, small=not single)
-        kit.panel_title(ax, cut.words if single else in_two_lines(name))
+        kit.panel_title(ax, cut.words if single else epsilon_map.in_two_lines(name))
     kit.key(figure, RATIOS)
-    outer_labels(axes)
+    epsilon_map.outer_labels(axes)
     (one, *others) = bounded.values()
-    least = "" if others else f"At epsilon = {shown(one)} "
+    least = "" if others else f"At epsilon = {epsilon_map.shown(one)} "
     kit.title(figure, f"{least}no adversary exceeds the tolerated ratio")
     return figure
 
 
-def _slices(one: Recommendation, *, every: bool) -> list[Slice]:
+def _slices(one: Recommendation, *, every: bool) -> list[epsilon_map.Slice]:
     """The slices through the adversary who binds: along the prior in which adversaries differ, or along both."""
-    free = free_prior(one.profile)
+    free = epsilon_map.free_prior(one.profile)
     names = (free,) if free is not None else ("value", "inclusion") if every else ("value",)
     own = {"inclusion": one.inclusion, "value": one.value}
     fixed = {"inclusion": one.value, "value": one.inclusion}
-    x = np.geomspace(RARE, 1.0, 401 if every else 151)
-    ends = {"inclusion": one.profile.domain[0], "value": one.profile.domain[1]}
-    return [Slice(name, fixed[name], np.union1d(x, np.maximum((own[name], *ends[name]), RARE))) for name in names]
+    x = np.geomspace(epsilon_map.RARE, 1.0, 401 if every else 151)
+    ends = dict(zip(("inclusion", "value"), one.profile.domain, strict=True))
+    seen = {name: np.union1d(x, np.maximum((own[name], *ends[name]), epsilon_map.RARE)) for name in names}
+    return [epsilon_map.Slice(name, fixed[name], seen[name]) for name in names]
 
 
-def _ratios(ax: Axes, one: Recommendation, cut: Slice, *, small: bool) -> None:
+def _ratios(ax: Axes, one: Recommendation, cut: epsilon_map.Slice, *, small: bool) -> None:
     """Ratios along a slice."""
     p, q = cut.readers
     tolerated, most = as_array(one.profile(p, q)), 1.0 / (np.asarray(p) * q)
     reached = as_array(relative_risk_bound(p, q, one.epsilon, "upper", one.statistic))
     top = 1.0 + 2.5 * (float(reached.max()) - 1.0)
-    prior_axis(ax, cut, min(float(cut.x[0]), RARE), small=small)
+    epsilon_map.prior_axis(ax, cut, min(float(cut.x[0]), epsilon_map.RARE), small=small)
     ax.set(ylim=(1.0, top), ylabel="posterior / prior")
     room = np.minimum(np.minimum(tolerated, most), top)
     ax.fill_between(cut.x, reached, room, color=kit.BLUE, alpha=0.1, lw=0, gid="spare")
     ax.fill_between(cut.x, np.minimum(most, top), top, color=kit.LIGHT, lw=0, gid="impossible")
     ax.plot(cut.x, most, color=kit.GREY, lw=1.2, gid="possible")
-    ax.plot(cut.x, np.where(np.isfinite(tolerated), tolerated, np.nan), color=BINDS, gid="tolerated")
+    ax.plot(cut.x, np.where(np.isfinite(tolerated), tolerated, np.nan), color=epsilon_map.BINDS, gid="tolerated")
     ax.plot(cut.x, reached, color=kit.BLUE, gid="kept")
     own = one.inclusion if cut.along == "inclusion" else one.value
     at = int(np.argmin(np.abs(cut.x - own)))
-    dot(ax, (float(cut.x[at]), float(reached[at])), one)
+    epsilon_map.dot(ax, (float(cut.x[at]), float(reached[at])), one)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda r, _: f"{r:g}"))
 
 
@@ -109,15 +98,15 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
     ValueError : nothing has
     """
     single = len(curves) == 1
-    figure, axes = panels(len(curves))
+    figure, axes = epsilon_map.panels(len(curves))
     every = [curve["parameter"] for curve in curves.values()]
-    shown = [one.where((one > 0.0) & np.isfinite(one)) for one in every]
-    if not any(bool(np.isfinite(one).any()) for one in shown):
+    spent = [one.where((one > 0.0) & np.isfinite(one)) for one in every]
+    if not any(bool(np.isfinite(one).any()) for one in spent):
         raise ValueError("curves must hold a finite budget above 0 to draw, got none")
-    low, high = (pick([float(getattr(one, end)()) for one in shown]) for pick, end in ((min, "min"), (max, "max")))
-    ways = [str(how) for how in shown[0]["composition"].values]
+    low, high = (pick([float(getattr(one, end)()) for one in spent]) for pick, end in ((min, "min"), (max, "max")))
+    ways = [str(how) for how in spent[0]["composition"].values]
     colours = dict(kit.coloured(ways))
-    for ax, (name, one) in zip(axes, zip(curves, shown, strict=True), strict=True):
+    for ax, (name, one) in zip(axes, zip(curves, spent, strict=True), strict=True):
         counts = as_array(one["releases"])
         ax.set(xscale="log", yscale="log", xlim=(1.0, counts[-1]), ylim=(0.8 * low, 1.15 * high))
         ax.set(xlabel="number of releases", ylabel="epsilon of each release")
@@ -133,10 +122,10 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
         if single:
             kit.edge_labels(ax, labels, counts[-1], offset=8.0)
         else:
-            kit.panel_title(ax, in_two_lines(name))
+            kit.panel_title(ax, epsilon_map.in_two_lines(name))
     if not single:
         kit.key(figure, colours, columns=len(ways))
-    outer_labels(axes)
+    epsilon_map.outer_labels(axes)
     budgets = every[0].isel(releases=-1)
     most, count = float(budgets.where(np.isfinite(budgets), 0.0).max()), int(budgets["releases"])
     said = f"Each of {count} releases may spend epsilon = {format_bound(most, False)}"
@@ -209,14 +198,14 @@ def _falling(table: xr.Dataset, digits: int | None) -> str:
 
 def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:
     """Wrong decisions against the true rate."""
-    figure, (ax,) = panels(1)
+    figure, (ax,) = epsilon_map.panels(1)
     signs = xr.DataArray([1.0 if side == "above" else -1.0 for side in row["side"].values], dims="side")
     x = as_array(1000.0 * (row.attrs["target"] + signs * row["deviation"])).ravel()
     chance = as_array(row["switch"].transpose("side", "deviation")).ravel()
     order = [int(i) for i in np.unique(x, return_index=True)[1] if np.isfinite(chance[i])]
     ax.vlines(x[order], 0.0, chance[order], color=kit.LIGHT, lw=1.4, zorder=0)
     ax.plot(x[order], chance[order], "o", color=kit.BLUE, ms=7, gid="wrong")
-    ax.axvline(1000.0 * row.attrs["target"], color=BINDS, lw=1.2, ls=kit.MARK, gid="target")
+    ax.axvline(1000.0 * row.attrs["target"], color=epsilon_map.BINDS, lw=1.2, ls=kit.MARK, gid="target")
     ax.set(xlabel="true rate, per 1,000 (dashed: the target)", ylabel="wrong decisions", xticks=np.unique(x[order]))
     ax.set_ylim(0.0, 1.25 * float(np.nanmax(chance)) or 1.0)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.4g}"))
@@ -227,10 +216,10 @@ def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:
                     textcoords="offset points",
                     ha="center", va="bottom", rotation=90 if close else 0, fontsize=9.5, color=kit.INK,
                     bbox={"fc": "white", "ec": "none", "pad": 0.5})  # fmt: skip
-    shown = shown_epsilon(float(row["epsilon"]), np.inf, digits)
+    said = shown_epsilon(float(row["epsilon"]), np.inf, digits)
     error = format_number(float(row["rmse"]))
     worst = format_probability(float(np.nanmax(chance)))
-    kit.title(figure, f"Epsilon = {shown}: RMSE {error}, up to {worst} wrong decisions")
+    kit.title(figure, f"Epsilon = {said}: RMSE {error}, up to {worst} wrong decisions")
     return figure
 
 
@@ -241,7 +230,7 @@ def _names_above(ax: Axes, epsilon: Floats, names: list[str]) -> None:
     ends = [float(scale.transform((e, 0.0))[0]) for e in epsilon]
     for name, end, place in zip(names, ends, kit.apart(ends, [12.5 / width] * len(ends)), strict=True):
         ax.annotate(
-            short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, 12.0),
+            epsilon_map.short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, 12.0),
             textcoords="offset points", rotation=90, ha="center", va="bottom", fontsize=9.0, annotation_clip=False,
             color=kit.INK, arrowprops={"arrowstyle": "-", "color": kit.GREY, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip

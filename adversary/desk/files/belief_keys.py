@@ -29,20 +29,6 @@ from adversary.desk.files.keys import Key, Keys
 from adversary.driver import whole_column
 from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.reader import beliefs
-from adversary.reader.beliefs import (
-    ELICITED,
-    LAW_MASS,
-    Belief,
-    Each,
-    Independent,
-    Known,
-    Others,
-    Point,
-    Uniform,
-    law_between,
-    law_of_counts,
-    law_of_sample,
-)
 
 LAWS = (
     "poisson",
@@ -66,10 +52,10 @@ MOST_ADDED = 100_000
 """Counts of any other: scipy adds up all from 0 on for each of its quantiles."""
 DEVIATIONS = 40.0
 """Standard deviations within which a law with light tails has all but 1e-18 of its mass, with room to spare."""
-RATES: dict[str, type[Independent]] = {
+RATES: dict[str, type[beliefs.Independent]] = {
     one.kind: one
     for one in (getattr(beliefs, name) for name in dir(beliefs))
-    if isinstance(one, type) and issubclass(one, Independent) and one.kind
+    if isinstance(one, type) and issubclass(one, beliefs.Independent) and one.kind
 }
 """Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys."""
 KINDS = ("upper", "total", "known", "probabilities", "law", "each", "between", "counts", "sampled")
@@ -78,16 +64,16 @@ BELIEF = Key("any", 'what is believed of its count: "uniform", or a table of one
 """Of a level."""
 
 
-def read_beliefs(table: Keys) -> dict[str, Belief]:
+def read_beliefs(table: Keys) -> dict[str, beliefs.Belief]:
     """Beliefs by level."""
     return {name: table.build(name, partial(read_belief, table, name)) for name in table.values}
 
 
-def read_belief(parent: Keys, name: str) -> Belief:
+def read_belief(parent: Keys, name: str) -> beliefs.Belief:
     """The belief under one key."""
     if parent.values[name] == "uniform":
         parent.has(name)
-        return Uniform()
+        return beliefs.Uniform()
     if not isinstance(parent.values[name], dict):
         raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {parent.values[name]!r}')
     table = parent.table(name)
@@ -99,17 +85,17 @@ def read_belief(parent: Keys, name: str) -> Belief:
             "a belief table has exactly one of upper (uniform), total (point), known (others), probabilities (pmf), "
             f"law, each, between, counts or sampled, got {kinds}"
         )
-    makers: dict[str, Callable[[], Belief]] = {
-        "upper": lambda: Uniform(table.get("upper", int, "a whole number")),
-        "total": lambda: Point(table.get("total", int, "a whole number")),
-        "known": lambda: Known(table.get("known", int, "a whole number")),
-        "probabilities": lambda: Others(table.get("probabilities", list, "a list of probabilities")),
-        "law": lambda: _unknown_rate(table) if table.values["law"] in RATES else Others(_law(table)),
-        "each": lambda: Each(_one_sibling(table)),
-        "between": lambda: Others(_between(table)),
-        "counts": lambda: Others(_seen(table)),
-        "sampled": lambda: Others(
-            law_of_sample(table.get("sampled", int, "a whole number"), float(table.measure("population")))
+    makers: dict[str, Callable[[], beliefs.Belief]] = {
+        "upper": lambda: beliefs.Uniform(table.get("upper", int, "a whole number")),
+        "total": lambda: beliefs.Point(table.get("total", int, "a whole number")),
+        "known": lambda: beliefs.Known(table.get("known", int, "a whole number")),
+        "probabilities": lambda: beliefs.Others(table.get("probabilities", list, "a list of probabilities")),
+        "law": lambda: _unknown_rate(table) if table.values["law"] in RATES else beliefs.Others(_law(table)),
+        "each": lambda: beliefs.Each(_one_sibling(table)),
+        "between": lambda: beliefs.Others(_between(table)),
+        "counts": lambda: beliefs.Others(_seen(table)),
+        "sampled": lambda: beliefs.Others(
+            beliefs.law_of_sample(table.get("sampled", int, "a whole number"), float(table.measure("population")))
         ),
     }
     made = makers[kinds[0]]()
@@ -122,9 +108,9 @@ def _between(table: Keys) -> Any:
     ends = table.get("between", list, "a list of two whole numbers")
     if len(ends) != 2 or not all(type(one) is int for one in ends):
         raise ValueError(f"{table.where('between')}: must be a list of two whole numbers, got {ends!r}")
-    law = table.get("law", str, f"one of {', '.join(ELICITED)}", "negative binomial")
+    law = table.get("law", str, f"one of {', '.join(beliefs.ELICITED)}", "negative binomial")
     try:
-        return law_between(ends[0], ends[1], float(table.number("mass", 0.9)), law)
+        return beliefs.law_between(ends[0], ends[1], float(table.number("mass", 0.9)), law)
     except ImportError as error:
         raise ValueError(str(error)) from None
 
@@ -133,7 +119,7 @@ def _seen(table: Keys) -> Any:
     """The shares of the counts in a column of a CSV file."""
     name = table.get("column", str, "the name of its column of counts")
     path, (column,), where = table.columns("counts", name)
-    return law_of_counts(whole_column(column, name, lambda row: f"{path}: {where(row)}"))
+    return beliefs.law_of_counts(whole_column(column, name, lambda row: f"{path}: {where(row)}"))
 
 
 def _one_sibling(table: Keys) -> Any:
@@ -172,21 +158,21 @@ def _check_spread(law: str, parameters: dict[str, float], frozen: Any) -> None:
         if law in INVERTED:
             most, got = MOST_VALUES, float(np.fmin(DEVIATIONS * frozen.std(), high - low))
         else:
-            beyond = np.isinf(high) and frozen.sf(MOST_ADDED) > LAW_MASS
+            beyond = np.isinf(high) and frozen.sf(MOST_ADDED) > beliefs.LAW_MASS
             most, got = MOST_ADDED, float("inf") if beyond else float(high) if np.isfinite(high) else 0.0
     if not got <= most:
         said = f"about {got:.3g}" if np.isfinite(got) else "more, as scipy adds it up"
         raise ValueError(f"law {law!r} with {parameters} must have its mass on at most {most:,} counts, got {said}")
 
 
-def _unknown_rate(table: Keys) -> Belief:
+def _unknown_rate(table: Keys) -> beliefs.Belief:
     """A count whose rate is unknown: one of RATES, with its fields as keys."""
     kind = RATES[table.get("law", str, "text")]
     table.only("law", *(field.name for field in fields(kind)))  # type: ignore[arg-type]
     return _listable(kind(**table.fields_of(kind, lambda table, *key: float(table.measure(*key)))))
 
 
-def _listable(belief: Independent) -> Belief:
+def _listable(belief: beliefs.Independent) -> beliefs.Belief:
     """The belief, or ValueError for mass on more counts than can be listed."""
     low, high = belief.bulk() or (0, 0)
     if high - low > MOST_VALUES:

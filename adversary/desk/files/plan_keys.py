@@ -15,19 +15,8 @@ from typing import Any
 from adversary._core import check_whole, meant
 from adversary.desk.files.keys import Key, Keys
 from adversary.privacy.mechanisms import Mechanism, kinds, listable
+from adversary.reader import postprocessing
 from adversary.reader.plans import Level, Plan
-from adversary.reader.postprocessing import (
-    RULES,
-    Clamped,
-    LeastSquares,
-    NonNegative,
-    Postprocessing,
-    Rounded,
-    Suppressed,
-    clamped,
-    rounded,
-    suppressed,
-)
 
 NOISES = kinds()
 """Noise a level may have."""
@@ -61,7 +50,7 @@ LEVEL = {
     "siblings": Key("whole", "other units of the same parent; not of the highest level", None),
     "clamp": Key("any", "smallest value that is published, or [smallest, largest]", None, example="0"),
     "round": Key("whole", "base to which it is rounded", None, example="5"),
-    "ties": Key("word", "how ties are rounded", None, RULES),
+    "ties": Key("word", "how ties are rounded", None, postprocessing.RULES),
     "suppress": Key("whole", "smallest count that is published", None, example="5"),
     "releases": Key("whole", "how often the count is published, each time with fresh noise", 1),
     "queries": Key(
@@ -70,7 +59,7 @@ LEVEL = {
 }
 ADJUSTMENT = {
     "kind": Key("word", "how the counts are made to add up", words=ADJUSTMENTS),
-    "rounding": Key("word", "how ties are rounded", RULES[0], RULES),
+    "rounding": Key("word", "how ties are rounded", postprocessing.RULES[0], postprocessing.RULES),
     "own_weight": Key("number", "of the unit's own square, in least squares", 1),
     "sibling_weight": Key("number", "of each sibling's square", 1),
 }
@@ -150,8 +139,8 @@ def _levels(table: Keys, neighbours: str) -> list[Level]:
     name = table.get("name", str, "text")
     noise = read_noise(table, neighbours)
     mechanism = _processed(table, noise)
-    inside = mechanism.mechanism if isinstance(mechanism, Suppressed) else mechanism
-    if noise.is_continuous and isinstance(inside, Rounded):
+    inside = mechanism.mechanism if isinstance(mechanism, postprocessing.Suppressed) else mechanism
+    if noise.is_continuous and isinstance(inside, postprocessing.Rounded):
         table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
     siblings = check_siblings(table.where("siblings"), table["siblings"])
     releases = check_releases(table["releases"])
@@ -212,10 +201,10 @@ def _of_table(law: type[Mechanism], table: Keys, key: str) -> Mechanism:
     return made
 
 
-def _check_rounded(mechanism: Rounded) -> None:
+def _check_rounded(mechanism: postprocessing.Rounded) -> None:
     """ValueError where continuous noise is rounded to more numbers than an audit could list."""
     inside, reach = mechanism.mechanism, 2.0 * mechanism.noise.reach()
-    if isinstance(inside, Clamped) and inside.lower is not None and inside.upper is not None:
+    if isinstance(inside, postprocessing.Clamped) and inside.lower is not None and inside.upper is not None:
         reach = min(reach, inside.upper - inside.lower)
     listable(mechanism, int(reach / (2 * mechanism.base)), MOST_NOISE)
 
@@ -226,25 +215,27 @@ def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:
         bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")
         if isinstance(bounds, list) and len(bounds) != 2:
             raise ValueError(f"clamp must be a smallest value, or [smallest, largest], got {bounds!r}")
-        mechanism = clamped(mechanism, *(bounds if isinstance(bounds, list) else [bounds]))
-    ties = table.one_of("ties", RULES, None)
+        mechanism = postprocessing.clamped(mechanism, *(bounds if isinstance(bounds, list) else [bounds]))
+    ties = table.one_of("ties", postprocessing.RULES, None)
     if table.has("round"):
         base = table.get("round", int, "a whole number of people, such as 5")
-        mechanism = rounded(mechanism, base, ties or RULES[0])
+        mechanism = postprocessing.rounded(mechanism, base, ties or postprocessing.RULES[0])
     elif ties is not None:
         raise ValueError(f"ties says how a level is rounded, and needs round, got {ties!r} without it")
     if table.has("suppress"):
-        mechanism = suppressed(mechanism, table.get("suppress", int, "the smallest count that is published, such as 5"))
+        mechanism = postprocessing.suppressed(
+            mechanism, table.get("suppress", int, "the smallest count that is published, such as 5")
+        )
     return mechanism
 
 
-def _postprocessing(table: Keys) -> Postprocessing:
+def _postprocessing(table: Keys) -> postprocessing.Postprocessing:
     kind = table["kind"]
     keys = ("kind", "rounding", *(("own_weight", "sibling_weight") if kind == ADJUSTMENTS[0] else ()))
     table.only(*keys)
     rounding = table["rounding"]
     if kind == ADJUSTMENTS[1]:
-        return NonNegative(rounding)
+        return postprocessing.NonNegative(rounding)
     weights = [table.number(key, 1) for key in keys[2:]]
-    made: Postprocessing = table.build("", partial(LeastSquares, rounding, *weights))
+    made: postprocessing.Postprocessing = table.build("", partial(postprocessing.LeastSquares, rounding, *weights))
     return made

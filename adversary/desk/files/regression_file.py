@@ -14,17 +14,8 @@ from typing import Any, get_args
 
 from adversary._core import check_whole
 from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease
+from adversary.desk.files import release_file
 from adversary.desk.files.keys import Key, Keys, plain, read_toml, texts
-from adversary.desk.files.release_file import (
-    PRIORS,
-    PROB,
-    READ,
-    ReleaseFile,
-    check_prob,
-    load_release_file,
-    opened,
-    whole,
-)
 
 DRAWS, MOST_DRAWS = 3000, 10_000
 """Of each chain: where a file says nothing, and at most (a quarter of a minute, and as many as 200 MiB)."""
@@ -53,14 +44,16 @@ _REGRESSION = {
     ),
 }
 _PRIOR = {
-    "kind": Key("word", "of what was believed before", words=PRIORS[1:], example=f'"{PRIORS[1]}"'),
+    "kind": Key(
+        "word", "of what was believed before", words=release_file.PRIORS[1:], example=f'"{release_file.PRIORS[1]}"'
+    ),
     "mu0": Key("numbers", "intercept and slope are near these", example="[0, 0]"),
     "Lambda0": Key("list", "precision matrix of the two", example="[[1, 0], [0, 1]]"),
     "a0": Key("number", "shape of the inverse gamma law of the variance", example="1"),
     "b0": Key("number", "its scale", example="1"),
 }
 _REGIONS = get_args(Region)
-_POSTERIOR = READ | {
+_POSTERIOR = release_file.READ | {
     "region": Key("word", "lines that the bounds allow", "weak", _REGIONS),
     "draws": Key("whole", "of each chain", DRAWS),
 }
@@ -109,12 +102,12 @@ class RegressionFile:
             raise ValueError(f"--prior is for a mean and a variance: {self.path} has [regression], and takes [prior]")
         return replace(
             self,
-            prob=self.prob if prob is None else check_prob("prob", prob),
+            prob=self.prob if prob is None else release_file.check_prob("prob", prob),
             constrained=self.constrained if constrained is None else constrained,
         )
 
 
-def load_any_release_file(path: str | Path) -> ReleaseFile | RegressionFile:
+def load_any_release_file(path: str | Path) -> release_file.ReleaseFile | RegressionFile:
     """Read a release file of either kind: a mean and variance (`[release]`), or a regression line (`[regression]`).
 
     Parameters
@@ -131,27 +124,28 @@ def load_any_release_file(path: str | Path) -> ReleaseFile | RegressionFile:
     """
     document = read_toml(Path(path))
     if "regression" not in document:
-        return load_release_file(path)
+        return release_file.load_release_file(path)
     if "release" in document:
         raise ValueError(f"{path}: give either a table 'release' or a table 'regression': both are there")
     return _regression_file(Path(path), document)
 
 
 def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
-    top, reading = opened(file, document, FILE)
+    top, reading = release_file.opened(file, document, FILE)
     table = top.table("regression")
     return RegressionFile(
         _release(table), _prior(top.table("prior")) if top.has("prior") else None,
         constrained=reading["constrained"],
         region=reading["region"],
         draws=reading.checked("draws", _draws, DRAWS),
-        prob=reading.checked("prob", check_prob, PROB), **top.texts, x=table["x"], y=table["y"], path=file,
+        prob=reading.checked("prob", release_file.check_prob, release_file.PROB),
+        **top.texts, x=table["x"], y=table["y"], path=file,
     )  # fmt: skip
 
 
 def _release(table: Keys) -> RegressionRelease:
     found: dict[str, Any] = {"sums": _named(table, "sums", SUMS[1:]), "moments": _named(table, "moments", MOMENTS[1:])}
-    found |= {"n": whole(table, "n"), "epsilon": plain(table.number("epsilon"))}
+    found |= {"n": release_file.whole(table, "n"), "epsilon": plain(table.number("epsilon"))}
     found |= {name: table.pair(name, _BOUNDS) for name in ("x_bounds", "y_bounds")}
     return table.build("", partial(RegressionRelease, **found))  # type: ignore[no-any-return]
 
@@ -170,7 +164,7 @@ def _named(table: Keys, key: str, names: tuple[str, ...]) -> list[float]:
 
 
 def _prior(table: Keys) -> RegressionLaw:
-    table.one_of("kind", PRIORS[1:])
+    table.one_of("kind", release_file.PRIORS[1:])
     rows = table.get("Lambda0", list, "two rows of two numbers")
     found: dict[str, Any] = {"mu0": table.pair("mu0", "(intercept, slope)")}
     found["Lambda0"] = [Keys({"Lambda0": row}, table.file, table.key).pair("Lambda0", "a row") for row in rows]

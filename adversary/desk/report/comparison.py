@@ -10,9 +10,9 @@ import xarray as xr
 
 from adversary._core import format_number, format_probability
 from adversary.desk import figures
-from adversary.desk.answers.cells import group, joined
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, audit_words, tabulate
+from adversary.desk.kit.audit_words import group, joined
 from adversary.desk.report import audit_answer, method_sections, profile_section, result_sections
 
 TABLES = {

@@ -17,16 +17,7 @@ from adversary.desk.files import ProfileFile, Scenario
 from adversary.desk.kit import Document, Section, audit_words
 from adversary.desk.report import descriptions, profile_section
 from adversary.driver import OWN
-from adversary.policy.budget import (
-    BOUNDED,
-    Recommendation,
-    ReleaseBudget,
-    allocate,
-    check_word,
-    has_exact,
-    own_verdict,
-    recommend_epsilon,
-)
+from adversary.policy import budget
 from adversary.policy.explain import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, USUAL, explain
 from adversary.privacy import Guarantee
 from adversary.reader.path import settle_truth
@@ -93,12 +84,12 @@ class ExplainRequest:
         """One audience by its first name, or all of them."""
         if self.audience == EVERYONE:
             return AUDIENCES
-        return (ALSO.get(check_word("audience", self.audience, (*AUDIENCES, *ALSO, EVERYONE)), self.audience),)
+        return (ALSO.get(budget.check_word("audience", self.audience, (*AUDIENCES, *ALSO, EVERYONE)), self.audience),)
 
     def text(self, subject: Subject, audience: str) -> str:
         """One text."""
         topic = "tolerance" if subject.topics == ONLY_TOLERATED else self.topic
-        made = isinstance(subject.thing, ReleaseBudget)
+        made = isinstance(subject.thing, budget.ReleaseBudget)
         options: dict[str, Any] = {
             "topic": topic,
             "priors": self.priors,
@@ -136,11 +127,11 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
     """The profile of a scenario, and the verdict that settles whether it is kept."""
     if scenario.profile is None:
         return []
-    best = recommend_epsilon(scenario.profile, statistic=scenario.statistic)
+    best = budget.recommend_epsilon(scenario.profile, statistic=scenario.statistic)
     found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
-    if has_exact(scenario.plan):  # a verdict speaks of guarantees, and none covers what is exact
+    if budget.has_exact(scenario.plan):  # a verdict speaks of guarantees, and none covers what is exact
         return found
-    own = own_verdict(scenario.plan, scenario.profile, failure, scenario.statistic)
+    own = budget.own_verdict(scenario.plan, scenario.profile, failure, scenario.statistic)
     return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
 
 
@@ -148,8 +139,8 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
     """The profiles of a file, with what keeps each in so many releases; `others`: also definitions that may fail."""
     found = []
     for name, profile in file.profiles.items():
-        best = recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
-        bounded = best.status == BOUNDED
+        best = budget.recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
+        bounded = best.status == budget.BOUNDED
         alone = ("budget", *(OF_GUARANTEES if bounded else ()), "tolerance")
         topics = alone if releases is None else ONLY_TOLERATED
         named = f": {name}" if name else ""
@@ -170,14 +161,16 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
     return found
 
 
-def _promises(file: ProfileFile, best: Recommendation, releases: int | None, others: bool) -> list[ReleaseBudget]:
+def _promises(
+    file: ProfileFile, best: budget.Recommendation, releases: int | None, others: bool
+) -> list[budget.ReleaseBudget]:
     """Pure DP of each release, for certain; and what may fail."""
     n, failure = releases or 1, file.failure
-    found = [] if releases is None else [allocate(best, "pure DP", releases=n, composition="basic")]
+    found = [] if releases is None else [budget.allocate(best, "pure DP", releases=n, composition="basic")]
     if others and 0.0 < failure < 1.0:
         if file.delta < failure:
-            found.append(allocate(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
-        found.append(allocate(best, "zCDP", failure=failure, releases=n))
+            found.append(budget.allocate(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
+        found.append(budget.allocate(best, "zCDP", failure=failure, releases=n))
     return found
 
 
@@ -215,8 +208,8 @@ def solve(subjects: Sequence[Subject], asked: ExplainRequest) -> xr.DataTree:
     """
     fitting = subjects
     if asked.topic is not None:
-        check_word("topic", asked.topic, TOPICS)
-        check_word("topic", asked.topic, tuple(dict.fromkeys(topic for one in subjects for topic in one.topics)))
+        budget.check_word("topic", asked.topic, TOPICS)
+        budget.check_word("topic", asked.topic, tuple(dict.fromkeys(topic for one in subjects for topic in one.topics)))
         fitting = [one for one in subjects if asked.topic in one.topics]
     _all_used(fitting, asked)
     audiences = asked.audiences

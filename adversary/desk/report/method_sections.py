@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import format_number, listed
-from adversary.desk.answers.cells import joined
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
+from adversary.desk.kit.audit_words import joined
 from adversary.desk.report import descriptions
 from adversary.driver import UNRELIABLE
 from adversary.privacy.mechanisms import Exact

@@ -10,10 +10,9 @@ import xarray as xr
 
 from adversary._core import format_probability, listed
 from adversary.desk import figures
-from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Figure, Section, Table, tabulate
-from adversary.desk.kit.audit_words import of_reader
+from adversary.desk.kit.audit_words import AVERAGES, RULED_OUT, both_targets, of_reader
 
 
 def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:

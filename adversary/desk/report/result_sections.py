@@ -11,10 +11,18 @@ import xarray as xr
 from adversary._core import format_bound, format_number, format_probability, percent
 from adversary.desk import figures
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
-from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets, group, joined
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Figure, Section, Table, audit_words, tabulate
-from adversary.desk.kit.audit_words import called, of_reader, unreliable
+from adversary.desk.kit.audit_words import (
+    AVERAGES,
+    RULED_OUT,
+    both_targets,
+    called,
+    group,
+    joined,
+    of_reader,
+    unreliable,
+)
 from adversary.desk.report import descriptions, profile_section, release_sections
 from adversary.driver import OWN, UNRELIABLE
 from adversary.reader.path import MEANINGS, settle_truth
