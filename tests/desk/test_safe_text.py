@@ -145,7 +145,7 @@ def test_figures_have_printable_texts_and_names() -> None:
         ax.plot([0.0, 1.0], gid=HOSTILE[2])
         ax.set_yticks([0.0], [HOSTILE[2]])
         ax.set_title(HOSTILE[3])
-        style.finding(figure, HOSTILE[2])
+        style.title(figure, HOSTILE[2])
         return figure
 
     figure, picture = draw(), StringIO()

@@ -160,7 +160,7 @@ class Keys:
     def __getitem__(self, key: str) -> Any:
         """The value of a declared key."""
         one = self.declared[key]
-        read = {
+        read: dict[str, Callable[[], Any]] = {
             "word": lambda: self.one_of(key, tuple(one.words), one.default),
             "whole": lambda: self.get(key, int, one.rule, one.default),
             "number": lambda: self.number(key, one.default),
