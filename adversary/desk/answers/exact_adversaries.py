@@ -87,7 +87,9 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
     people = xr.Dataset(
         {"prior": prior, "given": risk["prior"], "invariant_ratio": ratio, **risk[AVERAGES], "mcse": errors}
     )
-    limits = bound[LIMITS].rename(semi_loss_bound="semi_adjacency_bound").assign_attrs(semi_adjacency=totals.semi_adjacency)
+    limits = (
+        bound[LIMITS].rename(semi_loss_bound="semi_adjacency_bound").assign_attrs(semi_adjacency=totals.semi_adjacency)
+    )
     limits["single_record_bound"].attrs["direction"] = "upper"
     return {"adversaries": people, "limits": limits}
 
