@@ -58,7 +58,7 @@ def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Datase
     def each(ones: Sequence[Any], *names: str) -> xr.Dataset:
         return xr.Dataset({name: ("reading", [float(getattr(one, name)) for one in ones]) for name in names}, at)
 
-    parameters = {key: (dims, of(key)) for key in ("mean", "sd", "mode")}
+    parameters: dict[str, Any] = {key: (dims, of(key)) for key in ("mean", "sd", "mode")}
     parameters |= {key: ((*dims, "end"), of(key, prob)) for key in ("hdi", "eti")}
     fit = each(every, "infeasible", "log_evidence", "max_variance", "quadrature_error")
     return {

@@ -153,7 +153,7 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
     unsure, limits = ~found["adversaries"]["given"].isin([0.0, 1.0]), found["limits"]
     satisfied = limits.sel(definition=~(limits["status"] == "violated").any("adversary"), adversary=unsure.values)
     passed = satisfied["definition"][satisfied["single_record_exceeded"].astype(bool).any("adversary").values]
-    finite = satisfied["definition"][np.isfinite(satisfied["single_record_bound"]).any("adversary").values]
+    finite = satisfied["definition"][(satisfied["single_record_bound"] < np.inf).any("adversary").values]
     for definition in [*map(str, (passed if passed.size else finite).values)][:1]:
         one = satisfied.sel(definition=definition)
         beyond = one["prob_beyond_single_record"].fillna(0.0)

@@ -285,8 +285,9 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     for reader in every.values():
         for name, truth in facts.items():
             top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, reader, truth))
-    for truth in facts.values() if published_exactly is not None else ():
-        check_agreement(top.table("invariants"), published_exactly, plan, truth)
+    for truth in facts.values():
+        if published_exactly is not None:
+            check_agreement(top.table("invariants"), published_exactly, plan, truth)
     read: dict[str, Any] = {"sensitivity": ranges, "profile": profile, "invariants": published_exactly}
     read |= {"statistic": statistic, "failure": failure, "path": file, "document": document}
     return Scenario(plan, readers, truths, promises, **words, **read)
