@@ -215,6 +215,10 @@ REFUSED = {
         SCENARIO.replace("{ upper = 9 }", '{ law = "zipf", a = 1.0001 }'),
         ["adversary.beliefs.tract", "100,000 counts", "1.0001"],
     ),
+    "a law of each sibling without end": (
+        SCENARIO.replace("{ upper = 9 }", '{ each = { law = "zipf", a = 4.458951298096283 } }'),
+        ["adversary.beliefs.tract", "161,489", "65,536 at most"],
+    ),
     "noise beyond doubles": (
         SCENARIO.replace(FIRST, 'name = "block"\nsigma = 1e-300'),
         ["plan.level[1].sigma", "1e-12"],

@@ -129,7 +129,11 @@ def _one_sibling(table: Keys) -> Any:
         if given != "uniform":
             raise ValueError(f'each must be "uniform", a list of probabilities, or a law, got {given!r}')
         return None
-    return given if isinstance(given, list) else _law(table.table("each"))
+    if isinstance(given, list):
+        return given
+    law = _law(table.table("each"))
+    Others(law).followed()  # a law too long to list is refused by its key
+    return law
 
 
 def _law(table: Keys) -> Any:
