@@ -382,6 +382,10 @@ EXTREME_LOSSES: dict[str, PrivacyLoss] = {
     "laplace and geometric, 1e-10": adv.Laplace.from_epsilon(1e-10).privacy_loss()
     + adv.Geometric(1e-10).privacy_loss(),
     "gaussian and geometric, 1e-10": adv.Gaussian(1e10).privacy_loss() + adv.Geometric(1e-10).privacy_loss(),
+    "discrete gaussians, 1e-10 and 0.3": DG(1e-10).privacy_loss() + DG(0.3).privacy_loss(),
+    "discrete gaussians, 1e-10 and 0.3, and geometric": DG(1e-10).privacy_loss()
+    + DG(0.3).privacy_loss()
+    + adv.Geometric(1e-10).privacy_loss(),
     "gaussian and laplace, 1e-5": adv.Gaussian(1e5).privacy_loss() + adv.Laplace.from_epsilon(1e-5).privacy_loss(),
 }
 """Losses of noise that hides nearly all, or nearly nothing."""
