@@ -15,7 +15,7 @@ import scipy.stats
 import adversary as adv
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.invariants.canonical import Tulap
-from adversary.privacy.losses.composition import ComposedLoss, composed, repeated
+from adversary.privacy.losses.composition import ComposedLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
@@ -94,7 +94,7 @@ LOSSES: dict[str, PrivacyLoss] = {
     "geometric, shift 3": adv.Geometric(0.8).privacy_loss(3),
     "geometric, two cells": adv.Geometric(0.8).privacy_loss(1, 2),
     "randomized response": adv.RandomizedResponse(1.2).privacy_loss(),
-    "randomized response, 4 answers, twice": repeated(adv.RandomizedResponse(0.5, 4).privacy_loss(), 2),
+    "randomized response, 4 answers, twice": repeat_loss(adv.RandomizedResponse(0.5, 4).privacy_loss(), 2),
     "gaussian": adv.Gaussian(2.0).privacy_loss(),
     "laplace": adv.Laplace(1.5).privacy_loss(),
     "laplace, two cells": adv.Laplace(3.0).privacy_loss(1, 2),
@@ -104,7 +104,7 @@ LOSSES: dict[str, PrivacyLoss] = {
     "discrete gaussians, one lattice": DG(Fraction(1, 7)).privacy_loss(1, 30) + DG(Fraction(2, 5)).privacy_loss(2, 9),
     "discrete gaussians and partly revealing": DG(Fraction(1, 7)).privacy_loss(1, 30) + _uneven(),
     "laplace and geometric": adv.Laplace(1.5).privacy_loss() + adv.Geometric(0.8).privacy_loss(),
-    "nothing released": composed([]),
+    "nothing released": compose_losses([]),
     "partly revealing": _uneven(),
     "exact": adv.Exact().privacy_loss(),
 }

@@ -54,7 +54,7 @@ def compilers(source: str) -> tuple[Decorator, Decorator]:
 
 def call(function: Any, *arguments: Any) -> Any:
     """A compiled function's answer; where its machine code is not at hand yet, it is said what takes so long."""
-    with uninterrupted():
+    with defer_interrupt():
         if function.signatures:
             return function(*arguments)
         with notify_after("compiling for this machine: up to a minute, once"):
@@ -62,7 +62,7 @@ def call(function: Any, *arguments: Any) -> Any:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def defer_interrupt() -> Iterator[None]:
     """Ctrl-C waits for the end of the block.
 
     Numba makes Python objects of a compiled function's answer without looking for exceptions. An interruption raised

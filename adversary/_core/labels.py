@@ -70,7 +70,7 @@ class Labels:
         return xr.DataArray(array, dims=(*self.dims, *extra), coords={**self.coords, **coords})
 
 
-def paired(given: Mapping[str, Any]) -> dict[str, Any]:
+def broadcast_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name, those with labels broadcast against one another by the names of their dimensions.
 
     Without any labels they come back as they are, to be paired by position.

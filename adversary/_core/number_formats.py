@@ -75,7 +75,7 @@ def _outward(exact: Decimal, unit: Decimal, upper: bool) -> Decimal:
     return exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
 
 
-def uncrossed(reached: float, tolerated: float, digits: Iterable[int]) -> tuple[str, str] | None:
+def format_uncrossed(reached: float, tolerated: float, digits: Iterable[int]) -> tuple[str, str] | None:
     """(reached, rounded up; tolerated, rounded down), to the first of these digits at which they do not cross."""
     pairs = ((format_bound(reached, True, n), format_bound(tolerated, False, n)) for n in digits)
     return next((pair for pair in pairs if float(pair[0]) <= float(pair[1])), None)
@@ -94,7 +94,7 @@ def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
     return next((text for text in shown if p >= 1.0 or float(text) < 100.0), format_bound(100.0 * p, upper, digits))
 
 
-def between(low: float, high: float, *, percent: bool = False, digits: int = 4) -> str:
+def format_interval(low: float, high: float, *, percent: bool = False, digits: int = 4) -> str:
     """An interval, rounded outward."""
     if percent:
         return f"{outward_percent(low, False, digits)} to {outward_percent(high, True, digits)}{PERCENT}"
@@ -171,12 +171,12 @@ def ends(start: float, low: float, high: float, digits: int = 3) -> tuple[str, s
     >>> ends(0.5, 0.2689414, 0.7310586), ends(0.5, 0.49999975, 0.50000025)
     (('26.8', '73.2'), ('49.999975', '50.000025'))
     """
-    lower = max(decimals_for(start - low, digits=digits), _apart(low, digits))
-    upper = max(decimals_for(high - start, digits=digits), _apart(1.0 - high, digits))
+    lower = max(decimals_for(start - low, digits=digits), _decimals_apart(low, digits))
+    upper = max(decimals_for(high - start, digits=digits), _decimals_apart(1.0 - high, digits))
     return in_percent(low, False, lower), in_percent(high, True, upper)
 
 
-def _apart(gap: float, digits: int) -> int:
+def _decimals_apart(gap: float, digits: int) -> int:
     """Decimals that keep an end apart from 0 or 100, as far as that is worth telling."""
     return min(NEAR_THE_END, decimals_for(gap, digits=digits))
 
@@ -187,7 +187,7 @@ def points(difference: float, digits: int = 3) -> str:
     >>> points(0.244918662), points(0.99991)
     ('24.5', '99.991')
     """
-    decimals = max(decimals_for(difference, digits=digits), _apart(1.0 - difference, digits))
+    decimals = max(decimals_for(difference, digits=digits), _decimals_apart(1.0 - difference, digits))
     return in_percent(difference, True, decimals)
 
 
@@ -269,7 +269,7 @@ RARE = 1e-6
 """Probabilities below are not written as numbers."""
 
 
-def listed(items: Sequence[str], word: str = "and") -> str:
+def join_words(items: Sequence[str], word: str = "and") -> str:
     """Items in a row: "a", "a and b", "a, b and c"."""
     return f" {word} ".join([", ".join(items[:-1])] * (len(items) > 1) + [*items[-1:]])
 

@@ -114,11 +114,11 @@ def write_blocks[T, R](
     manifest = _manifest(items, work, versions)
     with _full_disk(path, lambda: "nothing was written"):
         path.mkdir(parents=True, exist_ok=True)
-    with alone(path):
+    with exclusive_lock(path):
         _claim(path, manifest, resume)
         store = _Store(path, file, digest(manifest))
-        made = partial(_made, function, encode, work is not None)
-        return store.filled(made, items, progress, description, workers)
+        made = partial(_make_block, function, encode, work is not None)
+        return store.write_missing(made, items, progress, description, workers)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class _Store:
         save_bytes(self.place(name), content, lasting=False)
         save_bytes(self.record(name), json.dumps(self.content(name, content)).encode(), lasting=False)
 
-    def filled[T](
+    def write_missing[T](
         self, content_of: Callable[[tuple[str, T]], bytes], items: Mapping[str, T], progress: bool, description: str,
         how: Mapping[str, Any],
     ) -> Written:  # fmt: skip
@@ -168,7 +168,7 @@ class _Store:
         sweep({self.path, self.path / RECORDS, *(self.place(name).parent for name in items)})
         work = [(name, items[name]) for name in todo]
         with (
-            _full_disk(self.path, lambda: self._finished(items)),
+            _full_disk(self.path, lambda: self._status_line(items)),
             closing(map_unordered(content_of, work, **how)) as done,
         ):
             for place, content in track(done, description, enabled=progress, total=len(todo)):
@@ -176,12 +176,14 @@ class _Store:
         kept, damaged = (tuple(n for n in items if states[n] == state) for state in ("whole", "damaged"))
         return Written({name: self.place(name) for name in items}, kept, damaged)
 
-    def _finished(self, items: Mapping[str, Any]) -> str:
+    def _status_line(self, items: Mapping[str, Any]) -> str:
         whole = sum(self.state(name) == "whole" for name in items)
         return f"{whole} of {len(items)} blocks are whole: make room, then resume"
 
 
-def _made[T, R](function: Callable[[T], R], encode: Callable[[R], bytes], named: bool, task: tuple[str, T]) -> bytes:
+def _make_block[T, R](
+    function: Callable[[T], R], encode: Callable[[R], bytes], named: bool, task: tuple[str, T]
+) -> bytes:
     """On a worker: the content of one block; errors say which where its name is not a digest."""
     name, item = task
     try:
@@ -266,7 +268,7 @@ def save_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         temporary.touch()
-        with alone(temporary):
+        with exclusive_lock(temporary):
             with temporary.open("wb") as file:
                 file.write(content)
                 if lasting:
@@ -285,12 +287,12 @@ def sweep(folders: Iterable[Path]) -> None:
     """
     for temporary in (path for folder in folders for path in folder.glob(".*")):
         if _TEMPORARY.fullmatch(temporary.name):
-            with suppress(OSError), alone(temporary):
+            with suppress(OSError), exclusive_lock(temporary):
                 temporary.unlink()
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def exclusive_lock(path: Path) -> Iterator[None]:
     """Nobody else is at work on a file or in a directory; who died there does not count.
 
     Not looked at where there is no `flock`. BlockingIOError where somebody is.

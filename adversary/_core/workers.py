@@ -144,14 +144,14 @@ class PerThread[R]:
         return found
 
     @cached_property
-    def _sent(self) -> bytes:
+    def _pickled(self) -> bytes:
         import cloudpickle  # also of functions written in a notebook
 
         sent: bytes = cloudpickle.dumps((self._function, self._arguments))
         return sent
 
     def __reduce__(self) -> Any:
-        return _remade, (self._sent,)
+        return _remade, (self._pickled,)
 
 
 _MAKING = RLock()
@@ -180,8 +180,8 @@ def dask_address(scheduler: str | None = None, workers: int | None = None) -> It
         yield cluster.scheduler_address
 
 
-def distributed() -> Any:
-    """Dask's `distributed`, or ImportError that names the extra it comes with."""
+def import_distributed() -> Any:
+    """Dask's `import_distributed`, or ImportError that names the extra it comes with."""
     try:
         import dask.distributed
     except ImportError as error:
@@ -202,7 +202,7 @@ def _local(workers: int) -> Any:
     Ctrl-C, which a terminal sends to them too, is left to this process, which ends them.
     """
     _start_tracker()
-    return distributed().LocalCluster(
+    return import_distributed().LocalCluster(
         n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
         preload=["import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"],
     )  # fmt: skip
@@ -221,7 +221,7 @@ def _start_tracker() -> None:
 @contextmanager
 def _client(scheduler: str) -> Iterator[Any]:
     """A client of a scheduler that has a worker at least; if it dies, that is a ChildProcessError and not logged."""
-    dask, log = distributed(), logging.getLogger("distributed.client")
+    dask, log = import_distributed(), logging.getLogger("distributed.client")
     level = log.level
     try:
         client = dask.Client(scheduler, timeout=PATIENCE)
@@ -243,7 +243,7 @@ def _client(scheduler: str) -> Iterator[Any]:
 
 def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
     """The same on the workers of a client, so many pieces in flight."""
-    dask = distributed()
+    dask = import_distributed()
     threads = max(1, sum(client.nthreads().values()))
     flying: dict[Any, list[int]] = {}
     lost = dict.fromkeys(range(len(items)), 0)

@@ -15,7 +15,7 @@ from adversary.driver.posteriors import UNRELIABLE, Groups, Prior, Readings, pos
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
-from adversary.privacy.losses import amplified
+from adversary.privacy.losses import amplified_loss
 from adversary.reader.conditioned import ExactTotals, exact_totals
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, observed
@@ -47,48 +47,48 @@ class Case:
         odds = reader.prior_log_odds
         prior = Prior(odds, invariant, float(expit(odds + invariant)) if invariant else reader.prior)
         if engine == "exact":
-            readings = self._recursive(prior, draws, seed)
+            readings = self._by_recursion(prior, draws, seed)
             law = laws.of(self.plan, reader, self.truth)
             risk = risk_summary(law, invariant, prior.base)
         else:
             if engine == "enumerate":
-                readings = self._listed(prior, draws, seed)
+                readings = self._by_enumeration(prior, draws, seed)
             else:
-                readings = self._drawn(prior, draws, seed, engine, **laws.how)
+                readings = self._by_sampling(prior, draws, seed, engine, **laws.how)
             law, risk = readings.law, readings.risk()
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
         bounds = Bounds.of(self.plan, reader, self.failure, self.totals)
         return groups_of(readings, risk, bounds.table(promises, law, readings))
 
-    def _recursive(self, prior: Prior, draws: int, seed: int) -> Readings:
+    def _by_recursion(self, prior: Prior, draws: int, seed: int) -> Readings:
         """By the exact engine."""
         release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
         posterior = self.reader.posterior(self.plan, release, counts=False)
         return Readings(release, weight, posterior, prior, self.truth.target, 0, "exact recursion over levels")
 
-    def _listed(self, prior: Prior, draws: int, seed: int) -> Readings:
+    def _by_enumeration(self, prior: Prior, draws: int, seed: int) -> Readings:
         """By enumerating the PyMC model of the same story."""
         from adversary.models.enumeration import enumerate_posterior
 
         release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        found = enumerate_posterior(*self._modelled(release))["probability"]
+        found = enumerate_posterior(*self._model_and_data(release))["probability"]
         posterior = posterior_dataset(self.reader.prior, found.sel({"in": 1}).values, found.sel({"in": 0}).values)
         simulated = 0 if weight.attrs["direction"] == "exact" else draws
         return Readings(
             release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the PyMC model"
         )
 
-    def _drawn(self, prior: Prior, draws: int, seed: int, engine: str, **how: Any) -> Readings:
+    def _by_sampling(self, prior: Prior, draws: int, seed: int, engine: str, **how: Any) -> Readings:
         """By draws of the PyMC model of the same story."""
         from adversary.models.fitting import fit_many
 
         release, weight = releases_to_fit(self.plan, self.truth, draws, seed)
         nuts = "always" if engine == "mcmc" else "where needed"
-        fits = fit_many(*self._modelled(release), nuts=nuts, sampling=self.sampling, rng=seed, **how)
+        fits = fit_many(*self._model_and_data(release), nuts=nuts, sampling=self.sampling, rng=seed, **how)
         return from_fits(fits, release, weight, prior, self.truth.target, draws)
 
-    def _modelled(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:
+    def _model_and_data(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:
         """The PyMC model of plan and reader, and the releases as it names them."""
         from adversary.models.stories import hierarchical_counts
 
@@ -172,10 +172,10 @@ class Bounds:
         direction = "estimate" if law.simulated or readings.sampled else "exact"
         result["outside"].attrs["direction"] = direction
         if self.totals is not None:
-            result = result.assign(self._beside(self.totals, promises, law, readings, direction))
+            result = result.assign(self._invariant_bounds(self.totals, promises, law, readings, direction))
         return result
 
-    def _beside(
+    def _invariant_bounds(
         self,
         totals: ExactTotals,
         promises: dict[str, Guarantee],
@@ -189,7 +189,7 @@ class Bounds:
         beside = {name: totals.group_guarantee(promise) for name, promise in promises.items()}
         beside[OWN] = NoPrivacy() if totals.disclosed else own_loss(self.plan, totals.semi_adjacency)
         single = [self.limit(promise) for promise in one.values()]
-        passed = [self._passed(limit, failure, law, readings) for failure, limit in single]
+        passed = [self._prob_beyond(limit, failure, law, readings) for failure, limit in single]
         upper = {"direction": "upper"}
         return {
             "single_record_bound": ("definition", [limit for _, limit in single], {"direction": "not a bound"}),
@@ -203,8 +203,8 @@ class Bounds:
     def _row(self, guarantee: Guarantee, kept: bool, law: BayesFactorLaw, readings: Readings) -> dict[str, Any]:
         prior = readings.prior
         failure, loss_bound = self.limit(guarantee)
-        bound = within(loss_bound)
-        outside, exceeded = self._passed(loss_bound, failure, law, readings)
+        bound = guarantee_within(loss_bound)
+        outside, exceeded = self._prob_beyond(loss_bound, failure, law, readings)
         judged = UNRELIABLE if readings.failed else "exceeded" if exceeded else "holds"
         return {
             "posterior": bound.posterior_bounds(prior.base),
@@ -219,13 +219,13 @@ class Bounds:
     def limit(self, guarantee: Guarantee) -> tuple[float, float]:
         """(failure, largest loss, nats): for certain where there is such a limit."""
         failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
-        return failure, float(amplified(_loss_bound(guarantee, failure), self.rate))
+        return failure, float(amplified_loss(_loss_bound(guarantee, failure), self.rate))
 
-    def _passed(self, limit: float, failure: float, law: BayesFactorLaw, readings: Readings) -> tuple[float, bool]:
+    def _prob_beyond(self, limit: float, failure: float, law: BayesFactorLaw, readings: Readings) -> tuple[float, bool]:
         """(probability of a release that takes this reader beyond a limit, whether it is above the failure)."""
         prior = readings.prior
         outside, error = (
-            readings.clearly_outside(within(limit).posterior_bounds(prior.base))
+            readings.clearly_outside(guarantee_within(limit).posterior_bounds(prior.base))
             if readings.sampled
             else law.outside(limit, prior.invariant)
         )
@@ -233,7 +233,7 @@ class Bounds:
         return (np.nan if readings.failed else outside), exceeded and not readings.failed
 
 
-def within(loss_bound: float) -> Guarantee:
+def guarantee_within(loss_bound: float) -> Guarantee:
     """The promise of a largest loss."""
     return PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()
 

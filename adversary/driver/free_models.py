@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import Bounds, from_fits, groups_of
-from adversary.driver.model_case import ENUMERATED, FITS, NUTS, enumerated, is_model, latents_of, target_side
+from adversary.driver.model_case import ENUMERATED, FITS, NUTS, enumerate_releases, is_model, latents_of, target_side
 from adversary.driver.posteriors import Prior, Readings
 from adversary.driver.run_audit import named_guarantees
 from adversary.privacy import Guarantee
@@ -98,7 +98,7 @@ def audit_model(
     (0.13, ['holds'])
     """
     from adversary.models.enumeration import distinct_rows, released_names
-    from adversary.models.fitting import labelled
+    from adversary.models.fitting import label_arrays
 
     if not is_model(model):
         raise TypeError(f"model must be a pymc.Model, got {model!r}")
@@ -118,7 +118,7 @@ def audit_model(
     share = np.bincount(place) / size
     weight = xr.DataArray(share, dims="release", attrs={"direction": "estimate", "mass": 1.0})
     once = {name: array[first] for name, array in data.items()}
-    release = labelled(model, once, ("release",))
+    release = label_arrays(model, once, ("release",))
     with dask_address(scheduler, workers) as address:
         how = {"sampling": sampling, "progress": progress, "store": store, "scheduler": address}
         readings = case.readings(way, once, release, weight, side, size, prior_seed, fit_seed, how)
@@ -193,7 +193,7 @@ class _Free:
     ) -> Readings:
         """Posteriors of all releases."""
         if way == "enumerate":
-            prior, posterior = enumerated(self.model, data, self.target, self.support)
+            prior, posterior = enumerate_releases(self.model, data, self.target, self.support)
             return Readings(release, weight, posterior, prior, side, size, ENUMERATED)
         from adversary.models.fitting import fit_many
 

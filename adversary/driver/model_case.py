@@ -123,9 +123,9 @@ class ModelCase:
                 'or "importance", which sum out the discrete latents and draw the continuous ones'
             )
         if engine in ("mcmc", "importance") or continuous:
-            readings = self._sampled(names, NUTS[engine], FITS if draws is None else draws, seed, **how)
+            readings = self._by_sampling(names, NUTS[engine], FITS if draws is None else draws, seed, **how)
         else:
-            readings = self._enumerated(names, DRAWS if draws is None else draws, seed)
+            readings = self._by_enumeration(names, DRAWS if draws is None else draws, seed)
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
         bounds = Bounds(self.plan, self.records * (2 if both else 1), self.records, self.failure, totals=self.totals)
         risk = readings.risk()
@@ -166,15 +166,15 @@ class ModelCase:
         exact = [level.name for level in self.plan.levels if level.is_exact]
         return [name for name in names if _level(self.plan, name) in exact]
 
-    def _enumerated(self, names: list[str], draws: int, seed: int) -> Readings:
+    def _by_enumeration(self, names: list[str], draws: int, seed: int) -> Readings:
         """Exact posteriors, each distinct release once."""
         release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
         data, settled = self.read(release, names), self.settled(names)
-        prior, posterior = enumerated(self.model, data, self.target, self.support, settled)
+        prior, posterior = enumerate_releases(self.model, data, self.target, self.support, settled)
         simulated = 0 if weight.attrs["direction"] == "exact" else draws
         return Readings(release, weight, posterior, prior, self.truth.target, simulated, ENUMERATED)
 
-    def _sampled(self, names: list[str], nuts: str, draws: int, seed: int, **how: Any) -> Readings:
+    def _by_sampling(self, names: list[str], nuts: str, draws: int, seed: int, **how: Any) -> Readings:
         """Posteriors by sampling, each distinct release once; what the model leaves unread is NaN in the release."""
         from adversary.models.fitting import fit_many
 
@@ -197,7 +197,7 @@ class ModelCase:
         return result
 
 
-def enumerated(
+def enumerate_releases(
     model: Any,
     data: Mapping[str, NDArray[Any]],
     target: str,

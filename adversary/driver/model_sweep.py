@@ -21,7 +21,7 @@ from adversary.driver.model_case import (
     ENUMERATED,
     FITS,
     ModelCase,
-    enumerated,
+    enumerate_releases,
     latents_of,
     settle_model_truth,
     target_side,
@@ -101,7 +101,7 @@ class ModelSweep:
         settled = self._settled(place)
         simulated = 0 if weight.attrs["direction"] == "exact" else size
         if place not in self.priors:
-            prior, posterior = enumerated(model, data, self.target, self.support, settled)
+            prior, posterior = enumerate_releases(model, data, self.target, self.support, settled)
             return Readings(release, weight, posterior, prior, target, simulated, ENUMERATED)
         prior, posterior = self._weighed(place, data, settled)
         return Readings(release, weight, posterior, prior, target, simulated, WEIGHED, advice=_ADVICE)

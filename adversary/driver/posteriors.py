@@ -140,7 +140,7 @@ class Readings:
     def risk(self) -> xr.Dataset:
         """The risk group; with draws, its errors are of releases and of fits, and `status` says whether it stands."""
         summary = risk_summary(self.law, self.prior.invariant, self.prior.base)
-        return self._judged(self._with_errors(summary)) if self.sampled else summary
+        return self._with_status(self._with_errors(summary)) if self.sampled else summary
 
     def diagnostics(self) -> xr.Dataset:
         """Of sampled posteriors: releases, how many failed and their share, and the worst of each diagnostic."""
@@ -179,12 +179,12 @@ class Readings:
             result[name].attrs["direction"] = "exact" if exact else "estimate"
         return result
 
-    def _judged(self, summary: xr.Dataset) -> xr.Dataset:
+    def _with_status(self, summary: xr.Dataset) -> xr.Dataset:
         """With its status, and bounds in which a release whose fit failed may be anything.
 
         No numbers where such releases could move the averages by more than a tenth of their errors, which count them.
         """
-        failed, bounds = self.failed, self._between(summary)
+        failed, bounds = self.failed, self._failure_bounds(summary)
         negligible = failed <= NEGLIGIBLE * summary["mcse"].sel(measure="posterior_mean").item()
         if failed and negligible:
             moved = failed * np.array([1.0, 1.0 / self.prior.base, 1.0, 1.0, 1.0, 0.0])
@@ -199,7 +199,7 @@ class Readings:
         status = "ok" if negligible else UNRELIABLE
         return summary.assign(status=status, unreliable_mass=failed).assign(bounds)
 
-    def _between(self, summary: xr.Dataset) -> dict[str, tuple[str, Floats, dict[str, str]]]:
+    def _failure_bounds(self, summary: xr.Dataset) -> dict[str, tuple[str, Floats, dict[str, str]]]:
         """`lower` and `upper` (measure): averages in which the posterior of a failed release is anything in [0, 1]."""
         failed, base = self.failed, self.prior.base
         least = np.array([summary[name].item() if failed < 1.0 else 0.0 for name in MEASURES])

@@ -127,7 +127,7 @@ def audit(
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
     check_probability("failure", failure)
-    plans, readers = _named(plan, "plan"), _named(adversary, "adversary")
+    plans, readers = _as_mapping(plan, "plan"), _as_mapping(adversary, "adversary")
     _check_options(readers, target, support, records)
     if not isinstance(truth, Mapping):
         raise TypeError(f"truth must be a mapping of level name to count, or of names to such mappings, got {truth!r}")
@@ -153,13 +153,13 @@ def audit(
                     cases.append(
                         (name, work.run(case, laws, how) | more.groups(case, one_truth, truth_name, name, laws))
                     )
-                by_truth.append((truth_name, _stacked(cases, "adversary")))
+                by_truth.append((truth_name, _concat_groups(cases, "adversary")))
                 if sensitivity:
                     swept |= swept_groups(
                         laws, one_plan, next(iter(readers.values())), one_truth, truth_name, sensitivity
                     )
-            by_plan.append((plan_name, _stacked(by_truth, "truth")))
-    groups = _stacked(by_plan, "plan") | swept
+            by_plan.append((plan_name, _concat_groups(by_truth, "truth")))
+    groups = _concat_groups(by_plan, "plan") | swept
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     tree.attrs.update(_attributes(plans, readers, truths, work, seed, rng))
     return tree
@@ -201,7 +201,7 @@ class _Work:
         return case.run(self.engine, self.promises, self.draws, laws.seed, **how)
 
 
-def _named(value: Any, name: str) -> dict[Any, Any]:
+def _as_mapping(value: Any, name: str) -> dict[Any, Any]:
     named = dict(value) if isinstance(value, Mapping) else {None: value}
     if not named:
         raise ValueError(f"{name} must not be an empty mapping")
@@ -269,7 +269,7 @@ def child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any
     )
 
 
-def _stacked(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
+def _concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
     """Groups of several cases along a new dim; a single unnamed case stays as it is.
 
     A group that only some cases have is stacked over these. Readers of the same releases share one table of them.

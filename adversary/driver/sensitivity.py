@@ -17,7 +17,7 @@ from adversary._core import Floats, Sampling, blocks, check_probability, check_w
 from adversary.driver.model_sweep import ModelSweep, at_prior_of, truths_of_models
 from adversary.driver.posteriors import MEASURES, Readings
 from adversary.driver.shared_laws import SharedLaws
-from adversary.driver.sweep_inputs import SHARES, Case, Range, case_at, named, ranges_of, sibling_dim, values_of
+from adversary.driver.sweep_inputs import SHARES, Case, Range, case_at, input_words, ranges_of, sibling_dim, values_of
 from adversary.reader.path import Adversary, Truth, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import (
@@ -140,7 +140,7 @@ def sweep(
                 continue
             settled = settle_truth(case.plan, case.reader, both[side])
         except ValueError as error:
-            why[place] = named(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
+            why[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
             continue
         law = shared.of(case.plan, case.reader, settled, coarse=coarse)
         invariant = invariant_factor(case.plan, case.reader, settled)

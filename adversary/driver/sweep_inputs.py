@@ -177,9 +177,9 @@ def case_at(start: Case, ranges: Sequence[Range], chosen: Sequence[Any]) -> Case
             case = one.at(case, value)
         return case.settled()
     except (ValueError, TypeError) as error:
-        raise type(error)(named(ranges, chosen) + str(error)) from None
+        raise type(error)(input_words(ranges, chosen) + str(error)) from None
 
 
-def named(ranges: Sequence[Range], chosen: Sequence[Any]) -> str:
+def input_words(ranges: Sequence[Range], chosen: Sequence[Any]) -> str:
     """ "rho 0.1, beliefs 'sure': " before what is wrong there."""
     return "".join(f"{one.dim} {value!r}: " for one, value in zip(ranges, chosen, strict=True))

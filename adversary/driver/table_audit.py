@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from adversary._core import Integers, check_probability, listed, solve_decreasing
-from adversary.driver.case import Bounds, own_loss, promise_kept, within
+from adversary._core import Integers, check_probability, join_words, solve_decreasing
+from adversary.driver.case import Bounds, guarantee_within, own_loss, promise_kept
 from adversary.privacy import Guarantee
 from adversary.reader.beliefs import Uniform
 from adversary.reader.path import Adversary, settle_truth
@@ -96,7 +96,7 @@ def audit_table(
     if reader.hypotheses != (0, 1):
         raise ValueError(f"adversary: hypotheses must be (0, 1), a person in the cell or not, got {reader.hypotheses}")
     table = TableCounts.of(frame, names, cells, where)
-    states, place = np.unique(table.states(shift=_shifted(levels, reader)), axis=0, return_inverse=True)
+    states, place = np.unique(table.states(shift=_shift_invariant(levels, reader)), axis=0, return_inverse=True)
     answers: list[dict[str, Any]] = [{}] * len(states)
     limits: dict[Any, tuple[float, float, bool]] = {}
     tilted = np.zeros((len(states), len(levels)), dtype=bool)
@@ -115,8 +115,8 @@ def audit_table(
     result = table.with_answers([answers[i] for i in place.ravel()], reader.prior)
     concerned = zip(names, tilted[place.ravel()].sum(axis=0), strict=True)
     few = {name: int(count) for name, count in concerned if count}
-    said = f"few others are there in {listed([f'{one:,}' for one in few.values()])} of {len(result):,} cells"
-    result.attrs["cautions"] = [tilt_warning(one_plan, listed([*few]), said)] if few else []
+    said = f"few others are there in {join_words([f'{one:,}' for one in few.values()])} of {len(result):,} cells"
+    result.attrs["cautions"] = [tilt_warning(one_plan, join_words([*few]), said)] if few else []
     return result
 
 
@@ -263,7 +263,7 @@ def whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integer
     return np.array(values, dtype=np.int64)
 
 
-def _shifted(levels: Sequence[Level], reader: Adversary) -> bool:
+def _shift_invariant(levels: Sequence[Level], reader: Adversary) -> bool:
     """Whether only differences of counts matter, as where every level has siblings."""
     plan = Plan([*(replace(level, siblings=1) for level in levels[:-1]), replace(levels[-1], siblings=None)])
     return shift_invariant(plan, reader)
@@ -315,7 +315,7 @@ def _answer(law: BayesFactorLaw, failure: float, limit: float, kept: bool) -> di
         "ratio_mean": law.ratio_mean()[0] if law.prior == 0.0 else mean / law.prior,
         "prob_correct": law.prob_correct()[0],
         "posterior_high": float(expit(law.log_odds + _high(law))),
-        "bound": float(within(limit).posterior_bounds(law.prior)[1]),
+        "bound": float(guarantee_within(limit).posterior_bounds(law.prior)[1]),
         "outside": outside,
         "status": "violated" if not kept else "exceeded" if exceeded else "holds",
     }

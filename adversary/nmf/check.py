@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, levels_of, opened, product_of
+from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, levels_of, open_product, product_of
 from adversary.nmf.level_records import Level, code_lengths, gather, named_in, one_shape, units_by_level
 from adversary.nmf.products import Product
 from adversary.nmf.records import Column
-from adversary.nmf.units import levels_below, planted
+from adversary.nmf.units import build_tree, levels_below
 from adversary.reader.spine import Tree
 
 DOCUMENTED = {"State": 3, "County": 8}
@@ -29,7 +29,7 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
     Nothing is held but names and one cell of each query. What is missing or malformed is listed in `problems`, with
     file, geocode and query; only a directory that is no such file at all raises.
     """
-    path = opened(directory, product)
+    path = open_product(directory, product)
     kind, synthetic = product_of(path)
     problems: list[str] = []
     levels = levels_of(path, kind)
@@ -43,7 +43,7 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
     if all(level.units.size for level in found.values()):
         names = levels_below("", {}, levels)
         units = units_by_level(names, found, code_lengths(path, levels))
-        tree, faults = planted(names, units, lambda level, code: named_in(found, level, code))
+        tree, faults = build_tree(names, units, lambda level, code: named_in(found, level, code))
         problems += faults
         problems += _absent(tree, found) if not faults and units[names[0]].size == 1 else []
     problems += _shapes(kind, found)

@@ -86,7 +86,7 @@ def labels_for(product: Product, asked: Column, column: Column) -> list[Labels] 
     return made if kept < query.size else None
 
 
-def combined(
+def combine_queries(
     product: Product, asked: Column, measured: Mapping[str, Column], known: Mapping[str, Column], places: Places,
     units: int,
 ) -> Estimates:  # fmt: skip
@@ -104,7 +104,7 @@ def combined(
         nothing = np.zeros(units)
         shape = (units, asked.cells.size)
         return Estimates(np.full(shape, np.nan), np.zeros(shape), nothing, nothing > 0)
-    allowed = _allowed(product, known, places, units)
+    allowed = _allowed_categories(product, known, places, units)
     with np.errstate(divide="ignore"):
         moved = np.where(variance > 0, 0.5 / variance, 0.0).sum(axis=1)
     estimate = np.full((units, asked.cells.size), np.nan)
@@ -126,8 +126,8 @@ def _estimate(
     estimate: Floats, spread: Floats,
 ) -> None:  # fmt: skip
     """Fill in estimates and variances of the units that have the same answers and the same categories."""
-    parts = [_restricted(answer.query, there) for answer in listed]
-    smaller, rows = _restricted(table, there)
+    parts = [_restrict(answer.query, there) for answer in listed]
+    smaller, rows = _restrict(table, there)
     index = np.unravel_index(asked.cells, table.shape)
     cells = np.flatnonzero(np.all([np.isin(i, row) for i, row in zip(index, rows, strict=True)], axis=0))
     if not cells.size:
@@ -165,7 +165,7 @@ def _estimate(
     spread[np.ix_(here, cells)] = own
 
 
-def _restricted(query: Query, there: list[Any]) -> tuple[Query, list[Integers]]:
+def _restrict(query: Query, there: list[Any]) -> tuple[Query, list[Integers]]:
     """A query of the categories that are there, and which of its rows on every axis these are."""
     groups, rows = [], []
     for group, here in zip(query.groups, there, strict=True):
@@ -175,7 +175,7 @@ def _restricted(query: Query, there: list[Any]) -> tuple[Query, list[Integers]]:
     return Query(query.name, tuple(groups)), rows
 
 
-def _allowed(product: Product, known: Mapping[str, Column], places: Places, units: int) -> list[Any]:
+def _allowed_categories(product: Product, known: Mapping[str, Column], places: Places, units: int) -> list[Any]:
     """For every axis (unit, category) whether anybody can be in a category; all of them on long axes."""
     sizes = [len(categories) for categories in product.axes.values()]
     allowed = [np.ones((units, n), dtype=bool) for n in sizes]

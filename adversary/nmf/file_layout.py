@@ -44,7 +44,7 @@ def arrow() -> Any:
     return pyarrow
 
 
-def opened(directory: str | Path, product: str | None = None) -> Path:
+def open_product(directory: str | Path, product: str | None = None) -> Path:
     """The product folder that a directory is, or that lies in it and is called so, or in part; errors where there is
     none, or several are.
     """
@@ -128,7 +128,7 @@ def bare(query: str) -> str:
     return " * ".join(part.strip() for part in name.split("*"))
 
 
-def spelled(query: str, names: Iterable[str]) -> str | None:
+def spelling_in_file(query: str, names: Iterable[str]) -> str | None:
     """How a file spells a query that was asked for: letter for letter, or but for case and order of axes.
 
     >>> spelled("CENRACE*hispanic", ["total_dpq", "hispanic * cenrace_dpq"])

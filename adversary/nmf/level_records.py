@@ -13,7 +13,7 @@ import numpy as np
 from adversary._core import meant
 from adversary.nmf.estimates import labels_for
 from adversary.nmf.exact_counts import NOISY_TABLES
-from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, folder, spelled
+from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, folder, spelling_in_file
 from adversary.nmf.parquet_source import Source
 from adversary.nmf.products import Product
 from adversary.nmf.records import US, Column, collect, first_column
@@ -65,7 +65,7 @@ def gather(
     if asked is None:
         measured, known = (collect(one, product, None, [0], faults, told) for one in sources)
     else:
-        name = None if every else spelled(asked.query, sources[0].query_names())
+        name = None if every else spelling_in_file(asked.query, sources[0].query_names())
         cells = "all" if every or twofold(asked) else asked.cells
         measured = {}
         if every or name:
@@ -118,7 +118,7 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
     for source in sources:
         listed = source.query_names()
         names |= {bare(one) for one in listed if source.kind == MEASUREMENTS}
-        name = spelled(query, listed)
+        name = spelling_in_file(query, listed)
         if name and (found := first_column(source, product, name, cells)) is not None:
             return found
     if root and not any(True for source in sources for _ in source.batches(["geocode"])):
@@ -131,7 +131,7 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
 
 def own_column(asked: Column, level: Level) -> Column | None:
     """The query's column at a level."""
-    return next((column for column in level.measured.values() if spelled(asked.query, [column.query])), None)
+    return next((column for column in level.measured.values() if spelling_in_file(asked.query, [column.query])), None)
 
 
 def twofold(asked: Column) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, Integers
-from adversary.nmf.estimates import Estimates, combined
+from adversary.nmf.estimates import Estimates, combine_queries
 from adversary.nmf.exact_counts import NOISY_TABLES, State, limits, state_totals
-from adversary.nmf.file_layout import EQUAL, levels_of, opened, product_of
+from adversary.nmf.file_layout import EQUAL, levels_of, open_product, product_of
 from adversary.nmf.level_records import (
     Level,
     asked_column,
@@ -31,7 +31,7 @@ from adversary.nmf.level_records import (
 )
 from adversary.nmf.products import Product, Shape
 from adversary.nmf.records import Column, label_of
-from adversary.nmf.units import WHOLE_STATE, Codes, levels_below, places_of, planted, root_of
+from adversary.nmf.units import WHOLE_STATE, Codes, build_tree, levels_below, places_of, root_of
 from adversary.reader.spine import Tree
 
 ARRAYS = ("released", "rho", "low", "high", "published", "moved", "settled")
@@ -143,7 +143,7 @@ def read(
     """
     if queries not in ("one", "all"):
         raise ValueError(f"queries must be 'one' or 'all', got {queries!r}")
-    path = opened(directory, product)
+    path = open_product(directory, product)
     kind, synthetic = product_of(path)
     every, code = levels_of(path, kind), root_of(root, state, county)
     lengths = code_lengths(path, every, code)
@@ -157,13 +157,13 @@ def read(
     units = units_by_level(names, found, lengths)
     if units[names[0]].size != 1:
         _refuse_root(path, names[0], units[names[0]], code)
-    tree, faults = planted(names, units, lambda level, unit: named_in(found, level, unit))
+    tree, faults = build_tree(names, units, lambda level, unit: named_in(found, level, unit))
     if faults:
         raise ValueError(faults[0])
     for level in found.values():
         if (column := own_column(asked, level)) is not None:
             one_shape(column, asked)
-    return _filled(tree, kind, asked, found, state_totals(totals, path), synthetic, queries == "all")
+    return _fill_tree(tree, kind, asked, found, state_totals(totals, path), synthetic, queries == "all")
 
 
 def _refuse_root(path: Path, level: str, units: Codes, root: str) -> None:
@@ -175,7 +175,7 @@ def _refuse_root(path: Path, level: str, units: Codes, root: str) -> None:
     )
 
 
-def _filled(
+def _fill_tree(
     tree: Tree, product: Product, asked: Column, found: Mapping[str, Level], states: Mapping[str, State],
     synthetic: bool, every: bool,
 ) -> Measurements:  # fmt: skip
@@ -201,12 +201,12 @@ def _filled(
         single_cells = {one: c for one, c in level.known.items() if twofold(asked) and c.values.shape[1] == 1}
         sums = {one: column for one, column in single_cells.items() if (column.sign == EQUAL).any()}
         alone, column = next(iter(own.items()), ("", None))
-        single = _alone(asked, column, places.get(alone), units.size)
+        single = _single_query(asked, column, places.get(alone), units.size)
         published[here] = single.released
         if not own:
             notes.append(f"{name}: {asked.query} is not measured at this level")
-        estimated = [combined(product, asked, own, sums, places, units.size) if sums else single]
-        estimated += [combined(product, asked, level.measured, level.known, places, units.size)] if every else []
+        estimated = [combine_queries(product, asked, own, sums, places, units.size) if sums else single]
+        estimated += [combine_queries(product, asked, level.measured, level.known, places, units.size)] if every else []
         for reading, estimates in zip(readings, estimated, strict=True):
             for old, new in zip(reading, estimates, strict=True):
                 old[here] = new
@@ -255,7 +255,7 @@ def _filled(
     return replace(results[-1], alone=results[0]) if every else results[0]
 
 
-def _alone(asked: Column, column: Column | None, places: Any, units: int) -> Estimates:
+def _single_query(asked: Column, column: Column | None, places: Any, units: int) -> Estimates:
     """The answers to the query alone."""
     released, rho = np.full((units, asked.cells.size), np.nan), np.zeros(units)
     settled = np.zeros(units, dtype=bool)

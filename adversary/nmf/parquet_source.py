@@ -104,11 +104,11 @@ class Source:
             condition = inside if condition is None else condition & inside
         for file in track(self.files(faults), progress, enabled=bool(progress)):
             try:
-                with _named(file.path):
+                with _errors_name_file(file.path):
                     schema = pa.parquet.read_schema(file.path)
                     dataset = pa.dataset.dataset(file.path, schema=schema, format="parquet")
                 _check_columns(schema, columns, file.path)
-                with _named(file.path):
+                with _errors_name_file(file.path):
                     for batch in dataset.to_batches(
                         columns=list(columns), filter=condition, batch_size=BATCH, batch_readahead=2
                     ):
@@ -127,7 +127,7 @@ class Source:
         """
         names: set[str] = set()
         for file in self.files():
-            with _named(file.path), arrow().parquet.ParquetFile(file.path) as opened:
+            with _errors_name_file(file.path), arrow().parquet.ParquetFile(file.path) as opened:
                 _check_columns(opened.schema_arrow, ["query_name"], file.path)
                 place = opened.schema_arrow.get_field_index("query_name")
                 for group in range(opened.num_row_groups):
@@ -189,7 +189,7 @@ def _check_columns(schema: Any, columns: Sequence[str], path: str) -> None:
 
 
 @contextmanager
-def _named(path: str) -> Iterator[None]:
+def _errors_name_file(path: str) -> Iterator[None]:
     """What Arrow cannot read is told with its file."""
     try:
         yield

@@ -213,7 +213,7 @@ class _Batch:
             column.shape = tuple(map(int, first))
             column.words = tuple(str(word[0].as_py() or "*").strip() for word in words)
             size = int(np.prod(column.shape))
-            worded = _named(cells) or (cells is None and size <= FEW)
+            worded = _has_labels(cells) or (cells is None and size <= FEW)
             names = [label_of(self.product, column, i) for i in range(size)] if worded else ()
             column.cells, column.single = flat_cells(cells, column.shape, self.query, names)
             column.labels = None if self.labelling is None else self.labelling(column)
@@ -276,7 +276,7 @@ def label_of(product: Product, column: Column, cell: int) -> str:
     return product.label(column.words, column.shape, np.array(np.unravel_index(cell, column.shape)))
 
 
-def _named(cells: Any) -> bool:
+def _has_labels(cells: Any) -> bool:
     """Whether any cell is asked for by its label."""
     return any(isinstance(one, str) for one in (cells if isinstance(cells, list) else [cells])) and cells != "all"
 

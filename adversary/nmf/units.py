@@ -102,7 +102,7 @@ def whole_states(states: Codes) -> Codes:
     return np.unique(np.array([code[1:3] for code in states.tolist()], dtype=np.str_))
 
 
-def planted(
+def build_tree(
     levels: tuple[str, ...], units: Mapping[str, Codes], named: Callable[[str, str], str]
 ) -> tuple[Tree, list[str]]:
     """The tree of sorted units by level, and what is wrong with it: orphans, and units with nothing in them.

@@ -1,4 +1,4 @@
-"""What a privacy definition promises against every reader, and the bounds on beliefs that follow from it.
+"""What a privacy definition guarantees against every adversary, and the bounds on beliefs that follow from it.
 
 A guarantee says two things: its profile `delta(epsilon)` and `loss_bound(failure)`, the smallest e such that the
 privacy loss stays within [-e, e] with probability at least 1 - failure, under both truths and after any
@@ -46,7 +46,7 @@ from adversary.privacy.profiles import (
 )
 
 TOLERANCE = 1e-9
-"""Relative slack within which a promise counts as kept: rounding must never call a true promise false."""
+"""Relative slack within which a guarantee counts as satisfied: rounding must never call a true one false."""
 
 
 DISCLOSED = "one database conforms: every record is disclosed, whatever the noise, and no privacy is left"
@@ -62,19 +62,19 @@ def where_else(guarantee: Any, name: str) -> str:
 
 @singledispatch
 def compose(first: Any, second: Any) -> Any:
-    """What two releases with independent noise promise together, behind `+`; `definitions.addition` registers it."""
+    """The guarantee of two releases with independent noise together, behind `+`; `definitions.addition` registers it."""
     raise TypeError(f"no rule composes {first!r} with {second!r}")
 
 
 @singledispatch
 def repeat(guarantee: Any, times: int) -> Any:
-    """What that many releases with the same guarantee promise together, behind `*`."""
+    """The guarantee of that many releases with the same guarantee together, behind `*`."""
     raise TypeError(f"no rule repeats {guarantee!r}")
 
 
 @singledispatch
 def group_of(guarantee: Any, size: int) -> Guarantee:
-    """The promise for hypotheses `size` records apart, where another class says it: `definitions.group` registers."""
+    """The guarantee for hypotheses `size` records apart, where another class says it: `definitions.group` registers."""
     raise TypeError(f"no rule groups {guarantee!r}")
 
 
@@ -93,7 +93,7 @@ class Invariants(Protocol):
 
 
 class Guarantee(ABC):
-    """A promise against every reader. Leaves say what they are (`definition`, `name`, `meaning`) and `delta`,
+    """A guarantee against every adversary. Leaves say what they are (`definition`, `name`, `meaning`) and `delta`,
     `loss_bound`, `group`, `is_satisfied_by`; bounds are derived.
 
     A leaf with fields of numbers has `parameters` of the same names. With a `kind` it can be written in scenario files.
@@ -106,7 +106,7 @@ class Guarantee(ABC):
     """Key of the definition in the `[guarantee]` of a file, with `parameter_names` below it; empty where none."""
 
     vacuous: ClassVar[bool] = False
-    """Whether it promises nothing at all."""
+    """Whether it guarantees nothing at all."""
 
     conversion: ClassVar[str] = ""
     """What a definition without a worst pair can be turned into to be composed with others."""
@@ -153,7 +153,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def is_satisfied_by(self, loss: Any) -> bool:
-        """Whether a mechanism with this privacy loss keeps the promise, up to rounding (relative 1e-9)."""
+        """Whether a mechanism with this privacy loss satisfies the guarantee, up to rounding (relative 1e-9)."""
 
     @classmethod
     def parameter_names(cls) -> tuple[str, ...]:
@@ -168,21 +168,17 @@ class Guarantee(ABC):
 
     @property
     def budget(self) -> dict[str, Any]:
-        """Those of the parameters with which less is promised as they grow."""
+        """The parameters that weaken the guarantee as they grow."""
         return self.parameters
 
     def describe(self) -> str:
-        """The definition by name with its parameters, those rounded up that are long: less is promised then."""
+        """The definition by name with its parameters, those rounded up that are long: a weaker guarantee."""
         told = " and ".join(f"{name} {format_parameter(x)}" for name, x in self.budget.items())
         return f"{self.name} with {told}" if told else self.name
 
     @property
     def after_postprocessing(self) -> Guarantee:
-        """What of it holds for whatever is computed from the release too: all, unless a leaf says otherwise.
-
-        It is what holds for every reader: one who is unsure of others sees the release averaged over them, which is
-        post-processing.
-        """
+        """What survives post-processing, as averaging over unknown others is: all, unless a leaf says otherwise."""
         return self
 
     @property
@@ -191,12 +187,12 @@ class Guarantee(ABC):
         return None
 
     def scaled(self, factor: float) -> Guarantee:
-        """The promise of noise with `factor` times the budget: rho times `factor`, epsilon and mu times its root."""
+        """The guarantee of noise with `factor` times the budget: rho times `factor`, epsilon and mu times its root."""
         del factor
         raise TypeError(f"{self!r} has no budget to scale")
 
     def plus(self, other: Guarantee) -> Guarantee | None:
-        """What the two promise together by a rule of this definition's own; None where there is none for the other."""
+        """The guarantee of both together by a rule of this definition's own; None where there is none for the other."""
         del other
         return None
 
@@ -228,12 +224,12 @@ class Guarantee(ABC):
 
     @property
     def swapped(self) -> Guarantee:
-        """The same promise with P and Q exchanged: itself, for a definition."""
+        """The same guarantee with P and Q exchanged: itself, for a definition."""
         return self
 
     @property
     def directions(self) -> tuple[Guarantee, ...]:
-        """What there is to check: the promise itself, as it is symmetric."""
+        """What there is to check: the guarantee itself, as it is symmetric."""
         return (self,)
 
     @property
@@ -391,7 +387,7 @@ class Guarantee(ABC):
         return min(self.loss_bound(0.0), max(loss_at(side, target) for side in self.directions))
 
     def __add__(self, other: Any) -> Any:
-        """Composition: what two releases with independent noise promise together. `sum` starts at 0."""
+        """Composition: the guarantee of two releases with independent noise together. `sum` starts at 0."""
         return compose(self, other)
 
     __radd__ = __add__

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._core import KEPT, Sampling, seed_sequence
 from adversary.models.enumeration import (
     Enumerator,
+    compile_deterministics,
     compile_enumerator,
     condition,
-    derived,
     released_names,
     wanted_names,
 )
@@ -183,7 +183,7 @@ def posterior_of(plan: Plan, reader: Adversary) -> Posterior:
     return posterior
 
 
-def fitted(
+def posterior_draws(
     model: pm.Model,
     variables: Sequence[str],
     support: Mapping[str, ArrayLike] | None,
@@ -196,7 +196,7 @@ def fitted(
     fitter = Fitter.of(model, tuple(released), None, support, (), prior_seed, sampling)
     given = condition(model, tuple(released), continuous=True)
     extra = [name for name in variables if name not in fitter.prior.latents]  # latents are always drawn
-    derive = derived(given, extra) if extra else None
+    derive = compile_deterministics(given, extra) if extra else None
 
     def posterior(observed: Arrays) -> dict[str, Any]:
         size = len(next(iter(observed.values())))

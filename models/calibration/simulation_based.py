@@ -32,7 +32,7 @@ from pymc.vartypes import discrete_types
 
 from adversary._core import NAME, Sampling, blocks, check_whole
 from adversary.models.enumeration import latent_names, released_names, wanted_names
-from adversary.models.fitting import Groups, labelled
+from adversary.models.fitting import Groups, label_arrays
 from adversary.models.importance import PriorPredictive
 
 from .posteriors_to_rank import (
@@ -40,9 +40,9 @@ from .posteriors_to_rank import (
     Posterior,
     Sample,
     as_law,
-    fitted,
     likelihoods,
     listed_laws,
+    posterior_draws,
 )
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -116,7 +116,7 @@ def calibrate(
     simulations = int(check_whole("simulations", simulations, minimum=1))
     engine = "given" if posterior is not None else "enumeration" if discrete else "importance"
     if engine == "importance":
-        posterior = fitted(model, names, support, given, seeds.spawn(1)[0], sampling)
+        posterior = posterior_draws(model, names, support, given, seeds.spawn(1)[0], sampling)
     wide = None if discrete or not likelihood else Groups.of(model, given)
     prior = PriorPredictive.of(model, dict.fromkeys([*names, *given, *latent_names(model, given)]))
     block = _FITS if engine == "importance" else blocks.BLOCK
@@ -127,7 +127,9 @@ def calibrate(
         generator = np.random.default_rng(seed)
         worlds, share = prior.draw(size, generator)
         shares.append(share)
-        parts.append(_placed(worlds, names, {name: worlds[name] for name in given}, exact, wide, posterior, generator))
+        parts.append(
+            _rank_worlds(worlds, names, {name: worlds[name] for name in given}, exact, wide, posterior, generator)
+        )
     groups = [group for group in _GROUPS if group in parts[0] and (likelihood or group == "prior_sbc")]
     attrs = {
         "engine": engine,
@@ -139,7 +141,8 @@ def calibrate(
     }
     joined = {g: {v: np.concatenate([part[g][v] for part in parts]) for v in parts[0][g]} for g in groups}
     tree = {
-        g: labelled(model, {n: u[None] for n, u in arrays.items()}, ("chain", "draw")) for g, arrays in joined.items()
+        g: label_arrays(model, {n: u[None] for n, u in arrays.items()}, ("chain", "draw"))
+        for g, arrays in joined.items()
     }
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
 
@@ -205,7 +208,7 @@ def _holm(p_value: Floats) -> Floats:
     return adjusted.reshape(p_value.shape)
 
 
-def _placed(
+def _rank_worlds(
     worlds: Arrays,
     names: Sequence[str],
     observed: Arrays,

@@ -1,6 +1,6 @@
 """Graphs of one point turned into graphs of many, in double precision.
 
-`vectorized` is what enumeration, weighed draws and NUTS share: the model's own log density, over
+`vectorize` is what enumeration, weighed draws and NUTS share: the model's own log density, over
 batches of states, draws and releases, without PyTensor's small constants.
 """
 
@@ -60,11 +60,11 @@ def open_operations(fgraph: FunctionGraph) -> None:
     fgraph : changed in place
     """
     in2out(local_check_parameter_to_ninf_switch).rewrite(fgraph)
-    in2out(_inlined, ignore_newtrees=False).rewrite(fgraph)
+    in2out(_inline_graph, ignore_newtrees=False).rewrite(fgraph)
 
 
 @node_rewriter([OpFromGraph])  # type: ignore[untyped-decorator]
-def _inlined(fgraph: Any, node: Any) -> list[Variable]:
+def _inline_graph(fgraph: Any, node: Any) -> list[Variable]:
     """An operation written as a graph (logsumexp, logaddexp), opened: in a batch PyTensor would run it item by item."""
     del fgraph
     inner = node.op.fgraph
@@ -83,7 +83,7 @@ def _in_double(graphs: Sequence[TensorVariable]) -> dict[TensorVariable, TensorV
     return {c: pt.constant(c.data.astype(wide[c.dtype])) for c in constants}
 
 
-def summed(terms: Sequence[TensorVariable]) -> TensorVariable:
+def sum_terms(terms: Sequence[TensorVariable]) -> TensorVariable:
     """Sum of all entries of all terms, in float64 whatever their type.
 
     Parameters
@@ -100,7 +100,7 @@ def summed(terms: Sequence[TensorVariable]) -> TensorVariable:
     return sum((pt.sum(term, dtype="float64") for term in terms), start=pt.constant(np.float64(0)))
 
 
-def vectorized(
+def vectorize(
     graphs: Sequence[TensorVariable], replacements: Mapping[TensorVariable, TensorVariable]
 ) -> list[TensorVariable]:
     """Graphs of one point turned into graphs over batches, in double precision.

@@ -113,7 +113,7 @@ def compile_enumerator(
     conditioned = graphs.condition(model, observed)
     _check_names(names, conditioned, support)
     latents = {name: conditioned.model[name] for name in conditioned.latents}
-    open_ended = supports.unbounded(latents, support, conditioned.moving)
+    open_ended = supports.unbounded_latents(latents, support, conditioned.moving)
     if open_ended:
         from adversary.models.enumeration import tails
 
@@ -130,8 +130,8 @@ def compile_enumerator(
     return Enumerator(
         grid,
         tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items()),
-        graphs.batched(conditioned, [conditioned.log_joint()]),
-        graphs.batched(conditioned, [log_prior]),
+        graphs.compile_batched(conditioned, [conditioned.log_joint()]),
+        graphs.compile_batched(conditioned, [log_prior]),
         not conditioned.uses_release(log_prior),
         tuple(Marginal.over(grid, name, conditioned) for name in names),
         Marginal("edge", (), np.array([0, 1]), reached),
@@ -154,7 +154,7 @@ def is_enumerable(model: Any, observed: Iterable[str], support: Support | None =
     if given.continuous:
         return False
     latents = {name: given.model[name] for name in given.latents}
-    open_ended = supports.unbounded(latents, support or {}, given.moving)
+    open_ended = supports.unbounded_latents(latents, support or {}, given.moving)
     try:
         rest = [n for n in latents if n not in open_ended]
         axes = [supports.support_of(latents[name], support or {}, given.moving)[1] for name in rest]
@@ -192,7 +192,7 @@ class Marginal:
     def over(cls, grid: Grid, name: str, conditioned: Any) -> Marginal:
         from adversary.models.enumeration import graphs
 
-        evaluate = graphs.batched(conditioned, [conditioned.values_of(name)])
+        evaluate = graphs.compile_batched(conditioned, [conditioned.values_of(name)])
         unused = [np.empty((1, 1, *(n or 0 for n in v.type.shape)), v.dtype) for v in conditioned.released.values()]
         parts = [evaluate(*grid.states(a, b), *unused)[0] for a, b in grid.blocks]
         shape = parts[0].shape[2:]
@@ -254,14 +254,16 @@ class Enumerator:
         at_edge.attrs |= {"not_checked": ", ".join(self.unchecked)} if self.unchecked else {}
         variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": at_edge}
         for target, mass, prior in zip(self.targets, masses, priors[:-1], strict=True):
-            variables |= self._described(target, target.pmf(mass), target.pmf(prior))
+            variables |= self._posterior_columns(target, target.pmf(mass), target.pmf(prior))
         return self._labelled(variables, place, observed)
 
     def log_evidence(self, batches: list[NDArray[Any]]) -> Floats:
         """Log evidence of releases as `batches` returns them, minus infinity where all states are impossible."""
         return np.asarray(logsumexp(self._log_masses(self.log_joint, batches)[-1], axis=0))
 
-    def _described(self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray) -> dict[str, xr.DataArray]:
+    def _posterior_columns(
+        self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray
+    ) -> dict[str, xr.DataArray]:
         prior = prior[0] if self.same_prior else prior
         label = "" if self.single else f"[{target.name}]"
         named = {

@@ -17,7 +17,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from .batched_graphs import NUMPY_MODE, summed, vectorized
+from .batched_graphs import NUMPY_MODE, sum_terms, vectorize
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
 
@@ -48,11 +48,11 @@ class Conditioned:
 
     def log_joint(self) -> TensorVariable:
         """Log density of latents and release together."""
-        return summed(self.model.logp(sum=False))
+        return sum_terms(self.model.logp(sum=False))
 
     def log_prior(self, settled: Sequence[str] = ()) -> TensorVariable:
         """The latents' own terms, what is known beside the release, and the releases named."""
-        return summed([*self.own_terms(), *self.given_terms(settled)])
+        return sum_terms([*self.own_terms(), *self.given_terms(settled)])
 
     def own_terms(self) -> list[TensorVariable]:
         """Log prior of every latent given those before it."""
@@ -81,7 +81,7 @@ class Conditioned:
     def values_of(self, name: str) -> TensorVariable:
         """A latent or Deterministic as a function of the discrete latents' values."""
         if name not in self.model.named_vars:
-            known = _listed([*self.latents, *(v.name for v in self.model.deterministics)])
+            known = _join_names([*self.latents, *(v.name for v in self.model.deterministics)])
             raise ValueError(f"target {name!r} is not in the model, which has {known}")
         (graph,) = self.model.replace_rvs_by_values([self.model[name]])
         if self.uses_release(graph):
@@ -89,7 +89,7 @@ class Conditioned:
         return graph
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
@@ -115,7 +115,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     random = {v.name for v in [*model.basic_RVs, *model.deterministics]}
     for name in observed:
         if name not in data | random:
-            raise ValueError(f"observed {name!r} is not in the model, which has {_listed(sorted(random | data))}")
+            raise ValueError(f"observed {name!r} is not in the model, which has {_join_names(sorted(random | data))}")
     _refuse_later_latents(model, [name for name in observed if name in random])
     placeholders = {name: model[name].type(name) for name in observed if name in random}
     given = pm.observe(_without_starts(model), placeholders) if placeholders else model
@@ -152,7 +152,7 @@ def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
                 )
 
 
-def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:
+def compile_batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:
     """Compile graphs over states and releases.
 
     Parameters
@@ -168,14 +168,14 @@ def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Calla
     latents = {v: pt.tensor(dtype=v.dtype, shape=(None, 1, *v.type.shape)) for v in conditioned.latents.values()}
     released = {v: pt.tensor(dtype=v.dtype, shape=(1, None, *v.type.shape)) for v in conditioned.released.values()}
     inputs = {**latents, **released}
-    outputs = vectorized(graphs, inputs)
+    outputs = vectorize(graphs, inputs)
     compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
         list(inputs.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
     )
     return compiled
 
 
-def derived(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDArray[Any]]]:
+def compile_deterministics(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDArray[Any]]]:
     """Compile deterministics as functions of draws of the latents.
 
     Parameters
@@ -201,7 +201,7 @@ def derived(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDAr
     rooted = graph_replace([given.model[name] for name in names], roots, strict=False)
     draws = {root: pt.tensor(dtype=root.dtype, shape=(None, *root.type.shape)) for root in roots.values()}
     compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
-        list(draws.values()), vectorized(rooted, draws), mode=NUMPY_MODE, on_unused_input="ignore"
+        list(draws.values()), vectorize(rooted, draws), mode=NUMPY_MODE, on_unused_input="ignore"
     )
     return compiled
 

@@ -38,7 +38,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.stories import FreeCellsRV, TabulatedRV, free_bounds
 
-from .batched_graphs import NUMPY_MODE, vectorized
+from .batched_graphs import NUMPY_MODE, vectorize
 from .state_grid import distinct_rows
 
 Values = NDArray[np.int64]
@@ -114,7 +114,7 @@ def _rule(node: Any) -> Rule | None:
     if kind is TruncatedRV:
         *base, lower, upper = node.inputs
         whole = _rule(node.op.base_rv_op.make_node(*base))
-        return None if whole is None else (_within(whole[0]), [*whole[1], lower, upper])
+        return None if whole is None else (_truncate_bounds(whole[0]), [*whole[1], lower, upper])
     parameters = list(dist_params(node)) if dist_params else list(node.inputs[-1:])
     if kind is CategoricalRV:
         size = parameters[0].type.shape[-1]
@@ -146,7 +146,7 @@ def _of_components(rules: Sequence[Rule | None]) -> Rule | None:
     return bounds, [parameter for _, own in known for parameter in own]
 
 
-def unbounded(
+def unbounded_latents(
     latents: Mapping[str, TensorVariable], given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> dict[str, tuple[tuple[int, ...], int]]:
     """Shape and smallest value of every latent whose law has no largest one."""
@@ -158,7 +158,7 @@ def unbounded(
     return found
 
 
-def _within(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+def _truncate_bounds(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
     """A law's bounds cut by a truncation, whose ends are the last two parameters."""
 
     def cut(*parameters: Any) -> tuple[Any, Any]:
@@ -246,10 +246,10 @@ class Ends:
         except NotImplementedError:
             return cls(name, values, names, _mass(rv, values, shape, parents), True)
         after = pm.logp(rv, all_at(values[-1] + 1), warn_rvs=False)
-        graphs = vectorized([lower, upper, after], parents)
+        graphs = vectorize([lower, upper, after], parents)
         nothing = np.float64(-np.inf)
         outputs = [pt.gt(graphs[0], nothing), pt.or_(pt.lt(graphs[1], -_MISSING), pt.gt(graphs[2], nothing))]
-        return cls(name, values, names, _compiled(parents, outputs), False)
+        return cls(name, values, names, _compile(parents, outputs), False)
 
     def reached(self, draws: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
         """Whether some cell is at an end with mass beyond it, at points (point, *shape) of every latent.
@@ -283,12 +283,12 @@ def _mass(
     if values.size ** (math.prod(shape) if joint else 1) > _LARGEST_HULL:
         return lambda *unused: [np.array(np.nan)]
     states = np.array([*cells], dtype=np.int64).reshape(-1, *shape)
-    (one,) = vectorized([pm.logp(rv, value := rv.type(), warn_rvs=False)], {value: pt.constant(states)})
-    (log_p,) = vectorized([one], parents)
-    return _compiled(parents, [pt.exp(log_p).sum(axis=1 if parents else 0)])
+    (one,) = vectorize([pm.logp(rv, value := rv.type(), warn_rvs=False)], {value: pt.constant(states)})
+    (log_p,) = vectorize([one], parents)
+    return _compile(parents, [pt.exp(log_p).sum(axis=1 if parents else 0)])
 
 
-def _compiled(parents: Mapping[Any, Any], outputs: list[Any]) -> Callable[..., list[NDArray[Any]]]:
+def _compile(parents: Mapping[Any, Any], outputs: list[Any]) -> Callable[..., list[NDArray[Any]]]:
     compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
         list(parents.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
     )

@@ -26,8 +26,8 @@ from pytensor.tensor.random.basic import CauchyRV, LaplaceRV, LogisticRV, Normal
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from .batched_graphs import NUMPY_MODE, summed, vectorized
-from .graphs import Conditioned, batched
+from .batched_graphs import NUMPY_MODE, sum_terms, vectorize
+from .graphs import Conditioned, compile_batched
 from .state_grid import distinct_rows
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ class GrowingEnumerator:
         while True:
             run = self.current
             batches, place = run.batches(observed)
-            beyond, ceiling = self._beyond(run, batches)
+            beyond, ceiling = self._mass_beyond(run, batches)
             surplus = ceiling - run.log_evidence(batches)
             masses = {name: log_mass + surplus.max() for name, log_mass in beyond.items()}
             if logsumexp(list(masses.values())) <= np.log(LARGEST_CUT):
@@ -94,9 +94,9 @@ class GrowingEnumerator:
             self._tops |= {name: self.starts[name] + 2 * (self._tops[name] - self.starts[name]) for name in longer}
             self._current = None
 
-    def _beyond(self, run: Any, batches: list[NDArray[Any]]) -> tuple[dict[str, float], Floats]:
+    def _mass_beyond(self, run: Any, batches: list[NDArray[Any]]) -> tuple[dict[str, float], Floats]:
         """Log prior mass beyond the values of each latent, and the log of the largest likelihood of each release."""
-        own = batched(self.given, [summed(self.given.own_terms())])
+        own = compile_batched(self.given, [sum_terms(self.given.own_terms())])
         parts: dict[str, list[float]] = {tail.name: [] for tail in self.tails}
         every, top = [], np.full(max((b.shape[1] for b in batches), default=1), -np.inf)
         constant, varying = self.ceilings
@@ -127,7 +127,7 @@ def growing(
             plain += terms
         elif variable not in model.observed_RVs or variable.dtype not in discrete_types:
             reads.append(_highest(given, variable, cut))
-    ceilings = batched(given, [summed(reads)]), batched(given, [summed(plain)])
+    ceilings = compile_batched(given, [sum_terms(reads)]), compile_batched(given, [sum_terms(plain)])
     tails = tuple(Tail.of(model[name], shape, given.moving) for name, (shape, _) in open_ended.items())
     return GrowingEnumerator(build, given, tails, {name: low for name, (_, low) in open_ended.items()}, ceilings)
 
@@ -172,7 +172,7 @@ class Tail:
         value = rv.type()
         places = {root: pt.tensor(dtype=root.dtype, shape=(None, 1, *root.type.shape)) for root in roots.values()}
         values = pt.tensor(dtype=value.dtype, shape=(1, None, *value.type.shape))
-        (graph,) = vectorized([pm.logp(rv, value, warn_rvs=False)], {value: values, **places})
+        (graph,) = vectorize([pm.logp(rv, value, warn_rvs=False)], {value: values, **places})
         compiled = pytensor.function([*places.values(), values], graph, mode=NUMPY_MODE, on_unused_input="ignore")
         return cls(name, tuple(v.name for v in roots), compiled, shape)
 

@@ -1,5 +1,5 @@
 from .arviz_groups import Groups as Groups
-from .arviz_groups import labelled as labelled
+from .arviz_groups import label_arrays as label_arrays
 from .exact_gibbs import ExactGibbs as ExactGibbs
 from .exact_gibbs import published_gibbs_law as published_gibbs_law
 from .fit_release import fit as fit

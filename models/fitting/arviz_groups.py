@@ -22,7 +22,15 @@ from pymc.model.transform.conditioning import remove_value_transforms
 from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import NAME, Sampling, seed_sequence
-from adversary.models.enumeration import NUMPY_MODE, Conditioned, condition, derived, summed, vectorized, wanted_names
+from adversary.models.enumeration import (
+    NUMPY_MODE,
+    Conditioned,
+    compile_deterministics,
+    condition,
+    sum_terms,
+    vectorize,
+    wanted_names,
+)
 from adversary.models.importance import releases_given
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -94,7 +102,7 @@ class Groups:
             values = (given.latents | given.continuous).items()
             flat = [self._flat(latents[name], leading).astype(value.dtype) for name, value in values]
             sizes = next(iter(latents.values())).shape[: len(leading)]
-            for name, value in zip(extra, derived(given, extra)(*flat), strict=True):
+            for name, value in zip(extra, compile_deterministics(given, extra)(*flat), strict=True):
                 full = np.broadcast_to(value, (len(flat[0]), *value.shape[1:]))
                 found[name] = full.reshape(*sizes, *value.shape[1:])
         return self._labelled({name: found[name] for name in names}, leading)
@@ -137,7 +145,7 @@ class Groups:
         return {"observed_data": observed, "constant_data": self._labelled(fixed, ())}
 
     def _labelled(self, values: Arrays, leading: tuple[str, ...]) -> xr.Dataset:
-        return labelled(self.given.model, values, leading, self.given.latents)
+        return label_arrays(self.given.model, values, leading, self.given.latents)
 
     @staticmethod
     def _flat(value: NDArray[Any], leading: tuple[str, ...]) -> NDArray[Any]:
@@ -163,18 +171,18 @@ class Groups:
             if len(inputs[value]) == 1:
                 places[value] = pt.tensor(dtype=value.dtype, shape=(1, *value.type.shape))
         graphs: list[TensorVariable] = [given.model.logp(vars=[one], sum=False, jacobian=False)[0] for one in variables]
-        outputs = vectorized([summed([graph]) for graph in graphs] if in_all else graphs, places)
+        outputs = vectorize([sum_terms([graph]) for graph in graphs] if in_all else graphs, places)
         found = pytensor.function(list(places.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")(
             *inputs.values()
         )
         rng, terms = np.random.default_rng(0), {}
         for one, term in zip(variables, found, strict=True):
             full = np.array(np.broadcast_to(term, (size, *term.shape[1:])))
-            terms[one.name] = _untied(full, rng).reshape(*sizes, *term.shape[1:])
-        return labelled(given.model, terms, leading)
+            terms[one.name] = _break_ties(full, rng).reshape(*sizes, *term.shape[1:])
+        return label_arrays(given.model, terms, leading)
 
 
-def _untied(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def _break_ties(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Terms (draw, *shape) whose largest or smallest value fills the tail, spread there by a billionth of a nat.
 
     ArviZ's power-scaling refuses a tail of equal values, which terms of discrete latents often have.
@@ -198,7 +206,7 @@ def attributes(engine: str, sampling: Sampling, seed: Any) -> dict[str, Any]:
     }
 
 
-def labelled(model: pm.Model, values: Arrays, leading: tuple[str, ...], whole: Collection[str] = ()) -> xr.Dataset:
+def label_arrays(model: pm.Model, values: Arrays, leading: tuple[str, ...], whole: Collection[str] = ()) -> xr.Dataset:
     """Arrays of a model's variables with its own dims and coordinates.
 
     Parameters

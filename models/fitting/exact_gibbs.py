@@ -29,7 +29,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import expit, logit, logsumexp
 
-from adversary.models.enumeration import summed, support_of, vectorized
+from adversary.models.enumeration import sum_terms, support_of, vectorize
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
@@ -122,7 +122,7 @@ def _local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[...
     """The terms of the log density one latent appears in, of its states (state, *shape) and of the others named."""
     terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
     batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
-    (log_density,) = vectorized([summed(terms)], {value: batch})
+    (log_density,) = vectorize([sum_terms(terms)], {value: batch})
     used = set(ancestors([log_density]))
     others = [v for v in model.value_vars if v in used]
     function = pytensor.function([batch, *others], log_density, on_unused_input="ignore")

@@ -129,9 +129,9 @@ class Fitter:
             row = {name: value[i] for name, value in released.items()}
             fit = None
             if self._to_be_sampled(sample):
-                fit = self._sampled(sample, row, each[i][2], kept, progress)
+                fit = self._by_nuts(sample, row, each[i][2], kept, progress)
             if fit is None or (self.nuts != "always" and not fit.passed):
-                fit = self._weighed(sample, row, kept, np.random.default_rng(each[i][1]))
+                fit = self._by_importance(sample, row, kept, np.random.default_rng(each[i][1]))
             found.append(fit)
         return found
 
@@ -139,7 +139,7 @@ class Fitter:
         needed = sample.reached and not sample.reliable
         return self.prior.is_smooth and (self.nuts == "always" or (self.nuts == "where needed" and needed))
 
-    def _weighed(self, sample: Sample, row: Arrays, kept: int, rng: np.random.Generator) -> Fit:
+    def _by_importance(self, sample: Sample, row: Arrays, kept: int, rng: np.random.Generator) -> Fit:
         """By draws of the prior, drawn again by their weights."""
         answer, sizes = sample.answer, (self.sampling.chains, kept)
         size = sizes[0] * sizes[1]
@@ -161,7 +161,7 @@ class Fitter:
             np.full(sizes, answer.present),
         )
 
-    def _sampled(self, sample: Sample, row: Arrays, seed: Any, kept: int, progress: bool) -> Fit:
+    def _by_nuts(self, sample: Sample, row: Arrays, seed: Any, kept: int, progress: bool) -> Fit:
         """By NUTS, and if that fails once more and longer."""
         first, second = seed.spawn(2)
         found = self.fit_once(sample, row, self.sampling, first, kept, progress)
@@ -246,11 +246,11 @@ class Fitter:
 
     def _places(self, points: Floats) -> Floats:
         """Where the cells of points (..., cell) fall among the draws of the prior, from 0 to 1."""
-        pairs = zip(self._sorted, np.moveaxis(points, -1, 0), strict=True)
+        pairs = zip(self._sorted_draws, np.moveaxis(points, -1, 0), strict=True)
         return np.stack([np.searchsorted(drawn, cell) / drawn.size for drawn, cell in pairs], axis=-1)
 
     @cached_property
-    def _sorted(self) -> Floats:
+    def _sorted_draws(self) -> Floats:
         """Every cell's draws from the prior in ascending order, (cell, draw)."""
         return np.sort(self.prior.points(self.prior.values).T, axis=1)
 

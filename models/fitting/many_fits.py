@@ -127,7 +127,7 @@ def fit_many(
         numbers = [] if store is None else [*data.values(), *prior.at_first_draws(data)]
         work[f"fits-{runner.work_name(seeds[0], told, numbers=numbers)}"] = data, seeds
     blocks = runner.map_blocks(
-        partial(_fitted, compiled, layout),
+        partial(_fit_block, compiled, layout),
         work,
         store,
         description="releases fitted, in blocks",
@@ -142,7 +142,7 @@ def fit_many(
     traces = {name: np.moveaxis(found[name,], 0, 2) for name in prior.latents}
     stats = {name: np.moveaxis(found[name], 0, 2) for name in STATS}
     generator = np.random.default_rng(draw_seed)
-    first = prior.prior_draws(sampling.chains * kept(sampling), generator)
+    first = prior.prior_draws(sampling.chains * draws_kept(sampling), generator)
     first = {name: value.reshape(sampling.chains, -1, *value.shape[1:]) for name, value in first.items()}
     return Fits(
         _estimate(found),
@@ -189,15 +189,15 @@ def _method(prior: Any, sampled: int, size: int) -> str:
     return WEIGHED + f"; {sampled} of {size} releases by nutpie" * bool(sampled) if prior.values else SUMMED
 
 
-def kept(sampling: Sampling) -> int:
+def draws_kept(sampling: Sampling) -> int:
     """Draws kept of each chain of each release."""
     return min(KEPT, sampling.draws)
 
 
-def _fitted(compiled: PerThread[Fitter], layout: Layout, piece: Piece) -> Floats:
+def _fit_block(compiled: PerThread[Fitter], layout: Layout, piece: Piece) -> Floats:
     """Rows of one block of releases."""
     fitter, (data, seeds) = compiled.value, piece
-    return np.stack([layout.packed(_row(one)) for one in fitter.fits(data, seeds, kept(fitter.sampling))])
+    return np.stack([layout.packed(_row(one)) for one in fitter.fits(data, seeds, draws_kept(fitter.sampling))])
 
 
 def _row(fit: Fit) -> dict[Any, Any]:
@@ -229,7 +229,7 @@ class Layout:
 
 
 def _layout(fitter: Fitter) -> Layout:
-    sizes = (fitter.sampling.chains, kept(fitter.sampling))
+    sizes = (fitter.sampling.chains, draws_kept(fitter.sampling))
     latents = {(name,): (*sizes, *value.shape[1:]) for name, value in fitter.prior.latents.items()}
     return Layout(dict.fromkeys(SUMMARY, ()) | dict.fromkeys(STATS, sizes) | latents)
 

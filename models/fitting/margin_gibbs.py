@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adversary._core import check_whole
 from adversary.models.stories import FreeCellsRV
-from adversary.reader.conditioned import completed
+from adversary.reader.conditioned import complete_tables
 
 from .exact_gibbs import GibbsStep, Point
 
@@ -87,7 +87,7 @@ class MarginGibbs(GibbsStep):
     def _line(self, cells: NDArray[Any], margins: list[Any], places: list[NDArray[Any]]) -> NDArray[Any]:
         """Free cells of the tables along a random line through the present one."""
         (i, k), (j, m) = (self.rng.choice(place, 2, replace=False) for place in places)
-        table = completed(cells, *margins)
+        table = complete_tables(cells, *margins)
         steps = self._steps(min(table[i, j], table[k, m]), min(table[i, m], table[k, j]), self.rng)
         batch = np.repeat(table[None], steps.size, axis=0)
         for row, column, sign in ((i, j, 1), (k, m, 1), (i, m, -1), (k, j, -1)):

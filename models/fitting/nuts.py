@@ -26,7 +26,7 @@ from pytensor.graph.utils import MethodNotDefined
 from scipy.special import logsumexp
 
 from adversary._core import Sampling
-from adversary.models.enumeration import summed, vectorized
+from adversary.models.enumeration import sum_terms, vectorize
 from adversary.models.importance import WeighedPrior
 
 Floats = NDArray[np.float64]
@@ -88,9 +88,9 @@ class Nuts:
             }
             states = zip(given.latents.values(), terms.states_met, strict=True)
             held = {v: pt.constant(s.astype(v.dtype)) for v, s in states}
-            (density,) = vectorized([summed(smooth)], {**held, **data, **pieces})
+            (density,) = vectorize([sum_terms(smooth)], {**held, **data, **pieces})
             pm.Potential("marginal", pt.logsumexp(density + table))
-        return cls(prior, centre, scale, carried, _compiled(flat, list(given.continuous)))
+        return cls(prior, centre, scale, carried, _compile_gradient(flat, list(given.continuous)))
 
     def sample(self, row: Mapping[str, NDArray[Any]], sampling: Sampling, seed: int, progress: bool = False) -> Trace:
         """Draws of one release, by name (*shape). An interrupt stops the sampler and is passed on."""
@@ -122,7 +122,7 @@ class Nuts:
         return Trace(points, stacked(told, "diverging") == 1, stacked(told, "energy"))
 
 
-def _compiled(flat: pm.Model, names: list[str]) -> Any:
+def _compile_gradient(flat: pm.Model, names: list[str]) -> Any:
     """Nutpie's gradient of a density of one vector; TypeError naming the latents where it has none."""
     import nutpie
 

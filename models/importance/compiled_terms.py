@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.models.enumeration import NUMPY_MODE, Conditioned, summed, vectorized
+from adversary.models.enumeration import NUMPY_MODE, Conditioned, sum_terms, vectorize
 
 Floats = NDArray[np.float64]
 Compiled = Callable[..., list[NDArray[Any]]]
@@ -38,11 +38,11 @@ class Pure:
     @classmethod
     def of(cls, given: Conditioned, terms: Sequence[TensorVariable], few: Sequence[NDArray[Any]]) -> Pure:
         """Compile those of the terms that a drawn latent enters; `few` are the states met."""
-        smooth, places, held = _smooth(given, terms), _places(given), _held(given, few)
+        smooth, places, held = _smooth(given, terms), _places(given), _substitutions(given, few)
         side = (rv for rv in given.model.observed_RVs if rv.name not in given.released)
         met = len(few[0]) if few else 1
         widest = max((int(rv.size.eval()) for rv in side), default=1)
-        graphs = vectorized([summed(smooth)], {**held, **places})
+        graphs = vectorize([sum_terms(smooth)], {**held, **places})
         return cls(_function(list(places.values()), graphs), met, met * widest)
 
     def __call__(self, draws: Sequence[NDArray[Any]], size: int) -> Floats:
@@ -51,7 +51,7 @@ class Pure:
         for start in range(0, size, width):
             (part,) = self.compiled(*(d[start : start + width, None, None] for d in draws))
             found[start : start + width] = part.reshape(*part.shape[:2]) if part.ndim else part
-        return _defined(found)
+        return _finite_or_raise(found)
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ class Group:
         smooth = _smooth(given, terms)
         plain = [term for term in terms if term not in smooth]
         mixed = [term for term in smooth if not released.isdisjoint(ancestors([term]))]
-        places, held = _places(given), _held(given, few)
+        places, held = _places(given), _substitutions(given, few)
         data = {given.released[name]: _tensor(given.released[name], (1, 1, None)) for name in names}
-        graphs = vectorized([summed(mixed)], {**held, **places, **data})
+        graphs = vectorize([sum_terms(mixed)], {**held, **places, **data})
         full = {v: _constant(v, s[:, None]) for v, s in zip(given.latents.values(), every, strict=True)}
         rows = {v: _tensor(v, (1, None)) for v in data}
-        (flat,) = vectorized([summed(plain)], {**full, **rows})
+        (flat,) = vectorize([sum_terms(plain)], {**full, **rows})
         return cls(
             names,
             bool(mixed),
@@ -98,13 +98,13 @@ class Group:
         if not self.mixed:
             return pure[..., None]
         (mixed,) = self._mixed(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
-        return _defined(pure[..., None] + mixed)
+        return _finite_or_raise(pure[..., None] + mixed)
 
     def table(self, data: Sequence[NDArray[Any]], states: int) -> Floats:
         """All other terms: (state, release)."""
         (found,) = self._plain(*data)
         releases = max((d.shape[1] for d in data), default=1)
-        return _defined(np.broadcast_to(found, (states, releases)))
+        return _finite_or_raise(np.broadcast_to(found, (states, releases)))
 
 
 def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
@@ -118,7 +118,7 @@ def _places(given: Conditioned) -> dict[TensorVariable, TensorVariable]:
     return {v: _tensor(v, (None, 1, 1)) for v in given.continuous.values()}
 
 
-def _held(given: Conditioned, few: Sequence[NDArray[Any]]) -> dict[TensorVariable, TensorVariable]:
+def _substitutions(given: Conditioned, few: Sequence[NDArray[Any]]) -> dict[TensorVariable, TensorVariable]:
     """The states met, (1, met, 1, *shape), of the summed latents."""
     return {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), few, strict=True)}
 
@@ -127,17 +127,17 @@ def compiled_target(given: Conditioned, graph: TensorVariable, states: Sequence[
     """Values of the target over draws and states."""
     places = {v: _tensor(v, (None, 1)) for v in given.continuous.values()}
     held = {v: _constant(v, s[None]) for v, s in zip(given.latents.values(), states, strict=True)}
-    return _function(list(places.values()), vectorized([graph], {**held, **places}))
+    return _function(list(places.values()), vectorize([graph], {**held, **places}))
 
 
 def compiled_back(given: Conditioned) -> Compiled:
     """Drawn latents on their own scale, from their values (draw, *shape) and those of the summed ones."""
     places = {v: _tensor(v, (None,)) for v in (*given.continuous.values(), *given.latents.values())}
     graphs = given.model.replace_rvs_by_values([given.model[name] for name in given.continuous])
-    return _function(list(places.values()), vectorized(graphs, places) if graphs else [])
+    return _function(list(places.values()), vectorize(graphs, places) if graphs else [])
 
 
-def _defined(log_p: Floats) -> Floats:
+def _finite_or_raise(log_p: Floats) -> Floats:
     if np.isnan(log_p).any() or (log_p == np.inf).any():
         raise ValueError("the model's log density is not a number, or infinite, in some state of its latents")
     return log_p

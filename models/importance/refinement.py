@@ -42,7 +42,7 @@ class Mixture:
     @classmethod
     def around(cls, points: Floats, log_weights: Floats, rng: np.random.Generator) -> Mixture:
         """Around points (draw, cell), by tempered weights."""
-        weights = np.exp(tempered(log_weights, 25.0 * (points.shape[1] + 2)))
+        weights = np.exp(temper(log_weights, 25.0 * (points.shape[1] + 2)))
         chosen = points[rng.choice(len(points), _POINTS, p=weights / weights.sum())]
         centres = chosen[:: _POINTS // _CENTRES]
         unit = np.std(chosen, axis=0) + 1e-12 * np.std(points, axis=0) + 1e-300
@@ -73,7 +73,7 @@ class Mixture:
         return np.asarray(logsumexp(log_t, axis=1) - np.log(len(self.centres)))
 
 
-def tempered(log_weights: Floats, wanted: float) -> Floats:
+def temper(log_weights: Floats, wanted: float) -> Floats:
     """The weights to the largest power, at most one, at which so many draws count, in logs; as many as possible."""
     finite = np.where(np.isfinite(log_weights), log_weights - log_weights.max(), -1e300)
     wanted = min(wanted, 0.5 * (finite > -1e299).sum())
@@ -91,7 +91,7 @@ def tempered(log_weights: Floats, wanted: float) -> Floats:
     return low * finite
 
 
-def refined(
+def refine_proposal(
     points: Floats,
     log_weights: tuple[Floats, Floats],
     prior: Callable[[int], Floats] | None,

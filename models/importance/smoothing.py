@@ -53,7 +53,7 @@ class Importance:
             return cls(weights, np.inf, -np.inf)
         kept = log_likelihood[possible]
         top = kept.max()
-        smoothed, k_hat = _smoothed(kept - top)
+        smoothed, k_hat = _smooth_tail(kept - top)
         total = smoothed.sum()
         weights[possible] = smoothed / total
         return cls(weights, k_hat, float(np.log(total) + top))
@@ -75,7 +75,7 @@ class Importance:
         return mean, np.sqrt(np.tensordot(self.weights**2, (values - mean) ** 2, 1))
 
 
-def _smoothed(log_weights: Floats) -> tuple[Floats, float]:
+def _smooth_tail(log_weights: Floats) -> tuple[Floats, float]:
     """Weights, from their logs of which the largest is 0, with their tail smoothed as far as it can be, and its shape.
 
     The tail is as long as Vehtari et al. have it, the fit of Zhang and Stephens with their prior on its shape.

@@ -75,7 +75,7 @@ class Terms:
         terms = {names: [*given.own_terms(), *given.given_terms(names)] for names in ((), tuple(settled))}
         joint = list(given.model.logp(sum=False))
         terms[tuple(given.released)] = joint
-        given = _parted(given, [*joint, graph], graph, support)
+        given = _split_states(given, [*joint, graph], graph, support)
         drawn = set(given.continuous.values())
         entered = [term for term in [*joint, graph] if not drawn.isdisjoint(ancestors([term]))]
         smooth = tuple([t for t in some if not drawn.isdisjoint(ancestors([t]))] for some in (joint, terms[()]))
@@ -202,7 +202,7 @@ def target_graph(given: Conditioned, target: str) -> TensorVariable:
     return graph
 
 
-def _parted(
+def _split_states(
     given: Conditioned, graphs: Sequence[TensorVariable], target: TensorVariable, support: Mapping[str, ArrayLike]
 ) -> Conditioned:
     """With the largest discrete latents drawn, where there are too many joint states to sum over.

@@ -20,7 +20,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.models.enumeration import summed
+from adversary.models.enumeration import sum_terms
 
 from .worlds import PriorPredictive
 
@@ -59,11 +59,11 @@ def releases_under(
     >>> bool((releases_under(model, {"in": 1}, ["noisy"], 50, np.random.default_rng(1))["noisy"] > 90).all())
     True
     """
-    held, asked = _named(model, truth, released)
+    held, asked = _held_and_awaited(model, truth, released)
     log_weight = _log_weight(model, held, released)
     graphs = {f"released {name}": model[name] for name in released}
     graphs |= {f"asked {name}": model[name] for name in asked} | {"log weight": log_weight}
-    worlds = PriorPredictive.of(model, (), _replaced(graphs, {model[n]: v for n, v in held.items()}))
+    worlds = PriorPredictive.of(model, (), _substitute(graphs, {model[n]: v for n, v in held.items()}))
     parts: list[dict[str, NDArray[Any]]] = []
     for _ in range(_TRIES):
         found, _ = worlds.draw(_WORLDS * draws, rng)
@@ -78,7 +78,7 @@ def releases_under(
             f"of {len(weights)} worlds of the model only {effective:.0f} are as the truth says: name more of its "
             "latents in the truth, or check that the model holds it possible"
         )
-    place = _chosen(weights, draws, rng)
+    place = _resample(weights, draws, rng)
     return {name: every[f"released {name}"][place] for name in released}
 
 
@@ -107,7 +107,7 @@ def releases_given(
         model[name]: pt.constant(value.astype(model[name].dtype), dtype=model[name].dtype)[place]
         for name, value in latents.items()
     }
-    graphs = _replaced({name: model[name] for name in released}, held)
+    graphs = _substitute({name: model[name] for name in released}, held)
     return PriorPredictive.of(model, (), graphs).draw(number, rng)[0]
 
 
@@ -131,7 +131,7 @@ class _InOrder(Discrete):
     rv_op = _InOrderRV()
 
 
-def _named(
+def _held_and_awaited(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str]
 ) -> tuple[dict[str, TensorVariable], dict[str, NDArray[Any]]]:
     """Latents to hold, and deterministics to wait for."""
@@ -161,10 +161,10 @@ def _log_weight(model: pm.Model, held: Mapping[str, TensorVariable], released: S
         if rv not in released_rvs and released_rvs.isdisjoint(ancestors([rv])):
             terms.append(pm.logp(rv, model.rvs_to_values[rv], warn_rvs=False))
     terms += [potential for potential in model.potentials if released_rvs.isdisjoint(ancestors([potential]))]
-    return summed(terms)
+    return sum_terms(terms)
 
 
-def _replaced(graphs: Mapping[str, TensorVariable], held: Mapping[Any, TensorVariable]) -> dict[str, TensorVariable]:
+def _substitute(graphs: Mapping[str, TensorVariable], held: Mapping[Any, TensorVariable]) -> dict[str, TensorVariable]:
     found = graph_replace(list(graphs.values()), held, strict=False) if held else list(graphs.values())
     return dict(zip(graphs, found, strict=True))
 
@@ -178,7 +178,7 @@ def _weights(worlds: Mapping[str, NDArray[Any]], asked: Mapping[str, NDArray[Any
     return np.exp(log_weight - top) if np.isfinite(top) else np.zeros(log_weight.size)
 
 
-def _chosen(weights: NDArray[np.float64], draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _resample(weights: NDArray[np.float64], draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Worlds by their weights, in random order; each once where all weigh the same."""
     kept = np.flatnonzero(weights)
     if np.ptp(weights[kept]) < 1e-12 and kept.size >= draws:

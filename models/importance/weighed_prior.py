@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 from adversary._core import blocks
 from adversary.models.enumeration import Conditioned, condition
 
-from .refinement import LARGEST_DIMENSION, refined
+from .refinement import LARGEST_DIMENSION, refine_proposal
 from .smoothing import Hypotheses
 from .terms import Terms
 from .truths import releases_given
@@ -127,7 +127,7 @@ class WeighedPrior:
         draws = int(np.clip(_LARGEST_GRID_CELLS // terms.met, min(draws, _FEWEST_DRAWS), draws))
         first, second = blocks.seed_sequence(rng).spawn(2)
         try:
-            return cls(model, terms, _drawn(model, terms.given, draws, np.random.default_rng(first)), second)
+            return cls(model, terms, _draw_prior(model, terms.given, draws, np.random.default_rng(first)), second)
         except NotImplementedError as error:
             raise ValueError(_UNDRAWABLE.format(error)) from error
 
@@ -208,7 +208,7 @@ class WeighedPrior:
                 found = Sample(self.values, self.pure, own, answer, best - self.fit if self.values else np.inf)
                 if not found.reliable and refine and self._may_be_refined and best > -np.inf:
                     row = {name: value[i] for name, value in released.items()}
-                    better = self._refined(row, own, (present, out), np.random.default_rng(seeds[i]))
+                    better = self._refine(row, own, (present, out), np.random.default_rng(seeds[i]))
                     found = better if better.reliable or better.explained > found.explained else found
                 yield found
 
@@ -222,7 +222,7 @@ class WeighedPrior:
         """Whether all that is drawn is continuous, and not too much."""
         return self.is_smooth and self.points(self.values).shape[1] <= LARGEST_DIMENSION
 
-    def _refined(
+    def _refine(
         self, row: Arrays, table: Floats, log_weights: tuple[Floats, Floats], rng: np.random.Generator
     ) -> Sample:
         """Draws of a mixture around those of the prior that are near to one release."""
@@ -237,7 +237,7 @@ class WeighedPrior:
             return present[:, 0], out[:, 0], self._base(values, pure)
 
         every = self.points(self.values)
-        points, present, out, likelihood = refined(
+        points, present, out, likelihood = refine_proposal(
             every,
             log_weights,
             None if self.known else lambda few: every[rng.integers(len(every), size=few)],
@@ -335,7 +335,7 @@ def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
     return [replace(one, values=values, log_density=log_density) for one in priors]
 
 
-def _drawn(model: pm.Model, given: Conditioned, draws: int, rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
+def _draw_prior(model: pm.Model, given: Conditioned, draws: int, rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
     """Many values of the latents that are not summed out.
 
     Worlds whose values are infinite on the unconstrained scale, where a probability underflows, are left out.

@@ -30,7 +30,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import NUMPY_MODE, open_operations, summed, vectorized_node
+from adversary.models.enumeration import NUMPY_MODE, open_operations, sum_terms, vectorized_node
 from adversary.models.stories import TabulatedRV
 
 Draws = dict[str, NDArray[Any]]
@@ -102,11 +102,11 @@ class PriorPredictive:
                     "write the model so that what it draws is possible"
                 )
             batch = max(_FEWEST, worlds - found) if proposed else worlds
-            parts.append(self._proposed(batch, rng))
+            parts.append(self._propose(batch, rng))
             found, proposed = found + len(next(iter(parts[-1].values()))), proposed + batch
         return {name: np.concatenate([part[name] for part in parts])[:worlds] for name in self.shapes}, found / proposed
 
-    def _proposed(self, worlds: int, rng: np.random.Generator) -> Draws:
+    def _propose(self, worlds: int, rng: np.random.Generator) -> Draws:
         """What is kept of so many worlds."""
         *values, log_weight = self.sampler(worlds)
         for (name, shape), value in zip(self.shapes.items(), values, strict=True):
@@ -164,7 +164,7 @@ def _all_at_once(outputs: list[TensorVariable], terms: list[TensorVariable]) -> 
     for node in fgraph.toposort():
         batches = [new.get(i, i) for i in node.inputs]
         if isinstance(node.op, RandomVariable):
-            made = _drawn(node, batches, worlds)
+            made = _draw_worlds(node, batches, worlds)
         elif not any(i in new for i in node.inputs):
             continue
         elif isinstance(node.op, OpFromGraph | Scan):
@@ -186,21 +186,21 @@ def _all_at_once(outputs: list[TensorVariable], terms: list[TensorVariable]) -> 
     return sampler
 
 
-def _drawn(node: Any, batches: Sequence[Any], worlds: TensorVariable) -> list[Any]:
+def _draw_worlds(node: Any, batches: Sequence[Any], worlds: TensorVariable) -> list[Any]:
     """The outputs of a draw, its generator and its value, for all worlds."""
     op, value = node.op, node.outputs[1]
     shape = _shape(value)[: value.ndim - op.ndim_supp]
     size = pt.stack([worlds, *map(np.int64, shape)])
     rng, _, *parameters = batches
     aligned = [
-        _aligned(p, value.ndim - op.ndim_supp + n + 1) if p.ndim > old.ndim else p
+        _align_worlds(p, value.ndim - op.ndim_supp + n + 1) if p.ndim > old.ndim else p
         for p, old, n in zip(parameters, node.inputs[2:], op.ndims_params, strict=True)
     ]
     next_rng, drawn = op.make_node(rng, size, *aligned).outputs
     return [next_rng, drawn.copy()]  # some operations take the node of their input for its one output
 
 
-def _aligned(parameter: TensorVariable, ndim: int) -> TensorVariable:
+def _align_worlds(parameter: TensorVariable, ndim: int) -> TensorVariable:
     """A parameter (worlds, ...) of a draw of more dimensions: the axis of worlds stays first."""
     missing = ndim - parameter.ndim
     return parameter.reshape((parameter.shape[0], *([1] * missing), *parameter.shape[1:])) if missing > 0 else parameter
@@ -211,7 +211,7 @@ def _one_by_one(outputs: list[TensorVariable], terms: list[TensorVariable]) -> S
     fgraph = FunctionGraph(_inputs([*outputs, *terms]), [*outputs, *terms], clone=True, copy_inputs=False)
     in2out(_whole_trials).rewrite(fgraph)
     values, parts = fgraph.outputs[: len(outputs)], fgraph.outputs[len(outputs) :]
-    function = compile_random([], [*values, summed(parts)], mode=NUMPY_MODE, on_unused_input="ignore")
+    function = compile_random([], [*values, sum_terms(parts)], mode=NUMPY_MODE, on_unused_input="ignore")
 
     def sampler(worlds: int) -> list[NDArray[Any]]:
         return [np.array(values) for values in zip(*(function() for _ in range(worlds)), strict=True)]

@@ -29,7 +29,7 @@ from .compiled_draws import discrete_gaussian, draws_of
 from .lattice_laws import draw_discrete_gaussian, float64, on_lattice
 
 
-def _checked(count: Any, name: str, scale: Any) -> tuple[int, float]:
+def _check_count_scale(count: Any, name: str, scale: Any) -> tuple[int, float]:
     if int(count) != count or count < 1:
         raise ValueError(f"count must be a whole number of noises, at least 1, got {count}")
     if not (np.ndim(scale) == 0 and 0 < scale < np.inf):
@@ -142,7 +142,7 @@ class DiscreteGaussianSum(Discrete):
 
     @classmethod
     def dist(cls, mu: Any, *, rho: float, count: int, **kwargs: Any) -> TensorVariable:
-        count, rho = _checked(count, "rho", rho)
+        count, rho = _check_count_scale(count, "rho", rho)
         return super().dist([float64(mu), float64(rho), float64(residue_log_probs(rho, count))], **kwargs)
 
     support_point = _centre
@@ -203,7 +203,7 @@ class GeometricSum(Discrete):
 
     @classmethod
     def dist(cls, mu: Any, *, epsilon: float, count: int, **kwargs: Any) -> TensorVariable:
-        count, epsilon = _checked(count, "epsilon", epsilon)
+        count, epsilon = _check_count_scale(count, "epsilon", epsilon)
         n, j = count - 1, np.arange(count)
         log_odds = -2 * epsilon - np.log(-np.expm1(-2 * epsilon))
         log_b = _log_choose(n + j, j) + j * log_odds + count * np.log(np.tanh(epsilon / 2))
@@ -266,7 +266,7 @@ class LaplaceSum(Continuous):
 
     @classmethod
     def dist(cls, mu: Any, *, b: float, count: int, **kwargs: Any) -> TensorVariable:
-        count, b = _checked(count, "b", b)
+        count, b = _check_count_scale(count, "b", b)
         n, i = count - 1, np.arange(count)
         log_c = _log_choose(n, i) + gammaln(count + i) - (count + i) * np.log(2) - 2 * gammaln(count) - np.log(b)
         return super().dist([float64(mu), float64(b), float64(log_c)], **kwargs)

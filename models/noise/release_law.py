@@ -22,7 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from adversary.privacy import mechanisms
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.invariants import VectorNoise
-from adversary.privacy.losses import PrivacyLoss, composed
+from adversary.privacy.losses import PrivacyLoss, compose_losses
 
 from .lattice_laws import DiscreteGaussian, Exact, Geometric, float64
 from .noise_sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
@@ -101,7 +101,7 @@ def released_loss(model: pm.Model, names: Iterable[str], records: int = 1) -> Pr
             cells = calibrated if calibrated > 1 else int(np.prod(shape))
         noise = mechanism if count == 1 else mechanism.total(count)
         losses.append(noise.privacy_loss(sensitivity * records, cells))
-    return composed(losses)
+    return compose_losses(losses)
 
 
 def law(mechanism: mechanisms.Mechanism, value: Any, count: int = 1) -> Law:

@@ -103,14 +103,14 @@ class OthersOfLevel:
     def counted(self) -> Count:
         """Their count: a latent, or where the adversary is certain none."""
         if all(belief.known_count is not None or belief.known_total is not None for belief in self.beliefs):
-            return _settled(self)
+            return _no_latent(self)
         alike = len({type(belief) for belief in self.beliefs}) == 1
         if self.rates and not alike and any(has_rate(belief) for belief in self.beliefs):
             raise ValueError(f"level {self.level!r}: give both cells the same kind of belief, got {self.beliefs}")
         first = self.beliefs[0]
         if self.rates and has_rate(first):
             return given_rate(first, self)
-        return count_law(first, self) if alike else tabulated(self)
+        return count_law(first, self) if alike else tabulated_count(self)
 
     @property
     def each(self) -> bool:
@@ -138,7 +138,7 @@ class OthersOfLevel:
 
     def cut(self, law: TensorVariable) -> Count:
         """A count with a law of PyMC's that has no largest value, cut where less than 1e-18 is left."""
-        high = self.limit.at_least(self.level, max(_last(belief) for belief in self.beliefs))
+        high = self.limit.at_least(self.level, max(_largest_count(belief) for belief in self.beliefs))
         return self.drawn(pm.Truncated, high, law, upper=np.float64(high))
 
 
@@ -149,7 +149,7 @@ def _per_cell(values: Sequence[Any]) -> NDArray[np.float64]:
     return np.array(values[0] if len(values) == 1 else values, dtype=np.float64)
 
 
-def _last(belief: Belief) -> int:
+def _largest_count(belief: Belief) -> int:
     """Largest count outside that is worth a look."""
     bulk = belief.window(0)
     assert bulk is not None
@@ -160,7 +160,7 @@ def _last(belief: Belief) -> int:
 def count_law(belief: Belief, others: OthersOfLevel) -> Count:
     """The others under beliefs of one kind: an implementation for each kind that PyMC has a law for."""
     del belief
-    return tabulated(others)
+    return tabulated_count(others)
 
 
 @count_law.register
@@ -169,7 +169,7 @@ def _(belief: Uniform, others: OthersOfLevel) -> Count:
         width = others.limit.width(others.level)
         return others.drawn(pm.DiscreteUniform, width, np.int64(0), np.int64(width))
     if any(one.flat for one in others.beliefs) or (upper := others.fields("upper")[0]).min() < others.inside.high:
-        return tabulated(others)  # a count inside that is not possible has no law of the others
+        return tabulated_count(others)  # a count inside that is not possible has no law of the others
     rest = upper.astype(np.int64) - others.inside.value
     return others.drawn(pm.DiscreteUniform, int(upper.max()) - others.inside.low, np.int64(0), rest)
 
@@ -196,10 +196,10 @@ def _(belief: Others, others: OthersOfLevel) -> Count:
     names = {getattr(getattr(law, "dist", None), "name", "") for law in laws}
     build = _SCIPY.get(names.pop()) if len(names) == 1 else None
     if build is None:
-        return tabulated(others)
+        return tabulated_count(others)
     given = [law.dist._parse_args(*law.args, **law.kwds)[:2] for law in laws]
     if any(np.any(np.asarray(shift)) for _, shift in given):
-        return tabulated(others)
+        return tabulated_count(others)
     return build(others, *(_per_cell(column) for column in zip(*(values for values, _ in given), strict=True)))
 
 
@@ -240,7 +240,7 @@ def _(belief: BetaBinomial, others: OthersOfLevel) -> Count:
     return _binomial(others, n, pm.Beta(f"rate[{others.level}]", alpha=alpha, beta=beta, dims=others.dims))
 
 
-def _settled(others: OthersOfLevel) -> Count:
+def _no_latent(others: OthersOfLevel) -> Count:
     """No latent: the adversary is sure of the others (`Known`) or of the total (`Point`)."""
     beliefs, inside = others.beliefs, others.inside
     sure = np.array([belief.known_total is not None for belief in beliefs])
@@ -254,7 +254,7 @@ def _settled(others: OthersOfLevel) -> Count:
     return Count(count, int(low.min()), int(high.max()), others.dims)
 
 
-def tabulated(others: OthersOfLevel) -> Count:
+def tabulated_count(others: OthersOfLevel) -> Count:
     """Any belief, through its log probabilities: a row for every count inside, or one row where that is irrelevant."""
     level, beliefs, inside, dims = others.level, others.beliefs, others.inside, others.dims
     alike = all(belief.independent for belief in beliefs)

@@ -65,7 +65,7 @@ def free_bounds(rows: Any, columns: Any) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 @lru_cache(maxsize=16)
-def _listed(rows: tuple[int, ...], columns: tuple[int, ...], terms: bytes, counts: int) -> Any:
+def _list_tables(rows: tuple[int, ...], columns: tuple[int, ...], terms: bytes, counts: int) -> Any:
     """Every table and the cumulative weights of all; None for too many."""
     tables = conforming_tables(rows, columns, LARGEST_DRAWN)
     if tables is None:
@@ -106,7 +106,7 @@ class FreeCellsRV(RandomVariable):
         if np.all(uniform):
             tables = random_tables(rows, columns, number, rng)
         else:
-            listed = _listed(tuple(rows.tolist()), tuple(columns.tolist()), terms.tobytes(), terms.shape[-1])
+            listed = _list_tables(tuple(rows.tolist()), tuple(columns.tolist()), terms.tobytes(), terms.shape[-1])
             if listed is None:
                 raise ValueError(
                     f"more than {LARGEST_DRAWN} tables have these margins: too many to draw from before a release, "

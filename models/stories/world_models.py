@@ -26,7 +26,7 @@ from pytensor.tensor.variable import TensorVariable
 from adversary._core import check_whole, labelled_array
 from adversary.models.noise import released
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.counterfactual import aligned, selected
+from adversary.reader.counterfactual import aligned, select_records
 
 
 def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any) -> pm.Model:
@@ -107,7 +107,7 @@ def counterfactual_world(
             copy = pm.Categorical("copy", p=_looked_up(story.record, rest))
             story.publish(mechanism, _looked_up(story.answers.values, rest, copy))
         else:
-            fixed = selected(story.answers, default) if dropped is None else story.without(dropped)
+            fixed = select_records(story.answers, default) if dropped is None else story.answers_without(dropped)
             story.publish(mechanism, _looked_up(fixed.values, rest))
     return model
 
@@ -148,7 +148,7 @@ class _Story:
         rest = pm.Categorical("rest", p=self.rest)
         return rest, pm.Categorical("record", p=_looked_up(self.record, rest))
 
-    def without(self, dropped: Any) -> xr.DataArray:
+    def answers_without(self, dropped: Any) -> xr.DataArray:
         """Answers without the record, dims (rest, ...)."""
         values = labelled_array("dropped", dropped, ("rest",))
         table = (xr.zeros_like(self.answers.isel(record=0, drop=True)) + values).transpose("rest", *self.queries)

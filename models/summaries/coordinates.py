@@ -75,7 +75,7 @@ class RootUpTo(Transform):
         return pt.sqrt(beta / np.float64(self.top)) + pt.softplus(-value)
 
 
-def pooled(
+def pool_normal(
     n: Any, scale: Any, mean: Any, sigma2: TensorVariable, middle: Any, prior: tuple[Any, Any] | None = None
 ) -> tuple[TensorVariable, TensorVariable]:
     """Centre and spread of mu given sigma2 by a normal prior (mean, sd), a mean with noise of this scale, or both."""

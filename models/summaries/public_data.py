@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.analyst.bounded import BoundedRelease, Flat, NormalInverseGamma
 
-from .coordinates import LogUpTo, RootUpTo, Standardised, pooled
+from .coordinates import LogUpTo, RootUpTo, Standardised, pool_normal
 
 _TWO = np.float64(2.0)
 _NEVER = np.float64(-np.inf)
@@ -81,7 +81,7 @@ def parameters(public: PublicData, law: Any, constrained: bool, top: float) -> t
     elif constrained:
         mu, sigma2 = _feasible(public)
     else:
-        mu, sigma2 = _unbounded(public, top)
+        mu, sigma2 = _flat_prior(public, top)
     pm.Deterministic("sigma", pt.sqrt(sigma2))
     if not isinstance(law, (Flat, NormalInverseGamma)):
         pm.Potential("log_prior", law(mu, sigma2))
@@ -98,11 +98,11 @@ def _feasible(public: PublicData) -> tuple[TensorVariable, TensorVariable]:
     return mu, pm.Uniform("sigma2", np.float64(0.0), (mu - low) * (high - mu))
 
 
-def _unbounded(public: PublicData, top: float) -> tuple[TensorVariable, TensorVariable]:
+def _flat_prior(public: PublicData, top: float) -> tuple[TensorVariable, TensorVariable]:
     """Flat on mu, and on sigma2 up to `top`; improper, so that it cannot be drawn from."""
     moved, ends = {"default_transform": LogUpTo(top)}, (np.float64(0.0), np.float64(top))
     sigma2 = pm.HalfFlat("sigma2", **moved) if math.isinf(top) else pm.Uniform("sigma2", *ends, **moved)
-    place = pooled(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle)
+    place = pool_normal(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle)
     options = {
         "support_point": lambda rv, size, m, s, v: m,
         "default_transform": Standardised(None),
@@ -119,7 +119,7 @@ def _informative(
     mu0, kappa0, nu0, s0 = (_data(name, getattr(law, name)) for name in ("mu0", "kappa0", "nu0", "s0"))
     sigma2 = pm.InverseGamma("sigma2", alpha=nu0 / _TWO, beta=nu0 * s0**2 / _TWO, default_transform=RootUpTo(top))
     prior = mu0, pt.sqrt(sigma2 / kappa0)
-    place = pooled(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle, prior)
+    place = pool_normal(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle, prior)
     mu = pm.CustomDist(
         "mu",
         *prior,

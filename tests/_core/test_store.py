@@ -262,7 +262,7 @@ def test_what_another_process_is_writing_is_not_swept(tmp_path: Path) -> None:
     living, dead, own = (tmp_path / name for name in (f".a.{32 * '0'}", f".a.{32 * '1'}", ".gitignore"))
     for file in (living, dead, own):
         file.touch()
-    with store.alone(living):
+    with store.exclusive_lock(living):
         store.sweep([tmp_path])
     assert sorted(tmp_path.iterdir()) == sorted([living, own])
 

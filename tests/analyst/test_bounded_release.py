@@ -40,7 +40,7 @@ def test_simulated_releases_are_never_asked_about_their_units() -> None:
     data = np.full((20_000, 10), 0.5)
     released = BoundedRelease.of(data, (0.02, 0.02), rng=1)
     assert np.abs(released.unit_mean).max() > 40.0
-    assert QUIET.shifted(np.array(1e3), np.array(1e3)).mean == pytest.approx(1000.4)
+    assert QUIET.with_added_noise(np.array(1e3), np.array(1e3)).mean == pytest.approx(1000.4)
 
 
 def test_data_are_checked_before_anything_else() -> None:

@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from adversary.desk import kit
 from adversary.desk.figures import spine_figures
 from adversary.desk.kit import style
-from adversary.desk.kit.style import plain_log_axis, styled
+from adversary.desk.kit.style import house_style, plain_log_axis
 from adversary.nmf.runs import block_results
 from tests.commands import run
 from tests.desk import test_figures, test_guarantee_figures, test_sensitivity_figures
@@ -130,7 +130,7 @@ def test_every_other_figure_is_legible_and_says_something(name: str) -> None:
 
 @pytest.mark.parametrize("length", [1, 40, 400])
 def test_a_title_of_any_length_is_wrapped(length: int) -> None:
-    @styled
+    @house_style
     def draw() -> Figure:
         figure = Figure(figsize=(6.0, 5.0), layout="constrained")
         figure.add_subplot()

@@ -207,7 +207,7 @@ def test_a_page_that_fails_leaves_the_directory_as_it_was(
     name, out = written
     before = {path: path.read_bytes() for path in out.iterdir()}
     monkeypatch.setattr(Figure, "svg", property(lambda _: None))  # not drawn again
-    put = output._put
+    put = output._write
 
     def full(hidden: Path, folder: Path, file: str, content: bytes) -> Path:
         if file.endswith(".csv") or (file == output.PAGE and not QUESTIONS[name].tables):

@@ -158,7 +158,7 @@ def test_names_are_never_read_as_formulas() -> None:
 
 
 def test_labels_are_pushed_apart_in_order() -> None:
-    places = style.apart([0.5, 0.5, 0.1], [0.1, 0.1, 0.1])
+    places = style.separate_labels([0.5, 0.5, 0.1], [0.1, 0.1, 0.1])
     assert places[2] < places[0] < places[1]
     assert places[1] - places[0] == pytest.approx(0.1, abs=1e-3)
 

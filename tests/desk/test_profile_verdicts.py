@@ -301,7 +301,7 @@ def test_readers_whose_beliefs_of_others_hang_on_the_target_are_told_apart(tmp_p
 
 @pytest.mark.parametrize("neighbours", ["unbounded", "bounded"])
 def test_a_reader_of_two_cells_is_not_tied_by_that(neighbours: str, tmp_path: Path) -> None:
-    assert profile_section.tied(block(tmp_path, EVERYBODY, neighbours)) == {}
+    assert profile_section.dependent_adversaries(block(tmp_path, EVERYBODY, neighbours)) == {}
 
 
 def test_a_reader_who_holds_it_impossible_has_no_ratio(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_scenario_without_a_profile_is_as_it_was(tmp_path: Path) -> None:
     plain = adv.load_scenario(written(tmp_path, CLINIC.replace(PROFILE, "")))
     tree = audited(plain)
     assert plain.profile is None
-    assert profile_section.judged(plain, tree) is tree
+    assert profile_section.with_verdicts(plain, tree) is tree
     assert not {"profile", "tolerated"} & set(tree.children)
     assert profile_section.section(plain, tree) is None
     assert profile_section.of_readers(plain, tree) is None

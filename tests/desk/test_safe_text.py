@@ -138,7 +138,7 @@ def test_the_screen_keeps_its_own_styles() -> None:
 def test_figures_have_printable_texts_and_names() -> None:
     from matplotlib.figure import Figure
 
-    @style.styled
+    @style.house_style
     def draw() -> Figure:
         figure = Figure()
         ax = figure.add_subplot()

@@ -11,7 +11,7 @@ import pytest
 from adversary.desk.commands.setup_commands import STARTS
 from adversary.desk.files import (
     FILES,
-    declared,
+    keys_of_kind,
     load_any_release_file,
     load_profile_file,
     load_scenario,
@@ -53,7 +53,7 @@ def test_a_starting_file_can_be_read_and_has_every_key(name: str, tmp_path: Path
     kind = STARTS[name][0]
     jsonschema.validate(tomllib.loads(text), schema(kind))
     bare = "\n".join(line.removeprefix("# ") for line in text.splitlines()[1:])
-    for key, one in declared(kind).items():
+    for key, one in keys_of_kind(kind).items():
         assert one.kind == "named" or f"\n{key} = " in f"\n{bare}" or f"[{key}]" in bare, key
     READERS[kind](path)
     assert commands.run("init", name, str(path)).exit_code == 2

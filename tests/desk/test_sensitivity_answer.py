@@ -137,7 +137,7 @@ def test_the_attack_is_told_in_words() -> None:
     assert "that the target responded (a participation attack: this is what “in” means)" in text
     assert "Poisson with a rate not known: a Gamma law of shape 4 and rate 2, times 3 (6 people expected)" in text
     assert descriptions.processing(scenario) == ["At the tract, numbers below 0 are published as 0."]
-    assert "the tract is published 2 times" in method_sections.published(scenario)
+    assert "the tract is published 2 times" in method_sections.publication_words(scenario)
 
 
 def test_beliefs_are_told_in_words(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ def test_repeated_levels_and_siblings_are_told_once(tmp_path: Path) -> None:
         "those half way to the even one."
     ]
     assert [row[0] for row in method_sections.levels(scenario).rows] == ["block", "tract"]
-    assert "published one by one" in method_sections.published(scenario)
+    assert "published one by one" in method_sections.publication_words(scenario)

@@ -253,7 +253,7 @@ def test_simuk_ranks_the_same_truths_at_the_same_places() -> None:
         released = check._get_prior_predictive_samples()[1].isel(sample=order)["noisy"]
     releases = {"noisy": released.transpose("sample", ...).values}
     truth = check.ref_params["mean"].values
-    draws = posteriors_to_rank.fitted(survey(1.0), ["mean"], None, ["noisy"], 1)(releases)["mean"]
+    draws = posteriors_to_rank.posterior_draws(survey(1.0), ["mean"], None, ["noisy"], 1)(releases)["mean"]
     ours = as_law("mean", draws, truth.shape).place(truth, np.full(5, 0.5))
     exact = norm(releases["noisy"].sum(axis=1) / 4.0, 0.5).cdf(truth)
     theirs = check.simulations["prior_sbc"]["mean"].values.ravel() / 1000

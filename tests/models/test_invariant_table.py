@@ -23,7 +23,7 @@ from adversary.models.stories.free_cells import FreeCells
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from adversary.reader import conditioned as cd
-from adversary.reader.conditioned.contingency import completed
+from adversary.reader.conditioned.contingency import complete_tables
 from tests.oracles import conditioned as oracle
 
 MARGINS = ([3, 2, 2], [4, 3])
@@ -75,7 +75,7 @@ def test_every_state_keeps_the_margins() -> None:
     log_density = model.compile_logp(vars=[model["free_cells"]])
     mass = 0.0
     for state in itertools.product(*axes):
-        table = completed(np.array(state), *MARGINS)
+        table = complete_tables(np.array(state), *MARGINS)
         np.testing.assert_array_equal(table.sum(1), MARGINS[0])
         np.testing.assert_array_equal(table.sum(0), MARGINS[1])
         log_p = float(log_density({"free_cells": np.array(state), "noisy": np.zeros((3, 2), dtype=int)}))

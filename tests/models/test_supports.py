@@ -70,7 +70,7 @@ def test_truncated_laws_have_their_exact_log_probabilities(law: Any, twin: Any, 
     with pm.Model() as model:
         pm.Truncated("x", law(), lower=lower or None, upper=upper)
     values = np.arange(-1, upper + 3)
-    (graph,) = batched_graphs.vectorized(model.logp(sum=False), {model.rvs_to_values[model["x"]]: pt.constant(values)})
+    (graph,) = batched_graphs.vectorize(model.logp(sum=False), {model.rvs_to_values[model["x"]]: pt.constant(values)})
     found = graph.eval(mode=batched_graphs.NUMPY_MODE)
     inside = (values >= lower) & (values <= upper)
     mass = twin.cdf(upper) - twin.cdf(lower - 1)

@@ -17,7 +17,7 @@ import pytest
 from adversary import nmf
 from adversary.nmf import check
 from adversary.nmf.exact_counts import state_totals
-from adversary.nmf.file_layout import arrow, bare, flat_cells, product_of, spelled
+from adversary.nmf.file_layout import arrow, bare, flat_cells, product_of, spelling_in_file
 from adversary.nmf.products import DHC_PERSONS, PL_PERSONS, PL_UNITS
 from adversary.nmf.units import geoid, name_of
 from adversary.reader import spine
@@ -233,7 +233,7 @@ def test_which_product_is_asked_for_where_there_are_several(published: tuple[Pat
 def test_names_of_queries_keep_their_case_and_are_found_without_it(published: tuple[Path, dict[str, Replica]]) -> None:
     assert read(published, DHC, "popsehsdtargetsrelship", 0).query == "popSehsdTargetsRelship"
     assert read(published, PERSONS, "HISPANIC*VOTINGAGE", 0).query == "votingage * hispanic"
-    assert spelled("total_dpq", ["TOTAL_dpq", "total_dpq"]) == "total_dpq"
+    assert spelling_in_file("total_dpq", ["TOTAL_dpq", "total_dpq"]) == "total_dpq"
     assert bare("HISPANIC*CENRACE") == "HISPANIC * CENRACE"
     with pytest.raises(ValueError, match=r"query 'votingag .* is not there; there are .*; did you mean 'votingage"):
         read(published, PERSONS, "votingag * hispanic")

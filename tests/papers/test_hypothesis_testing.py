@@ -19,7 +19,7 @@ import adversary as adv
 from adversary.privacy import decisions
 from adversary.privacy.decisions.auxiliary import coefficients_from_joint, prior_from_odds
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
-from adversary.privacy.losses.composition import composed
+from adversary.privacy.losses.composition import compose_losses
 
 
 def classical(epsilon: float, delta: float) -> GaussianLoss:
@@ -357,7 +357,7 @@ def test_ht79_any_approximate_mechanism() -> None:
 
 def test_ht80_and_e5_two_full_coordinates_are_weaker_than_one_of_twice_the_epsilon() -> None:
     """Theorem 4 claims the scalar 2 epsilon: 0.63212, 0.86466, 0.81910."""
-    loss = composed([LaplaceLoss(1.0), LaplaceLoss(1.0)])
+    loss = compose_losses([LaplaceLoss(1.0), LaplaceLoss(1.0)])
     assert loss.advantage == pytest.approx(0.44818, abs=5e-5)
     assert loss.advantage == pytest.approx(1 - math.exp(-1) * 1.5, abs=5e-5)
     assert loss.auc == pytest.approx(0.80828, abs=5e-5)
@@ -369,7 +369,7 @@ def test_ht80_and_e5_two_full_coordinates_are_weaker_than_one_of_twice_the_epsil
 
 
 def test_ht81_and_e5_an_even_split_of_one_sensitivity_is_weaker_than_one_coordinate() -> None:
-    loss = composed([LaplaceLoss(0.5), LaplaceLoss(0.5)])
+    loss = compose_losses([LaplaceLoss(0.5), LaplaceLoss(0.5)])
     assert loss.advantage == pytest.approx(0.24184, abs=5e-5)
     assert loss.advantage == pytest.approx(1 - math.exp(-0.5) * 1.25, abs=5e-5)
     assert loss.f_score(0.5) == pytest.approx(0.68669, abs=5e-5)

@@ -11,7 +11,7 @@ import pytest
 import adversary as adv
 from adversary.privacy.definitions.composition_rules import optimal_profile
 from adversary.privacy.definitions.moments import RenyiDP
-from adversary.privacy.losses.composition import composed
+from adversary.privacy.losses.composition import compose_losses
 from adversary.privacy.losses.loss import PrivacyLoss
 from tests.catalogue import DG, GUARANTEES
 
@@ -97,7 +97,7 @@ def test_multiples_are_the_closed_homogeneous_profile(epsilon: float, delta: flo
 def test_a_definition_beside_a_loss_composes_with_its_worst_pair() -> None:
     loss = DG(0.3).privacy_loss()
     for g in (adv.PureDP(0.5), adv.ApproximateDP(0.5, 0.01), adv.GaussianDP(0.5)):
-        same_profile(g + loss, composed([g.worst_pair, loss]), 1e-10)
+        same_profile(g + loss, compose_losses([g.worst_pair, loss]), 1e-10)
         assert isinstance(g + loss, PrivacyLoss)
     same_profile(adv.PureDP(0.0) + loss, loss, 1e-10)
 

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 import adversary as adv
-from adversary.privacy.losses.composition import ComposedLoss, DiscreteGaussianLoss, composed, repeated
+from adversary.privacy.losses.composition import ComposedLoss, DiscreteGaussianLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.mixed import MixedLoss
 from tests.oracles import composition
 from tests.oracles.composition import COARSE_SCALES, Family
 
-NOTHING = {"composed([])": composed([]), "exact, no change": adv.Exact().privacy_loss(0), "zero times": 0}
+NOTHING = {"composed([])": compose_losses([]), "exact, no change": adv.Exact().privacy_loss(0), "zero times": 0}
 
 MIXTURES: dict[str, list[Family]] = {
     "one": [Family(F(1, 2))],
@@ -264,9 +264,9 @@ E = np.concatenate([np.linspace(-6.0, 0.0, 7), np.linspace(0.21, 40.0, 12)])
 def test_composition_is_commutative_and_associative(name: str) -> None:
     parts = [loss_of([family]) for family in MIXTURES[name]]
     backwards = functools.reduce(lambda a, b: a + b, parts[::-1])
-    halves = (parts[0] + parts[1]) + sum(parts[2:], composed([]))
+    halves = (parts[0] + parts[1]) + sum(parts[2:], compose_losses([]))
     expected = example(name).delta(E)
-    for other in (backwards, halves, composed(parts)):
+    for other in (backwards, halves, compose_losses(parts)):
         np.testing.assert_allclose(other.delta(E), expected, rtol=1e-12)
 
 
@@ -286,7 +286,7 @@ def test_multiples_are_sums(name: str, times: int) -> None:
     loss = example(name)
     expected = (times * loss).delta(E)
     np.testing.assert_allclose(sum([loss] * times).delta(E), expected, rtol=1e-12)
-    np.testing.assert_allclose(repeated(loss, times).delta(E), expected, rtol=1e-12)
+    np.testing.assert_allclose(repeat_loss(loss, times).delta(E), expected, rtol=1e-12)
 
 
 @over_mixtures("one", "shifts", "coarse", "many scales")
@@ -394,7 +394,7 @@ def test_tails_that_need_more_revivals_than_the_profile_are_found() -> None:
 
 def test_losses_that_are_all_infinite_stretch_no_grid() -> None:
     told = LatticeLoss.from_probs([1.0, 0.0], [0.0, 1.0])
-    whole = composed([told, adv.Laplace(10.0).privacy_loss(), adv.DiscreteGaussian(2.0).privacy_loss()])
+    whole = compose_losses([told, adv.Laplace(10.0).privacy_loss(), adv.DiscreteGaussian(2.0).privacy_loss()])
     assert isinstance(whole, ComposedLoss)
     assert max(abs(end) for end in whole.ends[0]) < 1e-6
     assert whole.delta(1.0) == pytest.approx(1.0)

@@ -17,7 +17,7 @@ import adversary as adv
 from adversary.privacy.definitions.concentrated_bounds import simple_epsilon
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.joint.frameworks import mutual_information
-from adversary.privacy.losses.composition import composed
+from adversary.privacy.losses.composition import compose_losses
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.profiles import loss_bound_from_profile
 from tests.catalogue import BRACKETED, DG, GUARANTEES, LOSSES, RHO1, RHO2
@@ -447,7 +447,7 @@ NOISE: Any = adv.Laplace(1.0)
         (lambda: mutual_information(adv.ZeroConcentratedDP(1.0)), "zCDP has no worst pair: convert it first"),  # type: ignore[arg-type]
         (lambda: adv.decisions.max_f_score(NOISE), r"guarantee must be.*ask its \.privacy_loss\(\)$"),
         (lambda: adv.budget.verdict(adv.RiskProfile.constant(2.0), NOISE), r"\.privacy_loss\(\)$"),
-        (lambda: composed([NOISE]), r"losses are composed with losses.*\.privacy_loss\(\)$"),
+        (lambda: compose_losses([NOISE]), r"losses are composed with losses.*\.privacy_loss\(\)$"),
     ],
 )
 def test_the_wrong_kind_of_object_is_refused_with_the_way_to_the_right_one(call: Any, message: str) -> None:

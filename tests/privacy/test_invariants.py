@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import adversary as adv
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.invariants import hitting_sets
-from adversary.privacy.invariants.adjacency import coded, distances
+from adversary.privacy.invariants.adjacency import distances, encode_records
 from adversary.privacy.invariants.spaces import Space
 from tests.oracles import invariants
 
@@ -129,7 +129,7 @@ def test_how_far_apart_conforming_databases_can_be() -> None:
     """`reach` against every pair, where the number that can differ has gaps: an odd one, for two levels."""
     for margins in ([(2, 2)], [(3, 1), (2, 2)], [(2, 1, 1)], [(3, 2)], [(1, 1), (2,)], [(4,)], [(3, 2), (4, 1)]):
         space = inv.Margins(margins)
-        apart = np.unique(distances(coded(space.listed)))
+        apart = np.unique(distances(encode_records(space.listed)))
         for distance in range(space.n + 2):
             expected = int(apart[apart <= distance].max())
             assert space.reach(distance) == expected == inv.Databases(space.listed).reach(distance)

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.privacy.losses.composition import composed
+from adversary.privacy.losses.composition import compose_losses
 from adversary.privacy.losses.lattice import LatticeLoss
 
 DATA = Path(__file__).parents[2] / "data"
@@ -130,7 +130,7 @@ def test_census_path_has_a_posterior_law() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: composed([KINDS["wide"], "x"]), TypeError, "losses are composed with losses.*'x'"),
+        (lambda: compose_losses([KINDS["wide"], "x"]), TypeError, "losses are composed with losses.*'x'"),
         (lambda: adv.PureDP(1.0).delta("x"), TypeError, "epsilon must be a number.*'x'"),
         (lambda: adv.PureDP(1.0).loss_bound(chance=0.1), TypeError, "takes one argument, failure"),
         (lambda: LatticeLoss.from_log_probs([0.0], [0.0, 0.0]), ValueError, "the same outcomes, got 1 and 2"),
@@ -148,7 +148,7 @@ def test_bad_input_is_named(make: Any, kind: type[Exception], message: str) -> N
 
 def test_a_promise_below_the_truth_is_proved_false_where_the_bracket_is_narrower() -> None:
     two = [adv.Gaussian(2.19), adv.Laplace(18.3), adv.Laplace(2.41)]
-    loss = composed([noise.privacy_loss(1, 2) for noise in two])
+    loss = compose_losses([noise.privacy_loss(1, 2) for noise in two])
     for epsilon, share in ((0.0, 0.99), (3.0, 0.99), (6.0, 0.97)):
         low, high = loss.bracket.delta(epsilon)
         assert share * high < low < high

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
-from adversary.privacy.losses.composition import ComposedLoss, composed, repeated
+from adversary.privacy.losses.composition import ComposedLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.reader import counterfactual as cf
@@ -350,10 +350,10 @@ def test_bracket_contains_gaussian_and_geometric() -> None:
 def test_bracket_contains_a_census_path() -> None:
     """Three levels on three lattices: the certified engine, the atoms themselves, and both ways of rounding."""
     parts = [DG(rho).privacy_loss() for rho in (0.3, 0.5, 0.21)]
-    certified = composed(parts)
+    certified = compose_losses(parts)
     assert isinstance(certified, DiscreteGaussianLoss)
     atoms = [part.exact for part in parts if isinstance(part, DiscreteGaussianLoss)]
-    listed = composed([part for part in atoms if part is not None])
+    listed = compose_losses([part for part in atoms if part is not None])
     assert isinstance(listed, LatticeLoss)
     rounded = ComposedLoss(tuple(parts))
     for epsilon in (-1.0, 0.0, 0.5, 2.0, 5.0):
@@ -371,7 +371,7 @@ def test_bracket_contains_a_census_path() -> None:
     ("make", "message"),
     [
         (lambda: GaussianLoss(-1.0), "mu must be non-negative.*-1"),
-        (lambda: repeated(LOSSES["geometric"], 1.5), r"times must be a whole number.*1\.5"),  # type: ignore[arg-type]
+        (lambda: repeat_loss(LOSSES["geometric"], 1.5), r"times must be a whole number.*1\.5"),  # type: ignore[arg-type]
         (lambda: LOSSES["geometric"].epsilon(1.5), r"delta must be in \[0, 1\], got 1\.5"),
     ],
 )
@@ -413,7 +413,7 @@ def test_a_lattice_that_is_no_pair_of_laws_is_refused(arrays: Any, message: str)
 def test_tiny_losses_add_up_and_are_not_merged(e: float) -> None:
     for loss in (adv.RandomizedResponse(e).privacy_loss(), adv.Geometric(e).privacy_loss(), adv.PureDP(e).worst_pair):
         assert loss.delta([0.0, 0.5 * e]) == pytest.approx([math.tanh(0.5 * e), 0.25 * e], rel=1e-6)
-        thrice = repeated(loss, 3)
+        thrice = repeat_loss(loss, 3)
         assert thrice.losses == pytest.approx(e * np.array([-3.0, -1.0, 1.0, 3.0]), rel=1e-12)
         assert thrice.delta(0.0) == pytest.approx(0.75 * e, rel=1e-6)
 

@@ -367,7 +367,7 @@ def test_searched_quantiles_are_those_of_the_listed_law_where_releases_exclude_t
     assert np.isneginf(listed).tolist() == [True, True, False, False, False, False]
     monkeypatch.setattr(bayes_factors, "_SMALL", 0)
     np.testing.assert_allclose(law.quantiles(levels), listed, rtol=1e-12)
-    grouped = replace(law, listed=bayes_factors._grouped(other, 100)).quantiles(levels)
+    grouped = replace(law, listed=bayes_factors._group_values(other, 100)).quantiles(levels)
     np.testing.assert_array_equal(np.isneginf(grouped), np.isneginf(listed))
     np.testing.assert_allclose(grouped[2:], listed[2:], atol=2.0)
 

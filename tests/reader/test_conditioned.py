@@ -17,7 +17,7 @@ from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from adversary.privacy.joint.joint_law import JointLaw
 from adversary.reader import conditioned as cd
-from adversary.reader.conditioned.contingency import completed
+from adversary.reader.conditioned.contingency import complete_tables
 from adversary.reader.conditioned.table_law import KnownMargins
 from adversary.reader.conditioned.table_posteriors import record_radius
 from tests.oracles import conditioned as oracle
@@ -55,7 +55,7 @@ def test_all_tables_with_the_margins_are_listed_once(rows: Any, columns: Any) ->
     low, high = cd.cell_bounds(rows, columns)
     np.testing.assert_array_equal(low, listed.min(0))
     np.testing.assert_array_equal(high, listed.max(0))
-    np.testing.assert_array_equal(completed(listed[:, :-1, :-1].reshape(len(listed), -1), rows, columns), listed)
+    np.testing.assert_array_equal(complete_tables(listed[:, :-1, :-1].reshape(len(listed), -1), rows, columns), listed)
 
 
 def test_too_many_tables_are_not_listed() -> None:

@@ -15,7 +15,7 @@ from adversary.reader.queries import (
     Query,
     effective_measurements,
     linear_weights,
-    neglected,
+    misstatement,
     pl94_persons,
     sample_histograms,
 )
@@ -275,7 +275,7 @@ def test_the_table_of_errors_in_risk(mean: float, expected: Any) -> None:
     for error, value in zip(found, expected, strict=True):
         assert error.mean() == pytest.approx(value, rel=0.2)
     used = sum(0.5 / linear_weights(QUERIES, np.full(4, v), np.array([0]))[1][0] for v in (5.1, 38.82))
-    limit = neglected(sum(2.0 / v for v in (5.1, 38.82)) - used)
+    limit = misstatement(sum(2.0 / v for v in (5.1, 38.82)) - used)
     assert np.quantile(found[0], 0.95) < limit < 0.4
 
 

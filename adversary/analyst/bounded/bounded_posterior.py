@@ -82,30 +82,30 @@ class Posterior:
         3e-5 and forty times the difference of two solutions on different panels: more than the error in at least 99 of
         100 random settings, and mostly far more.
         """
-        return self.shaped(self.solution.quadrature_error)
+        return self.with_release_shape(self.solution.quadrature_error)
 
     @property
     def max_variance(self) -> Any:
         """The largest sigma2 looked at, in the units of the data: that of the bounds, or the cap; may be infinite."""
-        return self.shaped(self.cap * self.release.width**2)
+        return self.with_release_shape(self.cap * self.release.width**2)
 
     def mean(self, name: str) -> Any:
         """Posterior mean. Flat, with neither bounds nor cap, the tail of the variance is too heavy for small n: of
         sigma2 it is infinite for n <= 5, of sigma for n = 4, where that of mu does not exist (NaN)."""
         values = self._moments(name, lambda x: x)
         power, none = {"mu": (0.5, np.nan), "sigma": (0.5, np.inf), "sigma2": (1.0, np.inf)}[name]
-        return self.shaped(np.where(self.solution.question.has_moment(power), values, none))
+        return self.with_release_shape(np.where(self.solution.question.has_moment(power), values, none))
 
     def sd(self, name: str) -> Any:
         """Posterior standard deviation; infinite where the tail of the variance is too heavy."""
         centre = self._moments(name, lambda x: x)
         squares = self._moments(name, lambda x: (x - centre[:, None]) ** 2)
         power = {"mu": 1.0, "sigma": 1.0, "sigma2": 2.0}[name]
-        return self.shaped(np.where(self.solution.question.has_moment(power), np.sqrt(squares), np.inf))
+        return self.with_release_shape(np.where(self.solution.question.has_moment(power), np.sqrt(squares), np.inf))
 
     def mode(self, name: str) -> Any:
         """Where the marginal density is highest; of sigma, the root of that of sigma2, as the thesis reports it."""
-        return self.shaped(self._data(name, self._marginal(name).modes()))
+        return self.with_release_shape(self._data(name, self._marginal(name).modes()))
 
     def hdi(self, name: str, prob: float = 0.95) -> Any:
         """(low, high) of highest density; with several modes, the shortest interval (`regions` has the union).
@@ -118,18 +118,18 @@ class Posterior:
         ValueError : prob not strictly between 0 and 1
         """
         found = self._data(name, self._marginal(name).intervals(_share("prob", prob)))
-        return self.shaped(found, {"ci_bound": list(_ENDS)})
+        return self.with_release_shape(found, {"ci_bound": list(_ENDS)})
 
     def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
         """The set of highest density as a union of intervals, for one release."""
-        self._one()
+        self._require_single()
         found = self._data(name, np.array(self._marginal(name).stretches(_share("prob", prob))))
         return [(float(lo), float(hi)) for lo, hi in found]
 
     def eti(self, name: str, prob: float = 0.95) -> Any:
         """Equal-tailed interval (low, high)."""
         tail = 0.5 * (1.0 - _share("prob", prob))
-        return self.shaped(self._quantiles(name, np.array([tail, 1.0 - tail])), {"ci_bound": list(_ENDS)})
+        return self.with_release_shape(self._quantiles(name, np.array([tail, 1.0 - tail])), {"ci_bound": list(_ENDS)})
 
     def quantile(self, name: str, q: ArrayLike) -> Any:
         """Quantiles; the axes of q come last. At 0 and 1, the ends of what is possible."""
@@ -153,7 +153,7 @@ class Posterior:
         indicator, are seen only as finely as the panels.
         """
         found = self.expectations(function)
-        return self.shaped(found, {f"value_{i}": None for i in range(found.ndim - 1)})
+        return self.with_release_shape(found, {f"value_{i}": None for i in range(found.ndim - 1)})
 
     def expectations(
         self, function: Callable[[Floats, Floats], ArrayLike], several: tuple[int, ...] | None = None
@@ -162,7 +162,7 @@ class Posterior:
         found = [self._expect_row(i, function) for i in range(len(self.solution.log_mass))]
         return np.array(found) if found else np.zeros((0, *(several or ())))
 
-    def shaped(self, rows: ArrayLike, extra: Extra | None = None) -> Any:
+    def with_release_shape(self, rows: ArrayLike, extra: Extra | None = None) -> Any:
         """Rows, one a release, in the shape of the releases and with their labels; `extra` names further axes."""
         array = as_array(rows)
         return self.labels.put_on(array.reshape((*self.shape, *array.shape[1:])), extra)
@@ -172,9 +172,9 @@ class Posterior:
         """P(sigma2 > (mu - a)(b - mu), or mu outside the bounds): what no data could have; 0 under the bounds."""
         rows = range(len(self.solution.log_mass))
         if self.constrained:
-            return self.shaped(np.zeros(len(rows)))
+            return self.with_release_shape(np.zeros(len(rows)))
         inside = [self.solution.joint(i, limit=True)[2].sum() for i in rows]
-        return self.shaped(np.clip(1.0 - np.array(inside), 0.0, 1.0))
+        return self.with_release_shape(np.clip(1.0 - np.array(inside), 0.0, 1.0))
 
     @cached_property
     def log_evidence(self) -> Any:
@@ -187,7 +187,7 @@ class Posterior:
         release = self.release
         log = self.solution.log_mass - log_prior_mass(self.prior, release.bounds, self.constrained, self.shape)
         units = (release.mean is not None) + 2 * (release.variance is not None)
-        return self.shaped(log - units * np.log(release.width))
+        return self.with_release_shape(log - units * np.log(release.width))
 
     def predictive(self) -> Predictive:
         """A new value: N(mu, sigma2), truncated to the bounds where the posterior uses them.
@@ -196,13 +196,13 @@ class Posterior:
         -------
         Predictive : mean and sd in the units of the data; mass below and above the bounds
         """
-        return _predicted(self)
+        return _predictive_law(self)
 
     def sample(self, draws: int = 4000, rng: Any = None) -> xr.DataTree:
         """Independent draws of (mu, sigma2, sigma), one chain, for ArviZ."""
         from adversary.analyst.bounded.export import drawn
 
-        self._one()
+        self._require_single()
         return drawn(self, draws, rng)
 
     def to_xarray(self) -> xr.DataTree:
@@ -252,22 +252,27 @@ class Posterior:
         values = np.asarray(function(self._data("mu", mu), self._data("sigma2", v)), dtype=np.float64)
         return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))  # infeasible corners may have no value
 
-    def _one(self) -> None:
+    def _require_single(self) -> None:
         if self.shape != ():
             raise ValueError(f"this is for one release under one prior, got an array of shape {self.shape}")
 
 
-def _predicted(posterior: Posterior) -> Predictive:
+def _predictive_law(posterior: Posterior) -> Predictive:
     """N(mu, sigma2) averaged over a posterior, truncated to the bounds where it uses them."""
     a, b = posterior.release.bounds
     if posterior.constrained:
         first, second = posterior.expectations(lambda m, v: np.stack(_truncated_moments(m, v, a, b)), (2,)).T
-        nothing = posterior.shaped(np.zeros(first.size))
-        return Predictive(posterior.shaped(first), posterior.shaped(np.sqrt(second - first**2)), nothing, nothing)
+        nothing = posterior.with_release_shape(np.zeros(first.size))
+        return Predictive(
+            posterior.with_release_shape(first),
+            posterior.with_release_shape(np.sqrt(second - first**2)),
+            nothing,
+            nothing,
+        )
     spread = as_array(posterior.sd("mu")) ** 2 + as_array(posterior.mean("sigma2"))
     tails = posterior.expectations(lambda m, v: ndtr(np.stack([a - m, m - b]) / np.sqrt(v)), (2,)).T
-    below, above = (posterior.shaped(tail) for tail in tails)
-    return Predictive(posterior.mean("mu"), posterior.shaped(np.sqrt(spread).ravel()), below, above)
+    below, above = (posterior.with_release_shape(tail) for tail in tails)
+    return Predictive(posterior.mean("mu"), posterior.with_release_shape(np.sqrt(spread).ravel()), below, above)
 
 
 def _truncated_moments(mu: Floats, v: Floats, a: float, b: float) -> tuple[Floats, Floats]:

@@ -22,11 +22,11 @@ from adversary._core import (
     Integers,
     Labels,
     as_array,
+    broadcast_arguments,
     check_number,
     check_positive,
     check_whole,
     common_shape,
-    paired,
 )
 
 _FAR, _NOISES = 10.0, 12.0
@@ -90,7 +90,7 @@ class BoundedRelease:
             if getattr(self, name) is not None:
                 check_positive(f"{self._budget} of the {name}", value)
         if any(hasattr(x, "dims") for x in self.numbers.values()):
-            self._set(paired(self.numbers))
+            self._set(broadcast_arguments(self.numbers))
         _ = self.shape
         far = self._far
         if far:
@@ -228,9 +228,9 @@ class BoundedRelease:
         generator = np.random.default_rng(rng)
         draw = generator.laplace if rho is None else generator.normal
         first, second = (draw(0.0, np.broadcast_to(scale, exact.shape)) for scale in exact.unit_scales)
-        return exact.shifted(first, second)
+        return exact.with_added_noise(first, second)
 
-    def shifted(self, first: Floats, second: Floats) -> BoundedRelease:
+    def with_added_noise(self, first: Floats, second: Floats) -> BoundedRelease:
         """The same with so much noise on [0, 1] added to mean and variance: for simulations, which go without the
         warning about units."""
         mean, variance = as_array(self.mean) + self.width * first, as_array(self.variance) + self.width**2 * second

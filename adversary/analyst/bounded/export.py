@@ -27,8 +27,8 @@ def drawn(posterior: Any, draws: int, rng: Any) -> xr.DataTree:
     table = np.clip(weights, 0.0, None)
     cells = np.searchsorted(np.cumsum(table.ravel()), generator.random(size) * table.sum(), side="right")
     rows, columns = np.unravel_index(np.minimum(cells, table.size - 1), table.shape)
-    mean_shares = _within(table.sum(1), rows, generator)
-    variance_shares = _within(table.sum(0), columns, generator)
+    mean_shares = _uniform_in_cell(table.sum(1), rows, generator)
+    variance_shares = _uniform_in_cell(table.sum(0), columns, generator)
     solution = posterior.solution
     unit_mu = solution.mean.quantiles(mean_shares)[0]
     unit_v = solution.variance.quantiles(variance_shares)[0]
@@ -44,7 +44,7 @@ def drawn(posterior: Any, draws: int, rng: Any) -> xr.DataTree:
     return xr.DataTree.from_dict({"posterior": found})
 
 
-def _within(shares: Floats, cells: Any, generator: np.random.Generator) -> Floats:
+def _uniform_in_cell(shares: Floats, cells: Any, generator: np.random.Generator) -> Floats:
     """A probability uniform within the drawn cell of a marginal."""
     ends = np.concatenate([[0.0], np.cumsum(shares) / shares.sum()])
     return np.asarray(ends[cells] + generator.random(len(cells)) * (ends[cells + 1] - ends[cells]))

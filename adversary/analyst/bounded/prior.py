@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from adversary._core import Floats, Labels, as_array, check_number, common_shape, paired
+from adversary._core import Floats, Labels, as_array, broadcast_arguments, check_number, common_shape
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.quadrature import Question
 
@@ -75,7 +75,7 @@ class NormalInverseGamma:
                 "improper (Theorem 17), and the answer is mostly about values of sigma2 near 0",
                 stacklevel=3,
             )
-        self._set(paired(self.numbers))
+        self._set(broadcast_arguments(self.numbers))
         _ = self.shape
 
     @property
@@ -163,7 +163,7 @@ def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Pri
     if release.shape == () == prior.shape:
         return release, prior, Labels()
     if release.labels.dims or prior.labels.dims:
-        found = paired(release.numbers | prior.numbers)
+        found = broadcast_arguments(release.numbers | prior.numbers)
         release = release.having({name: found[name] for name in release.numbers})
         prior = prior.having({name: found[name] for name in prior.numbers})
     common_shape({"release": np.empty(release.shape), "prior": np.empty(prior.shape)})

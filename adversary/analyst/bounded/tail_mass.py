@@ -93,7 +93,7 @@ def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: b
         return np.where(np.isfinite(found), found, -np.inf)  # a pole at a point is seen by the points about it
 
     def graded(anchors: list[Floats]) -> Floats:
-        points = _graded(anchors, reach)
+        points = _geometric_points(anchors, reach)
         return np.clip(points, low[:, None], high[:, None]) if constrained else points
 
     anchors = [low, high]
@@ -111,7 +111,7 @@ def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: b
     return np.asarray(log_sum_exp(middle + widths) + np.log(v))
 
 
-def _graded(anchors: list[Floats], reach: Floats) -> Floats:
+def _geometric_points(anchors: list[Floats], reach: Floats) -> Floats:
     """Points about anchors (v,), at distances in equal ratios up to `reach`: (v, point), in order."""
     away = _STEPS * reach[:, None]
     parts = [np.concatenate([a[:, None] - away, a[:, None], a[:, None] + away], axis=1) for a in anchors]

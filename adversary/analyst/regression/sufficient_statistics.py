@@ -255,7 +255,7 @@ class RegressionRelease:
         ------
         ValueError : a value outside its bounds, x and y of different lengths, x all the same
         """
-        x01, y01 = (_rescaled(*given) for given in (("x", x, x_bounds), ("y", y, y_bounds)))
+        x01, y01 = (_rescale(*given) for given in (("x", x, x_bounds), ("y", y, y_bounds)))
         exact = statistics(x01, y01)
         if exact.sums.ndim != 1:
             raise ValueError(f"x and y must be one data set, got shape {np.shape(x01)}")
@@ -269,7 +269,7 @@ class RegressionRelease:
         return noisy
 
 
-def _rescaled(name: str, values: ArrayLike, bounds: Interval) -> Floats:
+def _rescale(name: str, values: ArrayLike, bounds: Interval) -> Floats:
     array = check_number(name, values)
     low, high = bounds
     if not low < high:

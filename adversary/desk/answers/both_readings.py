@@ -19,7 +19,7 @@ LISTED = ("parameters", "predictive", "fit", "release", "prior")
 File = ReleaseFile | RegressionFile
 
 
-def both[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
+def posteriors_by_reading[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
     """The posteriors by the names of `READINGS`, the one asked for first, and of the other why, if there is none."""
     names = list(READINGS) if file.constrained else list(READINGS)[::-1]
     found: dict[str, P] = {}
@@ -90,7 +90,7 @@ def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[
     return low, high
 
 
-def shown(tree: xr.DataTree, parameter: str, unit: str = "") -> str:
+def interval_text(tree: xr.DataTree, parameter: str, unit: str = "") -> str:
     """That interval with its unit, if it has one."""
     return f"{interval(hdi(tree, parameter))} {unit}".rstrip()
 

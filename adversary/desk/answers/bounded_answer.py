@@ -15,7 +15,7 @@ from adversary._core import as_array, exactly, percent
 from adversary.analyst.bounded import UNSURE, Flat
 from adversary.desk import figures
 from adversary.desk.answers import both_readings
-from adversary.desk.answers.both_readings import READINGS, shown, side_by_side
+from adversary.desk.answers.both_readings import READINGS, interval_text, side_by_side
 from adversary.desk.files import HYPERPARAMETERS, PRIORS, ReleaseFile
 from adversary.desk.kit import PARAMETERS, Card, Column, Document, Figure, Section
 
@@ -39,7 +39,7 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
         feasibility = file.feasibility if constrained else "event"  # without the bounds nothing is infeasible
         return posterior(file.release, file.prior, constrained, feasibility, cap=file.cap)
 
-    found, refused = both_readings.both(file, read)
+    found, refused = both_readings.posteriors_by_reading(file, read)
     groups = {**_numbers(found, file.prob), "release": _release(file), "prior": _prior(file)}
     words = {"quantity": file.quantity, "unit": file.unit, "feasibility": file.feasibility}
     tree = both_readings.tree_of(file, groups, refused, **words, noise=file.release.noise)
@@ -96,13 +96,13 @@ def document(
     low, high = file.release.bounds
     prob = percent(file.prob)
     whose = f" of {file.quantity}" if file.quantity else ""
-    mean, deviation = (shown(tree, name, file.unit) for name in ("mu", "sigma"))
+    mean, deviation = (interval_text(tree, name, file.unit) for name in ("mu", "sigma"))
     known = f"every value is between {low:g} and {high:g}"
     gain = both_readings.gain(
         tree, {name: PARAMETERS[name] for name in ("mu", "sigma")}, known,
         "means and standard deviations that no such data can have",
     )  # fmt: skip
-    marginals, joint, predictive = drawn(file, posteriors)
+    marginals, joint, predictive = release_figures(file, posteriors)
     card = Card(
         f"The mean{whose} is {mean} with probability {prob}.",
         numbers=[(f"mean, {prob} interval", mean), (f"standard deviation, {prob} interval", deviation)],
@@ -132,10 +132,10 @@ def document(
             notes=["P(impossible): probability of a mean and standard deviation that no data within the bounds have."],
         ),
     ]  # fmt: skip
-    return both_readings.document(file, tree, card, _published(file), sections, [*notes, *_unsure(tree)])
+    return both_readings.document(file, tree, card, _describe_release(file), sections, [*notes, *_unsure(tree)])
 
 
-def _published(file: ReleaseFile) -> list[str]:
+def _describe_release(file: ReleaseFile) -> list[str]:
     """The release and the prior, a sentence each."""
     release = file.release
     budget = "epsilon" if release.rho is None else "rho"
@@ -166,7 +166,7 @@ def _unsure(tree: xr.DataTree) -> list[str]:
     ]
 
 
-def drawn(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
+def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
     """Marginals, joint density and predictive density: drawn when they are asked for."""
     named = {READINGS[reading]: one for reading, one in posteriors.items()}
     words = {"quantity": file.quantity, "unit": file.unit}

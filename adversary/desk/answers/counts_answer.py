@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import failure_of, format_bound, format_number, format_probability, outward_percent, uncrossed
+from adversary._core import (
+    failure_of,
+    format_bound,
+    format_number,
+    format_probability,
+    format_uncrossed,
+    outward_percent,
+)
 from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
 from adversary.driver import audit_table
@@ -135,7 +142,7 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
     largest = format_bound(float(found["total"]), False)
     said = f"rho = {largest} over all levels{each} keeps the risk profile: {tree.attrs['profile']}."
     loss, allowed = (float(found[name]) for name in ("loss", "allowed"))
-    reached = uncrossed(loss, allowed, range(4, 10)) or (format_bound(loss, True), "just that")
+    reached = format_uncrossed(loss, allowed, range(4, 10)) or (format_bound(loss, True), "just that")
     quadratic = [float(np.sqrt((found[name] ** 2).sum())) for name in ("error", "even_error")]
     card = Card(
         said,

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import between, blocks, format_bound, format_number, format_probability, percent, shown_epsilon
+from adversary._core import (
+    blocks,
+    format_bound,
+    format_interval,
+    format_number,
+    format_probability,
+    percent,
+    shown_epsilon,
+)
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
 from adversary.desk.kit import Card, Column, Document, Figure, Section, tabulate
@@ -56,15 +64,15 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
     made = [(key, job()) for key, job in blocks.track(flat, "what the profiles allow")]
     groups = {
         "recommended": _summary(recommended),
-        "readers": _joined(
+        "readers": _concat_profiles(
             {name: budget.risk_surface(one.profile, statistic=one.statistic) for name, one in recommended.items()}
         ),
     }
     forms = {name: [row for key, row in made if key == ("forms", name)] for name in bounded}
     if forms:
-        groups["forms"] = _joined({name: xr.concat(rows, "form") for name, rows in forms.items()})
+        groups["forms"] = _concat_profiles({name: xr.concat(rows, "form") for name, rows in forms.items()})
     if curves := {name: curve for (what, name), curve in made if what == "releases"}:
-        groups["releases"] = _joined(curves)
+        groups["releases"] = _concat_profiles(curves)
     if file.utility is not None:
         groups["utility"] = _utility(file, file.utility)
     tree = xr.DataTree.from_dict(groups)
@@ -137,7 +145,7 @@ def _utility(file: ProfileFile, asked: Utility) -> xr.Dataset:
     )  # fmt: skip
 
 
-def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
+def _concat_profiles(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
     return xr.concat(list(parts.values()), "profile", combine_attrs="drop_conflicts").assign_coords(profile=list(parts))
 
 
@@ -165,7 +173,7 @@ def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> 
     )
 
 
-def _shown(one: budget.Recommendation) -> str:
+def _format_epsilon(one: budget.Recommendation) -> str:
     """The recommended epsilon, rounded down, or why there is none."""
     return STATUS.get(one.status) or shown_epsilon(one.epsilon, one.loss, one.round_down)
 
@@ -182,13 +190,13 @@ def _card(recommended: Recommended) -> Card:
         if one.status != budget.BOUNDED:
             return Card(f"{one.words.split(': ')[0].split(' (')[0]}.", figure=drawing, sentence=one.words)
         who = [("inclusion prior that binds", _place(one.inclusion)), ("value prior that binds", _place(one.value))]
-        said = f"epsilon = {_shown(one)} is the largest that keeps the profile."
-        return Card(said, numbers=[("epsilon", _shown(one)), *who], figure=drawing, sentence=one.words)
+        said = f"epsilon = {_format_epsilon(one)} is the largest that keeps the profile."
+        return Card(said, numbers=[("epsilon", _format_epsilon(one)), *who], figure=drawing, sentence=one.words)
     bounded = {name: one for name, one in recommended.items() if one.status == budget.BOUNDED}
     if not bounded:
         return Card("None of these profiles has a finite epsilon above 0.", figure=drawing)
     least, most = (pick(bounded, key=lambda name: bounded[name].loss) for pick in (min, max))
-    ends = [(name, _shown(bounded[name])) for name in dict.fromkeys((least, most))]
+    ends = [(name, _format_epsilon(bounded[name])) for name in dict.fromkeys((least, most))]
     verdict = " to ".join(f"{shown} ({name})" for name, shown in ends)
     return Card(
         f"The profiles allow epsilon = {verdict}.",
@@ -209,7 +217,7 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
     same = np.abs(ratio - tolerated) <= SAME * tolerated
     start = found["inclusion"] * found["value"]
     shown = found.assign(
-        epsilon=_stated(found["status"], found["epsilon"]),
+        epsilon=_parameter_or_status(found["status"], found["epsilon"]),
         ratio=ratio.where(~same, tolerated),
         posterior=found["posterior"].where(~same, np.minimum(1.0, start * tolerated)),
         method=("profile", [_method(one) for one in recommended.values()]),
@@ -230,7 +238,7 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
     drawing = Figure(
         "tolerated_and_kept",
         lambda: figures.tolerated_and_kept(recommended),
-        caption + _without(recommended, drawn),
+        caption + _not_drawn(recommended, drawn),
     )
     return Section(
         "Recommended epsilon",
@@ -241,13 +249,13 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
     )
 
 
-def _stated(status: xr.DataArray, parameter: xr.DataArray) -> xr.DataArray:
+def _parameter_or_status(status: xr.DataArray, parameter: xr.DataArray) -> xr.DataArray:
     """Parameters, and in the place of one that there is not why."""
     words = [STATUS.get(str(one)) or x for one, x in np.broadcast(status.values, parameter.values)]
     return parameter.copy(data=np.reshape(np.array(words, dtype=object), parameter.shape))
 
 
-def _without(names: Iterable[str], drawn: list[str]) -> str:
+def _not_drawn(names: Iterable[str], drawn: list[str]) -> str:
     """Profiles that have no place in a figure."""
     missing = [name for name in names if name not in drawn]
     return f" Not drawn: {', '.join(missing)}." if missing else ""
@@ -256,14 +264,14 @@ def _without(names: Iterable[str], drawn: list[str]) -> str:
 def _method(one: budget.Recommendation) -> str:
     if one.method == "closed" or not np.isfinite(one.bracket[1]):
         return "formula" if one.method == "closed" else one.method
-    return f"{one.method}, {between(*one.bracket)}"
+    return f"{one.method}, {format_interval(*one.bracket)}"
 
 
 def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
     """Every definition and composition of a single profile; those that differ from epsilon, a column each, of many."""
     several = _count(file) > 1
     each = f", for each of {file.releases} releases" if several else ""
-    shown = forms.assign(parameter=_stated(forms["status"], forms["parameter"]))
+    shown = forms.assign(parameter=_parameter_or_status(forms["status"], forms["parameter"]))
     names, ways = (forms[key].isel(profile=0).values for key in ("definition", "composition"))
     columns: Mapping[str, Column | None]
     if file.named:
@@ -298,7 +306,9 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
     rows = curves.isel(releases=-1, drop=True) if file.named else curves.isel(profile=0, drop=True)
     columns = {"profile": Column("profile"), "releases": Column("releases", "count")}
     columns |= {way: Column(f"epsilon, {way}", "at least") for way in ways}
-    table = tabulate(_stated(rows["status"], rows["parameter"]).to_dataset("composition"), columns, name="releases")
+    table = tabulate(
+        _parameter_or_status(rows["status"], rows["parameter"]).to_dataset("composition"), columns, name="releases"
+    )
     asked, chance = curves.attrs, curves.attrs["failure"]
     delta = f", delta {Column('', 'parameter').shown(asked['delta'])} of all releases together"
     what = f"{asked['definition']}{delta if asked['delta'] and chance else ''}"
@@ -314,7 +324,7 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
     drawing = Figure(
         "per_release",
         lambda: figures.per_release({name: curves.sel(profile=name) for name in drawn}),
-        "Epsilon of each release by number of releases and composition." + _without(file.profiles, drawn),
+        "Epsilon of each release by number of releases and composition." + _not_drawn(file.profiles, drawn),
     )
     finding = f"Each of {file.releases} releases{which} may spend epsilon = {most} ({best} composition)."
     return Section(title, finding, tables=[table], figures=[drawing])
@@ -330,7 +340,7 @@ def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.D
         for side in utility["side"].values
     }
     status = xr.DataArray([one.status for one in recommended.values()], dims="profile")
-    shown = utility.assign(wrong | {"parameter": _stated(status, utility["parameter"])})
+    shown = utility.assign(wrong | {"parameter": _parameter_or_status(status, utility["parameter"])})
     unit = Column(str(utility["parameter"].attrs["units"]), "at least")
     columns = {
         "profile": Column("profile"), **({"parameter": unit} if other else {}),
@@ -347,7 +357,7 @@ def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.D
         "accuracy",
         lambda: figures.accuracy(utility, file.round_down),
         "Root mean square error, and probability of a wrong decision by distance from the target."
-        + _without(recommended, drawn),
+        + _not_drawn(recommended, drawn),
     )
     return Section(
         "Accuracy",

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, format_bound, format_probability, listed, logit
+from adversary._core import Floats, format_bound, format_probability, join_words, logit
 from adversary.desk import figures
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Figure, Section, Table, audit_words, of_reader, tabulate
-from adversary.desk.kit.audit_words import called
+from adversary.desk.kit.audit_words import definition_words
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.reader.conditioned import ExactTotals, exact_totals
@@ -43,7 +43,7 @@ CAPTION = (
 )
 
 
-def published(scenario: Scenario) -> ExactTotals:
+def require_totals(scenario: Scenario) -> ExactTotals:
     """What the scenario publishes exactly, or ValueError."""
     totals = exact_totals(scenario.plan, scenario.margins)
     if totals is None:
@@ -71,7 +71,7 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
     None where no level is exact, so that no adversary is told the totals, or where these fix every record. An only
     adversary has the name "".
     """
-    totals, every = published(scenario), scenario.readers
+    totals, every = require_totals(scenario), scenario.readers
     if not totals.levels or totals.disclosed:
         return {}
     risk, bound = (tree[name].to_dataset() for name in ("risk", "bound"))
@@ -96,7 +96,7 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
 
 def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floats]]:
     """How far every release moves the log odds from the totals on, and its share, of who is not sure already."""
-    totals, found = published(scenario), dict[str, tuple[Floats, Floats]]()
+    totals, found = require_totals(scenario), dict[str, tuple[Floats, Floats]]()
     learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
     for name in scenario.readers if totals.levels and not totals.disclosed else ():
         start = float(logit(float(of_reader(tree["risk"].to_dataset(), name)["prior"])))
@@ -108,15 +108,15 @@ def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floa
 
 def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
     """What each step reveals, the most telling first, and which bound is none."""
-    totals = published(scenario)
+    totals = require_totals(scenario)
     if totals.disclosed:
         return
     if not totals.levels:
         yield UNTOLD
         return
-    yield from _learned(found["adversaries"])
+    yield from _most_informed(found["adversaries"])
     if scenario.invariants is not None and len(scenario.invariants.features) > 1:
-        counts = listed([f"the {name}'s count" for name in totals.levels])
+        counts = join_words([f"the {name}'s count" for name in totals.levels])
         yield (
             f"The adversaries condition on {counts} only; the other margins enter a(t), and what they reveal is not "
             "computed here."
@@ -124,11 +124,12 @@ def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datas
     status = tree["bound"].to_dataset()["status"]
     for name in status["definition"].values:
         if bool((status.sel(definition=name) == "violated").any()):
-            yield f"The plan violates {called(str(name))}: its own privacy loss exceeds it, and no bound of it holds."
+            violated = definition_words(str(name))
+            yield f"The plan violates {violated}: its own privacy loss exceeds it, and no bound of it holds."
     yield from _single_record(found)
 
 
-def _learned(people: xr.Dataset) -> Iterator[str]:
+def _most_informed(people: xr.Dataset) -> Iterator[str]:
     """The adversary to whom the totals alone reveal most."""
     ratio = people["invariant_ratio"].fillna(np.inf)
     worst = people.isel(adversary=int(np.argmax(np.abs(np.log(np.maximum(ratio.values, 1e-300))))))
@@ -161,9 +162,9 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         failure = float(worst["failure"])
         often = f", except in {format_probability(failure)} of releases" if failure else ""
         said = (
-            f"Applied to one record as if nothing were published exactly, {called(definition)} would keep the odds "
-            f"within a factor exp({format_bound(float(worst['single_record_bound']), True)}){often}. That is no "
-            "bound here"
+            f"Applied to one record as if nothing were published exactly, {definition_words(definition)} would keep the "
+            f"odds within a factor exp({format_bound(float(worst['single_record_bound']), True)}){often}. "
+            "That is no bound here"
         )
         name = str(worst["adversary"].item())
         passes = f": {format_probability(float(beyond.max()))} of releases take {_who(name)} beyond it."
@@ -183,10 +184,10 @@ def sections(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datas
     if not found:
         return [Section(title, lines[0], lines[1:])]
     tables = [_steps(found["adversaries"], prefix), _limits(found["limits"], prefix)]
-    return [Section(title, lines[0], lines[1:], tables, _drawn(scenario, tree, found["limits"], prefix), [NOTE])]
+    return [Section(title, lines[0], lines[1:], tables, _figures(scenario, tree, found["limits"], prefix), [NOTE])]
 
 
-def _drawn(scenario: Scenario, tree: xr.DataTree, limits: xr.Dataset, prefix: str) -> list[Figure]:
+def _figures(scenario: Scenario, tree: xr.DataTree, limits: xr.Dataset, prefix: str) -> list[Figure]:
     """How far releases move the odds; nothing where every adversary is sure before, or samplers failed."""
     moved = moves(scenario, tree)
     if not moved or audit_words.unreliable(tree["risk"].to_dataset()):
@@ -212,7 +213,7 @@ def _limits(limits: xr.Dataset, prefix: str) -> Table:
     }  # fmt: skip
     if bool((limits["failure"] > 0.0).any()):
         columns["failure"] = ("failure probability", "probability")
-    names = {"definition": {str(name): called(str(name)) for name in limits["definition"].values}}
+    names = {"definition": {str(name): definition_words(str(name)) for name in limits["definition"].values}}
     name, missing = _file(prefix, "limits"), audit_words.UNRELIABLE
     return tabulate(limits, columns, name=name, called=names, missing=missing)
 

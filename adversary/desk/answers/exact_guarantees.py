@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import exactly, listed
+from adversary._core import exactly, join_words
 from adversary.desk.files import Published
 from adversary.desk.kit import Column, Figure, Section, Table, tabulate
 from adversary.privacy import Guarantee
@@ -43,21 +43,23 @@ def solve(
 
     `guarantees` are before the totals are published and after; fewer than two `releases` are not compared.
     """
-    found = {"published": _published(published, totals)}
+    found = {"published": _conforming_databases(published, totals)}
     if guarantees:
-        each = [_described(pair, "when", ["before", "after"]) for pair in guarantees.values()]
+        each = [_guarantee_numbers(pair, "when", ["before", "after"]) for pair in guarantees.values()]
         found["guarantees"] = _tidy(
             xr.concat(each, dim="guarantee", join="outer").assign_coords(guarantee=[*guarantees])
         )
     if len(releases) > 1 and not totals.disclosed:
         parts = list(releases.values())
         first, last = extend_then_compose(parts, totals.records), compose_then_extend(parts, totals.records)
-        found["composition"] = _tidy(_described((first, first if _same(first, last) else last), "order", list(ORDERS)))
-        found["releases"] = _tidy(_described(parts, "release", list(releases))[["definition", "parameter"]])
+        found["composition"] = _tidy(
+            _guarantee_numbers((first, first if _same(first, last) else last), "order", list(ORDERS))
+        )
+        found["releases"] = _tidy(_guarantee_numbers(parts, "release", list(releases))[["definition", "parameter"]])
     return found
 
 
-def _published(published: Published | None, totals: ExactTotals) -> xr.Dataset:
+def _conforming_databases(published: Published | None, totals: ExactTotals) -> xr.Dataset:
     """Both definitions of a(t), how many databases conform, and whether they are fixed altogether.
 
     Without margins only that one feature is published is known, which settles a(t) but not the number of databases.
@@ -82,7 +84,7 @@ def _published(published: Published | None, totals: ExactTotals) -> xr.Dataset:
     return xr.Dataset(data, at, {"reading": totals.reading, "levels": ", ".join(totals.levels)})
 
 
-def _described(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
+def _guarantee_numbers(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
     """Guarantees in numbers: parameters, largest loss, advantage, and epsilon at each delta."""
     given = [_numbers(one) for one in guarantees]
     symbols = list(dict.fromkeys(name for one in given for name in one))
@@ -111,7 +113,7 @@ def _numbers(guarantee: Guarantee) -> dict[str, float]:
     return {name: float(x) for name, x in guarantee.parameters.items()}
 
 
-def named(parameters_of: Mapping[str, float]) -> str:
+def parameters_text(parameters_of: Mapping[str, float]) -> str:
     """Parameters in words."""
     return ", ".join(f"{name} = {exactly(float(f'{x:.6g}'))}" for name, x in parameters_of.items()) or "no privacy"
 
@@ -137,9 +139,9 @@ def verdict(
     if totals.disclosed:
         return GONE
     for name, pair in guarantees.items():
-        before, after = (named(_numbers(one)) for one in pair)
+        before, after = (parameters_text(_numbers(one)) for one in pair)
         if made_for:
-            return _made(name, before, after, made_for, totals)
+            return _margin_noise_words(name, before, after, made_for, totals)
         return f"Beside exact totals, {name} with {before} for one record becomes {after} for {totals.records} records."
     return f"Beside exact totals, up to {totals.semi_adjacency} records have to change together."
 
@@ -158,17 +160,17 @@ def findings(
         yield GONE
         return
     features = [] if published is None else published.features
-    margins = f"the margins of {listed(features)}" if len(features) > 1 else "the margins"
-    levels = listed([f"the {name}'s count" for name in totals.levels])
+    margins = f"the margins of {join_words(features)}" if len(features) > 1 else "the margins"
+    levels = join_words([f"the {name}'s count" for name in totals.levels])
     yield (
         f"Published exactly: {levels if levels and len(features) < 2 else margins}. Among databases consistent with "
         f"them, changing one record can require changing up to {totals.semi_adjacency} records in all (semi-adjacency "
         f"a(t) = {totals.semi_adjacency})."
     )
     for name, pair in guarantees.items():
-        before, after = (named(_numbers(one)) for one in pair)
+        before, after = (parameters_text(_numbers(one)) for one in pair)
         if made_for:
-            yield _made(name, before, after, made_for, totals)
+            yield _margin_noise_words(name, before, after, made_for, totals)
             continue
         yield (
             f"{name}: {before} for one record, {after} for {totals.records}. The former holds between consistent "
@@ -177,7 +179,7 @@ def findings(
     yield PROVISO
 
 
-def _made(name: str, before: str, after: str, made_for: int, totals: ExactTotals) -> str:
+def _margin_noise_words(name: str, before: str, after: str, made_for: int, totals: ExactTotals) -> str:
     """Of noise made for the margins: its guarantee for the changes it was made for, and for all."""
     others = f", and {after} for all changes of {totals.records}" if before != after else ""
     reach = made_for if others else max(made_for, totals.records)
@@ -237,9 +239,9 @@ def _guarantees(found: xr.Dataset, totals: ExactTotals, made_for: int | None) ->
 
 def _parameters(one: xr.Dataset) -> str:
     if "parameter" not in one:
-        return named({})
+        return parameters_text({})
     given = {str(at["symbol"].item()): float(at) for at in one["parameter"]}
-    return named({name: x for name, x in given.items() if not np.isnan(x)})
+    return parameters_text({name: x for name, x in given.items() if not np.isnan(x)})
 
 
 def _composition(found: xr.Dataset, releases: int) -> Table:

@@ -14,7 +14,7 @@ from adversary._core import as_array, percent
 from adversary.analyst.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
 from adversary.desk import figures
 from adversary.desk.answers import both_readings
-from adversary.desk.answers.both_readings import READINGS, shown, side_by_side
+from adversary.desk.answers.both_readings import READINGS, interval_text, side_by_side
 from adversary.desk.files import RegressionFile
 from adversary.desk.kit import COEFFICIENTS, Card, Column, Document, Figure, Section, of_what, shortest
 
@@ -36,7 +36,7 @@ def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
         )["posterior"].to_dataset()  # fmt: skip
         return drawn.assign(sigma=np.sqrt(drawn.sigma2))
 
-    found, refused = both_readings.both(file, read)
+    found, refused = both_readings.posteriors_by_reading(file, read)
     main, *others = found
     groups = {
         **_numbers(file, found), "release": _release(file), "prior": _prior(file),
@@ -105,14 +105,14 @@ def document(
 ) -> Document:
     """The answer of `solve` for people; `notes` are warnings about the numbers of the file."""
     prob, line = percent(file.prob), f"slope{of_what(file.x, file.y)}"
-    slope = shown(tree, "slope")
+    slope = interval_text(tree, "slope")
     up = percent(round(float(tree["fit"]["positive"].sel(reading=tree.attrs["main"])), 3))
     gain = both_readings.gain(
         tree, {"slope": "slope"}, "both variables are bounded", "sums and lines that no such data can have"
     )
-    lines, marginals = drawn(file, draws)
+    lines, marginals = line_figures(file, draws)
     verdict = f"The {line} is {slope} with probability {prob}."
-    numbers = [(f"{COEFFICIENTS[name]}, {prob} interval", shown(tree, name)) for name in COEFFICIENTS]
+    numbers = [(f"{COEFFICIENTS[name]}, {prob} interval", interval_text(tree, name)) for name in COEFFICIENTS]
     card = Card(
         verdict, numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=gain.partition(". ")[0] + "."
     )
@@ -130,10 +130,10 @@ def document(
             notes=["P(impossible): probability of sums, a line or a deviation that no data within the bounds have."],
         ),
     ]  # fmt: skip
-    return both_readings.document(file, tree, card, _published(file), sections, notes)
+    return both_readings.document(file, tree, card, _describe_release(file), sections, notes)
 
 
-def _published(file: RegressionFile) -> list[str]:
+def _describe_release(file: RegressionFile) -> list[str]:
     """The release and the prior, a sentence each."""
     release, prior = file.release, "default, of the rescaled data" if file.prior is None else "normal-inverse-gamma"
     (left, right), (low, high) = release.x_bounds, release.y_bounds
@@ -142,7 +142,7 @@ def _published(file: RegressionFile) -> list[str]:
     return [f"Published of {release.n:,} pairs, {ranges}: sums ({spent}).", f"Prior: {prior}."]
 
 
-def drawn(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:
+def line_figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:
     """The line and the marginals: drawn when they are asked for."""
     named, prob = {READINGS[one]: draws[one] for one in draws}, percent(file.prob)
     return [

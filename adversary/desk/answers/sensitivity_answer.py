@@ -94,7 +94,7 @@ def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
     each = [one[[name for name in RISKS if name in one]].reset_coords(drop=True) for _, _, one in rows]
     risk = xr.concat(each, "row", join="outer").rename(truth="target")
     risk = risk.where(risk["possible"].astype(bool))
-    names = [_named(dim, value) for dim, value, _ in rows]
+    names = [_input_words(dim, value) for dim, value, _ in rows]
     found = both_targets(risk, risk).assign(
         {key: ("row", [one[i] for one in names]) for i, key in enumerate(("input", "value"))}
     )
@@ -134,7 +134,7 @@ def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.D
     return xr.concat([kept, base[names].expand_dims({dim: [own]})], dim)
 
 
-def _named(dim: str, value: Any) -> tuple[str, str]:
+def _input_words(dim: str, value: Any) -> tuple[str, str]:
     """An input and its value in words."""
     return (figures.INPUTS.get(dim, dim), figures.input_value(dim, str(value))) if dim else ("as it is", "")
 

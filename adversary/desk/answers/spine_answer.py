@@ -187,15 +187,15 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
             {"prior": priors, "side": ["lower", "upper"]},
         ),
         "levels": levels,
-        "worst": _ranked(found.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more)),
-        "mistaken": _ranked(found.mistaken, ("noisy", "mean", "known", "tail")),
+        "worst": _rank_rows(found.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more)),
+        "mistaken": _rank_rows(found.mistaken, ("noisy", "mean", "known", "tail")),
     }  # fmt: skip
 
 
 COUNTED = ("units", "measured", "exact", "bounded", "replaced", "below")
 
 
-def _ranked(table: Columns, numbers: Sequence[str]) -> xr.Dataset:
+def _rank_rows(table: Columns, numbers: Sequence[str]) -> xr.Dataset:
     """Rows of blocks over "rank"."""
     size = len(table.get("geocode", ()))
     found: dict[str, Any] = {}

@@ -34,7 +34,7 @@ def totals_of(file: TableFile) -> ExactTotals:
 def solve(file: TableFile) -> dict[str, xr.Dataset]:
     """Groups `table` (of `table_posterior`), `moved` by the release, and `costs` of noise (of `compare_costs`)."""
     margins, made = file.invariants.margins, file.mechanism
-    guarantee, released = _first(file), file.released
+    guarantee, released = _first_guarantee(file), file.released
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -54,20 +54,20 @@ def solve(file: TableFile) -> dict[str, xr.Dataset]:
     counted = {} if "tables" not in plain else {"tables": plain["tables"]}
     groups = {"table": found.assign_attrs(plain).assign(counted)}
     if "posterior" in found and "odds_bound" in found:
-        groups["moved"] = _moved(file, found, guarantee)
+        groups["moved"] = _odds_shift(file, found, guarantee)
     rows, columns = margins.counts
     if sensitivity_space(rows, columns, 2).rank:
-        groups["costs"] = compare_costs(rows, columns, **_scales(file)).sel(adjacency=[_compared(file)])
+        groups["costs"] = compare_costs(rows, columns, **_scales(file)).sel(adjacency=[_compared_records(file)])
     return groups
 
 
-def _first(file: TableFile) -> Guarantee | None:
+def _first_guarantee(file: TableFile) -> Guarantee | None:
     return next(iter(file.guarantees.values()), None)
 
 
 def _failure(file: TableFile) -> float:
     """0 where the guarantee has a bound that holds for certain."""
-    one = _first(file) or file.mechanism.guarantee  # type: ignore[union-attr]
+    one = _first_guarantee(file) or file.mechanism.guarantee  # type: ignore[union-attr]
     return 0.0 if np.isfinite(one.loss_bound(0.0)) else file.failure
 
 
@@ -79,12 +79,12 @@ def _scales(file: TableFile) -> dict[str, float]:
     return {name: float(given[name]) for given in single for name in ("mu", "epsilon") if name in given}
 
 
-def _compared(file: TableFile) -> int:
+def _compared_records(file: TableFile) -> int:
     """Records of the changes whose noise is compared."""
     return int(np.clip(totals_of(file).semi_adjacency, 2, MOST_RECORDS))
 
 
-def _moved(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None) -> xr.Dataset:
+def _odds_shift(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None) -> xr.Dataset:
     """How far the release moves the log odds of a cell, against the bounds (nats)."""
     moved, failure, above = found["log_odds_factor"].values, _failure(file), {"direction": "upper"}
     achieved = float(np.abs(moved[np.isfinite(moved)]).max(initial=0.0))
@@ -108,9 +108,9 @@ def guarantees(file: TableFile) -> dict[str, tuple[Guarantee, Guarantee]]:
     return found
 
 
-def repeated(file: TableFile) -> dict[str, Guarantee]:
+def guarantee_per_release(file: TableFile) -> dict[str, Guarantee]:
     """The first guarantee, of each release of the table."""
-    one = _first(file)
+    one = _first_guarantee(file)
     return {} if one is None else {f"release {k}": one for k in range(1, file.releases + 1)}
 
 
@@ -153,7 +153,7 @@ def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
 def sections(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Section]:
     """The groups of `solve`."""
     finding, *more = findings(file, found)
-    pictures = drawn(file, found)
+    pictures = table_figures(file, found)
     tables = [_cells(file, found["table"]), *([_bounds(found)] if "moved" in found else [])]
     made = [Section("What the margins and the noisy table reveal", finding, more, tables, pictures[:1])]
     if "costs" in found:
@@ -195,7 +195,7 @@ def _lengths(costs: xr.Dataset) -> Table:
     return table
 
 
-def drawn(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figure]:
+def table_figures(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figure]:
     """Beliefs about the table, if they are reliable, and the cost of noise, if there is one to compare."""
 
     def table() -> Any:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 
-from adversary._core import alone, has_blocks, remove_empty
+from adversary._core import exclusive_lock, has_blocks, remove_empty
 from adversary.desk.answers import sensitivity_answer
 from adversary.desk.commands import options
 from adversary.desk.files import Scenario
@@ -65,8 +65,8 @@ def audit_command(
         if out is None:
             show(tree := run(None))
         else:
-            tree = _reported(read, out, run, show, [engine, draws, seed, chance], force)
-    if check and audit_answer.broken(tree):
+            tree = _audit_and_report(read, out, run, show, [engine, draws, seed, chance], force)
+    if check and audit_answer.check_fails(tree):
         raise typer.Exit(3)
 
 
@@ -99,7 +99,7 @@ def sensitivity_command(
     return sensitivity_answer.document(read, sensitivity_answer.solve(read))
 
 
-def _reported(
+def _audit_and_report(
     scenario: Scenario,
     out: Path,
     run: Callable[[Path], xr.DataTree],
@@ -114,7 +114,7 @@ def _reported(
     work = json.dumps([scenario.document, *how], sort_keys=True, default=str)
     store = out / ".blocks" / hashlib.sha256(work.encode()).hexdigest()[:16]
     try:
-        with alone(check_directory(out)):
+        with exclusive_lock(check_directory(out)):
             tree = run(store)
             show(tree)
             shutil.rmtree(store, ignore_errors=True)

@@ -31,7 +31,7 @@ def infer_command(
     ] = False,
 ) -> Document:
     """The mean and standard deviation behind noisy ones, or the regression line behind noisy sums."""
-    with _noted() as notes:
+    with _collect_warnings() as notes:
         believed = None if prior is None else parse_prior(prior)
         chance = None if prob is None else number("--prob", prob)
         file = load_any_release_file(release).asked(believed, chance, False if unconstrained else None)
@@ -42,7 +42,7 @@ def infer_command(
 
 
 @contextmanager
-def _noted() -> Iterator[list[str]]:
+def _collect_warnings() -> Iterator[list[str]]:
     """Warnings, each once, as sentences."""
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:

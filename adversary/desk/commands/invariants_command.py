@@ -48,7 +48,7 @@ def _is_table(path: Path) -> bool:
 def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Document:
     """A scenario, audited by the exact engine."""
     scenario = read_scenario(path, changes)
-    totals = exact_adversaries.published(scenario)
+    totals = exact_adversaries.require_totals(scenario)
     chance = scenario.failure if failure is None else failure
     what = (scenario.plan, scenario.adversary, scenario.truth)
     tree = audit(
@@ -84,7 +84,7 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Docu
     file = load_table_file(path, failure)
     totals, pairs = table_answer.totals_of(file), table_answer.guarantees(file)
     found = table_answer.solve(file)
-    groups = exact_guarantees.solve(file.invariants, totals, pairs, table_answer.repeated(file)) | found
+    groups = exact_guarantees.solve(file.invariants, totals, pairs, table_answer.guarantee_per_release(file)) | found
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(seed=table_answer.SEED, **{key: found["table"].attrs[key] for key in ("engine", "status")})
     return _document(file, tree, totals, pairs, groups, table_answer.sections(file, found), file.made_for)

@@ -82,7 +82,7 @@ def examine() -> xr.DataTree:
         "machine": xr.Dataset({name: ((), value) for name, value in machine.items()}),
         "packages": xr.Dataset(
             {
-                "version": ("package", np.array([_installed(name) for name in found])),
+                "version": ("package", np.array([_version_of(name) for name in found])),
                 "extra": ("package", np.array(list(found.values()))),
             },
             {"package": list(found)},
@@ -110,7 +110,7 @@ def packages() -> dict[str, str]:
     return found
 
 
-def _installed(name: str) -> str:
+def _version_of(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

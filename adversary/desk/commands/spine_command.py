@@ -93,7 +93,7 @@ def spine_command(
     """
     with one_line_errors(interrupted="go on with --resume"), _ended_as_interrupted():
         question = Question(
-            str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), _known(known),
+            str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), _parse_known(known),
             number("--mistaken", mistaken), level=level, product=product, root=root, state=state, county=county,
             totals=None if totals is None else str(totals), queries=queries,
         )  # fmt: skip
@@ -137,7 +137,7 @@ def _cells(texts: list[str] | None) -> Any:
     return found
 
 
-def _known(text: str | None) -> int | str | None:
+def _parse_known(text: str | None) -> int | str | None:
     """Nothing, a number, or a file."""
     try:
         return None if text is None else int(check_whole("--known", float(text), minimum=0))

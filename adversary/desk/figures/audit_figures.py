@@ -23,7 +23,7 @@ from adversary.desk.figures.tornado import fan
 from adversary.desk.files import Scenario
 from adversary.desk.kit import of_reader
 from adversary.desk.kit import style as kit
-from adversary.desk.kit.audit_words import called
+from adversary.desk.kit.audit_words import definition_words
 from adversary.driver import OWN
 from adversary.reader.risk import same_law
 
@@ -31,7 +31,7 @@ POSTERIOR = "posterior that the target is in"
 ORANGE = kit.COLOURS[1]
 
 
-@kit.styled
+@kit.house_style
 def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Posterior and ratio against the released value of the lowest level, with how probable each value is.
 
@@ -168,7 +168,7 @@ def _key_of_bars(table: _ByValue) -> str:
     return f"bars: how probable each value is (up to {percent(table.probability.max())})"
 
 
-@kit.styled
+@kit.house_style
 def belief_ranges(tree: xr.DataTree) -> Figure:
     """Prior, expected posterior, nine releases in ten and the tightest bound of every adversary, on one axis."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
@@ -201,7 +201,7 @@ def belief_ranges(tree: xr.DataTree) -> Figure:
     return figure
 
 
-@kit.styled
+@kit.house_style
 def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Posterior over prior against the prior, for what the (first) adversary believes of others, beside the bounds."""
     names = list(scenario.readers)
@@ -226,7 +226,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
             values = posterior_ratio(base, reach if upper else -reach)
             tightest = min(tightest, float(values[0])) if upper else tightest
             ax.plot(prior, values, color=colour, lw=1.4, ls=kit.BOUND, gid=f"bound {definition} {sign}")
-            label = f"{called(str(definition))} {sign} {format_bound(float(values[0]), upper, 3)}"
+            label = f"{definition_words(str(definition))} {sign} {format_bound(float(values[0]), upper, 3)}"
             labels.append((float(values[0]), label, colour))
     risk, readers = tree["risk"].to_dataset(), scenario.readers
     for other in names:
@@ -244,7 +244,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     return figure
 
 
-@kit.styled
+@kit.house_style
 def risk_by_budget(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Expected posterior of every adversary when the budget of every level is multiplied by 1/10 to 10."""
     names, risk, found = list(scenario.readers), tree["risk"].to_dataset(), tree["budgets"].to_dataset()
@@ -280,7 +280,9 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
     found, readers = tree["tests"].to_dataset(), scenario.readers
     records = max(reader.records(scenario.plan) for reader in readers.values())
     stretched = f", {records} records" if records > 1 else ""
-    curves = {called(name) + stretched: one.group(records) for name, one in (scenario.guarantee or {}).items()}
+    curves = {
+        definition_words(name) + stretched: one.group(records) for name, one in (scenario.guarantee or {}).items()
+    }
     points: dict[str, Any] = {}
     shown: list[Any] = []
     for name, reader in readers.items():
@@ -296,7 +298,7 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
     return trade_off({**curves, f"this release{stretched or ', others known'}": own.group(records)}, points)
 
 
-def repeated(tree: xr.DataTree, count: str, name: str) -> Figure:
+def repeated_releases(tree: xr.DataTree, count: str, name: str) -> Figure:
     """Posteriors after 1, 2, ... releases of one count."""
     found = of_reader(tree["repeated"].to_dataset(), name).sel(count=count, drop=True).rename(target="truth")
     if found.sizes["releases"] < 3:
@@ -309,7 +311,7 @@ def _bound_colours(bound: xr.Dataset) -> list[str]:
     return [kit.INK if name == OWN else next(free) for name in names]
 
 
-@kit.styled
+@kit.house_style
 def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
     """Expected posterior of one person in every cell of a table, the largest first, beside prior and bound."""
     figure, ax = kit.canvas(8.2, 4.4)

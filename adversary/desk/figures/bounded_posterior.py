@@ -105,7 +105,7 @@ TAIL = 0.002
 """Probability left out at either end of an axis."""
 
 
-@kit.styled
+@kit.house_style
 def marginals(
     posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "", prior: bool = True
 ) -> Figure:
@@ -144,7 +144,7 @@ def marginals(
     return figure
 
 
-@kit.styled
+@kit.house_style
 def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
     r"""Mean and standard deviation together, and the region that data within the bounds can have.
 
@@ -181,7 +181,7 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     return figure
 
 
-@kit.styled
+@kit.house_style
 def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
     """Density of one more value, the first one filled; grey are values that the bounds rule out."""
     first = next(iter(posteriors.values()))

@@ -23,7 +23,7 @@ RATIOS = {"largest possible": kit.GREY, "tolerated": epsilon_map.BINDS, "kept": 
 """Lines of ratios by name, and their colours."""
 
 
-@kit.styled
+@kit.house_style
 def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
     """The ratio a profile tolerates and the bound that its epsilon keeps, on slices through the adversary who binds.
 
@@ -47,7 +47,7 @@ def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
     kit.key(figure, RATIOS)
     epsilon_map.outer_labels(axes)
     (one, *others) = bounded.values()
-    least = "" if others else f"At epsilon = {epsilon_map.shown(one)} "
+    least = "" if others else f"At epsilon = {epsilon_map.epsilon_text(one)} "
     kit.title(figure, f"{least}no adversary exceeds the tolerated ratio")
     return figure
 
@@ -84,7 +84,7 @@ def _ratios(ax: Axes, one: Recommendation, cut: epsilon_map.Slice, *, small: boo
     ax.yaxis.set_major_formatter(FuncFormatter(lambda r, _: f"{r:g}"))
 
 
-@kit.styled
+@kit.house_style
 def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
     """What each of several releases may spend so that all together keep the profile, one line per composition.
 
@@ -144,7 +144,7 @@ def with_noise(table: xr.Dataset) -> xr.Dataset:
     return table.isel(profile=np.flatnonzero(drawn)).sortby("epsilon")
 
 
-@kit.styled
+@kit.house_style
 def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
     """Error of the noise, and how often the published rate is on the wrong side of its target, against epsilon.
 
@@ -228,7 +228,7 @@ def _names_above(ax: Axes, epsilon: Floats, names: list[str]) -> None:
     width = float(ax.figure.get_size_inches()[0]) * 72.0 * 0.8  # type: ignore[union-attr]
     scale = ax.transData + ax.transAxes.inverted()
     ends = [float(scale.transform((e, 0.0))[0]) for e in epsilon]
-    for name, end, place in zip(names, ends, kit.apart(ends, [12.5 / width] * len(ends)), strict=True):
+    for name, end, place in zip(names, ends, kit.separate_labels(ends, [12.5 / width] * len(ends)), strict=True):
         ax.annotate(
             epsilon_map.short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, 12.0),
             textcoords="offset points", rotation=90, ha="center", va="bottom", fontsize=9.0, annotation_clip=False,

@@ -59,7 +59,7 @@ class Slice(NamedTuple):
         return f"Adversaries with {other} prior {prior(self.fixed)}"
 
 
-@kit.styled
+@kit.house_style
 def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
     """The largest epsilon each adversary's tolerance allows, over the priors, and the adversary who needs the smallest.
 
@@ -86,11 +86,11 @@ def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
         bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, shrink=0.9)
         bar.set_label("largest epsilon allowed")
         kit.plain_log_axis(bar.ax, "y")
-    kit.title(figure, _needed(recommended))
+    kit.title(figure, _smallest_epsilon_words(recommended))
     return figure
 
 
-def _needed(recommended: Mapping[str, Recommendation]) -> str:
+def _smallest_epsilon_words(recommended: Mapping[str, Recommendation]) -> str:
     """The smallest epsilon that somebody needs, and their priors; between what the recommendations lie."""
     bounded = [one for one in recommended.values() if one.status == BOUNDED]
     if len(recommended) == 1 and bounded:
@@ -101,13 +101,13 @@ def _needed(recommended: Mapping[str, Recommendation]) -> str:
         (one,) = recommended.values()
         return one.words.split(": ")[0].split(" (")[0]
     if len(bounded) < 2:
-        found = [f"One profile has a finite epsilon above 0: {shown(one)}" for one in bounded]
+        found = [f"One profile has a finite epsilon above 0: {epsilon_text(one)}" for one in bounded]
         return (found or ["No profile has a finite epsilon above 0"])[0]
-    least, most = (shown(pick(bounded, key=lambda one: one.loss)) for pick in (min, max))
+    least, most = (epsilon_text(pick(bounded, key=lambda one: one.loss)) for pick in (min, max))
     return f"The profiles allow an epsilon from {least} to {most}"
 
 
-def shown(one: Recommendation) -> str:
+def epsilon_text(one: Recommendation) -> str:
     """`shown_epsilon` of a recommendation."""
     return shown_epsilon(one.epsilon, one.loss, one.round_down)
 

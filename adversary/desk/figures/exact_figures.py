@@ -12,12 +12,12 @@ from matplotlib.ticker import FuncFormatter
 
 from adversary._core import Floats, format_number, format_probability, percent
 from adversary.desk.kit import style as kit
-from adversary.desk.kit.audit_words import called
+from adversary.desk.kit.audit_words import definition_words
 
 _POINTS = 400
 
 
-@kit.styled
+@kit.house_style
 def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -> Figure:
     """How often releases move the odds by more than a factor, against the bounds with and without the exact totals.
 
@@ -40,7 +40,7 @@ def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -
     at = np.linspace(0.0, most, _POINTS)
     drawn, colours = dict[bytes, tuple[Floats, list[str]]](), dict[str, str]()
     for name, (moved, weight) in moves.items():
-        further = _beyond(np.abs(moved), weight, at)
+        further = _share_beyond(np.abs(moved), weight, at)
         drawn.setdefault(np.round(further, 9).tobytes(), (further, []))[1].append(name)
     for (further, names), colour in kit.coloured(drawn.values()):
         text = ",\n".join(name or "the adversary" for name in names)
@@ -76,7 +76,7 @@ def _telling(limits: xr.Dataset, names: list[str]) -> str:
     return str(kept["definition"].values[int(np.argmin(order.values))])
 
 
-def _beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
+def _share_beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
     """Share of releases that move the log odds by more than each of these."""
     order = np.argsort(size)
     above = np.append(np.cumsum(weight[order][::-1])[::-1], 0.0)
@@ -84,7 +84,7 @@ def _beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
 
 
 def _moved_title(rows: xr.Dataset) -> str:
-    name, beyond = called(str(rows["definition"].item())), rows["prob_beyond_single_record"].fillna(0.0)
+    name, beyond = definition_words(str(rows["definition"].item())), rows["prob_beyond_single_record"].fillna(0.0)
     if not np.isfinite(rows["single_record_bound"][0]):
         return f"{name} sets no bound that is certain"
     if not bool(rows["single_record_exceeded"].any()):
@@ -92,7 +92,7 @@ def _moved_title(rows: xr.Dataset) -> str:
     return f"{format_probability(float(beyond.max()))} of releases exceed {name} for one record"
 
 
-@kit.styled
+@kit.house_style
 def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
     """Where a record is believed to be: before anything, given the margins, after the release, with its limits."""
     cells = [(i, j) for i in range(found.sizes["row"]) for j in range(found.sizes["column"])]
@@ -121,7 +121,7 @@ def _limits(found: xr.Dataset) -> tuple[Floats, Floats]:
     return ends[0], ends[1]
 
 
-@kit.styled
+@kit.house_style
 def noise_costs(one: xr.Dataset) -> Figure:
     """Expected length of the noise made for the margins against the usual one, for changes of one number of records."""
     own = {str(name): float(one["own"].sel(mechanism=name)) for name in one["mechanism"].values}

@@ -18,10 +18,10 @@ from adversary._core import (
     PERCENT,
     Floats,
     as_array,
-    between,
     check_positive,
     check_probability,
     format_bound,
+    format_interval,
     format_probability,
     outward_percent,
     percent,
@@ -43,7 +43,7 @@ ASKED = 0.05
 """Level at which the title of a trade-off speaks."""
 
 
-@kit.styled
+@kit.house_style
 def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None) -> Figure:
     """Power of the best test against its level, on plain axes and on log axes from 0.001, and what tests have achieved.
 
@@ -73,7 +73,7 @@ def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, Arra
     kit.edge_labels(small, labels, 1e-3, offset=-8.0)
     kit.panel_title(whole, "Every level")
     kit.panel_title(small, f"Log axes; percentages: power at {percent(ASKED)} level")
-    kit.title(figure, _closest_test(named, tests) if tests else _detected(asked))
+    kit.title(figure, _closest_test(named, tests) if tests else _power_words(asked))
     return figure
 
 
@@ -85,7 +85,7 @@ def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[s
     return found
 
 
-def _detected(asked: Mapping[str, float]) -> str:
+def _power_words(asked: Mapping[str, float]) -> str:
     """The weakest and the strongest at the level asked."""
     least, most = (pick(asked, key=asked.__getitem__) for pick in (min, max))
     ends = f"{at_most(asked[least])} ({least}) to {at_most(asked[most])} ({most})"
@@ -113,7 +113,7 @@ RARE = 1e-4
 """Smallest prior of the figure."""
 
 
-@kit.styled
+@kit.house_style
 def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]) -> Figure:
     """Between which posteriors an adversary may end, at every prior: on plain axes, and on log axes for rare traits.
 
@@ -145,7 +145,7 @@ def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]
     kit.panel_title(whole, f"Every prior{f'; a bound may fail with probability {percent(chance)}' if chance else ''}")
     kit.panel_title(rare, "Rare traits, on log axes; dots: the priors asked for")
     at = float(marked[np.argmax(ends[1] - marked)])
-    found = between(*within.posterior_bounds(at), percent=True)
+    found = format_interval(*within.posterior_bounds(at), percent=True)
     kit.title(figure, f"A prior of {percent(at)} may become a posterior of {found}")
     return figure
 
@@ -156,7 +156,7 @@ COMPARED = (0, (1, 1.2))
 """Line style of Gaussian noise, which is there to compare with: on top, as other noise often needs the same epsilon."""
 
 
-@kit.styled
+@kit.house_style
 def epsilon_ladder(
     rho: float | Fraction | None = None, guarantees: Guarantees | None = None, deltas: ArrayLike = (1e-12, 0.1)
 ) -> Figure:
@@ -189,7 +189,10 @@ def epsilon_ladder(
     ax.invert_xaxis()
     kit.edge_labels(ax, labels, low, offset=8.0)
     kit.panel_title(ax, f"numbers: epsilon at delta = {_plain(asked)}, the dotted line")
-    kit.title(figure, _saved({name: end[1] for name, end in ends.items()}, asked, rho is None or guarantees is None))
+    kit.title(
+        figure,
+        _epsilon_range_words({name: end[1] for name, end in ends.items()}, asked, rho is None or guarantees is None),
+    )
     return figure
 
 
@@ -244,7 +247,7 @@ def _draw_rung(ax: Axes, name: str, rung: _Rung, epsilon: Floats, colour: str) -
     ax.fill_betweenx(epsilon, low, high, color=colour, alpha=0.25, lw=0, gid=f"certified {name}")
 
 
-def _saved(epsilon: Mapping[str, float], delta: float, alone: bool) -> str:
+def _epsilon_range_words(epsilon: Mapping[str, float], delta: float, alone: bool) -> str:
     """The dearest reading at one delta, and the cheapest; beside readings of rho the last guarantee given."""
     most = max(epsilon, key=epsilon.__getitem__)
     least = min(epsilon, key=epsilon.__getitem__) if alone else list(epsilon)[-1]

@@ -27,7 +27,7 @@ POINTS = 61
 """Along a line."""
 
 
-@kit.styled
+@kit.house_style
 def marginals(draws: Draws, prob: float = 0.95) -> Figure:
     """Densities of intercept, slope and residual deviation; of the first reading, the shortest interval shaded.
 
@@ -55,7 +55,7 @@ def marginals(draws: Draws, prob: float = 0.95) -> Figure:
     return figure
 
 
-@kit.styled
+@kit.house_style
 def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: str = "", y: str = "") -> Figure:
     """The line over the range of x: its median, and the band that holds each height with probability `prob`.
 

@@ -22,9 +22,9 @@ from adversary.desk.kit.style import (
     GREY,
     INK,
     LIGHT,
+    house_style,
     panel_title,
     plain_log_axis,
-    styled,
     title,
 )
 from adversary.nmf.runs import Columns, LevelFindings, blocks, column, levels_of, worst_rows
@@ -35,7 +35,7 @@ CLOUD = 4000
 """Points of a panel above which they are drawn as pixels, so that a page stays small."""
 
 
-@styled
+@house_style
 def risk(
     table: Columns,
     bounds: tuple[float, float] | None = None,
@@ -108,7 +108,7 @@ def risk(
     return figure
 
 
-@styled
+@house_style
 def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
     """Posterior mean against noisy count, level by level, with the diagonal; axes are linear about zero, then log.
 
@@ -172,7 +172,7 @@ def _round_ticks(low: float, high: float, width: float) -> list[float]:
     return ticks if len(ticks) > 2 else [*ticks, float(f"{high:.1g}")]
 
 
-@styled
+@house_style
 def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = None) -> Figure:
     """The blocks with the largest ratios: the ratio, and the count with its interval and the noisy one.
 

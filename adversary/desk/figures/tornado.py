@@ -33,7 +33,7 @@ WIDE = 20.0
 """Inputs and posteriors that span more than this factor are drawn on a log axis."""
 
 
-@kit.styled
+@kit.house_style
 def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
     """How far a measure moves as each input goes over its range, all others as they are.
 
@@ -53,7 +53,7 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
     swing = (values.sel(end="high") - values.sel(end="low")).max("truth")
     names = [str(name) for name in found["input"].values[np.argsort(-swing.values, kind="stable")]]
     figure, axes = kit.canvas(5.6 * len(sides) + 1.2, 1.9 + 0.62 * len(names), 1, len(sides), sharey=True)
-    said = _said(measure)
+    said = _value_format(measure)
     for ax, side in zip(np.ravel(axes), sides, strict=True):
         for i, name in enumerate(names):
             _bar(ax, i, found.sel(input=name, truth=side), measure, name)
@@ -113,7 +113,7 @@ def input_value(name: str, text: str) -> str:
     return text if name == "beliefs" else f"{float(text):.4g}"
 
 
-def _said(measure: str) -> Callable[[float], str]:
+def _value_format(measure: str) -> Callable[[float], str]:
     """How values of a measure are told."""
     if measure == "ratio_mean":
         return format_number
@@ -130,7 +130,7 @@ def _possible(values: xr.DataArray) -> list[str]:
     return found
 
 
-@kit.styled
+@kit.house_style
 def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
     """What releases do along one input: nine releases in ten, the middle half, median and mean of the posterior.
 
@@ -204,7 +204,7 @@ def _fan_finding(mean: xr.DataArray, along: str, measure: str, sides: list[str])
     """From which average to which, under each truth."""
     low, high = (input_value(along, str(v)) for v in mean[along].values[[0, -1]].astype(float))
     start = f"A {INPUTS.get(along, along)} of {low} to {high} takes"
-    said, told = _said(f"{measure}_mean"), []
+    said, told = _value_format(f"{measure}_mean"), []
     for side in sides:
         ends = mean.sel(truth=side).values[[0, -1]]
         exactly = format_probability if measure == "posterior" and said(ends[0]) == said(ends[1]) else said

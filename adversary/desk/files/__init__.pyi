@@ -1,5 +1,5 @@
 from .declarations import FILES as FILES
-from .declarations import declared as declared
+from .declarations import keys_of_kind as keys_of_kind
 from .declarations import schema as schema
 from .declarations import starting_file as starting_file
 from .invariant_keys import Published as Published

@@ -92,8 +92,8 @@ def read_belief(parent: Keys, name: str) -> beliefs.Belief:
         "probabilities": lambda: beliefs.Others(table.get("probabilities", list, "a list of probabilities")),
         "law": lambda: _unknown_rate(table) if table.values["law"] in RATES else beliefs.Others(_law(table)),
         "each": lambda: beliefs.Each(_one_sibling(table)),
-        "between": lambda: beliefs.Others(_between(table)),
-        "counts": lambda: beliefs.Others(_seen(table)),
+        "between": lambda: beliefs.Others(_law_between(table)),
+        "counts": lambda: beliefs.Others(_law_from_column(table)),
         "sampled": lambda: beliefs.Others(
             beliefs.law_of_sample(table.get("sampled", int, "a whole number"), float(table.measure("population")))
         ),
@@ -103,7 +103,7 @@ def read_belief(parent: Keys, name: str) -> beliefs.Belief:
     return made
 
 
-def _between(table: Keys) -> Any:
+def _law_between(table: Keys) -> Any:
     """The law with so much mass between two counts."""
     ends = table.get("between", list, "a list of two whole numbers")
     if len(ends) != 2 or not all(type(one) is int for one in ends):
@@ -115,7 +115,7 @@ def _between(table: Keys) -> Any:
         raise ValueError(str(error)) from None
 
 
-def _seen(table: Keys) -> Any:
+def _law_from_column(table: Keys) -> Any:
     """The shares of the counts in a column of a CSV file."""
     name = table.get("column", str, "the name of its column of counts")
     path, (column,), where = table.columns("counts", name)
@@ -132,7 +132,7 @@ def _one_sibling(table: Keys) -> Any:
     if isinstance(given, list):
         return given
     law = _law(table.table("each"))
-    Others(law).followed()  # a law too long to list is refused by its key
+    beliefs.Others(law).followed()  # a law too long to list is refused by its key
     return law
 
 

@@ -22,7 +22,7 @@ TYPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def declared(kind: str) -> Mapping[str, Key]:
+def keys_of_kind(kind: str) -> Mapping[str, Key]:
     """The keys of a kind of file, as its reader knows them.
 
     Parameters
@@ -64,7 +64,7 @@ def schema(kind: str) -> dict[str, Any]:
     >>> schema("scenario")["properties"]["neighbours"]["enum"]
     ['unbounded', 'bounded']
     """
-    return {"$schema": DIALECT, **_object(declared(kind)), "title": f"A {kind} file of adversary"}
+    return {"$schema": DIALECT, **_object(keys_of_kind(kind)), "title": f"A {kind} file of adversary"}
 
 
 def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def starting_file(kind: str, *wanted: str) -> str:
     >>> starting_file("release").splitlines()[7]
     '[release]                            # what was published'
     """
-    keys = dict(declared(kind))
+    keys = dict(keys_of_kind(kind))
     keys |= {name: keys[name]._replace(live=True) for name in wanted}
     return "\n".join([f"# A {kind} file. Lines that begin with # are left out.", *_lines(keys, "", True)]) + "\n"
 

@@ -73,7 +73,7 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise ValueError(f"{file}: must be a TOML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
     try:
         text = given.decode("utf-8")
-        document = None if _nested(_STRING.sub("s", text)) else tomllib.loads(text)
+        document = None if _too_deep(_STRING.sub("s", text)) else tomllib.loads(text)
     except ValueError as error:
         raise ValueError(f"{file}: not a TOML file: {error}{_line(given, str(error))}") from None
     if document is None:
@@ -93,7 +93,7 @@ def _line(given: bytes, error: str) -> str:
     return f": {line!r}; {rules[twice]}"
 
 
-def _nested(text: str) -> bool:
+def _too_deep(text: str) -> bool:
     """Whether brackets, or the parts of a key, go too deep, in a text without strings and comments."""
     depths = accumulate((x in "[{") - (x in "]}") for x in re.findall(r"[][{}]", text))
     return max(depths, default=0) > DEEPEST or _LONG_KEY.search(text) is not None
@@ -189,14 +189,14 @@ class Keys:
         """The value of a key, of one of these kinds; required unless there is a default."""
         if not self.has(key):
             if default is ...:
-                raise ValueError(f"{self.where(key)}: is required ({self._about(key) or rule}), and missing")
+                raise ValueError(f"{self.where(key)}: is required ({self._explain_key(key) or rule}), and missing")
             return default
         value = self.values[key]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}")
         return value
 
-    def _about(self, key: str) -> str:
+    def _explain_key(self, key: str) -> str:
         """What a key says, and an example of it, where it is declared."""
         one = self.declared.get(key, Key("any", ""))
         example = one.example if isinstance(one.example, str) else ""
@@ -318,7 +318,7 @@ class Keys:
     def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
         """What `read` makes of a table, or of each of several named ones, by name; the file has either."""
         if self.has(one) == self.has(many):
-            what = "both are there" if self.has(one) else f"neither is there ({self._about(one)})"
+            what = "both are there" if self.has(one) else f"neither is there ({self._explain_key(one)})"
             raise ValueError(f"{self.file}: give either a table [{one}] or several by name, [{many}.NAME]: {what}")
         if one in self.values:
             return read(self.table(one))

@@ -94,7 +94,7 @@ def origins(document: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in document["plan"]["level"]:
         found |= {f"{row['name']}, {query}": row["name"] for query in row.get("queries", ())}
-        found |= dict.fromkeys(_published(row["name"], row.get("releases", 1)), row["name"])
+        found |= dict.fromkeys(_published_levels(row["name"], row.get("releases", 1)), row["name"])
     return found
 
 
@@ -103,7 +103,7 @@ def sequences(document: Mapping[str, Any]) -> dict[str, int]:
     return {row["name"]: row["releases"] for row in document["plan"]["level"] if row.get("releases", 1) > 1}
 
 
-def _published(name: str, releases: int) -> list[str]:
+def _published_levels(name: str, releases: int) -> list[str]:
     return [name] + [f"{name}, release {k}" for k in range(2, releases + 1)]
 
 
@@ -138,13 +138,13 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
 def _levels(table: Keys, neighbours: str) -> list[Level]:
     name = table.get("name", str, "text")
     noise = read_noise(table, neighbours)
-    mechanism = _processed(table, noise)
+    mechanism = _postprocess(table, noise)
     inside = mechanism.mechanism if isinstance(mechanism, postprocessing.Suppressed) else mechanism
     if noise.is_continuous and isinstance(inside, postprocessing.Rounded):
         table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
     siblings = check_siblings(table.where("siblings"), table["siblings"])
     releases = check_releases(table["releases"])
-    names = _published(name, releases)
+    names = _published_levels(name, releases)
     return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
 
 
@@ -209,7 +209,7 @@ def _check_rounded(mechanism: postprocessing.Rounded) -> None:
     listable(mechanism, int(reach / (2 * mechanism.base)), MOST_NOISE)
 
 
-def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:
+def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
     """The noise with what is done to its numbers: first clamped, then rounded, then suppressed where too small."""
     if table.has("clamp"):
         bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")

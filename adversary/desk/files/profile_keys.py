@@ -55,7 +55,7 @@ def _difference(table: Keys) -> RiskProfile:
     if not 0.0 < by < 1.0:
         points = f"; {by:g} percentage points are {by / 100.0:g}" if 1.0 <= by < 100.0 else ""
         raise ValueError(f"{table.where('by')}: must be a difference of probabilities in (0, 1), got {by:g}{points}")
-    return _about(table, RiskProfile.difference(by))
+    return _restrict(table, RiskProfile.difference(by))
 
 
 def _minimum(table: Keys) -> RiskProfile:
@@ -64,11 +64,11 @@ def _minimum(table: Keys) -> RiskProfile:
     if not rows:
         raise ValueError(f"{table.where('of')}: must be {rule}, got []")
     first, *others = (read_profile(Keys(row, table.file, f"{_below(table)}of[{i}]")) for i, row in enumerate(rows, 1))
-    return _about(table, first.minimum(*others) if others else first)
+    return _restrict(table, first.minimum(*others) if others else first)
 
 
 _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]] = {
-    "constant": (("ratio",), lambda table: _about(table, RiskProfile.constant(*_numbers(table, "ratio")))),
+    "constant": (("ratio",), lambda table: _restrict(table, RiskProfile.constant(*_numbers(table, "ratio")))),
     "ratio or absolute": (
         ("ratio", "absolute"),
         lambda table: RiskProfile.ratio_or_absolute(
@@ -98,7 +98,7 @@ def _names(kind: type[Tolerance]) -> tuple[str, ...]:
 
 
 def _from_fields(kind: type[Tolerance], table: Keys) -> RiskProfile:
-    return _about(table, RiskProfile(kind(*_numbers(table, *_names(kind)))))
+    return _restrict(table, RiskProfile(kind(*_numbers(table, *_names(kind)))))
 
 
 def _below(table: Keys) -> str:
@@ -122,7 +122,7 @@ def _whom(table: Keys, key: str, *, required: bool = False) -> Any:
     return low, high
 
 
-def _about(table: Keys, profile: RiskProfile) -> RiskProfile:
+def _restrict(table: Keys, profile: RiskProfile) -> RiskProfile:
     """The profile for the adversaries that the table names, if it names any."""
     given = {name: whom for name in _WHOM if (whom := _whom(table, name)) is not None}
     return profile.within(**given) if given else profile

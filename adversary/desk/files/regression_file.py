@@ -131,7 +131,7 @@ def load_any_release_file(path: str | Path) -> release_file.ReleaseFile | Regres
 
 
 def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
-    top, reading = release_file.opened(file, document, FILE)
+    top, reading = release_file.open_release(file, document, FILE)
     table = top.table("regression")
     return RegressionFile(
         _release(table), _prior(top.table("prior")) if top.has("prior") else None,
@@ -144,7 +144,10 @@ def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
 
 
 def _release(table: Keys) -> RegressionRelease:
-    found: dict[str, Any] = {"sums": _named(table, "sums", SUMS[1:]), "moments": _named(table, "moments", MOMENTS[1:])}
+    found: dict[str, Any] = {
+        "sums": _numbers_by_name(table, "sums", SUMS[1:]),
+        "moments": _numbers_by_name(table, "moments", MOMENTS[1:]),
+    }
     found |= {"n": release_file.whole(table, "n"), "epsilon": plain(table.number("epsilon"))}
     found |= {name: table.pair(name, _BOUNDS) for name in ("x_bounds", "y_bounds")}
     return table.build("", partial(RegressionRelease, **found))  # type: ignore[no-any-return]
@@ -157,7 +160,7 @@ def _draws(name: str, given: Any) -> int:
     return draws
 
 
-def _named(table: Keys, key: str, names: tuple[str, ...]) -> list[float]:
+def _numbers_by_name(table: Keys, key: str, names: tuple[str, ...]) -> list[float]:
     """Numbers that the file gives by name, in their order."""
     numbers = table.table(key)
     return [float(numbers.number(name)) for name in names]

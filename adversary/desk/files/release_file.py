@@ -101,17 +101,17 @@ def load_release_file(path: str | Path) -> ReleaseFile:
         file, key, rule and value
     """
     file = Path(path)
-    top, reading = opened(file, read_toml(file), FILE)
+    top, reading = open_release(file, read_toml(file), FILE)
     release = _release(top.table("release"))
     return ReleaseFile(
-        release, _believed(top) if top.has("prior") else Flat(),
+        release, _read_prior(top) if top.has("prior") else Flat(),
         constrained=reading["constrained"],
         feasibility=reading["feasibility"],
         prob=reading.checked("prob", check_prob, PROB), cap=reading.checked("cap", _cap, None), **top.texts, path=file,
     )  # fmt: skip
 
 
-def opened(file: Path, document: dict[str, Any], declared: Mapping[str, Key]) -> tuple[Keys, Keys]:
+def open_release(file: Path, document: dict[str, Any], declared: Mapping[str, Key]) -> tuple[Keys, Keys]:
     """The file, and its table of how to read the release, empty where there is none."""
     top = Keys.of_file(document, file, "a release file", declared)
     return top, top.table("posterior") if top.has("posterior") else Keys(
@@ -164,7 +164,7 @@ def _budgets(table: Keys, key: str) -> Any:
     return plain(table.number(key, None))
 
 
-def _believed(top: Keys) -> Flat | NormalInverseGamma:
+def _read_prior(top: Keys) -> Flat | NormalInverseGamma:
     given = top.values["prior"]
     if isinstance(given, str):
         rule = f"must be a table, such as [prior] with kind = {PRIORS[0]!r}"

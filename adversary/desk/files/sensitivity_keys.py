@@ -53,8 +53,8 @@ class Ranges:
 
 def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
     """What to go over, checked against the plan and, for beliefs, the adversary who would hold them."""
-    prior = table.build("prior", partial(_checked, table, "prior", check_probability))
-    rho = table.build("rho", partial(_checked, table, "rho", check_positive))
+    prior = table.build("prior", partial(_read_values, table, "prior", check_probability))
+    rho = table.build("rho", partial(_read_values, table, "rho", check_positive))
     siblings = table.build("siblings", partial(_siblings, table, plan)) if table.has("siblings") else ()
     beliefs: dict[str, Mapping[str, Any]] = {}
     if table.has("beliefs"):
@@ -69,7 +69,7 @@ def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
     return found
 
 
-def _checked(table: Keys, key: str, check: Any) -> tuple[float, ...]:
+def _read_values(table: Keys, key: str, check: Any) -> tuple[float, ...]:
     values = table.numbers(key, None)
     return () if values is None else _different(tuple(float(check(key, float(value))) for value in values))
 

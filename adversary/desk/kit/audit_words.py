@@ -112,6 +112,6 @@ def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
     return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
 
 
-def called(name: str) -> str:
+def definition_words(name: str) -> str:
     """A definition in words."""
     return "the plan's own loss" if name == "privacy loss" else name

@@ -19,9 +19,9 @@ import xarray as xr
 
 from adversary._core import (
     PERCENT,
-    between,
     finite,
     format_bound,
+    format_interval,
     format_number,
     format_probability,
     give_or_take,
@@ -55,11 +55,11 @@ FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
     "at least": (lambda x: format_bound(x, False), 1.0),
     "at most": (lambda x: format_bound(x, True), 1.0),
     "% at most": (lambda p: outward_percent(p, True) + PERCENT, 100.0),
-    "interval": (lambda ends: between(*ends), 1.0),
-    "% interval": (lambda ends: between(*ends, percent=True), 100.0),
-    "% certified": (lambda ends: between(*ends, percent=True, digits=8), 100.0),
+    "interval": (lambda ends: format_interval(*ends), 1.0),
+    "% interval": (lambda ends: format_interval(*ends, percent=True), 100.0),
+    "% certified": (lambda ends: format_interval(*ends, percent=True, digits=8), 100.0),
     "posterior interval": (interval, 1.0),
-    "points interval": (lambda ends: between(*(100.0 * end for end in ends)), 100.0),
+    "points interval": (lambda ends: format_interval(*(100.0 * end for end in ends)), 100.0),
 }
 """How a value of each kind of column is written, and the unit in which its standard error is; bounds round outward.
 

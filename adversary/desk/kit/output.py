@@ -36,9 +36,9 @@ def write(document: Document, folder: Path) -> list[Path]:
     """
     with TemporaryDirectory(dir=folder, prefix=".") as name:
         hidden = Path(name)
-        numbers = _put(hidden, folder, DATA, netcdf(document.data))
+        numbers = _write(hidden, folder, DATA, netcdf(document.data))
         try:
-            made = [_put(hidden, folder, file, content) for file, content in _shown(document)]
+            made = [_write(hidden, folder, file, content) for file, content in _render(document)]
         except Exception as error:
             if not (folder / PAGE).exists():
                 error.add_note(f"(the numbers are in {numbers.replace(folder / DATA)}, without a page)")
@@ -46,7 +46,7 @@ def write(document: Document, folder: Path) -> list[Path]:
         return [path.replace(folder / path.name) for path in (numbers, *made)]
 
 
-def _shown(document: Document) -> Iterator[tuple[str, bytes]]:
+def _render(document: Document) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the page, of the tables and of the figures that could be drawn."""
     yield PAGE, to_html(document).encode()
     tables, figures = document.tables, document.figures
@@ -63,7 +63,7 @@ def _file_names(names: list[str]) -> list[str]:
     return list(safe_names(f"{name} {n}" if n > 1 else name for name, n in zip(names, seen, strict=True)).values())
 
 
-def _put(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
+def _write(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
     try:
         (hidden / name).write_bytes(content)
     except OSError as error:

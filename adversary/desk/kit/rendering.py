@@ -218,7 +218,7 @@ def to_html(document: Document) -> str:
 
     loader = FileSystemLoader(Path(__file__).parent / "templates")
     made = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True
+        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True
     ).get_template("document.html.j2")
     return made.render(document=document, words=WORDS, inline=inline)
 
@@ -229,6 +229,6 @@ def inline(figure: Figure) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(made).decode() if isinstance(made, bytes) else ""
 
 
-def _shown(value: Any) -> Any:
+def _finalize(value: Any) -> Any:
     """What is put into a page; what a macro made of such values is there already."""
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -56,7 +56,7 @@ LETTER, LINE = 6.6, 13.0
 """Points that a letter and a line of a tick label take, with a gap."""
 
 
-def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
+def house_style(function: Callable[..., Figure]) -> Callable[..., Figure]:
     """A figure function drawn in the house style, whatever style is set outside, its texts safe to show."""
 
     @wraps(function)
@@ -96,7 +96,7 @@ def edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, off
     low, high = sorted(ax.get_ylim())
     ends = [float(scale.transform(ax.transData.transform((x, min(max(y, low), high))))[1]) for y, _, _ in labels]
     sizes = [12.5 * (text.count("\n") + 1) / height for _, text, _ in labels]
-    places = apart(ends, sizes)
+    places = separate_labels(ends, sizes)
     moved = np.abs(np.subtract(places, ends)) > 0.012
     beside = offset + np.copysign(8.0, offset) * moved.any()  # of all, so that no line crosses another label
     line_of: dict[str, Any] = {"arrowstyle": "-", "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (offset < 0, 0.5)}
@@ -110,7 +110,7 @@ def edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, off
         )  # fmt: skip
 
 
-def apart(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
+def separate_labels(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
     """Places moved as little as a few sweeps need so that no two labels overlap, in the same order."""
     order = np.argsort(places, kind="stable")
     place, size = np.array(places, dtype=float)[order], np.array(sizes, dtype=float)[order]

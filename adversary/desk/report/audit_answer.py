@@ -47,7 +47,7 @@ def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = Tru
         **how,
     )
     tree.attrs |= {"title": title(scenario), "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
-    return profile_section.judged(scenario, tree)
+    return profile_section.with_verdicts(scenario, tree)
 
 
 def fingerprint(scenario: Scenario) -> str:
@@ -63,7 +63,7 @@ def title(scenario: Scenario) -> str:
 def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
     """What `solve` found for people; `words`: explained to two audiences at the end."""
     every = cases(scenario, tree)
-    sections = [method_sections.covered(scenario)]
+    sections = [method_sections.coverage_section(scenario)]
     for name, one, part in every:
         sections.append(result_sections.results(name, one, part))
     more = profile_section.section(scenario, tree), method_sections.other_meanings(*every[0][1:])
@@ -97,13 +97,13 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
     status = worst
     if scenario.profile is not None:
         found = profile_section.verdicts(scenario, tree)
-        verdict.append(profile_section.said(found))
+        verdict.append(profile_section.verdict_sentence(found))
         status = "violated" if worst == "holds" and found.attrs["status"] == "broken" else worst
     _, one, part = every[0]
     risk = part["risk"].to_dataset()
     if audit_words.unreliable(risk):
         return Card(" ".join(verdict), status, sentence=result_sections.finding(one, part))
-    name = result_sections.most(risk)
+    name = result_sections.most_informed(risk)
     of_one, bound = of_reader(risk, name), of_reader(part["bound"].to_dataset(), name)
     low, high = (float(of_one["posterior_quantile"][i]) for i in (0, -1))
     promise, limit = tightest(bound)
@@ -112,7 +112,7 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
         (f"Before the release{whose}", format_probability(float(of_one["prior"]))),
         ("After it, on average", format_probability(float(of_one["posterior_mean"]))),
         ("In nine releases of ten", f"{percent(low)} to {percent(high)}"),
-        (f"At most, by {audit_words.called(promise)}", outward_percent(limit, True) + PERCENT),
+        (f"At most, by {audit_words.definition_words(promise)}", outward_percent(limit, True) + PERCENT),
     ]
     finding = result_sections.finding(one, part)
     return Card(
@@ -164,7 +164,7 @@ def tightest(bound: xr.Dataset) -> tuple[str, float]:
     return name, float(upper.sel(definition=name))
 
 
-def broken(tree: xr.DataTree) -> bool:
+def check_fails(tree: xr.DataTree) -> bool:
     """Whether a guarantee is violated, or the profile broken: what `--check` fails on."""
     violated = bool((tree["bound"]["status"] == "violated").any())
     return violated or ("profile" in tree.children and tree["profile"].attrs["status"] == "broken")

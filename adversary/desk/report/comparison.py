@@ -33,7 +33,10 @@ Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
 
 def solve(audits: Audits) -> xr.DataTree:
     """Groups `compared` (file, truth, adversary) and `verdicts` (file)."""
-    files = [xr.concat([_one(part) for _, _, part in audit_words.cases(*one)], "truth") for one in audits.values()]
+    files = [
+        xr.concat([_numbers_of_truth(part) for _, _, part in audit_words.cases(*one)], "truth")
+        for one in audits.values()
+    ]
     truths = [[name for name, _, _ in audit_words.cases(*one)] for one in audits.values()]
     labelled = [one.assign_coords(truth=names) for one, names in zip(files, truths, strict=True)]
     found = xr.concat(labelled, "file", join="outer").assign_coords(file=list(audits))
@@ -43,7 +46,7 @@ def solve(audits: Audits) -> xr.DataTree:
     return tree
 
 
-def _one(tree: xr.DataTree) -> xr.Dataset:
+def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
     """The numbers of one truth, over adversaries."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     true = bound["posterior"].sel(side="upper", drop=True).where(bound["status"] != "violated")
@@ -62,7 +65,7 @@ def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
     said = audit_answer.VERDICTS[audit_answer.worst_status(tree)]
     if scenario.profile is None:
         return said
-    return f"{said} {profile_section.said(profile_section.verdicts(scenario, tree))}"
+    return f"{said} {profile_section.verdict_sentence(profile_section.verdicts(scenario, tree))}"
 
 
 def document(audits: Audits, tree: xr.DataTree) -> Document:

@@ -177,7 +177,7 @@ def _promises(
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     """What texts about a scenario leave to be said: neighbours, adversaries that are not covered, the truth assumed."""
     found = [REPLACED] if scenario.neighbours == "bounded" else []
-    if names := profile_section.tied(scenario):
+    if names := profile_section.dependent_adversaries(scenario):
         found.append(
             f"{profile_section.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
             f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."

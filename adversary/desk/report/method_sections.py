@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_number, listed
+from adversary._core import format_number, join_words
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
 from adversary.desk.kit.audit_words import joined
@@ -30,7 +30,7 @@ READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
 """Neighbours that a budget may mean, and cells that an adversary may watch."""
 
 
-def covered(scenario: Scenario) -> Section:
+def coverage_section(scenario: Scenario) -> Section:
     """Adversaries, and neighbours."""
     readers = scenario.readers
     most = max(one.records(scenario.plan) for one in readers.values())
@@ -108,12 +108,12 @@ def _variances(scenario: Scenario) -> list[str]:
 def method(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
     """What is published, and how to read the numbers."""
     return [
-        Section("What is published", published(scenario), tables=[levels(scenario)]),
+        Section("What is published", publication_words(scenario), tables=[levels(scenario)]),
         Section("How to read the numbers", paragraphs=list(_reading(scenario, tree)), on_screen=False, folded=True),
     ]
 
 
-def published(scenario: Scenario) -> str:
+def publication_words(scenario: Scenario) -> str:
     """What is released, in a few sentences."""
     plan = scenario.plan
     two = "two cells, those between which the hypotheses move the target"
@@ -121,7 +121,7 @@ def published(scenario: Scenario) -> str:
     text = f"Noisy counts of {one}, at {descriptions.published_levels(scenario)}."
     exact = [level.name for level in plan.levels if isinstance(level.mechanism, Exact)]
     if exact:
-        text += f" Without noise, exactly: {listed(exact)}."
+        text += f" Without noise, exactly: {join_words(exact)}."
     if any(level.siblings for level in plan.levels):
         text += " Siblings are the other units of the same parent" + _siblings_read(scenario)
     return text

@@ -7,10 +7,10 @@ from collections.abc import Collection
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_bound, listed, percentage
+from adversary._core import format_bound, join_words, percentage
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
-from adversary.desk.kit.audit_words import called
+from adversary.desk.kit.audit_words import definition_words
 from adversary.driver import OWN
 from adversary.policy import budget
 from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED, SURE
@@ -39,7 +39,7 @@ ASSUMED = (
 )
 
 
-def judged(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
+def with_verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
     """The audit with its verdicts in the group "profile"; as it is where the scenario has no profile."""
     if scenario.profile is None:
         return tree
@@ -62,7 +62,7 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
     return found.assign_attrs(caveat=caveat(scenario))
 
 
-def tied(scenario: Scenario) -> dict[str, int]:
+def dependent_adversaries(scenario: Scenario) -> dict[str, int]:
     """Adversaries whose beliefs about others depend on the target, with the people these move with the target."""
     moved = {name: (one.count_shift(scenario.plan), one.shift) for name, one in scenario.readers.items()}
     return {name: count for name, (count, own) in moved.items() if count > own}
@@ -72,7 +72,7 @@ def called_readers(names: Collection[str]) -> str:
     """Adversaries by name, or the only one."""
     if not all(names):
         return "this adversary"
-    return f"adversar{'ies' if len(names) > 1 else 'y'} {listed(list(names))}"
+    return f"adversar{'ies' if len(names) > 1 else 'y'} {join_words(list(names))}"
 
 
 def depends(names: Collection[str]) -> str:
@@ -85,7 +85,7 @@ def depends(names: Collection[str]) -> str:
 
 def caveat(scenario: Scenario) -> str:
     """What is to be said of adversaries whom no profile speaks of; nothing where there are none."""
-    if not (names := tied(scenario)):
+    if not (names := dependent_adversaries(scenario)):
         return ""
     return (
         f"{depends(names)} A profile is not about such beliefs, and a release may take them further than it tolerates "
@@ -93,7 +93,7 @@ def caveat(scenario: Scenario) -> str:
     )
 
 
-def said(found: xr.Dataset) -> str:
+def verdict_sentence(found: xr.Dataset) -> str:
     """The sentence of these verdicts."""
     status = str(found.attrs["status"])
     return SAID[UNPROMISED if status == BROKEN and found.sizes["definition"] == 1 else status]
@@ -114,7 +114,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         one = found.sel(definition=name)
         status = str(one["status"].item())
         judged = status if bool(one["true"].item()) else f"{status}, but the noise violates this guarantee"
-        table.add(called(str(name)), judged, *_losses(one), percentage(float(one["failure"]), True))
+        table.add(definition_words(str(name)), judged, *_losses(one), percentage(float(one["failure"]), True))
     status = found.attrs["status"]
     covered = [SURE_ONLY] if found.attrs["adversaries"] == SURE and status != NOT_COVERED else []
     noise = []
@@ -128,7 +128,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     why = found["words"].values[found["status"].values == NOT_COVERED]
     notes = [*dict.fromkeys(map(str, why)), ABOUT, ASSUMED, *filter(None, [str(found.attrs["caveat"])])]
     paragraphs = [*covered, *noise, str(found.attrs["recommendation"])]
-    return Section("The risk profile", said(found), paragraphs, [table], notes=notes)
+    return Section("The risk profile", verdict_sentence(found), paragraphs, [table], notes=notes)
 
 
 def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_probability, listed
+from adversary._core import format_probability, join_words
 from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Figure, Section, Table, tabulate
 from adversary.desk.kit.audit_words import AVERAGES, RULED_OUT, both_targets, of_reader
 
 
-def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """What each further release of a count adds."""
     if "repeated" not in tree.children:
         return None
@@ -27,7 +27,7 @@ def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     often = ", ".join(f"{level} ({number} releases)" for level, number in runs.items())
 
     def draw(level: str) -> Any:
-        return figures.audit_figures.repeated(tree, level, next(iter(scenario.readers)))
+        return figures.audit_figures.repeated_releases(tree, level, next(iter(scenario.readers)))
 
     drawn = [
         Figure(
@@ -70,7 +70,7 @@ def queries(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if "queries" not in tree.children:
         return None
     every = tree["queries"].to_dataset().sel(published=list(READ))
-    units = listed([level for level in dict.fromkeys(one.query_of for one in scenario.plan.levels) if level])
+    units = join_words([level for level in dict.fromkeys(one.query_of for one in scenario.plan.levels) if level])
     return Section(
         "One query and all",
         f"Several queries of the {units} count the target. All numbers of this audit are of an adversary who reads "
@@ -85,7 +85,7 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if "postprocessing" not in tree.children:
         return None
     every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
-    said = [_told(name, of_reader(every, name)) for name in scenario.readers]
+    said = [_effect_words(name, of_reader(every, name)) for name in scenario.readers]
     bound = (
         "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
         "last row bounds the expected posterior with the target in, and every guarantee still holds."
@@ -96,7 +96,7 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     return Section("Post-processing", " ".join(filter(None, said)), [bound], [table])
 
 
-def _told(name: str, found: xr.Dataset) -> str:
+def _effect_words(name: str, found: xr.Dataset) -> str:
     """Whether the published numbers reveal more or less than the cell's raw release."""
     cell, published, raw = (float(found["posterior_mean"].sel(published=key, target="in")) for key in PUBLISHED)
     if not np.isfinite([cell, published]).all() or abs(published - cell) < 1e-9:

@@ -17,7 +17,7 @@ from adversary.desk.kit.audit_words import (
     AVERAGES,
     RULED_OUT,
     both_targets,
-    called,
+    definition_words,
     group,
     joined,
     of_reader,
@@ -37,7 +37,7 @@ GLOSSARY = (
 )
 
 
-def most(risk: xr.Dataset) -> str:
+def most_informed(risk: xr.Dataset) -> str:
     """The adversary with the largest expected ratio."""
     return str(risk["ratio_mean"].idxmax("adversary").item()) if "adversary" in risk.dims else ""
 
@@ -57,7 +57,7 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
         return (
             f"Averaged over releases, the posterior is {format_number(float(ratio.min()))} times the prior for "
             "adversary "
-            f"{least} and {format_number(float(ratio.max()))} times the prior for adversary {most(risk)}"
+            f"{least} and {format_number(float(ratio.max()))} times the prior for adversary {most_informed(risk)}"
             f"{'; the others lie between' * (ratio.size > 2)}."
         )
     ((name, reader),) = readers.items()
@@ -81,14 +81,14 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     parts = [bounds(scenario, tree), both_truths(scenario, tree), exact_adversaries.exact_section(scenario, tree)]
     parts += [profile_section.of_readers(scenario, tree)]
     parts += [release_sections.queries(scenario, tree)]
-    parts += [release_sections.repeated(scenario, tree), release_sections.postprocessing(scenario, tree)]
+    parts += [release_sections.repeated_section(scenario, tree), release_sections.postprocessing(scenario, tree)]
     parts += [sensitivity_answer.section(scenario, tree), diagnostics(scenario, tree)]
     return Section(
         f"What the adversary learns{': ' * bool(name)}{name}",
         finding(scenario, tree),
         paragraphs=[descriptions.truth(scenario, target), *descriptions.processing(scenario)],
         tables=[averages(name, scenario, tree)],
-        figures=list(drawn(scenario, tree)),
+        figures=list(truth_figures(scenario, tree)),
         notes=list(_notes(scenario, tree)),
         parts=[one for one in parts if one is not None],
     )
@@ -147,7 +147,7 @@ def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
         "difference": ("difference (points)", "points interval"), "failure": ("failure probability", "probability"),
         "outside": ("P(beyond bound)", "% at most"), "k": ("k", "count"),
     }  # fmt: skip
-    names = {"definition": {str(name): called(str(name)) for name in found["definition"].values}}
+    names = {"definition": {str(name): definition_words(str(name)) for name in found["definition"].values}}
     table = tabulate(found, columns, name="bounds", called=names, missing=UNRELIABLE)
     seen = set(map(str, found["status"].values.ravel()))
     said = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
@@ -210,7 +210,7 @@ TESTS = (
 )
 
 
-def drawn(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
+def truth_figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
     """The figures of one truth; none of an adversary whose averages are unreliable."""
     if unreliable(tree["risk"].to_dataset()):
         return

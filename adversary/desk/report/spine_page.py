@@ -16,7 +16,7 @@ import xarray as xr
 from adversary._core import (
     PERCENT,
     __version__,
-    between,
+    format_interval,
     format_number,
     format_probability,
     outward_percent,
@@ -28,7 +28,7 @@ from adversary.desk.figures import spine_figures
 from adversary.desk.kit import Card, Document, Figure, Section, Table, tabulate
 from adversary.desk.report.descriptions import SPINE_NUMBERS, accuracy, described_others, described_prior
 from adversary.nmf.runs import MISTAKEN, PROVEN
-from adversary.reader.queries import neglected
+from adversary.reader.queries import misstatement
 
 DRAWN_BLOCKS = NOTED = 12
 """Rows of the figure of blocks; notes on what was read."""
@@ -149,7 +149,7 @@ class _Page:
     def lead(self) -> Iterator[str]:
         if self.answered.any() and self.protected(self.most):
             yield self.about_cell(
-                f"The guarantee allows ratios of {between(*self.ends('ratio'))} for any one person, in all but "
+                f"The guarantee allows ratios of {format_interval(*self.ends('ratio'))} for any one person, in all but "
                 f"{percent(self.failure)} of releases. {sentence(format_probability(self.beyond(self.most)))} of "
                 "the blocks that it "
                 f"covers are beyond these bounds; up to {percent(self.failure)} may be."
@@ -168,7 +168,7 @@ class _Page:
     def misstated(self, i: int) -> float:
         """Most by which probabilities can be misstated by what effective measurements neglect."""
         spread = self.of("levels", i)["largest_sd"].values
-        return neglected(float(self.of("guarantee", i)["path_rho"]) - float(np.nansum(0.5 / spread**2)))
+        return misstatement(float(self.of("guarantee", i)["path_rho"]) - float(np.nansum(0.5 / spread**2)))
 
     def warnings_of(self, i: int) -> Iterator[str]:
         """What to know before the numbers of a cell are believed."""

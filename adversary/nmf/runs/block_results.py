@@ -22,7 +22,7 @@ from adversary.nmf.measurements import Measurements
 from adversary.nmf.runs.unit_table import path_rho, unit_columns, with_leaves
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
-from adversary.reader.spine import Tree, aligned, in_order
+from adversary.reader.spine import Tree, align_labels, in_order
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,7 +54,7 @@ def results(
     mistaken : posterior probability of what a reader knows below which that is taken to be wrong
     """
     tree = posterior.tree
-    released, rho = aligned(tree, released, rho)
+    released, rho = align_labels(tree, released, rho)
     values = np.asarray(released, dtype=np.float64)
     precision = np.broadcast_to(np.asarray(rho, dtype=np.float64), len(tree))
     nothing = np.zeros(len(tree)), np.full(len(tree), np.inf)
@@ -88,7 +88,7 @@ def column(table: Columns, name: str) -> Any:
         raise ValueError(f"the results have no column {name!r}, they have {', '.join(map(str, table))}") from None
 
 
-def given(table: Columns, name: str) -> Any:
+def is_proven(table: Columns, name: str) -> Any:
     """Whether a row has a proven answer in a column; where `status` is missing, whether it has a number."""
     known = np.isin(column(table, "status"), PROVEN) if "status" in table else True
     return known & np.isfinite(column(table, name).astype(np.float64))
@@ -113,10 +113,10 @@ def blocks(table: Columns, name: str) -> Floats:
     >>> blocks({"ratio": [1.5, np.nan, 2.0], "status": ["ok", "ok", "failed"]}, "ratio").tolist()
     [1.5]
     """
-    return np.asarray(column(table, name)[given(table, name)], dtype=np.float64)
+    return np.asarray(column(table, name)[is_proven(table, name)], dtype=np.float64)
 
 
-def unprotected(table: Columns) -> Any:
+def is_unprotected(table: Columns) -> Any:
     """Whether no noise protects a block: its count is published exactly, or exact counts settle what is asked."""
     settled = column(table, "status") == CERTAIN if "status" in table else False
     return np.asarray((column(table, "variance").astype(np.float64) == 0.0) | settled)
@@ -142,7 +142,7 @@ def worst_rows(table: Columns, count: int) -> Any:
     [2, 3]
     """
     ratio = column(table, "ratio").astype(np.float64)
-    rows = np.flatnonzero(given(table, "ratio"))
+    rows = np.flatnonzero(is_proven(table, "ratio"))
     if not rows.size:
         raise ValueError("no block has a proven ratio")
     return rows[np.argsort(-ratio[rows], kind="stable")][: int(check_whole("count", count, minimum=1))]
@@ -207,12 +207,12 @@ class PathGuarantee:
 
 
 def path_guarantee(table: Columns, failure: float = FAILURE) -> PathGuarantee:
-    """The weakest promise of all blocks but the `unprotected` ones, which have none: of the path with the largest rho.
+    """The weakest guarantee of all blocks but unprotected ones, which have none: of the path with the largest rho.
 
     It is about the one count that was read; other queries of the same release add to what a reader can learn.
     """
     rho = column(table, "path_rho").astype(np.float64)
-    noisy = np.flatnonzero(_leaves(table) & ~unprotected(table))
+    noisy = np.flatnonzero(_leaves(table) & ~is_unprotected(table))
     if not noisy.size:
         return PathGuarantee(np.inf, 1, failure)
     records = 1 + column(table, "path_exact").astype(np.int64)

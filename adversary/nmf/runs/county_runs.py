@@ -23,11 +23,11 @@ from adversary._core import (
     MANIFEST,
     NAME,
     Floats,
-    alone,
     arrays_of,
     check_probability,
     check_whole,
     dask_address,
+    exclusive_lock,
     has_blocks,
     meant,
     remove_empty,
@@ -36,7 +36,7 @@ from adversary._core import (
     tell_watchers,
     write_blocks,
 )
-from adversary.nmf.file_layout import arrow, levels_of, opened, product_of
+from adversary.nmf.file_layout import arrow, levels_of, open_product, product_of
 from adversary.nmf.measurements import ARRAYS, Measurements, read
 from adversary.nmf.runs.unit_table import as_parquet, path_rho, unit_columns, with_leaves
 from adversary.nmf.units import geoid
@@ -235,7 +235,7 @@ def run(
     ValueError, OSError : the file cannot be read, see `nmf.read`; `out` holds results, or lies inside of the file
     """
     arrow()
-    path, target = opened(question.directory, question.product), Path(out)
+    path, target = open_product(question.directory, question.product), Path(out)
     levels = levels_of(path, product_of(path)[0])
     if question.level not in levels[:-1]:
         said = f"level must be one of {', '.join(levels[:-1])}, got {question.level!r}"
@@ -256,9 +256,9 @@ def run(
     try:
         with dask_address(scheduler, workers) as address:
             target.mkdir(parents=True, exist_ok=True)
-            with alone(target):
+            with exclusive_lock(target):
                 sweep([target, *(one for one in target.rglob("*") if one.is_dir())])
-                return _run(question, found, others, target, resume=resume, scheduler=address, progress=progress)
+                return _run_pieces(question, found, others, target, resume=resume, scheduler=address, progress=progress)
     except (ValueError, TypeError, ArithmeticError):  # refused: whoever resumes it would meet the same
         for name in {UNITS, MESSAGES} - there:
             shutil.rmtree(target / name, ignore_errors=True)
@@ -268,7 +268,7 @@ def run(
         raise
 
 
-def _run(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
+def _run_pieces(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
     """The same on the workers of a scheduler, or in this process without one."""
     tree = found.tree
     split = tree.levels.index(question.level) if question.level in tree.levels else 0

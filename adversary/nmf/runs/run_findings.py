@@ -21,10 +21,10 @@ from adversary.nmf.runs.block_results import (
     PathGuarantee,
     blocks,
     column,
-    given,
+    is_proven,
+    is_unprotected,
     path_guarantee,
     statuses,
-    unprotected,
     worst_rows,
 )
 from adversary.nmf.runs.unit_table import MISTAKEN
@@ -139,10 +139,10 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
         if np.isfinite(promised.rho) and (np.isinf(found.promised.rho) or promised.total > found.promised.total):
             found.promised = promised
         ratios.append(blocks(table, "ratio"))
-        proven = given(table, "ratio")
+        proven = is_proven(table, "ratio")
         one = column(table, "one_query_ratio") if "one_query_ratio" in table else np.full(proven.size, np.nan)
         alone.append(one.astype(np.float64)[proven])
-        protected.append(~unprotected(table)[proven])
+        protected.append(~is_unprotected(table)[proven])
         for name, count in statuses(table).items():
             found.status[name] = found.status.get(name, 0) + count
             found.leaves += count
@@ -155,11 +155,11 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
             largest = float(np.nanmax(column(table, "truncation_bound").astype(np.float64)))
             found.truncation_bound = largest if found.truncation_bound is None else max(found.truncation_bound, largest)
         if len(worst) > 50:
-            worst, wrong = [_largest(_joined(worst))], [_most_mistaken(_joined(wrong))]
+            worst, wrong = [_largest(_concat_tables(worst))], [_most_mistaken(_concat_tables(wrong))]
     found.ratios, found.alone = (np.concatenate([np.zeros(0), *parts]) for parts in (ratios, alone))
     found.protected = np.concatenate([[], *protected]).astype(bool)
-    found.worst = _largest(_joined(worst)) if worst else {}
-    found.mistaken = _most_mistaken(_joined(wrong)) if wrong else {}
+    found.worst = _largest(_concat_tables(worst)) if worst else {}
+    found.mistaken = _most_mistaken(_concat_tables(wrong)) if wrong else {}
     found.status = dict(sorted(found.status.items()))
     return found
 
@@ -256,13 +256,13 @@ def _groups(opened: Any) -> Iterator[tuple[int, int]]:
         yield int(limits.min), group
 
 
-def _joined(tables: list[dict[str, Any]]) -> dict[str, Any]:
+def _concat_tables(tables: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: np.concatenate([one[name] for one in tables]) for name in tables[0]}
 
 
 def _largest(table: Columns) -> dict[str, Any]:
     """Rows of the proven blocks with the largest ratios; ties in the order of the table."""
-    rows = worst_rows(table, WORST) if given(table, "ratio").any() else []
+    rows = worst_rows(table, WORST) if is_proven(table, "ratio").any() else []
     return {name: column(table, name)[rows] for name in KEPT if name in table}
 
 

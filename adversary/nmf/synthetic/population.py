@@ -60,14 +60,14 @@ def settle(blocks: int, shape: tuple[int, int, int, int], rng: np.random.Generat
 
     The first category of group quarters is households; shape (8, 2, 2, 63) is that of the redistricting release.
     """
-    group = _cut(blocks, 1 + rng.poisson(rng.gamma(1.5, (BLOCKS_PER_GROUP - 1) / 1.5, blocks)), LARGEST_GROUP)
+    group = _part_index(blocks, 1 + rng.poisson(rng.gamma(1.5, (BLOCKS_PER_GROUP - 1) / 1.5, blocks)), LARGEST_GROUP)
     groups = int(group[-1]) + 1
-    tract = _cut(groups, 1 + rng.binomial(8, (GROUPS_PER_TRACT - 1) / 8, groups), LARGEST_TRACT)
+    tract = _part_index(groups, 1 + rng.binomial(8, (GROUPS_PER_TRACT - 1) / 8, groups), LARGEST_TRACT)
     people, facilities = _people(group, tract, shape, rng)
     return Settlement(group, tract, people, facilities)
 
 
-def _cut(total: int, sizes: Integers, largest: int) -> Integers:
+def _part_index(total: int, sizes: Integers, largest: int) -> Integers:
     """(total,) index of the part that each lies in, when parts of these sizes are filled one after the other."""
     return np.repeat(np.arange(sizes.size), np.minimum(sizes, largest))[:total]
 
@@ -88,7 +88,7 @@ def _people(
         here = np.flatnonzero(rng.random(blocks) < 0.012)
         number = np.minimum(np.ceil(5 + 20 * rng.pareto(1.2, here.size)), 4000)
         kind = 1 + rng.integers(shape[0] - 1, size=here.size)
-        people[here, kind] = _spread(number, _grown(share[here]), rng)
+        people[here, kind] = _spread(number, _mostly_last_age(share[here]), rng)
         facilities[here, kind] = 1
     people = people.reshape(blocks, *shape)
     if shape[0] > NURSING:  # where minors are a structural zero
@@ -113,7 +113,7 @@ def _beta(categories: int, weight: Floats, size: int, rng: np.random.Generator) 
     return np.asarray(drawn if categories == 2 else np.full((size, categories), 1.0 / categories), dtype=np.float64)
 
 
-def _grown(share: Floats) -> Floats:
+def _mostly_last_age(share: Floats) -> Floats:
     """The same shares with nearly all of the last age."""
     ages = share.shape[1]
     old = np.full(ages, 0.04 / max(ages - 1, 1))

@@ -21,7 +21,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import ndtr
 
 from adversary._core import Floats, as_array
-from adversary.policy.budget.risk_bounds import check_statistic, weighed
+from adversary.policy.budget.risk_bounds import check_statistic, weight_or_zero
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
 
@@ -75,8 +75,8 @@ class Evidence:
         u, v = (up, down) if upper else (down, up)
         with np.errstate(over="ignore"):
             if self.statistic == "count":
-                return weighed(_rest(p, q), np.exp(-u))
-            return weighed(p * (1.0 - q), np.exp(v - u)) + weighed(1.0 - p, np.exp(-u))
+                return weight_or_zero(_one_minus_product(p, q), np.exp(-u))
+            return weight_or_zero(p * (1.0 - q), np.exp(v - u)) + weight_or_zero(1.0 - p, np.exp(-u))
 
     def beyond(self, s: Floats, p: Floats, q: Floats, truth: str = "in S") -> Floats:
         """P(S > s) under a truth; finite arrays that broadcast."""
@@ -94,9 +94,9 @@ class Evidence:
             most, least = (-np.log(self.extreme(p, q, upper)) for upper in (True, False))
         if ((failure == 0.0) | (failure == 1.0)).all():
             return np.where(failure == 0.0, most, least)
-        law = _thinned(self, float(failure[failure > 0.0].min()))
+        law = _without_negligible(self, float(failure[failure > 0.0].min()))
         found = [
-            _last(law._survival(p[part], q[part], "in S"), failure[part], least[part], most[part])
+            _smallest_threshold(law._survival(p[part], q[part], "in S"), failure[part], least[part], most[part])
             for failure, p, q, least, most, part in self._pieces(failure, p, q, least, most)
         ]
         return np.concatenate(found).reshape(failure.shape)
@@ -111,18 +111,20 @@ class Evidence:
         """P(S > s) of some adversaries, (n,), as a function of s, (n,)."""
         (u, v), loss = _LAWS[truth], self.loss
         with np.errstate(divide="ignore"):
-            log_rest, log_other, log_out = (np.log(x)[:, None] for x in (_rest(p, q), p * (1.0 - q), 1.0 - p))
+            log_rest, log_other, log_out = (
+                np.log(x)[:, None] for x in (_one_minus_product(p, q), p * (1.0 - q), 1.0 - p)
+            )
         if self.statistic == "count":
-            return lambda s: as_array(loss.tail(_above(s[:, None], log_rest))[u])[:, 0]
+            return lambda s: as_array(loss.tail(_threshold_of(s[:, None], log_rest))[u])[:, 0]
         return _of_two(loss, u, v, log_other, log_out)
 
 
-def _rest(p: Floats, q: Floats) -> Floats:
+def _one_minus_product(p: Floats, q: Floats) -> Floats:
     """1 - p q, without cancellation."""
     return p * (1.0 - q) + (1.0 - p)
 
 
-def _above(s: Floats, other: Floats) -> Floats:
+def _threshold_of(s: Floats, other: Floats) -> Floats:
     """What U must exceed for S > s, `other` being the log of the likelihood of the rest; ties count as equal."""
     with np.errstate(invalid="ignore"):
         slack = TIE * (1.0 + np.abs(s) + np.abs(other))
@@ -137,7 +139,7 @@ def _rest_given(v: Floats, log_other: Floats, log_out: Floats) -> Floats:
 
 def _exceeding(loss: PrivacyLoss, side: int, s: Floats, log_other: Floats, log_out: Floats) -> Survival:
     """P(S > s) given V, as a function of V."""
-    return lambda v: as_array(loss.tail(_above(s, _rest_given(v, log_other, log_out)))[side])
+    return lambda v: as_array(loss.tail(_threshold_of(s, _rest_given(v, log_other, log_out)))[side])
 
 
 @singledispatch
@@ -153,9 +155,9 @@ def _(loss: LaplaceLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> 
 
 @_of_two.register
 def _(loss: LatticeLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
-    nodes, mass = _listed(loss, v)
+    nodes, mass = _atoms(loss, v)
     beyond = as_array(loss.tail(np.append(-1e300, loss.losses))[u])
-    return _summed(
+    return _average_tail(
         lambda t: beyond[np.searchsorted(loss.losses, t, side="right")], _rest_given(nodes, log_other, log_out), mass
     )
 
@@ -164,15 +166,15 @@ def _(loss: LatticeLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> 
 def _(loss: GaussianLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
     nodes, mass = _trapezium(loss, v)
     mu, centre = loss.mu, (0.5, -0.5)[u] * loss.mu
-    return _summed(lambda t: as_array(ndtr(centre - t / mu)), _rest_given(nodes, log_other, log_out), mass)
+    return _average_tail(lambda t: as_array(ndtr(centre - t / mu)), _rest_given(nodes, log_other, log_out), mass)
 
 
-def _summed(tail: Survival, rest: Floats, mass: Floats) -> Survival:
+def _average_tail(tail: Survival, rest: Floats, mass: Floats) -> Survival:
     """Average of U's tail over nodes of V."""
-    return lambda s: np.minimum(tail(_above(s[:, None], rest)) @ mass, 1.0)
+    return lambda s: np.minimum(tail(_threshold_of(s[:, None], rest)) @ mass, 1.0)
 
 
-def _listed(loss: LatticeLoss, side: int) -> tuple[Floats, Floats]:
+def _atoms(loss: LatticeLoss, side: int) -> tuple[Floats, Floats]:
     """Values of V and their masses, the infinite one included."""
     finite, infinite = ((loss.log_p, loss.infinite_p), (loss.log_q, loss.infinite_q))[side]
     return np.append(loss.losses, (np.inf, -np.inf)[side]), np.append(np.exp(finite), infinite)
@@ -188,7 +190,7 @@ def _trapezium(loss: GaussianLoss, side: int) -> tuple[Floats, Floats]:
     return (0.5, -0.5)[side] * loss.mu**2 + loss.mu * z, np.exp(-0.5 * z * z) * (step / np.sqrt(2.0 * np.pi))
 
 
-def _last(survival: Survival, allowed: Floats, least: Floats, most: Floats) -> Floats:
+def _smallest_threshold(survival: Survival, allowed: Floats, least: Floats, most: Floats) -> Floats:
     """Smallest s at which a survival function is at most `allowed`, by bisection between the ends of the law."""
     low, high = np.clip(least - 1.0, -_FARTHEST, _FARTHEST), np.minimum(most, _FARTHEST)
     never = (high < most) & (survival(high) > allowed)
@@ -202,7 +204,7 @@ def _last(survival: Survival, allowed: Floats, least: Floats, most: Floats) -> F
     return np.where(allowed == 1.0, least, found)
 
 
-def _thinned(law: Evidence, failure: float) -> Evidence:
+def _without_negligible(law: Evidence, failure: float) -> Evidence:
     """The same without atoms that cannot matter at this failure, of 1e-20 of it."""
     loss = law.loss
     if not isinstance(loss, LatticeLoss) or law.statistic == "count":
@@ -224,7 +226,7 @@ def _over_laplace(loss: LaplaceLoss, u: int, v: int, s: Floats, log_other: Float
 
     s, log_other and log_out are columns, (n, 1); the answer is (n,).
     """
-    e, s = loss.epsilon0, _above(s, np.zeros(1))
+    e, s = loss.epsilon0, _threshold_of(s, np.zeros(1))
     tail = _exceeding(loss, u, s, log_other, log_out)
 
     def crossing(level: float) -> Floats:

@@ -139,10 +139,10 @@ def _risk(p: Any, q: Any, epsilon: Any) -> Any:
     """1 / (p (q + x^2 (1 - q)) + x (1 - p)), x = e^-epsilon; a sum of positive terms, infinite x allowed."""
     with np.errstate(over="ignore", divide="ignore"):
         x = np.exp(-as_array(epsilon))
-        return 1.0 / (p * (q + weighed(1.0 - q, x * x)) + weighed(1.0 - p, x))
+        return 1.0 / (p * (q + weight_or_zero(1.0 - q, x * x)) + weight_or_zero(1.0 - p, x))
 
 
-def weighed(weight: Floats, size: Any) -> Floats:
+def weight_or_zero(weight: Floats, size: Any) -> Floats:
     """weight times size; what has no weight counts for nothing, however large."""
     if np.isfinite(size).all():
         return np.asarray(weight * size)

@@ -48,18 +48,18 @@ def least_epsilon(tolerance: Tolerance, statistic: str = "any") -> Optimum:
     ------
     ValueError : a profile declared decreasing is seen to rise
     """
-    cells, best = _first_cells(tolerance), NOBODY if tolerance.decreasing else _zoomed(tolerance, statistic)
+    cells, best = _first_cells(tolerance), NOBODY if tolerance.decreasing else _grid_search(tolerance, statistic)
     dropped = np.inf
     for _ in range(DEEPEST):
-        ratio, posterior, neediest = _asked(tolerance, cells, statistic)
-        best = min(best, neediest, key=_need)
-        lower = np.maximum(box_epsilon(cells, ratio, statistic), _capped(cells, posterior, statistic))
+        ratio, posterior, neediest = _bounds_on_cells(tolerance, cells, statistic)
+        best = min(best, neediest, key=_epsilon_needed)
+        lower = np.maximum(box_epsilon(cells, ratio, statistic), _epsilon_at_cap(cells, posterior, statistic))
         enough = lower >= best.epsilon * (1.0 - TOLERANCE) - ROUNDING if best.epsilon < np.inf else lower == np.inf
         dropped = min(dropped, float(lower[enough].min(initial=np.inf)))
         cells, lower = tuple(side[~enough] for side in cells), lower[~enough]  # type: ignore[assignment]
         if not lower.size or best.epsilon == -np.inf:
             break
-        halves = _halved(cells)
+        halves = _split_cells(cells)
         if halves[0].size > MOST_CELLS or halves[0].size == lower.size:
             break
         cells = halves
@@ -81,7 +81,7 @@ def box_epsilon(cells: Cells, ratio: Floats, statistic: str) -> Floats:
     return np.where(np.isinf(ratio), np.inf, epsilon_at(p, q0, ratio, statistic))
 
 
-def _capped(cells: Cells, posterior: Floats, statistic: str) -> Floats:
+def _epsilon_at_cap(cells: Cells, posterior: Floats, statistic: str) -> Floats:
     """Least epsilon on each cell where the posterior may reach at least so much: at (p1, q1), by Lemma 8."""
     _, p1, _, q1 = cells
     known = posterior > 0.0
@@ -95,7 +95,7 @@ def _neediest(epsilon: Floats, p: Floats, q: Floats) -> Binding:
     return Binding(float(epsilon[at]), float(p[at]), float(q[at]))
 
 
-def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[Floats, Floats, Binding]:
+def _bounds_on_cells(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[Floats, Floats, Binding]:
     """On each cell a lower bound on r*, and on the tolerated posterior r* p q (0 where none is known); who needs least.
 
     Adversaries are those at its corners and its middle.
@@ -114,7 +114,7 @@ def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[Floats, 
     return least, posterior, _neediest(epsilon_at(p, q, ratio, statistic), p, q)
 
 
-def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
+def _grid_search(tolerance: Tolerance, statistic: str) -> Binding:
     """The neediest adversary near the local minima of the first grid of adversaries, each approached nine by nine."""
     p, q = first_priors(tolerance)
     epsilon = epsilon_at(p[:, None], q[None], tolerance.ratios(p[:, None], q[None]), statistic)
@@ -138,10 +138,13 @@ def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
         best, at, wide = np.where(better, there[0], best), np.where(better, there[1:], at), 0.5 * wide
     if not best.min() > 0.0:  # no information, or less: no need to go on
         return _neediest(best, *at)
-    return min((_descended(tolerance, statistic, best[i], *at[:, i]) for i in np.argsort(best)[:FOLLOWED]), key=_need)
+    return min(
+        (_local_search(tolerance, statistic, best[i], *at[:, i]) for i in np.argsort(best)[:FOLLOWED]),
+        key=_epsilon_needed,
+    )
 
 
-def _descended(tolerance: Tolerance, statistic: str, epsilon: float, p: float, q: float) -> Binding:
+def _local_search(tolerance: Tolerance, statistic: str, epsilon: float, p: float, q: float) -> Binding:
     """An adversary found by going downhill from one, in valleys that run aslant too (Nelder and Mead, twice)."""
     from scipy.optimize import minimize
 
@@ -160,11 +163,11 @@ def _descended(tolerance: Tolerance, statistic: str, epsilon: float, p: float, q
         with np.errstate(invalid="ignore"):  # corners where nothing is asked for
             found = minimize(need, start, method="Nelder-Mead", options=options)
         priors = [float(np.clip(x, *end)) for x, end in zip(found.x, ends, strict=True)]
-        best = min(best, Binding(float(found.fun), *priors), key=_need)
+        best = min(best, Binding(float(found.fun), *priors), key=_epsilon_needed)
     return best
 
 
-def _need(one: Binding) -> float:
+def _epsilon_needed(one: Binding) -> float:
     return one.epsilon
 
 
@@ -223,16 +226,16 @@ def _refuse_rises(low: Floats, high: Floats, at: tuple[Floats, Floats], above: t
         )
 
 
-def _halved(cells: Cells) -> Cells:
+def _split_cells(cells: Cells) -> Cells:
     """Each cell cut in two or four, in the middle of every side that has one."""
-    (p0, p1), (q0, q1) = _cut(cells[0], cells[1]), _cut(cells[2], cells[3])
+    (p0, p1), (q0, q1) = _split_interval(cells[0], cells[1]), _split_interval(cells[2], cells[3])
     sides = np.broadcast_arrays(p0[:, None], p1[:, None], q0[None], q1[None])
     low_p, high_p, low_q, high_q = (side.ravel() for side in sides)
     kept = (low_p <= high_p) & (low_q <= high_q)
     return low_p[kept], high_p[kept], low_q[kept], high_q[kept]
 
 
-def _cut(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def _split_interval(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Lower and upper halves, (2, n); an interval without a middle stays whole and its twin is turned round."""
     middle = 0.5 * (low + high)
     whole = (middle <= low) | (middle >= high)

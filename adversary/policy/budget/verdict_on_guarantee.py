@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
-from adversary._core import check_probability, failure_of, format_bound, uncrossed
+from adversary._core import check_probability, failure_of, format_bound, format_uncrossed
 from adversary.driver import OWN
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.recommend import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
@@ -89,7 +89,7 @@ class Verdict:
         if self.loss == np.inf:
             return "bounds no privacy loss", format_bound(self.allowed, False)
         plainly = format_bound(self.loss, True), format_bound(self.allowed, False)
-        shown = uncrossed(self.loss, self.allowed, range(4, 10)) if self.kept else plainly
+        shown = format_uncrossed(self.loss, self.allowed, range(4, 10)) if self.kept else plainly
         loss, allowed = shown or (plainly[0], "just that")
         return f"bounds the privacy loss by {loss}", allowed
 

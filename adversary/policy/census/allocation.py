@@ -54,7 +54,7 @@ def query_key(query: object) -> frozenset[str]:
     return frozenset(part.strip() for part in re.split("[*×X]", spelled))
 
 
-def named(kind: str, name: object, options: Iterable[str], key: Callable[[object], Hashable]) -> str:
+def option_named(kind: str, name: object, options: Iterable[str], key: Callable[[object], Hashable]) -> str:
     """The option that `name` spells, or ValueError listing the options."""
     options = list(options)
     for option in options:
@@ -114,7 +114,9 @@ class Allocation:
 
     def rho_star(self, level: str, query: str) -> Fraction:
         """rho of one query at one level, exactly; unknown names raise ValueError with the known ones."""
-        return self.exact[named("level", level, self.levels, level_key), named("query", query, self.queries, query_key)]
+        return self.exact[
+            option_named("level", level, self.levels, level_key), option_named("query", query, self.queries, query_key)
+        ]
 
     @cached_property
     def exact(self) -> Mapping[tuple[str, str], Fraction]:
@@ -263,7 +265,7 @@ def level_name(level: str) -> str:
     >>> level_name("CBG"), level_name("US")
     ('block group', 'nation')
     """
-    return named("level", level, LEVELS, level_key)
+    return option_named("level", level, LEVELS, level_key)
 
 
 def query_name(query: str) -> str:
@@ -280,7 +282,7 @@ def query_name(query: str) -> str:
     >>> query_name("CENRACE x HISPANIC"), query_name("detailed")
     ('HISPANIC*CENRACE', 'HHGQ*VOTINGAGE*HISPANIC*CENRACE')
     """
-    return named("query", query, QUERIES, query_key)
+    return option_named("query", query, QUERIES, query_key)
 
 
 def rho_star(level: str, query: str) -> Fraction:

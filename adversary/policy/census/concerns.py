@@ -27,12 +27,12 @@ from adversary.policy.census.allocation import (
     dhc_allocation,
     labelled_rho,
     level_name,
-    named,
+    option_named,
     plain,
     query_key,
     query_name,
 )
-from adversary.privacy.losses import PrivacyLoss, composed
+from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import DiscreteGaussian
 
 DETAILED_RHO: Mapping[str, Fraction] = MappingProxyType(
@@ -130,7 +130,7 @@ class CensusScenario:
     @cached_property
     def loss(self) -> PrivacyLoss:
         """Loss of all counted queries together, the same in both directions."""
-        return composed([query.loss for query in self.queries])
+        return compose_losses([query.loss for query in self.queries])
 
     @property
     def table(self) -> xr.DataArray:
@@ -162,7 +162,7 @@ def scenario(name: str, cells: Cells = 2) -> CensusScenario:
     >>> scenario("A").concern, round(float(scenario("A").rho), 4)
     ('block within the block group', 0.1115)
     """
-    name = named("scenario", name, SCENARIOS, plain)
+    name = option_named("scenario", name, SCENARIOS, plain)
     hide_within, attributes, published = SCENARIOS[name]
     made = custom_scenario(hide_within, attributes, cells=cells, name=name)
     return CensusScenario(name, made.concern, made.queries, published if cells == 2 else None)
@@ -198,14 +198,16 @@ def custom_scenario(
     """
     hidden = "block" if hide_within is None else level_name(hide_within)
     finer = LEVELS[: LEVELS.index(hidden)]
-    asked = [named("attribute", attribute, ATTRIBUTES, plain) for attribute in _several(attributes)]
+    asked = [option_named("attribute", attribute, ATTRIBUTES, plain) for attribute in _several(attributes)]
     parts = {part for attribute in asked for part in ATTRIBUTES[attribute]}
     where = LEVELS if levels is None else tuple(level_name(level) for level in _several(levels))
     words = [*asked, *([f"block within the {hidden}"] if finer else [])]
     return CensusScenario(
         name,
         " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:]))) or "nothing",
-        _counted(lambda level, query: level in finer or (level in where and bool(parts & query_key(query))), cells),
+        _counted_queries(
+            lambda level, query: level in finer or (level in where and bool(parts & query_key(query))), cells
+        ),
     )
 
 
@@ -227,7 +229,7 @@ def pl94(cells: Cells = 2) -> CensusScenario:
     >>> pl94().rho, len(pl94().queries)
     (Fraction(263, 100), 71)
     """
-    everything = _counted(lambda level, query: True, cells)
+    everything = _counted_queries(lambda level, query: True, cells)
     return CensusScenario("PL 94-171", "everything", everything, Fraction("2.63") if cells == 2 else None)
 
 
@@ -261,8 +263,8 @@ def _several(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _counted(counts: Callable[[str, str], bool], cells: Cells) -> tuple[CountedQuery, ...]:
-    changed = _changed(cells)
+def _counted_queries(counts: Callable[[str, str], bool], cells: Cells) -> tuple[CountedQuery, ...]:
+    changed = _rows_changed(cells)
     return tuple(
         CountedQuery(level, query, rho, changed(level, query))
         for (level, query), rho in RHO_STAR.items()
@@ -270,7 +272,7 @@ def _counted(counts: Callable[[str, str], bool], cells: Cells) -> tuple[CountedQ
     )
 
 
-def _changed(cells: Cells) -> Callable[[str, str], int]:
+def _rows_changed(cells: Cells) -> Callable[[str, str], int]:
     if not isinstance(cells, Mapping):
         everywhere = int(check_whole("cells", cells, minimum=1))
         return lambda level, query: everywhere

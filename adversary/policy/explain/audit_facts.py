@@ -25,7 +25,7 @@ from adversary._core import (
     holding,
     how_often,
     in_100,
-    listed,
+    join_words,
     outward_percent,
     percentage,
     plain,
@@ -70,11 +70,11 @@ def _counts(truth: Any) -> str:
         return str(truth)
     siblings = truth.get("siblings", {})
     named = [f"“{name}” {_numbers(n)}" for name, n in truth.items() if name != "siblings"]
-    return listed([*named, *(f"its siblings at “{name}” {_numbers(n)}" for name, n in siblings.items())])
+    return join_words([*named, *(f"its siblings at “{name}” {_numbers(n)}" for name, n in siblings.items())])
 
 
 def _numbers(counts: Any) -> str:
-    return listed([format_number(float(x)) for x in np.ravel(counts)])
+    return join_words([format_number(float(x)) for x in np.ravel(counts)])
 
 
 def _adversary(one: Finding, audience: str) -> dict[str, Any]:
@@ -121,12 +121,12 @@ def _bound(one: Finding, bound: xr.Dataset, audience: str) -> dict[str, Any]:
         "most": plain(most, True) if finite else "", "loss": format_bound(loss, True) if finite else "",
         "x": (outward_percent(low, False), outward_percent(high, True)),
         "ratio": (format_bound(least, False), format_bound(most, True)),
-        "outside": "" if np.isnan(outside) else _above(outside),
-        "beyond": how_often(outside) if outside < RARE else f"{_above(outside)} times in 100",
+        "outside": "" if np.isnan(outside) else _percent_above(outside),
+        "beyond": how_often(outside) if outside < RARE else f"{_percent_above(outside)} times in 100",
     }  # fmt: skip
 
 
-def _above(p: float) -> str:
+def _percent_above(p: float) -> str:
     """A probability times 100, rounded up."""
     return outward_percent(p, True) if p == 0.0 or p >= 1e-8 else "less than 0.000001"
 
@@ -206,7 +206,7 @@ def findings(tree: xr.DataTree) -> Iterator[tuple[str, list[Finding]]]:
     for names in product(*(risk[dim].values for dim in dims)):
         where = dict(zip(dims, names, strict=True))
         parts = [data.sel({k: v for k, v in where.items() if k in data.dims}, drop=True) for data in (risk, bound)]
-        yield listed([f"{dim} “{name}”" for dim, name in where.items()]), list(_of_adversaries(*parts))
+        yield join_words([f"{dim} “{name}”" for dim, name in where.items()]), list(_of_adversaries(*parts))
 
 
 def _of_adversaries(risk: xr.Dataset, bound: xr.Dataset) -> Iterator[Finding]:

@@ -62,7 +62,7 @@ def of_recommendation(found: Recommendation, audience: str, priors: Sequence[flo
     """A profile, the epsilon for it, and how far that would let adversaries rise."""
     bounded = found.status == BOUNDED
     low, high = found.bracket
-    every = rises(unrounded(found), priors) if bounded else []
+    every = rises(without_rounding(found), priors) if bounded else []
     return {
         **_profile(found),
         "epsilon": exactly(found.epsilon), "rounded": found.round_down is not None, "zero": found.epsilon == 0.0,
@@ -197,7 +197,7 @@ def rises(found: Recommendation, priors: Sequence[float] | None, epsilon: float 
     return [one for one in every if one.tolerated < 1.0 or one.start < 1.0]
 
 
-def unrounded(found: Recommendation) -> Recommendation:
+def without_rounding(found: Recommendation) -> Recommendation:
     """The recommendation without its rounding, where that leaves nothing of it."""
     return replace(found, round_down=None) if found.status == BOUNDED and found.epsilon == 0.0 else found
 

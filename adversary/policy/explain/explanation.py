@@ -56,7 +56,7 @@ class _Options:
             case Guarantee():
                 yield from self._of_guarantee(subject, _fitting(topic, OF_GUARANTEES, "a guarantee"), releases)
             case Recommendation() if topic in OF_GUARANTEES:
-                yield from self._of_guarantee(_recommended(subject), topic, releases)
+                yield from self._of_guarantee(_recommended_guarantee(subject), topic, releases)
             case Recommendation():
                 _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
                 facts = budget_facts.of_recommendation(subject, self.audience, self.priors)
@@ -69,7 +69,7 @@ class _Options:
                 yield from paragraphs(self.audience, "verdict", guarantee_facts.of_verdict(subject))
             case xr.DataTree():
                 _fitting(topic, ("audit",), "an audit")
-                facts = audit_facts.of_audit(_audited(subject), self.audience)
+                facts = audit_facts.of_audit(_check_audit(subject), self.audience)
                 yield from paragraphs(self.audience, "audit", facts)
             case _:
                 raise TypeError(
@@ -177,14 +177,14 @@ def _fitting(topic: str | None, topics: Sequence[str], subject: str) -> str | No
     return topic
 
 
-def _recommended(found: Recommendation) -> Guarantee:
+def _recommended_guarantee(found: Recommendation) -> Guarantee:
     """The pure DP that is recommended."""
     if found.status != BOUNDED:
         raise ValueError(f"there is no recommended guarantee to explain, the recommendation is {found.status}")
-    return PureDP(budget_facts.unrounded(found).epsilon)
+    return PureDP(budget_facts.without_rounding(found).epsilon)
 
 
-def _audited(tree: xr.DataTree) -> xr.DataTree:
+def _check_audit(tree: xr.DataTree) -> xr.DataTree:
     if missing := [name for name in ("risk", "bound") if name not in tree.children]:
         raise ValueError(f"the tree is not an audit: it has no group {missing[0]!r}")
     return tree

@@ -25,7 +25,7 @@ from adversary._core import (
     format_bound,
     holding,
     in_100,
-    listed,
+    join_words,
     outward_percent,
     percentage,
     plain,
@@ -79,7 +79,7 @@ def _template(audience: str) -> Any:
 
     loader = FileSystemLoader(Path(__file__).parent / "templates")
     made = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters.update(listed=lambda items: listed(list(items)), sentence=sentence)
+    made.filters.update(listed=lambda items: join_words(list(items)), sentence=sentence)
     return made.get_template(f"{audience}.j2")
 
 

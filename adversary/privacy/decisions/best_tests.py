@@ -173,11 +173,13 @@ def _area(recall: Floats, level: Floats, odds: float) -> float:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         x = np.minimum(rise / start, 1e300)
         f = np.where(x > 0.0, np.log1p(x) / x, 1.0)
-        mean = np.where(start > 0.0, t / start * f, 0.0) + width / rise * np.where(start > 0.0, _rest(x, f), 1.0)
+        mean = np.where(start > 0.0, t / start * f, 0.0) + width / rise * np.where(
+            start > 0.0, _log1p_remainder(x, f), 1.0
+        )
     return float((width * np.where(width > 0.0, mean, 0.0)).sum())
 
 
-def _rest(x: Floats, f: Floats) -> Floats:
+def _log1p_remainder(x: Floats, f: Floats) -> Floats:
     """1 - f, f = log(1 + x) / x, without cancellation."""
     return np.where(x < 1e-3, x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - x * 0.2))), 1.0 - f)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from adversary._core import check_whole
 from adversary.privacy.guarantee import Guarantee, compose, repeat
-from adversary.privacy.losses import composed, repeated
+from adversary.privacy.losses import compose_losses, repeat_loss
 
 
 @compose.register
@@ -30,7 +30,7 @@ def _(a: Guarantee, b: Any) -> Any:
         if (found := one.plus(other)) is not None:
             return found
     _refuse_without_pair(a, b)
-    return composed([a.worst_pair, b.worst_pair])
+    return compose_losses([a.worst_pair, b.worst_pair])
 
 
 @repeat.register
@@ -40,11 +40,11 @@ def _(g: Guarantee, n: int) -> Any:
     if (found := g.multiple(n)) is not None:
         return found
     if n == 0:
-        return composed([])
+        return compose_losses([])
     if n == 1 or g.vacuous:
         return g
     _refuse_without_pair(g, g)
-    return repeated(g.worst_pair, n)
+    return repeat_loss(g.worst_pair, n)
 
 
 def _refuse_without_pair(a: Guarantee, b: Guarantee) -> None:

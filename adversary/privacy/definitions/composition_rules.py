@@ -46,7 +46,7 @@ def compose_basic(epsilons: Sequence[float] | Floats, deltas: ArrayLike = 0.0) -
     >>> compose_basic([0.5, 1.0], 1e-6)
     (1.5, 2e-06)
     """
-    e, d = _spent(epsilons, deltas)
+    e, d = _total_epsilon_delta(epsilons, deltas)
     return float(e.sum()), min(1.0, float(d.sum()))
 
 
@@ -64,7 +64,7 @@ def compose_advanced(
     variant : "published"; "tight" has (e^e_j - 1) / (e^e_j + 1) instead of e^e_j - 1 (Kairouz, Oh and Viswanath 2017,
         Theorem 3.4); "best" the smaller of "tight" and the sum of epsilons
     """
-    e, d = _spent(epsilons, deltas)
+    e, d = _total_epsilon_delta(epsilons, deltas)
     room = float(check_delta("delta", delta, zero=False)) - float(d.sum())
     if not room > 0.0:
         raise ValueError(f"delta must be greater than the {d.sum()} already spent, got {delta}")
@@ -105,7 +105,7 @@ def compose_lattice(epsilon: float, count: int, delta: float, delta_each: float 
     """
     e, n = _homogeneous(epsilon, count)
     totals = (n - 2.0 * np.arange(n // 2 + 1)) * e
-    enough = as_array(optimal_profile(totals, e, n)) <= _needed(n, delta, delta_each)
+    enough = as_array(optimal_profile(totals, e, n)) <= _remaining_delta(n, delta, delta_each)
     return float(totals[enough].min())
 
 
@@ -128,7 +128,7 @@ def compose_optimal(epsilon: float, count: int, delta: float, delta_each: float 
     4.878372
     """
     e, n = _homogeneous(epsilon, count)
-    need = _needed(n, delta, delta_each)
+    need = _remaining_delta(n, delta, delta_each)
     if need == 0.0:
         return n * e
     return min(n * e, solve_decreasing(lambda total: optimal_profile(total, e, n) - need, 0.0, 1.0))
@@ -172,7 +172,7 @@ def optimal_profile(total: ArrayLike, epsilon: float, count: int, delta_each: fl
     return scalar_or_array(-np.expm1(log_hidden) + np.exp(log_hidden) * delta)
 
 
-def _spent(epsilons: Any, deltas: ArrayLike) -> tuple[Floats, Floats]:
+def _total_epsilon_delta(epsilons: Any, deltas: ArrayLike) -> tuple[Floats, Floats]:
     e = np.ravel(check_non_negative("epsilons", epsilons))
     if e.size == 0:
         raise ValueError("epsilons must not be empty: there is nothing to compose")
@@ -186,7 +186,7 @@ def _homogeneous(epsilon: float, count: int) -> tuple[float, int]:
     return float(check_non_negative("epsilon", epsilon)), int(check_whole("count", count, minimum=1))
 
 
-def _needed(count: int, delta: float, delta_each: float) -> float:
+def _remaining_delta(count: int, delta: float, delta_each: float) -> float:
     """What is left of the total delta for the finite losses: 1 - (1 - delta) / (1 - delta_each)^count."""
     total, each = float(check_delta("delta", delta)), float(check_delta("delta_each", delta_each))
     need = float(-np.expm1(np.log1p(-total) - count * np.log1p(-each)))

@@ -90,7 +90,7 @@ def probabilistic_epsilon(epsilon: ArrayLike, delta: ArrayLike, failure: ArrayLi
     f = check_probability("failure", failure)
     room = f - d
     if (refused := (d > 0.0) & (room <= 0.0)).any():
-        raise ValueError("failure must be greater than delta, got {} and {}".format(*_first(refused, f, d)))
+        raise ValueError("failure must be greater than delta, got {} and {}".format(*_first_refused(refused, f, d)))
     wide = room > 1e-15 * d
     excess = np.log1p(d * (1.0 + np.exp(-e)) / np.where(wide, room, 1.0))
     return scalar_or_array(e + np.where(d == 0.0, 0.0, np.where(wide, excess, np.inf)))
@@ -125,7 +125,9 @@ def approximate_epsilon(loss: ArrayLike, delta: ArrayLike, failure: ArrayLike) -
     attained = (share < 1.0) & ((f > 0.0) | (d == 0.0))
     epsilon = z + np.log1p(-np.where(attained, share, 0.0))
     if (refused := ~attained | (epsilon < -1e-14)).any():
-        raise ValueError("no epsilon >= 0 keeps |L| <= {} but for {} at delta {}".format(*_first(refused, z, f, d)))
+        raise ValueError(
+            "no epsilon >= 0 keeps |L| <= {} but for {} at delta {}".format(*_first_refused(refused, z, f, d))
+        )
     return scalar_or_array(np.maximum(epsilon, 0.0))
 
 
@@ -270,6 +272,6 @@ def check_delta(name: str, delta: ArrayLike, *, zero: bool = True) -> Floats:
     return d
 
 
-def _first(refused: Any, *arrays: Floats) -> list[float]:
+def _first_refused(refused: Any, *arrays: Floats) -> list[float]:
     """The values at the first refused place of arrays that broadcast together."""
     return [float(array[refused].ravel()[0]) for array in np.broadcast_arrays(*arrays)]

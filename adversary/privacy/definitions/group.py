@@ -157,11 +157,11 @@ def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
         twice = min(2.0 * float(np.exp(log_sums[m])), 1.0)
         weight, j = (np.full(1, np.log1p(-twice)), j) if twice < 1.0 else (weight[:0], j[:0])
     log_p, log_q = weight - (k - j) * epsilon, weight - j * epsilon
-    infinite = float(np.exp(log_sums[k])) if m == k else _rest(log_q)
+    infinite = float(np.exp(log_sums[k])) if m == k else _remaining_mass(log_q)
     if infinite >= 1.0:
         j, log_p, log_q = j[:0], log_p[:0], log_q[:0]
     return LatticeLoss(as_array((2.0 * j - k) * epsilon), log_p, log_q, infinite, infinite, blur=0.0)
 
 
-def _rest(log_mass: Floats) -> float:
+def _remaining_mass(log_mass: Floats) -> float:
     return max(0.0, 1.0 - float(np.exp(log_mass).sum()))

@@ -182,21 +182,21 @@ class RenyiDP(MomentBound):
 
         By Pinsker's and Bretagnolle and Huber's inequalities that is at most sqrt(gamma / 2) and sqrt(1 - e^-gamma).
         """
-        (a, g), e = self._followed, check_number("epsilon", epsilon)
+        (a, g), e = self._finite_order, check_number("epsilon", epsilon)
         with np.errstate(over="ignore"):
             moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + self._log_share, 0.0))
         variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
         return scalar_or_array(delta_at_negative(e, np.minimum(moment, variation)))
 
     @property
-    def _followed(self) -> tuple[float, float]:
+    def _finite_order(self) -> tuple[float, float]:
         """(alpha, gamma) that are answered, in doubles: they hold as well, since divergences rise with the order."""
         return min(self.alpha, _LARGEST_ORDER), max(self.gamma, _LEAST_GAMMA) if self.gamma else 0.0
 
     @property
     def _log_share(self) -> float:
         """log((1 - 1/alpha)^alpha / (alpha - 1))."""
-        a, _ = self._followed
+        a, _ = self._finite_order
         return float(a * np.log1p(-1.0 / a) - np.log(a - 1.0))
 
     def log_level(self, power: float) -> float:
@@ -204,7 +204,7 @@ class RenyiDP(MomentBound):
 
         e^-e (power - delta(e)) is largest where delta(e), by its moment, has fallen to power / alpha.
         """
-        found, (a, g) = super().log_level(power), self._followed
+        found, (a, g) = super().log_level(power), self._finite_order
         if found > -np.inf or power == 0.0:
             return found
         log_power = float(np.log(power))
@@ -216,7 +216,7 @@ class RenyiDP(MomentBound):
         return 0.0 if self.gamma == 0.0 else loss_bound_from_profile(self, failure)
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
-        a, g = map(as_array, self._followed)
+        a, g = map(as_array, self._finite_order)
         return log_odds_of_one_order(log_level, log_rest, a - 1.0, g) if self.gamma else log_level - log_rest
 
     def group(self, size: int) -> Guarantee:

@@ -120,7 +120,7 @@ def semi_adjacency_of(databases: Iterable[Any], reading: str = "worst") -> int:
     2
     """
     literal = check_reading(reading) == "literal"
-    codes = coded(databases)
+    codes = encode_records(databases)
     apart, most = distances(codes), 0
     for record in codes.T:
         order = np.argsort(record, kind="stable")
@@ -146,7 +146,7 @@ def coupling_radius(databases: Iterable[Any], first: ArrayLike, second: ArrayLik
     >>> coupling_radius([(0, 0), (0, 1), (1, 1)], [1, 1, 0], [0, 1, 1])
     1
     """
-    codes = coded(databases)
+    codes = encode_records(databases)
     laws = [_law(name, weight, len(codes)) for name, weight in (("first", first), ("second", second))]
     live = [np.flatnonzero(law) for law in laws]
     apart = distances(codes)[np.ix_(*live)].astype(np.int64)
@@ -175,11 +175,13 @@ def transport_radius(apart: Integers, p: Floats, q: Floats) -> int:
     """
     radii = np.unique(apart)
     low = int(np.searchsorted(radii, max(apart.min(axis=1).max(), apart.min(axis=0).max())))
-    near = (int(radius) for radius in radii[low:-1] if _coupled(apart <= radius, p, q))  # the least is mostly enough
+    near = (
+        int(radius) for radius in radii[low:-1] if _has_coupling(apart <= radius, p, q)
+    )  # the least is mostly enough
     return next(near, int(radii[-1]))
 
 
-def _coupled(near: NDArray[np.bool_], p: Floats, q: Floats) -> bool:
+def _has_coupling(near: NDArray[np.bool_], p: Floats, q: Floats) -> bool:
     """Whether p can be carried to q along the pairs that are near: a transport problem, as a linear program."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, vstack
@@ -204,7 +206,7 @@ def _law(name: str, weight: ArrayLike, size: int) -> Floats:
     return np.asarray(law / law.sum())
 
 
-def coded(databases: Iterable[Any]) -> Integers:
+def encode_records(databases: Iterable[Any]) -> Integers:
     """Records as whole numbers, equal where the records are: (databases, records)."""
     numbers: dict[Any, int] = {}
     rows = [[numbers.setdefault(plain_record(record), len(numbers)) for record in database] for database in databases]

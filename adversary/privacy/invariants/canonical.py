@@ -31,7 +31,7 @@ from adversary._core import (
 )
 from adversary.privacy.definitions import ApproximateDP, GaussianDP, NoPrivacy, PureDP
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import PrivacyLoss, composed, repeated
+from adversary.privacy.losses import PrivacyLoss, compose_losses, repeat_loss
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, Gaussian, Mechanism, root_of
 
 _CELL = (np.arange(2048) + 0.5) / 2048 - 0.5
@@ -86,7 +86,7 @@ class CanonicalLaw(ContinuousNoise):
         """The worst pair of the guarantee for that many records, which a whole shift attains."""
         change, count = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", change, minimum=0))
-        return repeated(self.nominal_guarantee.group(shift).worst_pair if shift else composed([]), count)
+        return repeat_loss(self.nominal_guarantee.group(shift).worst_pair if shift else compose_losses([]), count)
 
     @property
     def rho(self) -> float:
@@ -281,10 +281,10 @@ class Tulap(CanonicalLaw):
         """log P(noise > x) for x >= 0."""
         k = np.rint(x)
         with np.errstate(divide="ignore", over="ignore"):
-            left = 0.5 - self.height * (x - k) - (self.delta * self._spent(k) if self.delta else 0.0)
+            left = 0.5 - self.height * (x - k) - (self.delta * self._geometric_sum(k) if self.delta else 0.0)
             return np.asarray(np.log(np.maximum(left, 0.0)) - self.epsilon * k)
 
-    def _spent(self, k: Floats) -> Floats:
+    def _geometric_sum(self, k: Floats) -> Floats:
         """1 + e^epsilon + ... + e^((k - 1) epsilon)."""
         if not self.epsilon:
             return k
@@ -303,7 +303,7 @@ class Tulap(CanonicalLaw):
         else:
             k = np.ceil(gap / self.delta)
         with np.errstate(divide="ignore"):
-            left = np.exp(np.log(v) + self.epsilon * k) + (self.delta * self._spent(k) if self.delta else 0.0)
+            left = np.exp(np.log(v) + self.epsilon * k) + (self.delta * self._geometric_sum(k) if self.delta else 0.0)
         return np.asarray(k + (0.5 - left) / self.height)
 
 

@@ -153,9 +153,11 @@ def includes(outer: Space, inner: Space) -> bool:
     """Whether every database of `inner` is one of `outer`."""
     match outer, inner:
         case Margins(), Margins():
-            return [_trimmed(levels) for levels in outer.counts] == [_trimmed(levels) for levels in inner.counts]
+            return [_levels_in_use(levels) for levels in outer.counts] == [
+                _levels_in_use(levels) for levels in inner.counts
+            ]
         case Unrestricted(), Margins():
-            highest = [len(_trimmed(levels)) for levels in inner.counts]
+            highest = [len(_levels_in_use(levels)) for levels in inner.counts]
             return outer.n == inner.n and _no_more(highest, outer.levels)
         case Unrestricted(), Unrestricted():
             return outer.n == inner.n and _no_more(inner.levels, outer.levels)
@@ -170,7 +172,7 @@ def _no_more(some: Sequence[int], others: Sequence[int]) -> bool:
     return len(some) == len(others) and all(a <= b for a, b in zip(some, others, strict=True))
 
 
-def _trimmed(levels: Sequence[int]) -> list[int]:
+def _levels_in_use(levels: Sequence[int]) -> list[int]:
     """Counts up to the last level in use."""
     return list(levels[: max(k for k, count in enumerate(levels) if count) + 1])
 

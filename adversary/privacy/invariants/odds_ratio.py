@@ -120,7 +120,7 @@ class OddsRatioTest:
     @labelled
     def reject_probability(self, x11: ArrayLike) -> Any:
         """psi(x) = F(x - m): probability of rejecting when x11 = x."""
-        return scalar_or_array(self._reject(self._checked(x11), self.threshold))
+        return scalar_or_array(self._reject(self._check_count(x11), self.threshold))
 
     @labelled
     def power(self, odds_ratio: ArrayLike) -> Any:
@@ -136,7 +136,7 @@ class OddsRatioTest:
 
     def release(self, x11: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         """Simulated releases U = x11 + noise; all else is post-processing of U and the margins."""
-        return self.noise.sample(self._checked(x11), rng, size)
+        return self.noise.sample(self._check_count(x11), rng, size)
 
     @labelled
     def p_value(self, released: ArrayLike) -> Any:
@@ -151,7 +151,7 @@ class OddsRatioTest:
         """P(x11 + noise > cut)."""
         return as_array(self.noise.sf(cut, x11))
 
-    def _checked(self, x11: ArrayLike) -> Integers:
+    def _check_count(self, x11: ArrayLike) -> Integers:
         x, inside = check_whole("x11", x11), self.support
         if not ((x >= inside[0]) & (x <= inside[-1])).all():
             raise ValueError(f"x11 must be within [{inside[0]}, {inside[-1]}] beside the margins, got {x11!r}")

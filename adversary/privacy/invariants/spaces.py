@@ -21,8 +21,8 @@ from adversary._core import check_whole
 from adversary.privacy.invariants.adjacency import (
     LARGEST_LIST,
     check_reading,
-    coded,
     distances,
+    encode_records,
     plain_record,
     semi_adjacency_of,
 )
@@ -76,7 +76,7 @@ class Databases(Space):
     def __post_init__(self) -> None:
         check_reading(self.reading)
         object.__setattr__(self, "given", tuple(dict.fromkeys(plain(database) for database in self.given)))
-        coded(self.listed)  # refuses none, or several lengths
+        encode_records(self.listed)  # refuses none, or several lengths
 
     @property
     def n(self) -> int:
@@ -98,7 +98,7 @@ class Databases(Space):
 
     @cached_property
     def _distances(self) -> Any:
-        return distances(coded(self.listed))
+        return distances(encode_records(self.listed))
 
     @cached_property
     def _members(self) -> frozenset[Any]:

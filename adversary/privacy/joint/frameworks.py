@@ -34,7 +34,7 @@ import xarray as xr
 
 from adversary._core import check_non_negative, check_probability, check_whole, over_labels
 from adversary.privacy.guarantee import TOLERANCE
-from adversary.privacy.joint.joint_law import LEVELS, Event, Hypotheses, blocks, joined
+from adversary.privacy.joint.joint_law import LEVELS, Event, Hypotheses, blocks, common_coarsening
 from adversary.privacy.joint.joint_law import JointLaw as JointLaw
 from adversary.privacy.losses import PrivacyLoss, check_loss
 from adversary.privacy.mechanisms import Mechanism
@@ -71,7 +71,7 @@ def blowfish(law: JointLaw, query: Any, mechanism: Mechanism, constraint: Event 
     kept = np.ones(law.array.shape, dtype=np.bool_) if constraint is None else law.holds(constraint, "constraint")
     if not kept.any():
         raise ValueError("constraint must hold for some database of the law's records, got none")
-    tied = joined(blocks(law.array), blocks(kept.astype(np.float64)))
+    tied = common_coarsening(blocks(law.array), blocks(kept.astype(np.float64)))
     return Hypotheses.of(law, query, mechanism).widest(kept, tied)
 
 

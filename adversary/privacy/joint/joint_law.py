@@ -208,7 +208,7 @@ def _splits(weight: Floats, inside: tuple[int, ...]) -> bool:
     return np.allclose(table, expected, rtol=INDEPENDENT, atol=0.0)
 
 
-def joined(*partitions: Iterable[frozenset[int]]) -> list[frozenset[int]]:
+def common_coarsening(*partitions: Iterable[frozenset[int]]) -> list[frozenset[int]]:
     """The finest partition coarser than each of those given."""
     merged: list[frozenset[int]] = []
     for block in (block for partition in partitions for block in partition):

@@ -32,7 +32,7 @@ class Mixtures:
     - Laplace and geometric noise: between neighbouring answers both densities are A e^(-o/b) + B e^(o/b), a ratio of
       linear functions of e^(2o/b) and so monotone; beyond the outermost answers it is constant. Attained at an answer.
     - Gaussian and discrete Gaussian noise: the tails belong to the extreme answers, so it is infinite when the first
-      mixture reaches further out than the second, and otherwise found by branch and bound, see `_searched`.
+      mixture reaches further out than the second, and otherwise found by branch and bound, see `_branch_and_bound`.
     - Randomised response, no noise and other finite mechanisms: all releases are enumerated.
 
     Two answers that differ by d (no mixture): the noise laws are log-concave, so the tail decides, d times its rate.
@@ -69,7 +69,7 @@ class Mixtures:
         if np.count_nonzero(first) == np.count_nonzero(second) == 1:
             return float(self.pairwise[np.argmax(first), np.argmax(second)])
         if self.mechanism.parabola:
-            return self._searched(first, second)
+            return self._branch_and_bound(first, second)
         with np.errstate(divide="ignore"):
             v, w = np.log(first), np.log(second)
         log_f = self._log_likelihood(self._turning_points)
@@ -159,7 +159,7 @@ class Mixtures:
         log_f = self.mechanism.log_likelihood(releases[:, None], self.answers[None, :])
         return np.asarray(log_f, dtype=np.float64)
 
-    def _searched(self, first: Floats, second: Floats) -> float:
+    def _branch_and_bound(self, first: Floats, second: Floats) -> float:
         """Largest log ratio under log f = -rho (o - a)^2 + constant, up to 1e-12 nats, by branch and bound.
 
         The log ratio g has g'(o) = 2 rho (E_first[a | o] - E_second[a | o]), and both means rise with o. On [s, t]

@@ -1,11 +1,11 @@
 from . import interop as interop
 from .analytic import GaussianLoss as GaussianLoss
 from .analytic import LaplaceLoss as LaplaceLoss
-from .composition import composed as composed
-from .composition import repeated as repeated
+from .composition import compose_losses as compose_losses
+from .composition import repeat_loss as repeat_loss
 from .discrete_gaussian import DiscreteGaussianLoss as DiscreteGaussianLoss
 from .lattice import LatticeLoss as LatticeLoss
-from .lattice import connected as connected
+from .lattice import lattice_above as lattice_above
 from .likelihood_ratio import LikelihoodRatioTest as LikelihoodRatioTest
 from .loss import Attained as Attained
 from .loss import PrivacyLoss as PrivacyLoss
@@ -16,5 +16,5 @@ from .loss import way_to_loss as way_to_loss
 from .posterior_law import TRUTHS as TRUTHS
 from .posterior_law import PosteriorOf as PosteriorOf
 from .posterior_law import side_of as side_of
-from .sampling import amplified as amplified
+from .sampling import amplified_loss as amplified_loss
 from .sampling import sampled_loss as sampled_loss

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_probability, check_whole, labelled, scalar_or_array
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
-from adversary.privacy.losses.contour import MAX_ATOMS, grid_convolution, merged, powered
+from adversary.privacy.losses.contour import MAX_ATOMS, grid_convolution, merge_atoms, repeat_product
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
-from adversary.privacy.losses.lattice import NOTHING, LatticeLoss, connected, either, multiplied
+from adversary.privacy.losses.lattice import NOTHING, LatticeLoss, convolve_lattices, either, lattice_above
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, way_to_loss
 from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.profiles import epsilon_from_profile
@@ -57,7 +57,7 @@ class ComposedLoss(PrivacyLoss):
         """The parts rounded and added up; equal ones, such as repeated releases, are rounded once."""
         both = list(zip(self.parts, self.ends, strict=True))
         found = {pair: rounding(*pair, self.step) for pair in dict.fromkeys(both)}
-        return _convolved([found[pair] for pair in both], self.step)
+        return _convolve([found[pair] for pair in both], self.step)
 
     @cached_property
     def step(self) -> float:
@@ -72,18 +72,18 @@ class ComposedLoss(PrivacyLoss):
     @cached_property
     def upper(self) -> LatticeLoss:
         """A law whose profile is nowhere below."""
-        return self._on_grid(_above)
+        return self._on_grid(_grid_above)
 
     @cached_property
     def lower(self) -> LatticeLoss:
         """A law whose profile is nowhere above."""
-        return self._on_grid(_below)
+        return self._on_grid(_grid_below)
 
     @property
     def bracket(self) -> Bracket:
         return Bracket(
-            of_delta=lambda epsilon: _widened(self.lower.delta(epsilon), self.upper.delta(epsilon)),
-            of_power=lambda level: _widened(self.lower.power(level), self.upper.power(level)),
+            of_delta=lambda epsilon: _widen(self.lower.delta(epsilon), self.upper.delta(epsilon)),
+            of_power=lambda level: _widen(self.lower.power(level), self.upper.power(level)),
             of_tail=lambda t: (self._rounded_down.tail(t)[0], self._rounded_up.tail(t)[0]),
         )
 
@@ -145,12 +145,12 @@ class ComposedLoss(PrivacyLoss):
         return sum(part.maximum for part in self.parts)
 
 
-def _widened(low: Any, high: Any) -> tuple[Any, Any]:
+def _widen(low: Any, high: Any) -> tuple[Any, Any]:
     """By what rounding may have taken from a sum of some thousands of terms."""
     return scalar_or_array(low * (1.0 - 1e-12)), scalar_or_array(np.minimum(high * (1.0 + 1e-12), 1.0))
 
 
-def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
+def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     """Privacy loss of independent releases: the sum of their losses.
 
     Exact where it can be: Gaussian losses add in mu^2, explicit lattices are multiplied out, discrete Gaussians go to
@@ -194,22 +194,22 @@ def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     if len(rest) == 1 and not listed:
         return rest[0]
     if len(rest) == 1 and len(listed) == 1 and listed[0].losses.size <= MIXED_ATOMS:
-        return _joined(listed[0], rest[0])
+        return _compose_lattice(listed[0], rest[0])
     return ComposedLoss((*listed, *rest))
 
 
-def _joined(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
+def _compose_lattice(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
     """One more lattice where the other law is listed, a mixture where it is not."""
     atoms = other.exact
     if isinstance(atoms, LatticeLoss) and atoms.losses.size * lattice.losses.size <= MAX_ATOMS // 10:
-        return replace(multiplied(lattice, atoms), parts=(lattice, other))
+        return replace(convolve_lattices(lattice, atoms), parts=(lattice, other))
     return MixedLoss(lattice, other)
 
 
-def repeated(loss: PrivacyLoss, times: int) -> PrivacyLoss:
+def repeat_loss(loss: PrivacyLoss, times: int) -> PrivacyLoss:
     """Privacy loss of `times` independent releases with the same loss.
 
-    Lattices are composed by repeated squaring; everything else as in `composed`.
+    Lattices are composed by repeated squaring; everything else as in `compose_losses`.
 
     Parameters
     ----------
@@ -232,23 +232,23 @@ def repeated(loss: PrivacyLoss, times: int) -> PrivacyLoss:
     if isinstance(loss, DiscreteGaussianLoss) and n:
         return loss.times(n)
     if not isinstance(loss, LatticeLoss) or loss.parts:
-        return composed([loss] * n)
+        return compose_losses([loss] * n)
     nothing: list[LatticeLoss] = []
-    together: list[LatticeLoss] = powered([loss], n, nothing, lambda a, b: _all_multiplied([*a, *b]))
-    return composed(together)
+    together: list[LatticeLoss] = repeat_product([loss], n, nothing, lambda a, b: _all_multiplied([*a, *b]))
+    return compose_losses(together)
 
 
 def _all_multiplied(parts: list[LatticeLoss]) -> list[LatticeLoss]:
     done: list[LatticeLoss] = []
     for one in parts:
-        done = _multiplied(done, one)
+        done = _multiply_lattices(done, one)
     return done
 
 
-def _multiplied(done: list[LatticeLoss], one: LatticeLoss) -> list[LatticeLoss]:
+def _multiply_lattices(done: list[LatticeLoss], one: LatticeLoss) -> list[LatticeLoss]:
     """Lattices multiplied together while the products stay small."""
     if done and done[-1].losses.size * one.losses.size <= MAX_ATOMS:
-        return [*done[:-1], multiplied(done[-1], one)]
+        return [*done[:-1], convolve_lattices(done[-1], one)]
     return [*done, one]
 
 
@@ -266,7 +266,7 @@ Rounding = Callable[[PrivacyLoss, tuple[float, float], float], _Grid]
 """A way to move a loss, ending there, to whole multiples of a step."""
 
 
-def _above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
+def _grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
     """The profile joined by straight lines between grid points."""
     low, high = (int(f(edge / step)) for f, edge in zip((np.floor, np.ceil), ends, strict=True))
     if isinstance(loss, LaplaceLoss) and _fits(loss, step):
@@ -276,13 +276,13 @@ def _above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
         low, high, stride = min(low, -1), max(high, 1), 1
     nodes = np.arange(low, high + 1, stride)
     nodes = np.union1d(nodes, [0])
-    law = connected(loss, as_array(step * nodes))
+    law = lattice_above(loss, as_array(step * nodes))
     mass = np.zeros(high - low + 1)
     mass[np.rint(law.losses / step).astype(np.int64) - low] = np.exp(law.log_p)
     return _Grid(low, mass, law.infinite_p, law.infinite_q)
 
 
-def _below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
+def _grid_below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
     """Laplace releases binned, so that losses fall on the grid; others rounded down."""
     if not (isinstance(loss, LaplaceLoss) and _fits(loss, step)):
         return _rounded_down(loss, ends, step)
@@ -301,32 +301,32 @@ def _fits(loss: LaplaceLoss, step: float) -> bool:
 
 def _rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
     """Every loss rounded up to the grid; mass beyond it infinite."""
-    first, beyond, inside = _between(loss, ends, step)
+    first, beyond, inside = _grid_masses(loss, ends, step)
     return _Grid(first, np.append(1.0 - beyond[0], inside), float(beyond[-1]), 0.0)
 
 
 def _rounded_down(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
     """Every loss rounded down to the grid; finite mass beyond it at its end."""
-    first, beyond, inside = _between(loss, ends, step)
+    first, beyond, inside = _grid_masses(loss, ends, step)
     infinite = float(loss.tail(np.inf)[0])
     return _Grid(first, np.append(inside, max(0.0, beyond[-1] - infinite)), infinite, 0.0)
 
 
-def _between(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> tuple[int, Floats, Floats]:
+def _grid_masses(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> tuple[int, Floats, Floats]:
     """The grid's first point, P(L > point) at each, and P(point < L <= next point)."""
     first, last = int(np.floor(ends[0] / step)), int(np.ceil(ends[1] / step))
     beyond = as_array(loss.tail(as_array(step * np.arange(first, last + 1)))[0])
     return first, beyond, np.maximum(-np.diff(beyond), 0.0)
 
 
-def _convolved(grids: list[_Grid], step: float) -> LatticeLoss:
+def _convolve(grids: list[_Grid], step: float) -> LatticeLoss:
     total = grid_convolution([grid.mass for grid in grids])
     losses = as_array(step * (sum(grid.first for grid in grids) + np.arange(total.size)))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
     infinite_p = either(grid.infinite_p for grid in grids)
     infinite_q = either(grid.infinite_q for grid in grids)
-    return LatticeLoss(*merged(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
+    return LatticeLoss(*merge_atoms(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
 
 
 def _edges(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:

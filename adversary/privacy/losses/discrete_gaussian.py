@@ -30,8 +30,23 @@ from adversary._core import (
 )
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses.analytic import GaussianLoss
-from adversary.privacy.losses.contour import GOAL, RESOLUTION, Composition, Family, gathered, merged, powered
-from adversary.privacy.losses.lattice import FAR, LatticeLoss, binned, connected, default_nodes, multiplied
+from adversary.privacy.losses.contour import (
+    GOAL,
+    RESOLUTION,
+    Composition,
+    Family,
+    merge_atoms,
+    normal_form,
+    repeat_product,
+)
+from adversary.privacy.losses.lattice import (
+    FAR,
+    LatticeLoss,
+    convolve_lattices,
+    default_nodes,
+    lattice_above,
+    lattice_below,
+)
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
 from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.profiles import area_under
@@ -106,7 +121,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def composition(self) -> Composition:
         """The certified engine of these releases."""
         variance = float(check_non_negative("variance", self.variance))
-        return Composition(gathered(self.families), variance, self.goal, self.quick)
+        return Composition(normal_form(self.families), variance, self.goal, self.quick)
 
     @property
     def rho(self) -> float:
@@ -128,8 +143,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
             work = family.copies * size * size if family.copies > 1 else 0.0
             if work > SUMMED or family.copies * size * (coarse.losses.size if coarse else 1) > LISTED_ATOMS:
                 return None
-            one = _listed(family)
-            coarse = multiplied(coarse, one) if coarse else one
+            one = _family_lattice(family)
+            coarse = convolve_lattices(coarse, one) if coarse else one
             rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), goal=self.goal)
             if rest.families and self._many and coarse.losses.size <= MIXED_ATOMS and rest.composition.easy is not None:
                 return MixedLoss(coarse, rest)
@@ -139,7 +154,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def _beside_sharp(self) -> PrivacyLoss:
         """The releases without noise worth the name atom by atom, mixed with the law of the others."""
         families = self.composition.families
-        sharp = reduce(multiplied, [_listed(family) for family in families if float(family.v) >= SHARP])
+        sharp = reduce(convolve_lattices, [_family_lattice(family) for family in families if float(family.v) >= SHARP])
         others = tuple(family for family in families if float(family.v) < SHARP)
         if not others and not self.variance:
             return sharp
@@ -236,9 +251,9 @@ class DiscreteGaussianLoss(PrivacyLoss):
         if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
             index = np.ceil((nodes[[0, -1]] - self.rho) / step)
             points = self.rho + step * np.arange(index[0], index[1] + 1.0)
-            whole = connected(readily, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
+            whole = lattice_above(readily, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
             return whole, whole
-        return binned(readily, 0.5 * (nodes[1:] + nodes[:-1])), connected(readily, nodes)
+        return lattice_below(readily, 0.5 * (nodes[1:] + nodes[:-1])), lattice_above(readily, nodes)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
         """Exact where listed. Else from the binned law and the connected one, whose errors are as -1 to 2."""
@@ -277,17 +292,17 @@ def _span(family: Family) -> float:
     return float(2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0)
 
 
-def _listed(family: Family) -> LatticeLoss:
+def _family_lattice(family: Family) -> LatticeLoss:
     """Law of one family's loss, by convolution of the noise; in extended precision, for its range of exponents."""
     v, a, n = float(family.v), family.shift, family.copies
     reach = int(np.ceil(np.sqrt(2.0 * _LISTED_NATS / v)))
     x = np.arange(-reach - a, reach + 1, dtype=np.longdouble)
     one = np.exp(-0.5 * v * x * x - float(log_theta(v / 2.0)))
-    total = powered(one, n, np.ones(1, np.longdouble), np.convolve)
+    total = repeat_product(one, n, np.ones(1, np.longdouble), np.convolve)
     loss = v * (n * a * a + 2.0 * a * (n * x[0] + np.arange(total.size, dtype=np.longdouble))) / 2.0
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
     # Q is P moved by n a: where noise is so narrow that a mass under P is too small, that under Q says it
     log_q = np.where(log_p > -FAR, log_p - loss, np.append(log_p[n * a :], np.full(n * a, -np.inf)))
     log_p = np.where(log_p > -FAR, log_p, log_q + loss)
-    return LatticeLoss(*merged(as_array(loss), as_array(log_p), as_array(log_q)), bounded=False)
+    return LatticeLoss(*merge_atoms(as_array(loss), as_array(log_p), as_array(log_q)), bounded=False)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_positive, check_probability
-from adversary.privacy.losses.lattice import LatticeLoss, connected
+from adversary.privacy.losses.lattice import LatticeLoss, lattice_above
 from adversary.privacy.losses.loss import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")
@@ -72,7 +72,7 @@ def to_pld(loss: PrivacyLoss, interval: float = 1e-4) -> Any:
     step = float(check_positive("interval", interval))
     pmfs = []
     for one in (loss, loss.swapped):
-        listed = one if isinstance(one, LatticeLoss) else connected(one, _grid(one, step))
+        listed = one if isinstance(one, LatticeLoss) else lattice_above(one, _grid(one, step))
         places = np.ceil(listed.losses / step - 1e-9).astype(np.int64)
         low = int(places.min(initial=0))
         mass = np.bincount(places - low, np.exp(listed.log_p))
@@ -121,7 +121,7 @@ def from_delta(function: Callable[[float], float], count: int = 2001) -> Lattice
     while reach < FARTHEST and function(reach) > max(LEFT, function(FARTHEST)):
         reach = min(1.25 * reach, FARTHEST)
     side = np.linspace(0.0, reach, count)
-    return connected(_Profile(function), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
+    return lattice_above(_Profile(function), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
 
 
 def from_trade_off(level: ArrayLike, power: ArrayLike) -> LatticeLoss:

@@ -25,7 +25,7 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.guarantee import Guarantee, group_of
-from adversary.privacy.losses.contour import MERGED, merged, merged_within, product
+from adversary.privacy.losses.contour import MERGED, merge_atoms, merged_within, product
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
 
 SUM_TOLERANCE = 1e-9
@@ -255,7 +255,7 @@ def _weighed_excess(log_mass: Floats, x: Floats) -> Floats:
     return np.where(x == near, mass * exponential_excess(near), np.exp(log_mass + x) - mass * (1.0 + x))
 
 
-def multiplied(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
+def convolve_lattices(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
     """The loss of two independent releases: every pair of atoms."""
     off = max(a.blur, b.blur)
     unit = min(1.0, _largest(a.losses) + _largest(b.losses) + off / _DIGITS)  # what equal sums differ by, in digits
@@ -296,7 +296,7 @@ def _behind(mass: NDArray[np.longdouble]) -> NDArray[np.longdouble]:
     return np.append(np.cumsum(mass[::-1])[::-1], np.zeros(1, np.longdouble))
 
 
-def connected(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
+def lattice_above(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
     """The law whose profile joins `guarantee.delta` at the nodes by straight lines in e^epsilon: never below it.
 
     Between nodes a and b, Q(L > a) = (delta(a) - delta(b)) / (e^b - e^a). Left of 0 the profile with P and Q exchanged
@@ -316,7 +316,7 @@ def connected(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
     outer = nodes[:centre], nodes[centre + 1 :]
     log_q = np.concatenate([log_left, [log_middle], log_right - outer[1]])
     log_p = np.concatenate([log_left + outer[0], [log_middle], log_right])
-    return LatticeLoss(*merged(nodes, log_p, log_q), infinite_p, infinite_q, rounded=True)
+    return LatticeLoss(*merge_atoms(nodes, log_p, log_q), infinite_p, infinite_q, rounded=True)
 
 
 def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
@@ -339,13 +339,15 @@ def default_nodes(loss: PrivacyLoss, count: int = 1201) -> Floats:
 
 
 @group_of.register(PrivacyLoss)
-def chained(loss: PrivacyLoss, size: int) -> LatticeLoss:
+def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
     """A pair of hypotheses `size` steps of this loss apart: the trade-off iterated.
 
     Dong, Roth and Su 2022, Theorem 2.14. Where two steps meet, P of one is Q of the next: on a piece of that common
     axis losses add and masses follow.
     """
-    one = loss if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000 else connected(loss, default_nodes(loss))
+    one = (
+        loss if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000 else lattice_above(loss, default_nodes(loss))
+    )
     total = one
     for _ in range(size - 1):
         total = _chain(total, one)
@@ -368,11 +370,11 @@ def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
     infinite_q = 1.0 - float(inner.level(1.0 - outer.infinite_q)) if outer.infinite_q else inner.infinite_q
     loss = inner_loss + outer_loss
     order = np.argsort(loss, kind="stable")
-    atoms = merged(loss[order], (mass + outer_loss)[order], (mass - inner_loss)[order])
+    atoms = merge_atoms(loss[order], (mass + outer_loss)[order], (mass - inner_loss)[order])
     return LatticeLoss(*atoms, infinite_p, infinite_q, inner.bounded and outer.bounded, rounded=True)
 
 
-def binned(loss: PrivacyLoss, nodes: Floats) -> LatticeLoss:
+def lattice_below(loss: PrivacyLoss, nodes: Floats) -> LatticeLoss:
     """The law of the cell between nodes into which the loss falls: never above the profile of the loss itself."""
     p, q = (as_array(tail) for tail in loss.tail(nodes))
     below_q, below_p = (as_array(tail) for tail in loss.swapped.tail(-nodes))

@@ -25,7 +25,7 @@ class MixedLoss(PrivacyLoss):
     def summands(self) -> tuple[PrivacyLoss, ...]:
         return self.lattice, self.other
 
-    def _mixed(self, weights: Floats, values: Any) -> Any:
+    def _mixture_of(self, weights: Floats, values: Any) -> Any:
         return np.tensordot(np.exp(weights), values, axes=(0, 0))
 
     def _shifts(self, threshold: Floats) -> Floats:
@@ -37,13 +37,13 @@ class MixedLoss(PrivacyLoss):
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         p, q = (as_array(x) for x in self.other.tail(self._shifts(self.lattice.past_ties(as_array(threshold)))))
-        beyond = self._mixed(self.lattice.log_p, p) + self.lattice.infinite_p
-        return scalar_or_array(beyond), scalar_or_array(self._mixed(self.lattice.log_q, q))
+        beyond = self._mixture_of(self.lattice.log_p, p) + self.lattice.infinite_p
+        return scalar_or_array(beyond), scalar_or_array(self._mixture_of(self.lattice.log_q, q))
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """P(infinite) + sum over atoms x of P(x) delta_other(epsilon - x)."""
-        mixed = self._mixed(self.lattice.log_p, as_array(self.other.delta(self._shifts(as_array(epsilon)))))
+        mixed = self._mixture_of(self.lattice.log_p, as_array(self.other.delta(self._shifts(as_array(epsilon)))))
         return scalar_or_array(np.clip(mixed + self.lattice.infinite_p, 0.0, 1.0))
 
     @property
@@ -52,7 +52,7 @@ class MixedLoss(PrivacyLoss):
 
         def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
             ends = self.other.bracket.delta(self._shifts(as_array(epsilon)))
-            low, high = (self._mixed(self.lattice.log_p, as_array(end)) + self.lattice.infinite_p for end in ends)
+            low, high = (self._mixture_of(self.lattice.log_p, as_array(end)) + self.lattice.infinite_p for end in ends)
             return scalar_or_array(np.clip(low, 0.0, 1.0)), scalar_or_array(np.clip(high, 0.0, 1.0))
 
         return Bracket(
@@ -67,7 +67,7 @@ class MixedLoss(PrivacyLoss):
 
         pairs = [self.other.expect(moved(float(x))) for x in self.lattice.losses]
         p, q = (
-            self._mixed(weights, np.array([as_array(pair[side]) for pair in pairs]))
+            self._mixture_of(weights, np.array([as_array(pair[side]) for pair in pairs]))
             for side, weights in enumerate((self.lattice.log_p, self.lattice.log_q))
         )
         if self.lattice.infinite_p:

@@ -83,7 +83,7 @@ class PosteriorLaw(PosteriorOf):
         side = side_of(truth)
 
         def quantile(q: Floats, prior: Floats) -> Floats:
-            least = _last(lambda t: as_array(self.loss.tail(t)[side]), 1.0 - check_probability("q", q))
+            least = _smallest_threshold(lambda t: as_array(self.loss.tail(t)[side]), 1.0 - check_probability("q", q))
             return posterior_after(logit(prior), least)
 
         return over_labels(quantile, q, self.prior)
@@ -119,7 +119,7 @@ def _difference(x: Floats, start: Floats) -> Floats:
     return np.where(certain, np.where(x >= start, np.inf, -np.inf), x - np.where(certain, 0.0, start))
 
 
-def _last(tail: Callable[[Floats], Floats], allowed: Floats) -> Floats:
+def _smallest_threshold(tail: Callable[[Floats], Floats], allowed: Floats) -> Floats:
     """Smallest threshold beyond which at most `allowed` lies: bisection over the real line, infinite ends included."""
     low, high = np.full(np.shape(allowed), -1500.0), np.full(np.shape(allowed), 1500.0)
     beyond, before = tail(high) > allowed, tail(low) <= allowed

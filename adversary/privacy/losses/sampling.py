@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_positive, check_probability
 from adversary.privacy.losses.contour import merged_within
-from adversary.privacy.losses.lattice import SUM_TOLERANCE, LatticeLoss, connected, default_nodes
+from adversary.privacy.losses.lattice import SUM_TOLERANCE, LatticeLoss, default_nodes, lattice_above
 from adversary.privacy.losses.loss import PrivacyLoss
 
 SCHEMES = ("poisson", "without replacement")
@@ -55,16 +55,16 @@ def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> Lat
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     if scheme == "poisson":
         listed = next((one for one in (loss, loss.exact) if isinstance(one, LatticeLoss)), None)
-        return _mixed(connected(loss, default_nodes(loss)) if listed is None else listed, q)
-    side = amplified(np.linspace(0.0, max(one.reach for one in loss.directions), NODES), q)
-    return connected(_Amplified(loss, q), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
+        return _subsampled_lattice(lattice_above(loss, default_nodes(loss)) if listed is None else listed, q)
+    side = amplified_loss(np.linspace(0.0, max(one.reach for one in loss.directions), NODES), q)
+    return lattice_above(_Amplified(loss, q), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
 
 
-def _mixed(law: LatticeLoss, q: float) -> LatticeLoss:
+def _subsampled_lattice(law: LatticeLoss, q: float) -> LatticeLoss:
     """Of q P + (1 - q) Q against Q, atom by atom."""
     with np.errstate(divide="ignore"):
         stay, infinite = np.log1p(-q), np.log(law.infinite_q)
-    losses, log_q = amplified(law.losses, q), law.log_q
+    losses, log_q = amplified_loss(law.losses, q), law.log_q
     log_p = np.logaddexp(np.log(q) + law.log_p, stay + log_q)
     if law.infinite_q and q < 1.0:  # where P has no mass, the mixture has that of Q
         losses = np.append(stay, losses)
@@ -77,7 +77,7 @@ def _mixed(law: LatticeLoss, q: float) -> LatticeLoss:
     return LatticeLoss(*atoms, infinite_p, infinite_q, law.bounded, law.rounded, law.blur + spread)
 
 
-def amplified(loss: ArrayLike, rate: float) -> Floats:
+def amplified_loss(loss: ArrayLike, rate: float) -> Floats:
     """log(1 - q + q e^loss): the log ratio for whoever does not know whether the target was sampled.
 
     Parameters

@@ -24,7 +24,7 @@ from adversary._core import (
     one_number,
     scalar_or_array,
 )
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeated
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeat_loss
 from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, listable
 
 _LOSS_NATS = 745.0
@@ -100,7 +100,7 @@ class IntegerNoise(Additive):
         k = listable(self, max(self.reach(_LOSS_NATS), 8) + shift)
         offset = np.arange(-k, k + shift + 1, dtype=np.float64)
         p, q = as_array(self.log_noise(offset - shift)), as_array(self.log_noise(offset))
-        return repeated(LatticeLoss.from_log_probs(p, q, bounded=shift == 0), cells)
+        return repeat_loss(LatticeLoss.from_log_probs(p, q, bounded=shift == 0), cells)
 
 
 @lru_cache(maxsize=256)

@@ -27,7 +27,7 @@ from adversary._core import (
 )
 from adversary.privacy.definitions import PureDP
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, composed, repeated
+from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, compose_losses, repeat_loss
 from adversary.privacy.mechanisms.additive import ContinuousNoise, Summed, total_of
 from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
 
@@ -159,7 +159,7 @@ class Laplace(Calibrated, ContinuousNoise):
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         change, n = self.change(sensitivity, cells)
-        return composed([LaplaceLoss(float(check_non_negative("sensitivity", change)) / float(self.scale))] * n)
+        return compose_losses([LaplaceLoss(float(check_non_negative("sensitivity", change)) / float(self.scale))] * n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,10 +314,10 @@ class RandomizedResponse(Mechanism):
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         change, cells = self.change(sensitivity, cells)
         if not int(check_whole("sensitivity", change, minimum=0)):
-            return composed([])
+            return compose_losses([])
         truth, lie = self.log_prob(0, 0), self.log_prob(1, 0)
         with np.errstate(divide="ignore"):
             others = np.log(self.categories - 2.0) + lie
         losses = self.epsilon * np.array([-1.0, 0.0, 1.0])
         law = LatticeLoss.from_losses(losses, np.array([lie, others, truth]), np.array([truth, others, lie]))
-        return repeated(law, cells)
+        return repeat_loss(law, cells)

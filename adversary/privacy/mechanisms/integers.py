@@ -27,8 +27,8 @@ from adversary._core import (
 )
 from adversary.privacy.definitions import ZeroConcentratedDP
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
-from adversary.privacy.losses.contour import powered
+from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, compose_losses, repeat_loss
+from adversary.privacy.losses.contour import repeat_product
 from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_reach, summed_tail, total_of
 from adversary.privacy.mechanisms.mechanism import Calibrated, Mechanism, checked_change, root_of
 
@@ -128,7 +128,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         change, n = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", change, minimum=0))
         if not (shift and n):
-            return composed([])
+            return compose_losses([])
         sigma2 = self.sigma2
         return DiscreteGaussianLoss.of(1 / sigma2 if isinstance(sigma2, Fraction) else 2.0 * self.rho, shift, n)
 
@@ -191,9 +191,9 @@ def _residues(noise: DiscreteGaussianSum) -> Floats:
     k = single.reach(60.0)
     log_power = as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64)))
     if single.rho > 5.0:
-        total = powered(log_power, d, np.zeros(1), _log_convolve)
+        total = repeat_product(log_power, d, np.zeros(1), _log_convolve)
         return as_array(_central(total, d))
-    total = powered(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve)
+    total = repeat_product(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve)
     return as_array(np.log(_central(total, d)))
 
 
@@ -287,7 +287,7 @@ class Geometric(Calibrated, IntegerNoise):
         p[-1], q[-1] = self.log_survival(np.array([0, s]))
         if s == 0:
             p, q = np.zeros(1), np.zeros(1)
-        return repeated(LatticeLoss.from_losses(as_array(self.epsilon * (2.0 * k - s)), p, q), cells)
+        return repeat_loss(LatticeLoss.from_losses(as_array(self.epsilon * (2.0 * k - s)), p, q), cells)
 
 
 @dataclass(frozen=True, slots=True)

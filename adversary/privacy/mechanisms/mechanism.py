@@ -24,7 +24,7 @@ from adversary._core import (
 )
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, asks_for, composed, way_to_loss
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, asks_for, compose_losses, way_to_loss
 
 MOST_VALUES = 10_000_000
 """Values of a release that may be listed: with some ten numbers each they take 1 GiB."""
@@ -373,5 +373,5 @@ class Exact(Mechanism):
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         change, cells = self.change(sensitivity, cells)
         if cells == 0 or int(check_whole("sensitivity", change, minimum=0)) == 0:
-            return composed([])
+            return compose_losses([])
         return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 1.0)

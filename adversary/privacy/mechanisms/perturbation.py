@@ -27,7 +27,7 @@ from adversary._core import (
     one_number,
     scalar_or_array,
 )
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed, connected, repeated
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, lattice_above, repeat_loss
 from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Exact, Mechanism, root_of
 
 TABLE_SUM = 1e-6
@@ -142,7 +142,7 @@ class PerturbedCount(Mechanism):
         """
         change, cells = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", one_number("sensitivity", change), minimum=0))
-        return repeated(_worst_loss(self, shift), cells) if shift and cells else composed([])
+        return repeat_loss(_worst_loss(self, shift), cells) if shift and cells else compose_losses([])
 
 
 @lru_cache(maxsize=256)
@@ -208,7 +208,7 @@ def _dominating(laws: Sequence[LatticeLoss]) -> LatticeLoss:
         nodes, before = np.union1d(nodes, np.log(ends[cross] + share * (ends[cross + 1] - ends[cross]))), nodes.size
         if nodes.size == before:
             break
-    return connected(worst, nodes)  # type: ignore[arg-type]
+    return lattice_above(worst, nodes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

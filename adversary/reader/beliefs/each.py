@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from adversary._core import Floats, check_whole
-from adversary.privacy.losses.contour import powered
+from adversary.privacy.losses.contour import repeat_product
 from adversary.reader.beliefs.belief import BESIDE, Independent, Others, looked_up
 from adversary.reader.beliefs.elicited import describe_law
 
@@ -115,6 +115,6 @@ class Each(Independent):
                 f"each of {self.count} units follows a law over {log_p.size} counts, too many to add up: believe in "
                 "their total instead, as Others(law) does"
             )
-        total = powered(np.exp(log_p.astype(np.longdouble)), self.count, np.ones(1, np.longdouble), np.convolve)
+        total = repeat_product(np.exp(log_p.astype(np.longdouble)), self.count, np.ones(1, np.longdouble), np.convolve)
         with np.errstate(divide="ignore"):
             return self.count * start, np.log(total).astype(np.float64)

@@ -72,13 +72,13 @@ class PrelizLaw:
 
     def cdf(self, count: float) -> float:
         """At least P(X <= count), relatively accurate far below the bulk."""
-        return self._beyond(count, -1)
+        return self._mass_outward(count, -1)
 
     def sf(self, count: float) -> float:
         """At least P(X > count), relatively accurate far above the bulk."""
-        return self._beyond(count + 1, 1)
+        return self._mass_outward(count + 1, 1)
 
-    def _beyond(self, start: float, step: int) -> float:
+    def _mass_outward(self, start: float, step: int) -> float:
         """Mass from `start` outwards: a geometric bound where the mass falls, one elsewhere."""
         here, following = self.logpmf([start, start + step])
         if np.isneginf(here):

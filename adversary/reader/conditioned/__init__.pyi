@@ -2,7 +2,7 @@ from .contingency import Dirichlet as Dirichlet
 from .contingency import Independent as Independent
 from .contingency import TablePrior as TablePrior
 from .contingency import cell_bounds as cell_bounds
-from .contingency import completed as completed
+from .contingency import complete_tables as complete_tables
 from .contingency import conforming_tables as conforming_tables
 from .contingency import table_prior as table_prior
 from .contingency import unknown_margins as unknown_margins

@@ -98,7 +98,7 @@ def conforming_tables(rows: ArrayLike, columns: ArrayLike, largest: int = LARGES
     return tables
 
 
-def completed(free: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> Integers:
+def complete_tables(free: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> Integers:
     """Fill in the last row and column of tables, which the margins determine.
 
     Parameters

@@ -136,7 +136,7 @@ def walked_law(
     if released is None and story.prior.independent_features:
         size, chains = sampling.chains * sampling.draws, sampling.chains
         tables = random_tables(story.rows, story.columns, size, np.random.default_rng(rng))
-        return _drawn(tables.reshape(chains, -1, *tables.shape[1:]))
+        return _law_of_draws(tables.reshape(chains, -1, *tables.shape[1:]))
     terms = story.prior.cell_terms(int(cell_bounds(story.rows, story.columns)[1].max()))
     if released is not None and isinstance(mechanism, Mechanism):
         terms = terms + cell_likelihood(mechanism, released, story.known, terms.shape[-1] - 1)[0]
@@ -146,13 +146,15 @@ def walked_law(
         def together(tables: Integers) -> Floats:
             return np.asarray(table_likelihood(mechanism, released, tables + story.known)[0])
 
-    first = _drawn(walk(story.rows, story.columns, terms, sampling, rng, together))
+    first = _law_of_draws(walk(story.rows, story.columns, terms, sampling, rng, together))
     return (
-        first if first.reliable else _drawn(walk(story.rows, story.columns, terms, sampling.longer(4), rng, together))
+        first
+        if first.reliable
+        else _law_of_draws(walk(story.rows, story.columns, terms, sampling.longer(4), rng, together))
     )
 
 
-def _drawn(draws: Integers) -> TableLaw:
+def _law_of_draws(draws: Integers) -> TableLaw:
     """Draws (chain, draw, r, c) as equally likely tables, with their diagnosis."""
     from adversary._core import diagnose
 

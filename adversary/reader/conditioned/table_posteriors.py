@@ -169,15 +169,15 @@ def table_posterior(
     else:
         given = listed_law(story, tables)
         after = None if noisy is None else listed_law(story, tables, mechanism, noisy)
-    result = _described(story, given, after)
+    result = _laws_of_tables(story, given, after)
     if guarantee is not None or isinstance(mechanism, VectorNoise):
         radius, sharp = record_radius(story, tables)
         promise = _promise(guarantee, mechanism, story, radius)
-        result = _beside(result, promise, failure, radius).assign_attrs(radius_exact=sharp)
+        result = _odds_and_bounds(result, promise, failure, radius).assign_attrs(radius_exact=sharp)
     return result if many else result.isel(release=0, drop=True)
 
 
-def _described(story: KnownMargins, given: TableLaw, after: TableLaw | None) -> xr.Dataset:
+def _laws_of_tables(story: KnownMargins, given: TableLaw, after: TableLaw | None) -> xr.Dataset:
     """Laws of a record and of the cells, and what they rest on."""
     last, size = given if after is None else after, story.largest + 1
     record, mean = given.mean[0] / story.records, last.mean
@@ -225,7 +225,7 @@ def _promise(guarantee: Guarantee | None, mechanism: Any, story: KnownMargins, r
     return promise
 
 
-def _beside(found: xr.Dataset, promise: Guarantee | None, failure: float, radius: int) -> xr.Dataset:
+def _odds_and_bounds(found: xr.Dataset, promise: Guarantee | None, failure: float, radius: int) -> xr.Dataset:
     """How far the odds of a record moved, and may move."""
     bound = 0.0 if promise is None else promise.loss_bound(failure)
     result = found.assign(radius=radius, odds_bound=xr.DataArray(bound, attrs={"direction": "upper"}))

@@ -11,5 +11,5 @@ from .ratio_bounds import true_record_epsilon as true_record_epsilon
 from .worlds import aligned as aligned
 from .worlds import compare_worlds as compare_worlds
 from .worlds import log_likelihood as log_likelihood
-from .worlds import selected as selected
+from .worlds import select_records as select_records
 from .worlds import together as together

@@ -43,7 +43,7 @@ from adversary.reader.counterfactual.ratio_bounds import (
     known_rest_bound,
     true_record_bound,
 )
-from adversary.reader.counterfactual.worlds import selected
+from adversary.reader.counterfactual.worlds import select_records
 
 _ERROR = 2.5e-13
 """How far log ratios of listed releases may be off: sums over worlds of likelihoods some hundreds of nats below one.
@@ -73,8 +73,8 @@ def ratio_tail(worlds: xr.Dataset, epsilon: Any, given: Any = None, *, strict: b
         raise ValueError("the releases hold densities, which do not add up: round them, adv.postprocessing.rounded")
     ratio, weight, prior = worlds["log_ratio"], exp(worlds["log_prob"]), worlds["prior"]
     if given is not None:
-        ratio, prior = selected(ratio, given), selected(prior, given)
-        weight = exp(selected(worlds["log_prob_given"], given))
+        ratio, prior = select_records(ratio, given), select_records(prior, given)
+        weight = exp(select_records(worlds["log_prob_given"], given))
     _check_complete(weight.values, weight.get_axis_num("release"))
     thresholds = _thresholds(epsilon)
     tail: xr.DataArray = xr.apply_ufunc(

@@ -115,7 +115,7 @@ def compare_worlds(
         peak = law.where(joint > -np.inf, -np.inf).max(("rest", "record"))
         peak = peak.where(peak > -np.inf, 0.0)  # rounding is then relative to the likeliest world, not to exp(-5000)
         scaled = law - peak
-        kind, replaced = _replaced(scaled, log_record, peak, default, dropped)
+        kind, replaced = _counterfactual_law(scaled, log_record, peak, default, dropped)
         actual, other = _log_sum(joint + scaled, "rest"), _log_sum(joint + replaced, "rest")
         total = _log_sum(actual, "record")
         other_total = total if kind == "resample" else _log_sum(other, "record")
@@ -192,19 +192,19 @@ def _log_probabilities(name: str, values: Any, dims: tuple[str, ...]) -> xr.Data
     return array
 
 
-def _replaced(
+def _counterfactual_law(
     law: xr.DataArray, log_record: xr.DataArray, peak: xr.DataArray, default: Any, dropped: Any
 ) -> tuple[str, xr.DataArray]:
     """The counterfactual's name and log m(w | d), the release's law when the target's own record is not used."""
     if default is not None:
-        return "default", selected(law, default).drop_vars("record", errors="ignore")
+        return "default", select_records(law, default).drop_vars("record", errors="ignore")
     if dropped is not None:
         without = _log_probabilities("dropped", dropped, ("rest", "release"))
         return "drop", xr.align(without, peak, join="exact", copy=False)[0] - peak
     return "resample", _log_sum(log_record + law, "record")
 
 
-def selected(array: xr.DataArray, record: Any) -> xr.DataArray:
+def select_records(array: xr.DataArray, record: Any) -> xr.DataArray:
     """The part of an array for these records.
 
     Parameters

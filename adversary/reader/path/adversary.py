@@ -22,7 +22,7 @@ from adversary._core import (
     posterior_after,
     posterior_ratio,
 )
-from adversary.privacy.losses import PrivacyLoss, amplified, composed, sampled_loss
+from adversary.privacy.losses import PrivacyLoss, amplified_loss, compose_losses, sampled_loss
 from adversary.reader.beliefs import Belief, Known, as_belief
 from adversary.reader.path.recursion import Path, refuse_impossible
 from adversary.reader.plans import Level, Plan, Released, release_arrays
@@ -199,7 +199,9 @@ class Adversary:
         if "release" in release.coords:
             result = result.assign_coords(release=release["release"])
         if counts or (counts is None and single and self._countable(plan, released)):
-            count = _count_pmfs(plan, self, released, expit(odds) * self._sampled(_if_sampled(plan, self, released)))
+            count = _count_pmfs(
+                plan, self, released, expit(odds) * self._prob_sampled(_if_sampled(plan, self, released))
+            )
             result["count"] = count.isel(release=0) if single else count
         return result
 
@@ -226,8 +228,8 @@ class Adversary:
                     'release.drop_vars("siblings"), to read their sum, or ask posterior for this release'
                 )
         factor = _if_sampled(plan, self, released)
-        odds = float(self.updated(amplified(factor, self.sampling_rate))[0])
-        rate = float(self._sampled(factor)[0])
+        odds = float(self.updated(amplified_loss(factor, self.sampling_rate))[0])
+        rate = float(self._prob_sampled(factor)[0])
         learned: dict[str, Any] = {}
         for cell in range(plan.cells):
             path = self.path(plan, cell)
@@ -237,7 +239,7 @@ class Adversary:
         beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
         return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds, self.attack, rate)
 
-    def _sampled(self, log_factor: Floats) -> Floats:
+    def _prob_sampled(self, log_factor: Floats) -> Floats:
         """P(the target was sampled | in, release) from the log Bayes factors of who knows that it was."""
         return posterior_after(logit(self.sampling_rate), log_factor)
 
@@ -279,7 +281,7 @@ class Adversary:
             if improper:
                 raise ValueError(f"the belief about {improper[0]!r} is improper: an averaged pair needs proper beliefs")
             parts += path.averaged_losses()
-        loss = composed(parts)
+        loss = compose_losses(parts)
         return loss if self.sampling_rate == 1.0 else sampled_loss(loss, self.sampling_rate)
 
     @property
@@ -343,7 +345,7 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Float
     >>> log_bayes_factor(plan, Adversary(), release_arrays(plan, plan.observe({"block": 1}))).round(6).tolist()
     [1.0]
     """
-    return amplified(_if_sampled(plan, reader, released), reader.sampling_rate)
+    return amplified_loss(_if_sampled(plan, reader, released), reader.sampling_rate)
 
 
 def _if_sampled(plan: Plan, reader: Adversary, released: Released) -> Floats:

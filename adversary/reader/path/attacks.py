@@ -137,7 +137,7 @@ def all_but(counts: Any, known: int = 0, *, level: str, beliefs: Mapping[str, An
         rows = np.log(np.stack([pmf * (1 - share) / (1 - prior), pmf * share / prior]))
     rows = np.where(np.isnan(rows), -np.inf, rows)  # nobody, or everybody, is in the cell: one hypothesis excluded
     belief = Learned(np.arange(2.0), known + np.arange(float(pmf.size)), rows)
-    return Adversary(prior, known, {**_without(level, beliefs), level: belief})
+    return Adversary(prior, known, {**_beliefs_without(level, beliefs), level: belief})
 
 
 def one_of(
@@ -159,7 +159,7 @@ def one_of(
         raise ValueError(f"target must be one of the {each.size} people, 0 to {each.size - 1}, got {target}")
     rest = np.delete(each, index)
     others = np.concatenate([np.zeros(known), independent(rest) if rest.size else np.ones(1)])
-    return Adversary(float(each[index]), known, {**_without(level, beliefs), level: Others(others)})
+    return Adversary(float(each[index]), known, {**_beliefs_without(level, beliefs), level: Others(others)})
 
 
 def independent(chances: ArrayLike) -> Floats:
@@ -232,7 +232,7 @@ def _chances(chances: ArrayLike) -> Floats:
     return each
 
 
-def _without(level: str, beliefs: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _beliefs_without(level: str, beliefs: Mapping[str, Any] | None) -> Mapping[str, Any]:
     given: Mapping[str, Any] = beliefs or {}
     if level in given:
         raise ValueError(f"beliefs: level {level!r} is the one whose unknown people are described; leave it out")

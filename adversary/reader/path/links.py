@@ -87,12 +87,12 @@ class EachLink(Link):
     belief: Each
 
     def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
-        each = self._each(released)
+        each = self._sibling_factors(released)
         if each is None:
             return SumLink(self.level, self.noise).log_likelihood(released, x, total)
         alike, index = np.unique(np.sort(each, axis=1), axis=0, return_inverse=True)
         values, place = np.unique(alike, return_inverse=True)
-        seen = [self._one(y) for y in values]
+        seen = [self._sibling_likelihood(y) for y in values]
         laws = [self._together([seen[i] for i in row]) for row in place.reshape(alike.shape)]
         gap = total[:, None, :] - x[:, :, None]
         result = np.full(gap.shape, -np.inf)
@@ -103,7 +103,7 @@ class EachLink(Link):
             result[i][listed] = table[entry[listed].astype(np.int64)]
         return result
 
-    def _one(self, y: float) -> tuple[float, float, Floats]:
+    def _sibling_likelihood(self, y: float) -> tuple[float, float, Floats]:
         """A sibling with this release: first count, log of the largest P(release, count), and all relative to it."""
         low, high = self.belief.ends_of_one()
         reach = self.single.reach(REACH_NATS)
@@ -129,7 +129,7 @@ class EachLink(Link):
         with np.errstate(divide="ignore"):
             return first, np.log(total) + peak
 
-    def _each(self, released: Released) -> Floats | None:
+    def _sibling_factors(self, released: Released) -> Floats | None:
         each = released.individual(self.level, self.belief.count)
         if each is None and np.isnan(released.sums[:, self.level]).any():
             raise ValueError(
@@ -139,17 +139,17 @@ class EachLink(Link):
         return each
 
     def columns(self, released: Released) -> Floats:
-        each = self._each(released)
+        each = self._sibling_factors(released)
         return released.sums[:, [self.level]] if each is None else np.sort(each, axis=1)
 
     def rise(self, released: Released) -> Floats:
-        each = self._each(released)
+        each = self._sibling_factors(released)
         if each is None:
             return np.maximum(released.sums[:, self.level], 0.0)
         return np.asarray(np.maximum(each, float(self.belief.ends_of_one()[0])).sum(axis=1), dtype=np.float64)
 
     def believes(self, released: Released) -> bool:
-        return self._each(released) is not None
+        return self._sibling_factors(released) is not None
 
     @property
     def noise(self) -> Mechanism:

@@ -90,7 +90,7 @@ class Windows:
         sources += [np.clip(np.min(sources, 0), bottom, top), np.clip(np.max(sources, 0), bottom, top)]
         centre, reach = np.max(sources, 0), self._reach(i, np.zeros(len(released)))
         first = np.clip(np.floor(np.min(sources, 0) - reach), bottom, top)
-        last = np.clip(np.ceil(centre + self._drifted(i, low, centre)), bottom, top)
+        last = np.clip(np.ceil(centre + self._reach_of_growth(i, low, centre)), bottom, top)
         return first, last
 
     def misfit(self, step: int, x: Floats, released: Released) -> Floats:
@@ -150,7 +150,7 @@ class Windows:
         fixed = [law.support(0)[1] for law in laws if law.support(0)[1] == law.support(1)[1]]
         return min((float(end) for end in fixed if end is not None), default=np.inf)
 
-    def _drifted(self, i: int, low: Floats, centre: Floats) -> Floats:
+    def _reach_of_growth(self, i: int, low: Floats, centre: Floats) -> Floats:
         """Reach upwards, and further where an improper belief grows with the total: until it has lost to the noise
         what it has gained on the way."""
         further = self._reach(i, np.zeros_like(centre))

@@ -15,9 +15,9 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import Integers, check_whole
-from adversary.privacy.losses import PrivacyLoss, composed
+from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.plans.release_draws import published, simulated
+from adversary.reader.plans.release_draws import published_release, simulate_releases
 from adversary.reader.postprocessing import Postprocessing, clamped
 
 NOT_LEVELS = ("in", "siblings")
@@ -108,7 +108,7 @@ class Plan:
         if neighbours is None:
             neighbours = "bounded" if cells == 2 else "unbounded"
         levels = _with_queries(tuple(levels), queries or {})
-        adjusting, levels = _settled(postprocessing, levels)
+        adjusting, levels = _split_postprocessing(postprocessing, levels)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "cells", int(check_whole("cells", cells, minimum=1)))
         object.__setattr__(self, "postprocessing", adjusting)
@@ -157,7 +157,7 @@ class Plan:
         Exact levels are left out: an invariant is not noise, it conditions what the adversary compares.
         """
         size = int(check_whole("records", records, minimum=1))
-        return composed([noise.privacy_loss(size, self.cells) for noise in self._noisy])
+        return compose_losses([noise.privacy_loss(size, self.cells) for noise in self._noisy])
 
     def scaled(self, factor: float) -> Plan:
         """The plan with the rho of every noisy level multiplied by one factor > 0; exact levels stay exact."""
@@ -176,7 +176,7 @@ class Plan:
     def neighbour_loss(self) -> PrivacyLoss:
         """The loss between two data sets that are neighbours, whichever cells the adversary watches."""
         moved = 2 if self.neighbours == "bounded" else 1
-        return composed([noise.privacy_loss(1, moved) for noise in self._noisy])
+        return compose_losses([noise.privacy_loss(1, moved) for noise in self._noisy])
 
     def counts(self, truth: Mapping[str, Any]) -> Integers:
         """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
@@ -262,7 +262,9 @@ class Plan:
         draws : number of releases, along dim `release`; None for one release without that dim
         """
         size = 1 if draws is None else int(check_whole("draws", draws, minimum=1))
-        release = simulated(self, self.counts(truth), self.sibling_counts(truth), np.random.default_rng(rng), size)
+        release = simulate_releases(
+            self, self.counts(truth), self.sibling_counts(truth), np.random.default_rng(rng), size
+        )
         return release if draws is not None else release.isel(release=0)
 
     def observe(
@@ -281,7 +283,7 @@ class Plan:
         siblings : instead of their sum, the released counts of the siblings along a last axis (after that of cells);
             an adversary who believes `Each` reads them one by one, any other their sum
         """
-        return published(self, noisy, sibling_sum or {}, siblings or {})
+        return published_release(self, noisy, sibling_sum or {}, siblings or {})
 
 
 def _with_queries(levels: tuple[Level, ...], queries: Mapping[str, Mapping[str, Mechanism]]) -> tuple[Level, ...]:
@@ -304,7 +306,9 @@ def _with_queries(levels: tuple[Level, ...], queries: Mapping[str, Mapping[str, 
     return tuple(found)
 
 
-def _settled(postprocessing: Any, levels: tuple[Level, ...]) -> tuple[Postprocessing | None, tuple[Level, ...]]:
+def _split_postprocessing(
+    postprocessing: Any, levels: tuple[Level, ...]
+) -> tuple[Postprocessing | None, tuple[Level, ...]]:
     """The adjustment of the whole plan, if any, and the levels with what is done to each of them."""
     if postprocessing is None:
         return None, levels

@@ -13,7 +13,7 @@ from adversary._core import Floats, Integers
 from adversary.reader.plans.release import Layout, make_release
 
 
-def simulated(
+def simulate_releases(
     plan: Layout, counts: Integers, each: Mapping[str, Integers], rng: np.random.Generator, size: int
 ) -> xr.Dataset:
     """So many releases of true counts (level, cell); `each`, by level, true counts of siblings (sibling, cell)."""
@@ -22,7 +22,7 @@ def simulated(
         [level.mechanism.sample(row, rng, shape) for level, row in zip(plan.levels, counts, strict=True)], 1
     )
     if plan.postprocessing is not None:
-        return _adjusted(plan, counts, each, np.asarray(noisy), rng)
+        return _postprocessed_draws(plan, counts, each, np.asarray(noisy), rng)
     sums = np.full(noisy.shape, np.nan)
     apart = np.full((size, len(plan.levels), max(map(len, each.values()), default=0), plan.cells), np.nan)
     for i, level in enumerate(plan.levels[:-1]):
@@ -37,7 +37,9 @@ def simulated(
     return make_release(plan, noisy, sums, apart if each else None)
 
 
-def _adjusted(plan: Layout, counts: Integers, each: Mapping[str, Integers], noisy: Any, rng: Any) -> xr.Dataset:
+def _postprocessed_draws(
+    plan: Layout, counts: Integers, each: Mapping[str, Integers], noisy: Any, rng: Any
+) -> xr.Dataset:
     """Releases after post-processing: the upper level's, and the lower level's made to fit it."""
     assert plan.postprocessing is not None
     lower, known = plan.levels[0], each.get(plan.levels[0].name)
@@ -49,11 +51,11 @@ def _adjusted(plan: Layout, counts: Integers, each: Mapping[str, Integers], nois
     return make_release(plan, pair, np.full(pair.shape, np.nan))
 
 
-def published(
+def published_release(
     plan: Layout, noisy: Mapping[str, Any], sibling_sum: Mapping[str, Any], siblings: Mapping[str, Any]
 ) -> xr.Dataset:
     """A release from published numbers by level name: scalars, or arrays over releases; see `Plan.observe`."""
-    each = {name: _each(plan, name, values) for name, values in siblings.items()}
+    each = {name: _sibling_releases(plan, name, values) for name, values in siblings.items()}
     both = sorted(set(each) & set(sibling_sum))
     if both:
         raise ValueError(f"level {both[0]!r}: give either sibling_sum or siblings, not both")
@@ -91,7 +93,7 @@ def _sums(plan: Layout, name: str) -> bool:
     return name in plan.names and plan.sibling_noise(plan.names.index(name)) is not None
 
 
-def _each(plan: Layout, name: str, values: Any) -> Floats:
+def _sibling_releases(plan: Layout, name: str, values: Any) -> Floats:
     """Releases of the siblings of a level, ([release,] cell, sibling), checked."""
     wanted = next((level.siblings for level in plan.levels if level.name == name), None)
     if plan.postprocessing is not None:

@@ -271,15 +271,15 @@ class Rounded(Coarsened):
         return np.asarray(self.base * nearest(release, self.base, self.ties)).astype(np.int64)
 
     def first(self, release: Floats) -> Floats:
-        before = self._last(np.ceil(release / self.base) - 1.0)
+        before = self._last_rounding_to(np.ceil(release / self.base) - 1.0)
         if not self.mechanism.is_continuous:
             return before + 1.0
         return np.where(np.isfinite(before), np.nextafter(before, np.inf), before)
 
     def last(self, release: Floats) -> Floats:
-        return self._last(np.floor(release / self.base))
+        return self._last_rounding_to(np.floor(release / self.base))
 
-    def _last(self, index: Floats) -> Floats:
+    def _last_rounding_to(self, index: Floats) -> Floats:
         """The last release inside that is rounded to at most index * base."""
         if not self.mechanism.is_continuous:
             return last_numerator(index, self.base, self.ties)

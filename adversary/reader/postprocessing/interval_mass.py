@@ -32,12 +32,12 @@ def _(mechanism: Exact, first: Floats, last: Floats, value: Floats) -> Floats:
 
 @log_between.register
 def _(mechanism: IntegerNoise, first: Floats, last: Floats, value: Floats) -> Floats:
-    return _filled(lambda low, high: _integer_mass(mechanism, low, high), first - value, last - value)
+    return _mass_where_any(lambda low, high: _integer_mass(mechanism, low, high), first - value, last - value)
 
 
 @log_between.register
 def _(mechanism: ContinuousNoise, first: Floats, last: Floats, value: Floats) -> Floats:
-    return _filled(lambda low, high: _continuous_mass(mechanism, low, high), first - value, last - value)
+    return _mass_where_any(lambda low, high: _continuous_mass(mechanism, low, high), first - value, last - value)
 
 
 def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats, step: float) -> Floats:
@@ -55,7 +55,7 @@ def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats
     return np.where(low > 0, beside, about)
 
 
-def _filled(mass: Callable[[Floats, Floats], Floats], low: Floats, high: Floats) -> Floats:
+def _mass_where_any(mass: Callable[[Floats, Floats], Floats], low: Floats, high: Floats) -> Floats:
     """The mass of every interval that holds a number, -inf for the others."""
     low, high = np.broadcast_arrays(low, high)
     some = (low <= high) & (low < np.inf) & (high > -np.inf)
@@ -67,13 +67,13 @@ def _filled(mass: Callable[[Floats, Floats], Floats], low: Floats, high: Floats)
 def _integer_mass(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
     few = high - low < _FEW
     result = np.empty(low.shape)
-    result[few] = _added(noise, low[few], high[few])
+    result[few] = _log_sum_pmf(noise, low[few], high[few])
     if not few.all():
         result[~few] = log_mass(lambda x: _integer_survival(noise, x), low[~few], high[~few], 1.0)
     return result
 
 
-def _added(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
+def _log_sum_pmf(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
     """Log of the sum of the pmf from low to high, about its largest term: the noise is symmetric and log-concave."""
     longest = int((high - low).max(initial=0.0))
     if longest == 0:

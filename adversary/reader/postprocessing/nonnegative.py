@@ -131,7 +131,7 @@ class NonNegative(Postprocessing):
         for total in np.unique(each[3]):
             here = np.flatnonzero((each[3] == total) & (each[0] >= 0) & (each[0] <= each[1]))
             if here.size and total >= 0:
-                result[:, here] = _averaged(self, noise, d, int(total), *each[:3, here])
+                result[:, here] = _average_over_parts(self, noise, d, int(total), *each[:3, here])
         return result[:, inverse.ravel()].reshape(-1, *cases[0].shape)
 
     def _check_work(self, noise: IntegerNoise, d: int, totals: Integers) -> None:
@@ -181,7 +181,7 @@ class Siblings:
         return np.where(count <= 0, -np.inf, np.where(count > parent, np.inf, edge.astype(np.float64)))
 
 
-def _averaged(
+def _average_over_parts(
     rule: NonNegative, noise: IntegerNoise, d: int, total: int, release: Integers, parent: Integers, own: Integers
 ) -> Floats:
     """log P(t1 = release), averaged over the vectors of each part: (part, case)."""

@@ -1,7 +1,7 @@
 from .answers import check_answers as check_answers
 from .effective import effective_measurements as effective_measurements
 from .effective import linear_weights as linear_weights
-from .effective import neglected as neglected
+from .effective import misstatement as misstatement
 from .histogram_sampler import sample_histograms as sample_histograms
 from .known_reader import known_block_loss as known_block_loss
 from .known_reader import known_block_posterior as known_block_posterior

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers
 from adversary.reader.queries.answers import check_answers
-from adversary.reader.queries.query import Query, detailed, flat_cell
+from adversary.reader.queries.query import Query, detailed_query, flat_cell
 
 NULL = 1e-11
 """Eigenvalues below this share of the largest are taken for 0."""
@@ -90,7 +90,7 @@ def effective_measurements(
 
     given = check_answers(queries, released, variance)
     every = isinstance(cells, str) and cells == "all"
-    table = detailed(given.shape) if of is None else of
+    table = detailed_query(given.shape) if of is None else of
     if table.histogram_shape != given.shape:
         raise ValueError(f"of must be about the histogram of the queries, {given.shape}, got {table.histogram_shape}")
     chosen = np.arange(table.size) if every else _flat(cells, table.shape)
@@ -111,7 +111,7 @@ def effective_measurements(
     return xr.Dataset({n: (("unit", "cell"), c) for n, c in columns.items()}, coords)
 
 
-def neglected(unread: float) -> float:
+def misstatement(unread: float) -> float:
     """Most by which effective measurements can misstate a probability, in 95 of 100 releases, about.
 
     What they neglect, that other cells are not negative, says no more than to know these cells would, to whom every
@@ -194,18 +194,18 @@ def linear_weights(
     spread = np.zeros(cells.size)
     if not used:
         return tuple(weights), np.full(cells.size, np.inf)
-    table = detailed(queries[0].histogram_shape) if of is None else of
+    table = detailed_query(queries[0].histogram_shape) if of is None else of
     index = np.unravel_index(cells, table.shape)
     picks = [np.equal.outer(i, group).astype(np.float64) for i, group in zip(index, table.groups, strict=True)]
     axes = [_axis([queries[i].groups[a] for i in used]) for a in range(len(picks))]
     for contrast in product(*((False, True) if axis.split else (False,) for axis in axes)):
         seen = [k for k, i in enumerate(used) if _sees(queries[i], contrast)]
-        bases = {k: [_seen(g, *of) for g, (_, of) in zip(queries[used[k]].groups, _listed(axes, contrast), strict=True)]
-                 for k in seen}  # fmt: skip
+        parts = [of for _, of in _enumerate_contrasts(axes, contrast)]
+        bases = {k: [_axis_rows(g, *of) for g, of in zip(queries[used[k]].groups, parts, strict=True)] for k in seen}
         wanted, norm = _component(axes, contrast, picks)
         noisy = _normal(bases, contrast, [k for k in seen if variance[used[k]] > 0], variance[used])
         fixed = _normal(bases, contrast, [k for k in seen if variance[used[k]] == 0], np.ones(len(used)))
-        w, u, unknown = _solved(noisy, fixed, wanted)
+        w, u, unknown = _solve_normal_equations(noisy, fixed, wanted)
         spread += np.where(unknown & (norm > NULL), np.inf, (w * wanted).sum(axis=1) * norm)
         for k in seen:
             exact = variance[used[k]] == 0
@@ -216,7 +216,7 @@ def linear_weights(
     return tuple(weights), spread
 
 
-def _listed(axes: list[_Axis], contrast: tuple[bool, ...]) -> Iterator[tuple[int, tuple[_Axis, bool]]]:
+def _enumerate_contrasts(axes: list[_Axis], contrast: tuple[bool, ...]) -> Iterator[tuple[int, tuple[_Axis, bool]]]:
     return enumerate(zip(axes, contrast, strict=True))
 
 
@@ -226,7 +226,7 @@ def _sees(query: Query, contrast: tuple[bool, ...]) -> bool:
     return all(max(group) + 1 == len(group) for group, inside in pairs if inside)
 
 
-def _seen(group: tuple[int, ...], axis: _Axis, contrast: bool) -> Floats:
+def _axis_rows(group: tuple[int, ...], axis: _Axis, contrast: bool) -> Floats:
     """(row, atom) what a query sees of an axis' atoms, or (row, category) of its contrasts."""
     member = np.eye(max(group) + 1)[list(group)]
     return member.T if contrast else member.T @ axis.atoms
@@ -235,7 +235,7 @@ def _seen(group: tuple[int, ...], axis: _Axis, contrast: bool) -> Floats:
 def _component(axes: list[_Axis], contrast: tuple[bool, ...], picks: list[Floats]) -> tuple[Floats, Floats]:
     """(cell, atoms) parts of the cells' indicators in the atoms, and (cell,) squared norms in the contrasts."""
     wanted, norm = np.ones((len(picks[0]), 1)), np.ones(len(picks[0]))
-    for a, (axis, inside) in _listed(axes, contrast):
+    for a, (axis, inside) in _enumerate_contrasts(axes, contrast):
         if inside:
             norm = norm * ((picks[a] @ axis.contrast) ** 2).sum(axis=1)
         else:
@@ -255,7 +255,7 @@ def _normal(bases: Mapping[int, list[Floats]], contrast: tuple[bool, ...], seen:
     return total
 
 
-def _solved(noisy: Any, fixed: Any, wanted: Floats) -> tuple[Floats, Floats, Any]:
+def _solve_normal_equations(noisy: Any, fixed: Any, wanted: Floats) -> tuple[Floats, Floats, Any]:
     """Weights w in the noisy normal equations, u in the exact ones, and which cells are not determined."""
     n = wanted.shape[1]
     free, inverse = np.eye(n), np.zeros((n, n))
@@ -278,7 +278,7 @@ def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], pic
     count = part.shape[0]
     sizes = [1 if inside else axis.atoms.shape[1] for axis, inside in zip(axes, contrast, strict=True)]
     out = part.reshape(count, *sizes)
-    for a, (axis, inside) in _listed(axes, contrast):
+    for a, (axis, inside) in _enumerate_contrasts(axes, contrast):
         if inside:
             ends = [1] * len(axes)
             ends[a] = -1

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from adversary._core import as_array, check_whole, posterior_ratio
-from adversary.privacy.losses import PrivacyLoss, composed
+from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary
 from adversary.reader.path import log_bayes_factor as path_log_bayes_factor
@@ -86,8 +86,8 @@ def log_bayes_factor(
         if answers.shape[0] != units:
             raise ValueError(f"released of {query.name!r} must be of {units} units, got {answers.shape[0]}")
         without = query.answer(np.atleast_2d(known))
-        for row, sign in _moved(query, present, absent):
-            for u, mechanism in enumerate(_each(query.name, noise, units)):
+        for row, sign in _rows_that_differ(query, present, absent):
+            for u, mechanism in enumerate(_noise_by_unit(query.name, noise, units)):
                 one = mechanism.log_ratio(answers[u, row], without[u, row] + 1, without[u, row])
                 factor[u] += sign * float(one)
     return float(factor[0]) if known.ndim == 1 else factor
@@ -119,12 +119,12 @@ def path_loss(queries: Sequence[Query], noise: Noise, present: Any, absent: Any 
     names = [query.name for query in queries]
     if set(noise) != set(names):
         raise ValueError(f"noise must have one entry for each query, {names}, got {sorted(noise)}")
-    return composed(
+    return compose_losses(
         [
             mechanism.privacy_loss(sensitivity=1, cells=moved)
             for query in queries
-            if (moved := len(_moved(query, present, absent)))
-            for mechanism in _each(query.name, noise, None)
+            if (moved := len(_rows_that_differ(query, present, absent)))
+            for mechanism in _noise_by_unit(query.name, noise, None)
         ]
     )
 
@@ -217,7 +217,7 @@ def known_block_loss(
     0.7071
     """
     _check_known(plan, reader)
-    return composed([reader.privacy_loss(plan), path_loss(queries, noise, present, absent)])
+    return compose_losses([reader.privacy_loss(plan), path_loss(queries, noise, present, absent)])
 
 
 def _check_known(plan: Plan, reader: Adversary) -> None:
@@ -229,7 +229,7 @@ def _check_known(plan: Plan, reader: Adversary) -> None:
         raise ValueError(f"hypotheses must be (0, 1), one person out or in, got {reader.hypotheses}")
 
 
-def _moved(query: Query, present: Any, absent: Any) -> list[tuple[int, int]]:
+def _rows_that_differ(query: Query, present: Any, absent: Any) -> list[tuple[int, int]]:
     """(row, sign) of the rows in which the hypotheses differ: +1 where the target is counted if in."""
     shape = query.histogram_shape
     rows = [(int(query.rows[flat_cell(present, shape, "present")]), 1)]
@@ -238,7 +238,7 @@ def _moved(query: Query, present: Any, absent: Any) -> list[tuple[int, int]]:
     return rows if len({row for row, _ in rows}) == len(rows) else []
 
 
-def _each(name: str, noise: Noise, units: int | None) -> list[Mechanism]:
+def _noise_by_unit(name: str, noise: Noise, units: int | None) -> list[Mechanism]:
     """The noise of a query in every unit."""
     given = noise[name]
     several = [given] * (units or 1) if isinstance(given, Mechanism) else list(given)

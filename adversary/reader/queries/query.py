@@ -142,7 +142,7 @@ def check_queries(queries: Sequence[Query]) -> tuple[int, ...]:
     return queries[0].histogram_shape
 
 
-def detailed(shape: Sequence[int]) -> Query:
+def detailed_query(shape: Sequence[int]) -> Query:
     """The histogram itself as a query: a row for every cell.
 
     >>> detailed((2, 3)).size

@@ -284,7 +284,7 @@ def empirical_epsilon(
     0.7
     """
     settled = settle_truth(plan, reader, truth)
-    laws = [bayes_factor_law(plan, reader, one, draws=draws, rng=rng) for one in _both(plan, reader, settled)]
+    laws = [bayes_factor_law(plan, reader, one, draws=draws, rng=rng) for one in _with_opposite(plan, reader, settled)]
     return empirical_epsilon_of(laws, failure)
 
 
@@ -313,7 +313,7 @@ def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = 0.05) 
     return max(law.loss_bound(level) for law in every)
 
 
-def _both(plan: Plan, reader: Adversary, truth: Truth) -> list[Truth]:
+def _with_opposite(plan: Plan, reader: Adversary, truth: Truth) -> list[Truth]:
     """A truth and, if the adversary holds it possible, the same without the target (or with)."""
     try:
         return [truth, opposite(plan, reader, truth)]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from adversary._core import Floats, check_probability, logit, solve_decreasing
-from adversary.reader.risk.law_parts import COINCIDENT, DiscretePart, Part, outer_sum, tails, weighed
+from adversary.reader.risk.law_parts import COINCIDENT, DiscretePart, Part, outer_sum, pairwise_dot, tails
 
 TIE = 1e-9
 """Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
@@ -87,12 +87,12 @@ class BayesFactorLaw:
         return -self.log_odds - width, -self.log_odds + width
 
     def _average(self, per_listed: Floats) -> tuple[float, float]:
-        mean = weighed(self.listed.weights, per_listed)
+        mean = pairwise_dot(self.listed.weights, per_listed)
         if not self.simulated or np.isinf(mean):
             return mean, float("inf") if self.simulated else 0.0
         off = np.abs(per_listed - mean)
         most = max(float(off.max()), 1e-300)  # squares of what is nearly infinite would be infinite
-        return mean, most * float(np.sqrt(weighed(self.listed.weights, (off / most) ** 2) / self.draws))
+        return mean, most * float(np.sqrt(pairwise_dot(self.listed.weights, (off / most) ** 2) / self.draws))
 
     def posterior_mean(self) -> tuple[float, float]:
         """(E[P(target in | release)], its Monte Carlo standard error)."""
@@ -114,14 +114,14 @@ class BayesFactorLaw:
     def sf(self, threshold: ArrayLike) -> Floats:
         """P(log Bayes factor > threshold), for every threshold; an infinite factor is not above an infinite one."""
         outer, inner = replace(self, draws=0)._by_size
-        found = [weighed(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)]
+        found = [pairwise_dot(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)]
         return np.minimum(found, 1.0)  # weights add up to one within rounding
 
     def _chance(self, given: Callable[[Floats, Part], Floats]) -> tuple[float, float]:
         """(probability, standard error) from that given every value of the part listed, by the other part's tails."""
         outer, inner = self._by_size
         found = given(outer.values, inner)
-        return self._average(found) if outer is self.listed else (weighed(outer.weights, found), 0.0)
+        return self._average(found) if outer is self.listed else (pairwise_dot(outer.weights, found), 0.0)
 
     def _mass(self, low: float, high: float = np.inf) -> tuple[float, float]:
         """(P(low < log Bayes factor <= high), standard error)."""
@@ -132,7 +132,7 @@ class BayesFactorLaw:
 
         return self._chance(inside)
 
-    def _beyond(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
+    def _prob_beyond(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
         """(P(|log Bayes factor - centre| > bound), standard error)."""
         return self._chance(lambda x, other: other.sf(bound - (x - centre)) + other.cdf(-bound - (x - centre)))
 
@@ -166,8 +166,8 @@ class BayesFactorLaw:
         alone = self.analytic.sf(np.full(1, self._tie - self.log_odds))[0]
         gain = self.analytic.sf(_gap(self._tie - self.log_odds, self.listed.values)) - alone
         to_in, to_out = (
-            weighed(self.listed.weights, np.maximum(gain, 0.0)),
-            weighed(self.listed.weights, np.maximum(-gain, 0.0)),
+            pairwise_dot(self.listed.weights, np.maximum(gain, 0.0)),
+            pairwise_dot(self.listed.weights, np.maximum(-gain, 0.0)),
         )
         return (to_in, to_out) if self.target else (to_out, to_in)
 
@@ -175,7 +175,7 @@ class BayesFactorLaw:
         """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
         if np.isinf(bound) or np.isinf(self.log_odds) or np.isinf(centre):
             return 0.0, 0.0
-        return self._beyond(bound * (1 + 1e-9) + 1e-12, centre)
+        return self._prob_beyond(bound * (1 + 1e-9) + 1e-12, centre)
 
     def loss_bound(self, failure: float) -> float:
         """Smallest e with P(|log Bayes factor| > e) <= failure: a value that |log Bayes factor| takes.
@@ -185,7 +185,7 @@ class BayesFactorLaw:
         if failure in (0.0, 1.0) and (failure or self.unbounded):
             return 0.0 if failure else float("inf")
         if not isinstance(self.analytic, DiscretePart) or self.analytic.values.size * self.listed.values.size > _ATOMS:
-            return solve_decreasing(lambda e: self._beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
+            return solve_decreasing(lambda e: self._prob_beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
         values, weights = outer_sum(self.analytic, self.listed)
         order = np.argsort(np.abs(values))
         size, above = np.abs(values)[order], tails(weights[order])
@@ -202,16 +202,16 @@ class BayesFactorLaw:
         level, analytic, listed = check_probability("level", levels), self.analytic, self.listed
         if isinstance(analytic, DiscretePart) and min(analytic.values.size, listed.values.size) <= _SMALL:
             if analytic.values.size * listed.values.size > _ATOMS:
-                listed = _grouped(listed)
+                listed = _group_values(listed)
             if analytic.values.size * listed.values.size > _ATOMS:
-                analytic = _grouped(analytic, 200)
+                analytic = _group_values(analytic, 200)
             return DiscretePart(*outer_sum(analytic, listed)).quantiles(level)
-        listed = listed if listed.values.size <= _SEARCHED else _grouped(listed)
+        listed = listed if listed.values.size <= _SEARCHED else _group_values(listed)
         return np.array([self._searched_quantile(float(one), listed) for one in np.atleast_1d(level)])
 
     def _searched_quantile(self, level: float, listed: DiscretePart) -> float:
         def missing(z: float) -> float:
-            return level - 1e-12 - weighed(listed.weights, 1.0 - self.analytic.sf(_gap(z, listed.values)))
+            return level - 1e-12 - pairwise_dot(listed.weights, 1.0 - self.analytic.sf(_gap(z, listed.values)))
 
         if missing(-np.inf) <= 0:
             return float("-inf")
@@ -228,7 +228,7 @@ def _gap(threshold: float, values: Floats) -> Floats:
     return np.where(np.isnan(gap), np.inf, gap)
 
 
-def _grouped(part: DiscretePart, groups: int = 20_000) -> DiscretePart:
+def _group_values(part: DiscretePart, groups: int = 20_000) -> DiscretePart:
     """Neighbouring values put together, with their weights and weighted means; infinite ones among themselves."""
     finite = np.isfinite(part.values)
     edges = np.linspace(0, part.values.size, min(groups, part.values.size) + 1).astype(np.int64)[:-1]

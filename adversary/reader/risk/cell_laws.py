@@ -119,10 +119,10 @@ class _Cells:
         return (found[tuple(map(int, row))] for row in clipped)
 
     def _law(self, evidence: Floats) -> BayesFactorLaw:
-        _, weights, draws = self._released
-        first, rest, one = self._own, DiscretePart(evidence, weights), len(self.path.steps[0].levels) == 1
+        _, weights, draws = self._upper_releases
+        first, rest, one = self._lowest_part, DiscretePart(evidence, weights), len(self.path.steps[0].levels) == 1
         return BayesFactorLaw(
-            self.log_odds, self.example.target, first, rest, draws, first.spacing, one, self._unbounded
+            self.log_odds, self.example.target, first, rest, draws, first.spacing, one, self._has_unbounded
         )
 
     @cached_property
@@ -130,7 +130,7 @@ class _Cells:
         return [step.link.noise for step in self.path.steps[:-1] if step.link]
 
     @cached_property
-    def _own(self) -> DiscretePart:
+    def _lowest_part(self) -> DiscretePart:
         """What is released of the lowest count."""
         first, *more = (
             own_release(self.plan, self.path, self.example, level, 0) for level in self.path.steps[0].levels
@@ -142,7 +142,7 @@ class _Cells:
         return first
 
     @cached_property
-    def _unbounded(self) -> bool:
+    def _has_unbounded(self) -> bool:
         losses = (level.mechanism.privacy_loss(1, 1) for level in self.plan.levels)
         return any(np.isinf(max(loss.maximum, loss.swapped.maximum)) for loss in losses)
 
@@ -152,7 +152,7 @@ class _Cells:
         return [*self._links, *(noise for step in self.path.steps[1:] for noise in step.noises)]
 
     @cached_property
-    def _released(self) -> tuple[Floats, Floats, int]:
+    def _upper_releases(self) -> tuple[Floats, Floats, int]:
         """(noise of every release above the lowest count, their weights, how many are simulated: 0 if all)."""
         laws = [noise.releases(0) for noise in self._noises]
         if math.prod(len(values) for values, _ in laws) <= MOST_LISTED:
@@ -171,7 +171,7 @@ class _Cells:
 
     def _evidence(self, lowest: Integers, upper: Integers) -> Iterable[Floats]:
         """Log Bayes factors of what is released above, for every number of others at the first step above."""
-        noise, links = self._released[0], len(self._links)
+        noise, links = self._upper_releases[0], len(self._links)
         sums = noise[:, 0]
         keys = [own - sums for own in noise[:, links : links + len(self.path.steps[1].noises)].T]
         if upper.size:

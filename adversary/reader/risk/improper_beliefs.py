@@ -35,7 +35,7 @@ def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[
     """
     found: dict[str, set[int]] = {}
     for reader, truth in product(readers, truths):
-        for name, count in _tilted(plan, reader, truth):
+        for name, count in _tilted_beliefs(plan, reader, truth):
             found.setdefault(name, set()).add(count)
     return [
         tilt_warning(plan, name, f"the true count there is small ({' or '.join(map(str, sorted(counts)))})")
@@ -43,7 +43,7 @@ def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[
     ]
 
 
-def _tilted(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _tilted_beliefs(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """(level, true count) of every belief without an end about a count near its lower end."""
     counts = settle_truth(plan, reader, truth).counts
     for cell in range(plan.cells):

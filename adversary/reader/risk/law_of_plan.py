@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, as_array, blocks
-from adversary.privacy.losses import GaussianLoss, amplified, composed
-from adversary.privacy.losses.contour import powered
+from adversary.privacy.losses import GaussianLoss, amplified_loss, compose_losses
+from adversary.privacy.losses.contour import repeat_product
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_fingerprint import law_fingerprint
 from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, outer_sum, probable
-from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
+from adversary.reader.risk.listed_releases import DRAWS, columns, combine_columns, grid, list_releases
 
 MAX_GRID = 20_000_000
 _HALF = 6_000_000
@@ -95,7 +95,7 @@ def bayes_factor_law(
         simulated,
         own.spacing,
         known and alone,
-        not all(_bounded(noise) for path in paths for noise in _telling(plan, path)),
+        not all(_is_bounded(noise) for path in paths for noise in _telling(plan, path)),
     )
 
 
@@ -111,7 +111,7 @@ def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
 
 
 @lru_cache(maxsize=256)
-def _bounded(noise: Mechanism) -> bool:
+def _is_bounded(noise: Mechanism) -> bool:
     """Whether no single release says more than so much; what an exact one says is listed as it is."""
     if noise.is_exact:
         return True
@@ -151,20 +151,20 @@ def _in_two(parts: list[Part | None]) -> tuple[Part, DiscretePart] | None:
 
     A part of continuous noise stands alone; several are one if they are Gaussian. None where a part cannot be listed.
     """
-    listed = [part for part in parts if isinstance(part, DiscretePart)]
+    list_releases = [part for part in parts if isinstance(part, DiscretePart)]
     smooth = [part for part in parts if isinstance(part, ContinuousPart)]
-    if len(listed) + len(smooth) < len(parts):
+    if len(list_releases) + len(smooth) < len(parts):
         return None
     if smooth:
-        loss, rest = composed([part.loss for part in smooth]), _total(listed, _HALF)
+        loss, rest = compose_losses([part.loss for part in smooth]), _total(list_releases, _HALF)
         if rest is None or not (len(smooth) == 1 or isinstance(loss, GaussianLoss)):
             return None
         return smooth[0] if len(smooth) == 1 else ContinuousPart(loss, 1 - smooth[0].side), rest
-    rest = _total(listed[1:], _APART)
+    rest = _total(list_releases[1:], _APART)
     if rest is not None:
-        return listed[0], rest
+        return list_releases[0], rest
     halves: tuple[list[DiscretePart], list[DiscretePart]] = ([], [])
-    for part, times in sorted(_alike(listed), key=lambda pair: -pair[0].values.size):
+    for part, times in sorted(_alike(list_releases), key=lambda pair: -pair[0].values.size):
         shorter = min(halves, key=lambda half: sum(np.log(one.values.size) for one in half))
         shorter += [part] * times
     first, rest = (_total(half, _HALF) for half in halves)
@@ -182,7 +182,7 @@ def _total(parts: list[DiscretePart], limit: int) -> DiscretePart | None:
         return a.plus(b).without(lost) if a.values.size * b.values.size <= limit else None
 
     nothing: DiscretePart | None = NOTHING
-    return reduce(plus, (powered(part, times, nothing, plus) for part, times in _alike(parts)), nothing)
+    return reduce(plus, (repeat_product(part, times, nothing, plus) for part, times in _alike(parts)), nothing)
 
 
 def _alike(parts: list[DiscretePart]) -> list[tuple[DiscretePart, int]]:
@@ -212,7 +212,7 @@ def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: b
         for column in columns(plan, truth)
         if column.place[-1] == cell and not (column.kind == "noisy" and column.place[0] in lowest)
     )
-    found = placed(plan, numbers, MAX_GRID // 20)
+    found = combine_columns(plan, numbers, MAX_GRID // 20)
     if found is None:
         return None
     released, weights = found
@@ -287,12 +287,12 @@ def _of_sampled(split: tuple[Part, DiscretePart] | None, rate: float) -> tuple[P
     if split is None or not isinstance(split[0], DiscretePart) or split[0].values.size * split[1].values.size > _HALF:
         return None
     values, weights = outer_sum(split[0], split[1])
-    return NOTHING, DiscretePart(amplified(values, rate), weights)
+    return NOTHING, DiscretePart(amplified_loss(values, rate), weights)
 
 
 def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, DiscretePart] | None:
     """Every release at once, where the lowest one cannot be told from the rest; None if too many."""
-    found = listed(plan, truth, MAX_GRID // 20)
+    found = list_releases(plan, truth, MAX_GRID // 20)
     if found is None:
         return None
     released, weights = found
@@ -312,7 +312,7 @@ def _simulated_rest(
 ) -> DiscretePart:
     """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
     values = blocks.simulate(
-        partial(_drawn, plan, reader, truth, whole),
+        partial(_simulate_factors, plan, reader, truth, whole),
         draws,
         rng,
         description="simulated releases",
@@ -322,7 +322,7 @@ def _simulated_rest(
     return DiscretePart(values, np.full(values.size, 1.0 / values.size))
 
 
-def _drawn(
+def _simulate_factors(
     plan: Plan, reader: Adversary, truth: Truth, whole: bool, size: int, generator: np.random.Generator
 ) -> Floats:
     """Log Bayes factors of releases of this truth, without the first cell's lowest release unless `whole`."""

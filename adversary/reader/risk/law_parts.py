@@ -22,7 +22,7 @@ _FEW, _WIDTH, _NODES = 2_000, 0.25, 10
 _MANY = 1_000_000
 
 
-def weighed(weights: Floats, values: Floats) -> float:
+def pairwise_dot(weights: Floats, values: Floats) -> float:
     """Sum of products, pairwise: accurate over millions of terms."""
     return float((weights * values).sum())
 
@@ -55,7 +55,9 @@ class DiscretePart:
     def plus(self, other: DiscretePart) -> DiscretePart:
         """The sum of two independent parts, coincident values put together."""
         values, weights = outer_sum(self, other)
-        return _merged(DiscretePart(values, weights, lambda: self.log_exponential_mean + other.log_exponential_mean))
+        return _merge_equal(
+            DiscretePart(values, weights, lambda: self.log_exponential_mean + other.log_exponential_mean)
+        )
 
     def without(self, lost: float) -> DiscretePart:
         """The part without its least probable values, which weigh at most `lost` in all."""
@@ -126,7 +128,7 @@ class DiscretePart:
     def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
         """E[function(shift + part)] for every shift."""
         if shift.size < self.values.size:
-            return np.array([weighed(self.weights, function(one + self.values)) for one in shift])
+            return np.array([pairwise_dot(self.weights, function(one + self.values)) for one in shift])
         total = np.zeros_like(shift)
         for value, weight in zip(self.values, self.weights, strict=True):
             total += weight * function(shift + value)
@@ -193,7 +195,7 @@ def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
     return kept
 
 
-def _merged(part: DiscretePart) -> DiscretePart:
+def _merge_equal(part: DiscretePart) -> DiscretePart:
     """The same law with coincident values put together, at their weighted mean."""
     value, weight = part.values, part.weights
     with np.errstate(invalid="ignore"):  # two infinities of one sign are no distance apart

@@ -45,7 +45,7 @@ def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = No
     `weights.attrs`, `direction` is "exact" or "estimate" and `mass` is the probability listed: releases of less than
     1e-12 in all are left out.
     """
-    found = listed(plan, truth, _TABLE_GRID)
+    found = list_releases(plan, truth, _TABLE_GRID)
     if found is not None:
         released, weights = found
         keep = np.flatnonzero(probable(weights, _TABLE_LOST))
@@ -80,7 +80,7 @@ def columns(plan: Plan, truth: Truth) -> Iterator[Column]:
                 yield Column("sums", (i, cell), *total.releases(others))
 
 
-def placed(plan: Plan, numbers: Iterable[Column], limit: int) -> tuple[Released, Floats] | None:
+def combine_columns(plan: Plan, numbers: Iterable[Column], limit: int) -> tuple[Released, Floats] | None:
     """Every combination of these numbers, with its probability; None if there are more than `limit`."""
     every = list(numbers)
     if sum(np.log(column.values.size) for column in every) > np.log(limit):
@@ -101,16 +101,16 @@ def placed(plan: Plan, numbers: Iterable[Column], limit: int) -> tuple[Released,
     return released, weights
 
 
-def listed(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
+def list_releases(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
     """Every release of a truth, with its probability; None with continuous noise, or if there are more than `limit`."""
     if plan.postprocessing is not None:
-        return _adjusted(plan, truth, limit)
+        return _postprocessed_pairs(plan, truth, limit)
     if any(level.mechanism.is_continuous for level in plan.levels):
         return None
-    return placed(plan, columns(plan, truth), limit)
+    return combine_columns(plan, columns(plan, truth), limit)
 
 
-def _adjusted(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
+def _postprocessed_pairs(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
     """Every pair (t1, t2) of a post-processed plan, with P(t2 | x2) P(t1 | t2, x1, others); None if too many.
 
     None too where the truth tells apart siblings whose sum does not settle t1.

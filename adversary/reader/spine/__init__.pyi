@@ -10,7 +10,7 @@ from .leaf_priors import SharedRate as SharedRate
 from .membership import STATUS as STATUS
 from .problem import VARIANCES as VARIANCES
 from .problem import Message as Message
-from .problem import aligned as aligned
+from .problem import align_labels as align_labels
 from .problem import plausible as plausible
 from .spine_posterior import SpinePosterior as SpinePosterior
 from .squares import least_squares as least_squares

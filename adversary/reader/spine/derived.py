@@ -49,15 +49,15 @@ def sum_law(tree: Tree, solution: Solution, units: Units) -> xr.Dataset:
     """Law of the sum of disjoint units: see `SpinePosterior.sum`."""
     places = _disjoint(tree, units, "units")
     low, pmf, error = _law(tree, solution, places, np.ones(places.size))
-    return _described(low, pmf, error, "count", units=[str(name) for name in tree.names[places]])
+    return _sum_dataset(low, pmf, error, "count", units=[str(name) for name in tree.names[places]])
 
 
 def difference_law(tree: Tree, solution: Solution, one: Units, other: Units) -> xr.Dataset:
     """Law of the difference of two sums: see `SpinePosterior.compare`."""
-    places = _disjoint(tree, [*_listed(one), *_listed(other)], "a and b together")
-    sign = np.where(np.isin(places, tree.index(_listed(one))), 1.0, -1.0)
+    places = _disjoint(tree, [*_unit_names(one), *_unit_names(other)], "a and b together")
+    sign = np.where(np.isin(places, tree.index(_unit_names(one))), 1.0, -1.0)
     low, pmf, error = _law(tree, solution, places, sign)
-    found = _described(low, pmf, error, "difference", a=_listed(one), b=_listed(other))
+    found = _sum_dataset(low, pmf, error, "difference", a=_unit_names(one), b=_unit_names(other))
     side = np.sign(low + np.arange(pmf.size))
     chances = {"greater": pmf[side > 0].sum(), "equal": pmf[side == 0].sum(), "less": pmf[side < 0].sum()}
     return found.assign({name: ((), min(max(float(p), 0.0), 1.0)) for name, p in chances.items()})
@@ -68,7 +68,7 @@ def share_law(tree: Tree, solution: Solution, part: Units, whole: Units) -> xr.D
     import xarray as xr
 
     inside, around = _disjoint(tree, part, "units"), _disjoint(tree, whole, "of")
-    rest = _without(tree, around, inside)
+    rest = _complement_units(tree, around, inside)
     places = np.concatenate([inside, rest])
     laws = [_law(tree, solution, own, np.ones(own.size)) if own.size else (*NOTHING, 0.0) for own in (inside, rest)]
     sizes = [pmf.size for _, pmf, _ in laws]
@@ -94,17 +94,17 @@ def share_law(tree: Tree, solution: Solution, part: Units, whole: Units) -> xr.D
     }
     named = {name: ((), float(value)) for name, value in values.items()}
     coords = {"count": counts[0], "rest": counts[1]}
-    attributes = {"units": _listed(part), "of": _listed(whole)}
+    attributes = {"units": _unit_names(part), "of": _unit_names(whole)}
     return xr.Dataset({"joint": (("count", "rest"), np.maximum(joint, 0.0)), **named}, coords, attributes)
 
 
-def _listed(units: Units) -> list[str]:
+def _unit_names(units: Units) -> list[str]:
     return [units] if isinstance(units, str) else [str(name) for name in units]
 
 
 def _disjoint(tree: Tree, units: Units, what: str) -> Integers:
     """(some,) indices of units, none of which lies in another; ValueError naming two that overlap."""
-    names = _listed(units)
+    names = _unit_names(units)
     if not names:
         raise ValueError(f"{what} must name at least one unit")
     places = np.asarray(tree.index(names), dtype=np.int64)
@@ -122,7 +122,7 @@ def _disjoint(tree: Tree, units: Units, what: str) -> Integers:
     return places
 
 
-def _without(tree: Tree, around: Integers, inside: Integers) -> Integers:
+def _complement_units(tree: Tree, around: Integers, inside: Integers) -> Integers:
     """Disjoint units that make up what lies in some units and not in others; ValueError for one that lies outside."""
     taken, outer = set(inside.tolist()), set(around.tolist())
     path: set[int] = set()
@@ -180,7 +180,7 @@ def _characteristic(tree: Tree, solution: Solution, places: Integers, coefficien
     p, parts = _posterior(solution, top), []
     for start in range(0, len(omega), size):
         turn = 1j * (omega[start : start + size] @ kinds.T)
-        parts.append(_given(tree, solution, top, below, turn) @ p)
+        parts.append(_conditional_transform(tree, solution, top, below, turn) @ p)
     return np.concatenate(parts)
 
 
@@ -189,7 +189,7 @@ def _centre(solution: Solution, places: Integers) -> Floats:
     return np.rint(solution.mean[places])
 
 
-def _given(tree: Tree, solution: Solution, top: int, below: dict[int, int], turn: Complex) -> Complex:
+def _conditional_transform(tree: Tree, solution: Solution, top: int, below: dict[int, int], turn: Complex) -> Complex:
     """(frequency, count) characteristic function given the count of the unit that holds all those in `below`.
 
     below : unit and which column of `turn` (frequency, kind) it enters with
@@ -206,17 +206,19 @@ def _given(tree: Tree, solution: Solution, top: int, below: dict[int, int], turn
             mixed.add(u)
     for v in sorted(mixed, reverse=True):
         children = range(int(tree.first_child[v]), int(tree.first_child[v] + tree.children[v]))
-        real = reduce(_both, (_window(solution, c) for c in children))
-        plain = reduce(_both, (_window(solution, c) for c in children if c not in below and c not in given), NOTHING)
+        real = reduce(_convolve_counts, (_window(solution, c) for c in children))
+        plain = reduce(
+            _convolve_counts, (_window(solution, c) for c in children if c not in below and c not in given), NOTHING
+        )
         low, turned = plain[0], plain[1][None, :].astype(np.complex128)
         for kind in range(turn.shape[1]):
             if own := [c for c in children if below.get(c) == kind]:
-                start, some = _turned(solution, own, turn[:, kind])
-                low, turned = low + start, _convolved(turned, some)
+                start, some = _joint_transform(solution, own, turn[:, kind])
+                low, turned = low + start, _convolve_frequencies(turned, some)
         for c in children:
             if c in given:
                 start, numbers = _window(solution, c)
-                low, turned = low + start, _convolved(turned, numbers * given.pop(c))
+                low, turned = low + start, _convolve_frequencies(turned, numbers * given.pop(c))
         first, numbers = _window(solution, v)
         at = first - low + np.arange(numbers.size)
         inside = (at >= 0) & (at < real[1].size)
@@ -226,9 +228,9 @@ def _given(tree: Tree, solution: Solution, top: int, below: dict[int, int], turn
     return given[top]
 
 
-def _turned(solution: Solution, units: Sequence[int], turn: Complex) -> tuple[int, Complex]:
+def _joint_transform(solution: Solution, units: Sequence[int], turn: Complex) -> tuple[int, Complex]:
     """(lowest sum, (frequency, sum) numbers) of units that enter with one coefficient, counted from their centres."""
-    low, numbers = reduce(_both, (_window(solution, v) for v in units))
+    low, numbers = reduce(_convolve_counts, (_window(solution, v) for v in units))
     centre = _centre(solution, np.asarray(units)).sum()
     return low, numbers * _powers(turn, low - centre, numbers.size)
 
@@ -238,12 +240,12 @@ def _powers(turn: Complex, first: float, size: int) -> Complex:
     return np.asarray(np.exp(turn[:, None] * (first + np.arange(size))))
 
 
-def _both(one: tuple[int, Floats], other: tuple[int, Floats]) -> tuple[int, Floats]:
+def _convolve_counts(one: tuple[int, Floats], other: tuple[int, Floats]) -> tuple[int, Floats]:
     """The sum of two independent counts; directly, as all terms are positive."""
     return one[0] + other[0], np.convolve(one[1], other[1])
 
 
-def _convolved(one: Complex, other: Complex) -> Complex:
+def _convolve_frequencies(one: Complex, other: Complex) -> Complex:
     """(frequency, count) convolution of two arrays, frequency by frequency; directly."""
     one, other = (one, other) if one.shape[1] >= other.shape[1] else (other, one)
     out = np.zeros((max(len(one), len(other)), one.shape[1] + other.shape[1] - 1), dtype=np.complex128)
@@ -291,7 +293,7 @@ def _outside(tree: Tree, solution: Solution, places: Integers, sign: Floats, end
     return worst
 
 
-def _described(low: int, pmf: Floats, error: float, dim: str, **named: Any) -> xr.Dataset:
+def _sum_dataset(low: int, pmf: Floats, error: float, dim: str, **named: Any) -> xr.Dataset:
     import xarray as xr
 
     values = low + np.arange(pmf.size)

@@ -16,10 +16,10 @@ from adversary.reader.spine.problem import (
     FAR_NATS,
     Likelihood,
     Message,
-    aligned,
+    align_labels,
     check_measurements,
 )
-from adversary.reader.spine.solution import CHUNK_TAU, TAU, Solution, each, rise_one, solve
+from adversary.reader.spine.solution import CHUNK_TAU, TAU, Solution, map_threads, rise_one, solve
 from adversary.reader.spine.spine_posterior import SpinePosterior
 from adversary.reader.spine.tree import Tree
 
@@ -40,7 +40,7 @@ def likelihoods(
     bounds : least and largest counts, as `posterior` takes them
     """
     chosen = _by_unit(tree, noise or {})
-    released, rho = aligned(tree, released, rho)
+    released, rho = align_labels(tree, released, rho)
     precision = as_array(rho)
     if chosen:
         shape = np.broadcast_shapes(np.shape(released), (len(tree),) + (1,) * (np.ndim(released) - 1))
@@ -62,7 +62,9 @@ def likelihoods(
         for unit, cell in np.argwhere(((low > 0) | np.isfinite(high)) & ~np.isinf(precision)):
             if alpha[unit, cell] > 0 or unit in others:
                 raise ValueError(f"unit {str(tree.names[unit])!r} has bounds, which need discrete Gaussian noise")
-            table = _limited(str(tree.names[unit]), *(one[unit, cell] for one in (values, precision, low, high)))
+            table = _bounded_likelihood(
+                str(tree.names[unit]), *(one[unit, cell] for one in (values, precision, low, high))
+            )
             if table is not None:
                 limited[int(unit), int(cell)], precision[unit, cell] = table, 0.0
     return [
@@ -111,7 +113,7 @@ def _table(name: str, mechanism: Mechanism, released: float) -> Floats:
     return log
 
 
-def _limited(name: str, released: float, rho: float, low: float, high: float) -> Floats | None:
+def _bounded_likelihood(name: str, released: float, rho: float, low: float, high: float) -> Floats | None:
     """Log likelihood of the counts up to the largest, none below the least; None where the bounds do not bind.
 
     Counts beyond `FAR_NATS` of the noise are left out, as in every table. Where nothing was measured, bounds that leave
@@ -200,7 +202,7 @@ def posterior(
     inside = [{name: _of_cell(m, i, count) for name, m in (messages or {}).items()} for i in range(count)]
     around = [None if outside is None else _of_cell(outside, i, count) for i in range(count)]
     one = partial(_solve, tree, prior, tolerance, tau)
-    solutions = each(one, list(zip(like, inside, around, strict=True)), workers)
+    solutions = map_threads(one, list(zip(like, inside, around, strict=True)), workers)
     return SpinePosterior(tree, prior, tuple(solutions), tolerance, single, None if cells is None else tuple(cells))
 
 

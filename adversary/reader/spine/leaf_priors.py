@@ -45,7 +45,7 @@ class LeafPrior(ABC):
         return self
 
 
-def _each(name: str, values: Floats, leaves: int) -> Floats:
+def _per_leaf(name: str, values: Floats, leaves: int) -> Floats:
     if values.ndim and values.size != leaves:
         raise ValueError(f"{name} has {values.size} entries for {leaves} leaves")
     return np.broadcast_to(values, (leaves,)).astype(np.float64)
@@ -75,7 +75,7 @@ class Poisson(LeafPrior):
         object.__setattr__(self, "mean", check_positive("mean", self.mean))
 
     def laws(self, leaves: int) -> LeafLaws:
-        mean = _each("mean", np.asarray(self.mean), leaves)
+        mean = _per_leaf("mean", np.asarray(self.mean), leaves)
         return LeafLaws(np.zeros(leaves), mean, -mean)
 
     def part(self, leaves: Integers) -> Poisson:
@@ -102,7 +102,7 @@ class NegativeBinomial(LeafPrior):
         object.__setattr__(self, "mean", check_positive("mean", self.mean))
 
     def laws(self, leaves: int) -> LeafLaws:
-        shape, mean = (_each(name, np.asarray(getattr(self, name)), leaves) for name in ("shape", "mean"))
+        shape, mean = (_per_leaf(name, np.asarray(getattr(self, name)), leaves) for name in ("shape", "mean"))
         slope = mean / (shape + mean)
         return LeafLaws(slope, slope * shape, -shape * np.log1p(mean / shape))
 

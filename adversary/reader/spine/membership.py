@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, Integers
-from adversary.reader.spine.problem import UNBOUNDED, Bounds, feasible, replaced
+from adversary.reader.spine.problem import UNBOUNDED, Bounds, feasible, with_count_of_leaf
 from adversary.reader.spine.solution import NOTHING, TRUSTED, Solution
 from adversary.reader.spine.tree import Tree
 
@@ -136,14 +136,14 @@ def rerun(
         part, nodes, below, top = solution, np.arange(len(tree)), tree, None
         if v > 0:
             name = str(tree.names[v])
-            nodes, below, top = tree.below(name), tree.subtree(name), RootMessage(*_told(told, v) or ())
+            nodes, below, top = tree.below(name), tree.subtree(name), RootMessage(*_message_to(told, v) or ())
             part = _part(solution, tree, nodes)
         places, their = np.searchsorted(nodes, asked), known[nodes]
-        pinned = _pinned(below, part, int(places[0]), int(their[places[0]]))
+        pinned = _with_known_leaf(below, part, int(places[0]), int(their[places[0]]))
         work += takes[v]
         if pinned is None:
             return ratio, error, work
-        better, proven = _asked(pinned, places[:1], their, top)
+        better, proven = _leaf_log_ratios(pinned, places[:1], their, top)
         if not proven[0] >= error[0]:
             ratio[0], error[0] = better[0], proven[0]
         if error[0] <= enough or v == 0:
@@ -153,12 +153,12 @@ def rerun(
     else:
         return ratio, error, work
     if asked.size > 1 and work + takes[v] <= allowed:
-        ratio[1:], error[1:] = _asked(_for_siblings(below, part, pinned, places), places[1:], their, top)
+        ratio[1:], error[1:] = _leaf_log_ratios(_for_siblings(below, part, pinned, places), places[1:], their, top)
         work += takes[v]
     return ratio, error, work
 
 
-def _asked(part: Solution, places: Integers, known: Integers, top: Any) -> tuple[Floats, Floats]:
+def _leaf_log_ratios(part: Solution, places: Integers, known: Integers, top: Any) -> tuple[Floats, Floats]:
     """Log ratios of some leaves of a part, and bounds on their errors."""
     only = np.full(known.size, -1, dtype=np.int64)
     only[places] = known[places]
@@ -166,13 +166,13 @@ def _asked(part: Solution, places: Integers, known: Integers, top: Any) -> tuple
     return ratio[places], error[places]
 
 
-def _pinned(tree: Tree, part: Solution, leaf: int, count: int) -> Solution | None:
+def _with_known_leaf(tree: Tree, part: Solution, leaf: int, count: int) -> Solution | None:
     """A part in which a leaf is known to have a count, tilts and windows laid anew; None where it would be too much."""
     from adversary._core import call
     from adversary.reader.spine.compiled import saddle, upward
 
     bounds = _with_leaf(tree, part, leaf, count)
-    made = replaced(_bounded(part.layout, bounds.low, bounds.high), leaf, count)
+    made = with_count_of_leaf(_with_limits(part.layout, bounds.low, bounds.high), leaf, count)
     theta, _ = call(saddle, made, False)
     found, _, wide = call(upward, made, theta, part.tau, False)
     return replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={}) if wide < 0 else None
@@ -244,7 +244,7 @@ def _with_leaf(tree: Tree, solution: Solution, leaf: int, count: int) -> Bounds:
     return feasible(tree, exact, low, high, (float(bounds.outer_low[0]), float(bounds.outer_high[0])))
 
 
-def around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] | None:
+def message_around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] | None:
     """What a unit is told, for `Message.around`; None where rates are shared above parents."""
     if solution.within not in (None, "parent"):
         return None
@@ -254,12 +254,12 @@ def around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] |
         exact = units["own_exact"]
         low = np.maximum(np.fmax(solution.bounds.outer_low, exact), 0.0)
         high = np.fmin(solution.bounds.outer_high, exact)  # not what leaves allow: readers of pieces may know better
-        loose = replace(solution, layout=_bounded(solution.layout, low, high))
+        loose = replace(solution, layout=_with_limits(solution.layout, low, high))
         solution.memo["told"] = log_ratios(loose, known)[2]
-    return _told(solution.memo["told"], unit)
+    return _message_to(solution.memo["told"], unit)
 
 
-def _told(told: Any, unit: int) -> tuple[int, Floats, Floats, float] | None:
+def _message_to(told: Any, unit: int) -> tuple[int, Floats, Floats, float] | None:
     """What one unit is told: (lowest count, values, what they lack, most beyond them)."""
     if told is None or told.windows[unit]["size"] == 0:
         return None
@@ -289,10 +289,10 @@ def _without_leaves(solution: Solution, known: Integers) -> Any:
     exact = units["own_exact"]
     low = np.maximum(np.fmax(bounds.outer_low, exact), bounds.low - under)
     high = np.minimum(np.fmin(bounds.outer_high, exact), bounds.high + over)
-    return _bounded(solution.layout, np.maximum(low, 0.0), high)
+    return _with_limits(solution.layout, np.maximum(low, 0.0), high)
 
 
-def _bounded(layout: Any, low: Floats, high: Floats) -> Any:
+def _with_limits(layout: Any, low: Floats, high: Floats) -> Any:
     """The layout with other limits of the counts, but for those of `within_reach`."""
     units = layout.units.copy()
     near = units["near"] > 0

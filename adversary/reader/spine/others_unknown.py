@@ -31,11 +31,11 @@ def unknown_others(tree: Tree, prior: LeafPrior, solution: Solution, reruns: int
     """(leaf,) log Bayes factors of one more for a reader who does not know the others, error bounds, and statuses."""
     pmf = prior.laws(tree.leaves.size).pmf
     if pmf is not None:
-        return _listed(tree, np.asarray(pmf), solution, reruns)
-    factor, error = _expected(tree, prior, solution, solution.truncation_bound)
+        return _by_listed_law(tree, np.asarray(pmf), solution, reruns)
+    factor, error = _expected_ratio(tree, prior, solution, solution.truncation_bound)
     certain = solution.layout.units["high"][tree.leaves] == 0
     if not (error <= TRUSTED)[~certain].all() and solution.tau > FINER:
-        better, proven = _expected(tree, prior, *_finer(solution))
+        better, proven = _expected_ratio(tree, prior, *_finer(solution))
         gain = proven < error
         factor[gain], error[gain] = better[gain], proven[gain]
     status = np.where(certain, CERTAIN, np.where(error <= TRUSTED, OK, UNRESOLVED))
@@ -44,7 +44,7 @@ def unknown_others(tree: Tree, prior: LeafPrior, solution: Solution, reruns: int
     return factor, error, status
 
 
-def _expected(tree: Tree, prior: LeafPrior, solution: Solution, dropped: float) -> tuple[Floats, Floats]:
+def _expected_ratio(tree: Tree, prior: LeafPrior, solution: Solution, dropped: float) -> tuple[Floats, Floats]:
     """(leaf,) log of the expected ratio of laws, and a bound on its error."""
     from adversary._core import call
     from adversary.reader.spine.compiled import downward
@@ -87,7 +87,7 @@ def _finer(solution: Solution) -> tuple[Solution, float]:
     return replace(solution, theta=theta, messages=found, outer=outer, tau=FINER, memo={}), dropped
 
 
-def _listed(tree: Tree, pmf: Floats, solution: Solution, reruns: int) -> tuple[Floats, Floats, Integers]:
+def _by_listed_law(tree: Tree, pmf: Floats, solution: Solution, reruns: int) -> tuple[Floats, Floats, Integers]:
     """The same for a law that is a list, which may end where one more is possible: B count by count."""
     support = np.flatnonzero(pmf)
     counts = np.arange(support[0], support[-1] + 2)

@@ -85,7 +85,7 @@ def plausible(variance: Floats) -> NDArray[np.bool_]:
     return np.asarray(within | (variance == 0) | np.isinf(variance))
 
 
-def aligned(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
+def align_labels(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
     """Put labelled counts and rho in the order of the tree's units, and the cells of rho in that of the counts.
 
     Parameters
@@ -116,7 +116,7 @@ def check_measurements(tree: Tree, released: Any, rho: Any, whole: bool = True) 
     `VARIANCES`; counts must be whole where they were measured (if not `whole`, where exact), and not negative where
     they are exact.
     """
-    values, precision = map(as_array, aligned(tree, released, rho))
+    values, precision = map(as_array, align_labels(tree, released, rho))
     if values.ndim not in (1, 2) or values.shape[0] != len(tree):
         raise ValueError(f"released must be (unit,) or (unit, cell) with {len(tree)} units, got shape {values.shape}")
     single = values.ndim == 1
@@ -380,7 +380,7 @@ def check_proper(tree: Tree, made: Layout, outside: Message | None) -> None:
         )
 
 
-def replaced(made: Layout, unit: int, count: int) -> Layout:
+def with_count_of_leaf(made: Layout, unit: int, count: int) -> Layout:
     """The same with one leaf known to have a count, and not measured."""
     units = made.units.copy()
     units[unit]["given_first"], units[unit]["given_size"], units[unit]["given_low"] = made.given.size, 1, count

@@ -104,7 +104,7 @@ def solve(
     made, bounds = layout(tree, here, prior, messages, outside)
     check_proper(tree, made, outside)
     near = None if messages else within_reach(tree, here, made, bounds)
-    some = partial(_solved, tree, like, prior, bounds, lodged, messages, outside, tolerance, tau)
+    some = partial(_solve_layout, tree, like, prior, bounds, lodged, messages, outside, tolerance, tau)
     unlimited = partial(some, made)
     if near is None:
         return _possible(unlimited(TRIES))
@@ -122,7 +122,7 @@ def _possible(found: Solution | None) -> Solution:
     return found
 
 
-def _solved(
+def _solve_layout(
     tree: Tree, like: Likelihood, prior: LeafPrior, bounds: Bounds, lodged: Integers, messages: Mapping[str, Message],
     outside: Message | None, tolerance: float, tau: float, made: Any, tries: int,
 ) -> Solution | None:  # fmt: skip
@@ -306,6 +306,6 @@ def with_sole_children(
     return like._replace(released=released, rho=rho), np.array(lodged, dtype=np.int64)
 
 
-def each(function: Any, items: Sequence[Any], workers: int) -> list[Any]:
+def map_threads(function: Any, items: Sequence[Any], workers: int) -> list[Any]:
     """The function of every item, by so many threads."""
     return in_threads(function, items, int(check_whole("workers", workers, minimum=1)))

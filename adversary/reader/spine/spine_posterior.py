@@ -14,10 +14,10 @@ from scipy.special import expit
 from adversary._core import Floats, as_array, check_probability, check_whole, logit, posterior_ratio
 from adversary.reader.spine.derived import difference_law, share_law, sum_law
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
-from adversary.reader.spine.membership import STATUS, around, log_bayes_factors
+from adversary.reader.spine.membership import STATUS, log_bayes_factors, message_around
 from adversary.reader.spine.others_unknown import tail_probability, unknown_others
 from adversary.reader.spine.problem import Message
-from adversary.reader.spine.solution import Solution, each
+from adversary.reader.spine.solution import Solution, map_threads
 from adversary.reader.spine.tree import Tree, in_order
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class SpinePosterior:
         def one(task: tuple[Solution, Floats]) -> tuple[Any, ...]:
             return self._one_cell(*task, reruns)
 
-        found = each(one, list(zip(self.solutions, others, strict=True)), workers)
+        found = map_threads(one, list(zip(self.solutions, others, strict=True)), workers)
         factor, error, status, tail = (np.stack([f[i] for f in found], axis=-1) for i in range(4))
         p = np.broadcast_to(p[:, None] if p.ndim == 1 else p, factor.shape)
         with np.errstate(invalid="ignore"):
@@ -282,7 +282,7 @@ class SpinePosterior:
         values = solution.outer[window["place"] : window["place"] + window["size"]]
         tilt = float(solution.theta[self.tree.parent[v]]) if v else solution.layout.top_tilt
         limits = (float(solution.bounds.outer_low[v]), float(solution.bounds.outer_high[v]))
-        further = around(solution, v)
+        further = message_around(solution, v)
         values = values / values.max() if values.any() else values
         return Message(int(window["low"]), values, tilt, 0.0, solution.truncation_bound, limits, further)
 

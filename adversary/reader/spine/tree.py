@@ -58,10 +58,12 @@ class Tree:
         root down ("level 0", "level 1", ... where not given). Siblings keep the order in which they were given. Units
         listed twice, parents that are not listed, several roots and cycles: ValueError naming the unit.
         """
-        names, above = (list(parents), list(parents.values())) if isinstance(parents, Mapping) else _listed(*parents)
+        names, above = (
+            (list(parents), list(parents.values())) if isinstance(parents, Mapping) else _name_lists(*parents)
+        )
         if not names:
             raise ValueError("a tree needs at least one unit, got none")
-        index = _numbered(names)
+        index = _index_of_names(names)
         up = _found(names, above, index)
         order, depth = _breadth_first(names, up)
         place = np.empty(order.size, dtype=np.int64)
@@ -111,7 +113,7 @@ class Tree:
         Every unit must be there exactly once; others may be too. ValueError naming one that is missing or twice there.
         """
         given = [str(name) for name in names]
-        place = _numbered(given)
+        place = _index_of_names(given)
         missing = next((name for name in self.names.tolist() if name not in place), None)
         if missing is not None:
             raise ValueError(f"no value is given for unit {missing!r}")
@@ -197,7 +199,7 @@ def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") ->
         given = values.coords[dim].values.tolist()
     wanted = [str(name) for name in names]
     try:
-        place = _numbered([str(name) for name in given])
+        place = _index_of_names([str(name) for name in given])
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
     missing = [name for name in wanted if name not in place]
@@ -208,14 +210,14 @@ def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") ->
     return values[np.array([place[name] for name in wanted], dtype=np.int64)]
 
 
-def _listed(names: Any, above: Any) -> tuple[list[str], list[Any]]:
+def _name_lists(names: Any, above: Any) -> tuple[list[str], list[Any]]:
     names, above = ([*a.tolist()] if isinstance(a, np.ndarray) else list(a) for a in (names, above))
     if len(names) != len(above):
         raise ValueError(f"every unit needs one parent: got {len(names)} units and {len(above)} parents")
     return names, above
 
 
-def _numbered(names: list[str]) -> dict[str, int]:
+def _index_of_names(names: list[str]) -> dict[str, int]:
     index = {name: i for i, name in enumerate(names)}
     if len(index) < len(names):
         seen: set[str] = set()

@@ -98,7 +98,7 @@ def _top(case: Case) -> float:
 
 
 @compiled
-def _fallen(inside: float, outside: float, level: float, case: Case) -> float:
+def _angle_below_level(inside: float, outside: float, level: float, case: Case) -> float:
     """Log of an angle on the way outside where the integrand has fallen below a level, or the end of the way."""
     if _log_integrand(outside, case) > level:
         return outside
@@ -120,7 +120,7 @@ def _edges(top: float, case: Case, edges: Floats) -> None:
     for side in range(2):
         end = ends[side]
         for i, fall in enumerate((_DEPTH, 1.0)):
-            end = _fallen(top, end, peak - fall, case)
+            end = _angle_below_level(top, end, peak - fall, case)
             edges[1 + 2 * side + i] = math.exp(end)
     released = 4.0 * case.variance * (case.n - 1.0) / case.n, min(case.mean, 1.0 - case.mean)
     for i in range(2):

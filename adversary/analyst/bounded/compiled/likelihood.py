@@ -85,7 +85,7 @@ def _steep(gap, noise, scale):
 
 
 @_compiled
-def _pulled(mu, s):
+def _peak_of_product(mu, s):
     """Where N(y; mu, v / n) q1(Y - y) is largest."""
     var = s.v / s.n
     if s.noise == _LAPLACE:
@@ -112,7 +112,7 @@ def _case(seen, v, most, least, largest):
         seen[0], seen[1], seen[2], seen[3], seen[4], seen[5], seen[6], seen[7], seen[8], v, most, least, largest, 0.0
     )  # fmt: skip
     if s.kappa == 0.0:
-        best = min(max(s.mean if s.noise != _NONE else 0.5, _pulled(least, s)), _pulled(largest, s))
+        best = min(max(s.mean if s.noise != _NONE else 0.5, _peak_of_product(least, s)), _peak_of_product(largest, s))
     else:
         mu = min(max(s.mu0, least), largest)
         low, high = (min(mu, s.mean), max(mu, s.mean)) if s.noise != _NONE else (mu, mu)
@@ -175,7 +175,7 @@ def _top(s):
 
 
 @_compiled
-def _fallen(top, level, step, s):
+def _angle_below_level(top, level, step, s):
     """An angle on the side of `step` at which `_height` has fallen to a level, or hardly more."""
     end, near, far = (0.0 if step < 0.0 else (_HALF_PI if s.most < np.inf else np.inf)), top, top + step
     while (end - far) * step > 0.0 and _height(far, s)[0] > level:
@@ -195,7 +195,7 @@ def _lay(s, lows, logs):
     """Lowest sample means at points in the angle, logs of weight and part in x there; how many, and the top's log."""
     edges, top, step = np.empty(_PANELS), _top(s), 4.0 * math.sqrt(s.v / s.n)
     height = _height(top, s)[0]
-    low, high = _fallen(top, height - _DEPTH, -step, s), _fallen(top, height - _DEPTH, step, s)
+    low, high = _angle_below_level(top, height - _DEPTH, -step, s), _angle_below_level(top, height - _DEPTH, step, s)
     edges[0], edges[1], edges[2], edges[3], edges[4] = low, low, top, high, high
     edges[1] += (1.0 - _SHARE) * (top - low)
     edges[3] += (1.0 - _SHARE) * (top - high)
@@ -228,11 +228,11 @@ def _total(mu, s, lows, logs, heights, count, least):
     """Log of the sum over points of the integral over the sample mean; -inf below `least`. Over all, with no points."""
     var, centre, more, rate, corner = s.v / s.n, mu, 0.5 * math.log(_HALF_PI), 0.0, 1e6
     if s.noise == _GAUSSIAN:
-        centre, more = _pulled(mu, s), more - 0.5 * (mu - s.mean) ** 2 / (var + s.scale**2)
+        centre, more = _peak_of_product(mu, s), more - 0.5 * (mu - s.mean) ** 2 / (var + s.scale**2)
         var *= s.scale**2 / (var + s.scale**2)
     elif s.noise == _LAPLACE:
         rate, corner = 1.0 / s.scale, s.mean
-    best = _pulled(mu, s)
+    best = _peak_of_product(mu, s)
     if best > 0.5:  # the mirror image, in which the lower end comes first
         centre, best, corner = 1.0 - centre, 1.0 - best, (1.0 - corner if rate > 0.0 else corner)
     sd = math.sqrt(var)
@@ -281,7 +281,7 @@ def _total(mu, s, lows, logs, heights, count, least):
 @_compiled
 def _clear(low, mu, s):
     """Whether hardly any sample mean of a mean lies outside of [low, 1 - low]."""
-    near = _pulled(mu, s)
+    near = _peak_of_product(mu, s)
     level = 0.5 * (near - mu) ** 2 * s.n / s.v + _energy(near - s.mean, s.noise, s.scale) + _CLEAR
     first = 0.5 * (low - mu) ** 2 * s.n / s.v + _energy(low - s.mean, s.noise, s.scale)
     last = 0.5 * (1.0 - low - mu) ** 2 * s.n / s.v + _energy(1.0 - low - s.mean, s.noise, s.scale)

@@ -70,7 +70,7 @@ def last_of(mu: Floats) -> Floats:
         return np.where((mu > 0.0) & (mu < 1.0), -np.arctanh(np.abs(1.0 - 2.0 * mu)), -np.inf)
 
 
-def placed(edges: Floats) -> tuple[Floats, Floats]:
+def gauss_points(edges: Floats) -> tuple[Floats, Floats]:
     """Points of all panels and their weights, (row, node) each."""
     half, middle = 0.5 * np.diff(edges), 0.5 * (edges[:, 1:] + edges[:, :-1])
     nodes, weights = middle[..., None] + half[..., None] * NODES, half[..., None] * WEIGHTS
@@ -113,7 +113,7 @@ class Marginal:
         """Some of them."""
         return Marginal(self.kind, self.a[chosen], self.b[chosen], self.edges[chosen], self.values[chosen])
 
-    def widened(self, panels: int) -> Marginal:
+    def pad_panels(self, panels: int) -> Marginal:
         """The same with panels of no width behind the others, `panels` in all."""
         more = panels + 1 - self.edges.shape[1]
         edges = np.pad(self.edges, ((0, 0), (0, more)), mode="edge")
@@ -131,7 +131,7 @@ class Marginal:
     @cached_property
     def series(self) -> Floats:
         """Legendre series of the logarithm, less that of `_bare`, on every panel, (row, panel, degree)."""
-        nodes, _ = placed(self.edges)
+        nodes, _ = gauss_points(self.edges)
         floor = self.values.max(1, keepdims=True) * np.exp(-_FLOOR)
         part = _bare(self.kind, self.a[:, None], self.b[:, None], nodes)
         logs = np.log(np.maximum(self.values, np.maximum(floor, _TINY)) / np.maximum(part, _TINY))
@@ -140,7 +140,7 @@ class Marginal:
     @cached_property
     def below(self) -> Floats:
         """Mass below every edge, (row, edge)."""
-        _, weights = placed(self.edges)
+        _, weights = gauss_points(self.edges)
         masses = (weights * self.values).reshape(len(self.edges), self.edges.shape[1] - 1, ORDER).sum(-1)
         return np.concatenate([np.zeros((len(masses), 1)), np.cumsum(masses, 1)], 1)
 
@@ -210,9 +210,9 @@ class Marginal:
         mass = mass / np.maximum(mass[..., -1:], _TINY) * np.diff(self.below)[..., None] + self.below[:, :-1, None]
         t = np.concatenate([t[:, :1, 0], t[..., 1:].reshape(rows, panels * (t.shape[2] - 1))], 1)
         masses = np.concatenate([np.zeros((rows, 1)), mass.reshape(rows, panels * _STEPS)], 1)
-        return t, self._fallen(self.heights_at(t), masses), masses
+        return t, self._monotone_ends(self.heights_at(t), masses), masses
 
-    def _fallen(self, heights: Floats, masses: Floats) -> Floats:
+    def _monotone_ends(self, heights: Floats, masses: Floats) -> Floats:
         """Heights that do not rise towards an end beyond which hardly any mass lies; that of a variance is held."""
         steps = np.arange(heights.shape[1])
         if self.kind in (COSH, EXP):
@@ -271,7 +271,7 @@ class Marginal:
         ends = ([t[i, 0]] if above[i, 0] else []) + ends + ([t[i, -1]] if above[i, -1] else [])
         return list(zip(ends[::2], ends[1::2], strict=True))
 
-    def _polished(self, lo: Floats, hi: Floats, prob: float) -> tuple[Floats, Floats]:
+    def _newton_ends(self, lo: Floats, hi: Floats, prob: float) -> tuple[Floats, Floats]:
         """Newton's method for the two ends (row, 1) of equal height that hold a share: heights equal, mass right."""
         first, last, span = lo, hi, hi - lo
         step, good = 1e-5 * span, np.ones_like(lo, bool)
@@ -304,7 +304,7 @@ class Marginal:
         at_start, at_end = ends[:, 0] <= t[:, 0], ends[:, 1] >= t[:, -1]
         inner = np.flatnonzero((pieces == 1) & ~at_start & ~at_end)
         if len(inner):
-            polished = self.rows(inner)._polished(ends[inner, :1], ends[inner, 1:], prob)
+            polished = self.rows(inner)._newton_ends(ends[inner, :1], ends[inner, 1:], prob)
             ends[inner] = np.concatenate(polished, 1)
         for which, side, share in ((at_start, 1, prob), (at_end & ~at_start, 0, 1.0 - prob)):
             some = np.flatnonzero((pieces == 1) & which)
@@ -352,7 +352,7 @@ class Marginal:
 
     def nodes(self) -> tuple[Floats, Floats]:
         """Points of x and their probabilities, (row, node) each: for moments."""
-        t, weights = placed(self.edges)
+        t, weights = gauss_points(self.edges)
         return self.x(t), weights * self.values if self.values.size else weights
 
     def finer(self, turn: float | None = None) -> Marginal:

@@ -9,7 +9,7 @@ import numpy as np
 
 from adversary._core import Floats, Integers
 
-from .marginal import COSH, SINH, Marginal, backward, forward, jacobian, placed
+from .marginal import COSH, SINH, Marginal, backward, forward, gauss_points, jacobian
 from .question import Question, log_likelihood
 
 Pair = tuple[Floats, Floats]
@@ -52,20 +52,20 @@ def first_panels(question: Question, size: tuple[int, int], depth: float) -> tup
         (t, s), (logs_t, logs_s) = _closer([t, s], along_both, depth)
     else:
         (s,), (logs_s,) = _closer([s], along_s, depth)
-        s = _shared(s, logs_s, _POINTS - 1)
+        s = _equal_share_edges(s, logs_s, _POINTS - 1)
         logs_s = along_s(everyone, s)[0]
         if question.constrained:  # no mean is feasible with less than the smallest variance
             half = 0.5 * np.tanh(-s[:, 0])
             ends = backward(SINH, centre, spread, np.stack([0.5 - half, 0.5 + half]))
             t = np.linspace(np.maximum(ends[0], low[0]), np.minimum(ends[1], high[0]), _POINTS, axis=-1)
         (t,), (logs_t,) = _closer([t], along_t, depth)
-    t = _shared(t, logs_t, t.shape[1] - 1)
+    t = _equal_share_edges(t, logs_t, t.shape[1] - 1)
     values = along(everyone, t, s)
     logs_t, logs_s = np.logaddexp.reduce(values, axis=2), np.logaddexp.reduce(values, axis=1) if own else logs_s
     corners, none = _corners(question), np.zeros((rows, 0))
-    t, s = _shared(t, logs_t, size[0]), _shared(s, logs_s, size[1])
-    mean = Marginal(kinds[0], centre, spread, _snapped(t, corners[0]), none)
-    variance = Marginal(kinds[1], np.zeros(rows), np.ones(rows), _snapped(s, corners[1]), none)
+    t, s = _equal_share_edges(t, logs_t, size[0]), _equal_share_edges(s, logs_s, size[1])
+    mean = Marginal(kinds[0], centre, spread, _edges_on_corner(t, corners[0]), none)
+    variance = Marginal(kinds[1], np.zeros(rows), np.ones(rows), _edges_on_corner(s, corners[1]), none)
     return mean, variance, values.max((1, 2)) - depth - FAR - _SLACK
 
 
@@ -102,7 +102,7 @@ def next_panels(question: Question, mean: Marginal, variance: Marginal, size: tu
         for i in range(len(edges)):
             line = low[axis][i], high[axis][i]
             edges[i] = _laid_again(old.edges[i], old.values[i], line, depth, size[axis], shy[i])
-        found.append(replace(old, edges=_snapped(edges, corners[axis])))
+        found.append(replace(old, edges=_edges_on_corner(edges, corners[axis])))
     return found[0], found[1]
 
 
@@ -168,7 +168,7 @@ def _profile(question: Question, s: Floats) -> Floats:
     return np.asarray(logs + np.log(jacobian(question.kinds[1], 1.0, s)) + np.where(informed > 0.0, prior, 0.0))
 
 
-def _shared(points: Floats, logs: Floats, panels: int) -> Floats:
+def _equal_share_edges(points: Floats, logs: Floats, panels: int) -> Floats:
     """Edges (row, edge) that give every panel the same share of a monitor of the densities, each to the power 1 / 6.
 
     The monitor counts how far that rises and falls, and a little of its mass: panels come where a density turns and
@@ -194,7 +194,7 @@ def _laid_again(
     """
     if not values.max() > 0.0:
         return np.linspace(edges[0], edges[-1], panels + 1)
-    nodes = placed(edges[None])[0][0]
+    nodes = gauss_points(edges[None])[0][0]
     points = np.concatenate([edges[:1], nodes, edges[-1:]])
     inner = np.log(np.maximum(values / values.max(), 1e-300))
     high_enough = np.flatnonzero(inner > -_RISES)
@@ -214,10 +214,10 @@ def _laid_again(
         step = min(most, (1.0 - shy) * (line[1] - points[-1]), (logs[-2] + depth) / max(fall, 1e-9))
         points[-1], logs[-1] = points[-1] + step, logs[-2] - fall * step
     part = slice(first, last + 1)
-    return np.asarray(_shared(points[None, part], logs[None, part], panels)[0])
+    return np.asarray(_equal_share_edges(points[None, part], logs[None, part], panels)[0])
 
 
-def _snapped(edges: Floats, corners: Floats) -> Floats:
+def _edges_on_corner(edges: Floats, corners: Floats) -> Floats:
     """Edges (row, edge) whose inner one nearest to a corner (row,), if that lies between the outer ones, is on it."""
     inside = np.flatnonzero((edges[:, 0] < corners) & (corners < edges[:, -1]))
     if edges.shape[1] > 2 and len(inside):

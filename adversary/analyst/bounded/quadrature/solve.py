@@ -21,7 +21,7 @@ import numpy as np
 
 from adversary._core import Floats, Integers, in_threads
 
-from .marginal import ORDER, Marginal, jacobian, last_of, placed, weights_up_to
+from .marginal import ORDER, Marginal, gauss_points, jacobian, last_of, weights_up_to
 from .panel_edges import FAR, first_panels, next_panels
 from .question import Question, log_likelihood
 
@@ -79,7 +79,7 @@ class Solution:
             mean, variance = mean.finer(), variance.finer(0.5 * np.log(0.25))
         logs = _log_posterior(ask, mean, variance)[0]
         weights = np.exp(logs - logs.max())
-        columns, rows = placed(mean.edges)[1][0][:, None], placed(variance.edges)[1][0]
+        columns, rows = gauss_points(mean.edges)[1][0][:, None], gauss_points(variance.edges)[1][0]
         v = variance.nodes()[0][0]
         whole = weights * columns * rows
         if ask.constrained or limit:
@@ -99,7 +99,7 @@ def solve_all(question: Question) -> Solution:
     """
     rows = len(question.seen)
     pieces = [np.arange(start, min(start + _AT_ONCE, rows)) for start in range(0, max(rows, 1), _AT_ONCE)]
-    solved = in_threads(lambda piece: _solved(question.rows(piece)), pieces, os.cpu_count() or 1)
+    solved = in_threads(lambda piece: _solve_rows(question.rows(piece)), pieces, os.cpu_count() or 1)
     found = _together(question, list(zip(pieces, solved, strict=True)))
     lost = ~(np.isfinite(found.log_mass) & np.isfinite(found.mean.values).all(1))
     lost |= ~np.isfinite(found.variance.values).all(1)
@@ -112,7 +112,7 @@ def solve_all(question: Question) -> Solution:
     return found
 
 
-def _solved(question: Question) -> Solution:
+def _solve_rows(question: Question) -> Solution:
     """Some rows, on more and more panels, until two solutions agree."""
     most, *sizes = zip(*FIRST[question.flat], strict=True)
     which = np.searchsorted(most, question.seen[:, 0])
@@ -120,7 +120,7 @@ def _solved(question: Question) -> Solution:
     for i in np.unique(which) if len(which) else [0]:
         rows = np.flatnonzero(which == i)
         ask = question.rows(rows)
-        before = _integrated(ask, *first_panels(ask, sizes[0][i], DEPTHS[0]))
+        before = _integrate(ask, *first_panels(ask, sizes[0][i], DEPTHS[0]))
         parts.append((rows, _again(before, sizes[1][i], DEPTHS[1])))
     found = _together(question, parts)
     for size, depth in zip(MORE, DEPTHS[2:], strict=True):
@@ -148,7 +148,7 @@ def _log_posterior(question: Question, mean: Marginal, variance: Marginal, level
 
     Also -inf in panels that are below a `level` (row,).
     """
-    t, s = placed(mean.edges)[0], placed(variance.edges)[0]
+    t, s = gauss_points(mean.edges)[0], gauss_points(variance.edges)[0]
     mu, v = mean.x(t), variance.x(s)
     rows, panels = len(mu), mean.edges.shape[1] - 1
     with np.errstate(divide="ignore"):
@@ -170,12 +170,12 @@ def _log_posterior(question: Question, mean: Marginal, variance: Marginal, level
     return np.asarray(logs.reshape(heights.shape) + heights)
 
 
-def _integrated(question: Question, mean: Marginal, variance: Marginal, level: Floats) -> Solution:
+def _integrate(question: Question, mean: Marginal, variance: Marginal, level: Floats) -> Solution:
     """Both marginals on their panels; as the error, how far the two orders of integration and the panels are apart."""
     logs = _log_posterior(question, mean, variance, level)
     top = logs.max((1, 2), keepdims=True)
     weights = np.exp(logs - np.where(top > -np.inf, top, 0.0))
-    (t, mean_weights), (s, variance_weights) = placed(mean.edges), placed(variance.edges)
+    (t, mean_weights), (s, variance_weights) = gauss_points(mean.edges), gauss_points(variance.edges)
     along_s: Any = variance_weights[:, None]
     along_t: Any = mean_weights[:, None]
     if question.constrained:
@@ -198,14 +198,14 @@ def _integrated(question: Question, mean: Marginal, variance: Marginal, level: F
 def _again(before: Solution, size: tuple[int, int], depth: float) -> Solution:
     """A further solution on so many panels, laid by the one before."""
     ask, mean, variance = before.question, before.mean, before.variance
-    area = placed(mean.edges)[1].sum(1) * placed(variance.edges)[1].sum(1)
-    found = _integrated(
+    area = gauss_points(mean.edges)[1].sum(1) * gauss_points(variance.edges)[1].sum(1)
+    found = _integrate(
         ask, *next_panels(ask, mean, variance, size, depth), before.log_mass - np.log(area) - depth - FAR
     )
-    return _checked(before, found)
+    return _with_error(before, found)
 
 
-def _checked(before: Solution, found: Solution) -> Solution:
+def _with_error(before: Solution, found: Solution) -> Solution:
     """The later of two solutions, its error estimated by how far they differ as well.
 
     Compared are log masses, probabilities, means in units of the standard deviation, and logs of that.
@@ -240,16 +240,16 @@ def _together(question: Question, parts: list[tuple[Integers, Solution]]) -> Sol
     marginals = []
     for name in ("mean", "variance"):
         panels = max(getattr(part, name).edges.shape[1] for _, part in parts) - 1
-        wide = [(rows, getattr(part, name).widened(panels)) for rows, part in parts]
+        wide = [(rows, getattr(part, name).pad_panels(panels)) for rows, part in parts]
         fields = ("a", "b", "edges", "values")
-        arrays = (_scattered(question, [(rows, getattr(one, field)) for rows, one in wide]) for field in fields)
+        arrays = (_scatter(question, [(rows, getattr(one, field)) for rows, one in wide]) for field in fields)
         marginals.append(Marginal(wide[0][1].kind, *arrays))
-    log_mass = _scattered(question, [(rows, part.log_mass) for rows, part in parts])
-    error = _scattered(question, [(rows, part.quadrature_error) for rows, part in parts])
+    log_mass = _scatter(question, [(rows, part.log_mass) for rows, part in parts])
+    error = _scatter(question, [(rows, part.quadrature_error) for rows, part in parts])
     return Solution(question, marginals[0], marginals[1], log_mass, error)
 
 
-def _scattered(question: Question, parts: list[tuple[Integers, Floats]]) -> Floats:
+def _scatter(question: Question, parts: list[tuple[Integers, Floats]]) -> Floats:
     """Rows of several arrays at their places in one."""
     found = np.empty((len(question.seen), *parts[0][1].shape[1:]))
     for rows, array in parts:

@@ -216,7 +216,7 @@ def outcomes(
     names = [design.label(root, *task) for task in tasks]
     there: dict[str, Any] = {"threads": threads} if scheduler is None else {"scheduler": scheduler, "workers": workers}
     there |= {"progress": progress, "description": "blocks of data sets"}
-    found = map_blocks(partial(_analysed, design, root), dict(zip(names, tasks, strict=True)), store, **there)
+    found = map_blocks(partial(_analyse_block, design, root), dict(zip(names, tasks, strict=True)), store, **there)
     values = np.concatenate([found[name] for name in names])
     return values.reshape(*design.shape, design.datasets, len(COLUMNS))
 
@@ -228,10 +228,10 @@ def releases(design: Design, cell: Cell, root: np.random.SeedSequence, block: in
     mean, variance = sample_statistics(design.population, cell.mu, cell.sigma, cell.n, size, design.bounds, data)
     exact = BoundedRelease(mean, variance, cell.n, cell.epsilon, design.bounds)
     first, second = (scale * noise.laplace(size=size) for scale in exact.unit_scales)
-    return exact.shifted(first, second)
+    return exact.with_added_noise(first, second)
 
 
-def _analysed(design: Design, root: np.random.SeedSequence, task: tuple[Cell, Analysis, int]) -> Floats:
+def _analyse_block(design: Design, root: np.random.SeedSequence, task: tuple[Cell, Analysis, int]) -> Floats:
     """COLUMNS of one block under one analysis: shape (data sets of the block, 4)."""
     cell, one, block = task
     post = _posterior(design, releases(design, cell, root, block), one)

@@ -97,9 +97,9 @@ class Design:
         Laws and priors are known by what they do, on fixed draws and at fixed points, not by what they are called.
         """
         return work_name(
-            root, cell, self.bounds, _drawn(self.population, cell), _weighed(analysis.prior, self.bounds),
-            analysis.constrained, self.feasibility if analysis.constrained else None, self.parameter, self.prob, block,
-            self.blocks[block],
+            root, cell, self.bounds, _sample_fingerprint(self.population, cell),
+            _prior_fingerprint(analysis.prior, self.bounds), analysis.constrained,
+            self.feasibility if analysis.constrained else None, self.parameter, self.prob, block, self.blocks[block],
         )  # fmt: skip
 
 
@@ -213,13 +213,13 @@ def _priors(priors: Any) -> dict[str, Prior]:
     return found
 
 
-def _drawn(population: Population, cell: Cell) -> str:
+def _sample_fingerprint(population: Population, cell: Cell) -> str:
     """What a law draws from a fixed generator."""
     values = population(cell.mu, cell.sigma, (2, min(cell.n, 256)), np.random.default_rng(0))
     return hashlib.sha256(np.ascontiguousarray(values, dtype=np.float64).tobytes()).hexdigest()
 
 
-def _weighed(prior: Prior, bounds: tuple[float, float]) -> tuple[str, str]:
+def _prior_fingerprint(prior: Prior, bounds: tuple[float, float]) -> tuple[str, str]:
     """Kind of a prior and its log densities at fixed points, some of them outside of what bounded data can have."""
     steps = np.arange(1.0, 65.0)
     mu = bounds[0] + (bounds[1] - bounds[0]) * (2.0 * (steps * 0.6180339887 % 1.0) - 0.5)

@@ -1,12 +1,12 @@
 from .atoms import MAX_ATOMS as MAX_ATOMS
 from .atoms import MERGED as MERGED
 from .atoms import grid_convolution as grid_convolution
-from .atoms import merged as merged
+from .atoms import merge_atoms as merge_atoms
 from .atoms import merged_within as merged_within
-from .atoms import powered as powered
 from .atoms import product as product
+from .atoms import repeat_product as repeat_product
 from .products import GOAL as GOAL
 from .products import RESOLUTION as RESOLUTION
 from .products import Composition as Composition
 from .products import Family as Family
-from .products import gathered as gathered
+from .products import normal_form as normal_form

@@ -23,7 +23,7 @@ _NEGLIGIBLE = -745.0
 Atoms = tuple[Floats, Floats, Floats]
 
 
-def merged(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
+def merge_atoms(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
     """Lattice in normal form: atoms sorted by loss, equal losses (to rounding) merged.
 
     Atoms below exp(-745) under both laws are dropped, except the least and the largest loss, which decide what is
@@ -46,7 +46,7 @@ def merged(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
 
 
 def merged_within(losses: Floats, log_p: Floats, log_q: Floats, unit: float = 1.0) -> tuple[Atoms, float]:
-    """`merged`, with the largest step between losses that were merged.
+    """`merge_atoms`, with the largest step between losses that were merged.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def grid_convolution(pieces: list[Floats]) -> Floats:
     return total
 
 
-def powered[T](base: T, times: int, unit: T, together: Callable[[T, T], T]) -> T:
+def repeat_product[T](base: T, times: int, unit: T, together: Callable[[T, T], T]) -> T:
     """`together` applied to `times` copies of one value, by repeated squaring.
 
     Parameters

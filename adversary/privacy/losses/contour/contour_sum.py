@@ -92,7 +92,7 @@ class Contour:
         s = self.tilts(eps)
         beyond = s > 0.0
         log_size = np.where(beyond, *self._shadow(eps))
-        found = self._summed(eps, s, log_size, tol)
+        found = self._sum_nodes(eps, s, log_size, tol)
         for _ in range(3):
             wide = np.flatnonzero((found.above + found.below > tol * np.abs(found.value)) & (found.value > 0.0))
             lower = np.log(np.maximum(found.value[wide], 1e-300))
@@ -100,8 +100,8 @@ class Contour:
             if wide.size == 0:
                 break
             log_size[wide] = lower
-            again = self._summed(eps[wide], s[wide], lower, tol)
-            found = Sums(*(_replaced(old, wide, new) for old, new in zip(found, again, strict=True)))
+            again = self._sum_nodes(eps[wide], s[wide], lower, tol)
+            found = Sums(*(_where_replaced(old, wide, new) for old, new in zip(found, again, strict=True)))
         return found, beyond
 
     def tail(self, eps: Floats, tol: float, kind: str, *, strict: bool = True) -> Sums:
@@ -110,12 +110,12 @@ class Contour:
         These kernels decay more slowly: the certificate is wide where the period is long.
         """
         s = np.abs(self.tilts(eps))  # 1/2 for -1/2: right of both poles
-        return self._summed(eps, s, self._shadow(eps)[0], tol, kind=kind, strict=strict)
+        return self._sum_nodes(eps, s, self._shadow(eps)[0], tol, kind=kind, strict=strict)
 
     def density(self, eps: Floats, tol: float) -> Floats:
         """An upper bound on the density of L under P at eps >= 0; with a Gaussian release only."""
         s = np.abs(self.tilts(eps))
-        found = self._summed(eps, s, self._shadow(eps)[0], tol, kind="density")
+        found = self._sum_nodes(eps, s, self._shadow(eps)[0], tol, kind="density")
         return np.asarray(np.maximum(found.value + found.below, 0.0))
 
     def peak_density(self) -> float:
@@ -211,7 +211,7 @@ class Contour:
             grid.phi[residue] = grid.weight * gaussian * twisted_product(self.v, self.shift, self.count, u, residue)
         return grid.phi[residue]
 
-    def _summed(
+    def _sum_nodes(
         self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str = "delta", *, strict: bool = True
     ) -> Sums:
         """The sum over nodes, and its certificate, for one kernel."""
@@ -272,10 +272,10 @@ class Contour:
         value, rounding = np.empty_like(eps), np.empty_like(eps)
         for tilt in np.unique(s):
             rows = np.flatnonzero(s == tilt)
-            value[rows], rounding[rows] = self._tilted(eps[rows], float(tilt), grid, kind, strict)
+            value[rows], rounding[rows] = self._tilted_sum(eps[rows], float(tilt), grid, kind, strict)
         return np.where((s < 0) & (kind == "delta"), -value, value), rounding
 
-    def _tilted(self, eps: Floats, s: float, grid: Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
+    def _tilted_sum(self, eps: Floats, s: float, grid: Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
         rho, u = self.rho, grid.n * grid.spacing
         phi = self._weighted_phi(grid, Fraction(s).limit_denominator(10_000) % 1)
         if self.step is None:
@@ -346,7 +346,7 @@ class Contour:
         return np.asarray(corner - self.rho * t * t)
 
 
-def _replaced(old: Floats, where: Any, new: Floats) -> Floats:
+def _where_replaced(old: Floats, where: Any, new: Floats) -> Floats:
     result = old.copy()
     result[where] = new
     return result

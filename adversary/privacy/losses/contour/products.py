@@ -48,7 +48,7 @@ class Family(NamedTuple):
     copies: int
 
 
-def gathered(families: Sequence[Family]) -> tuple[Family, ...]:
+def normal_form(families: Sequence[Family]) -> tuple[Family, ...]:
     """Normal form of discrete Gaussian families: sorted, those of one kind counted together, empty ones dropped.
 
     Parameters

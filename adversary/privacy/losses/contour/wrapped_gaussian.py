@@ -29,7 +29,7 @@ def twisted_product(v: Floats, shift: Floats, count: Floats, u: Floats, residue:
     """Product over families of Phi_s(u)^count, s = residue modulo 1: real for residues 0 and 1/2, else complex."""
     total: Any = np.ones(u.size)
     for chosen in _alike(v):
-        value = twisted(v[chosen], shift[chosen], u, residue)
+        value = tilted_transform(v[chosen], shift[chosen], u, residue)
         total = total * np.multiply.reduce(value ** count[chosen][:, None], axis=0)
     return total
 
@@ -41,7 +41,7 @@ def _alike(v: Floats) -> list[Any]:
     return [group for group in groups if group.size]
 
 
-def twisted(v: Floats, shift: Floats, u: Floats, residue: Fraction) -> Any:
+def tilted_transform(v: Floats, shift: Floats, u: Floats, residue: Fraction) -> Any:
     """Phi_s(u) of one count of each of some alike families (see `_alike`), (family, node)."""
     v, shift = v[:, None], shift[:, None]
     period = 2.0 * np.pi / (shift * v)

@@ -48,7 +48,7 @@ def numbers_of(messages, v):
 
 
 @inner
-def grown(data, used, needed):
+def enlarge(data, used, needed):
     """The numbers with place for more behind those in use."""
     if needed <= data.size:
         return data
@@ -192,7 +192,7 @@ def bystanders(n, room, tau, spare, wanted, least, most):
         if not holds[u]:
             continue
         needed = used + 2 * spare.windows[u].size + room.windows[left].size + room.windows[right].size
-        spare = Messages(spare.windows, grown(spare.data, used, needed))
+        spare = Messages(spare.windows, enlarge(spare.data, used, needed))
         if holds[left]:
             used = combine_pair(spare, u, room, right, spare, left, used, tau, lowest[left], highest[left])
         if holds[right]:

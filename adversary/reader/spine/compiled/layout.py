@@ -79,7 +79,7 @@ def trim_at(L, tau, v):
 
 
 @inner
-def measured(L, v):
+def is_measured(L, v):
     """Whether a unit has a likelihood of its own."""
     return L.units[v].rho > 0.0 or L.units[v].alpha > 0.0 or L.units[v].table_size > 0
 

@@ -28,7 +28,7 @@ from adversary.reader.spine.compiled.count_windows import (
     bystanders,
     combine,
     correlate,
-    grown,
+    enlarge,
     largest_of,
     numbers_of,
 )
@@ -140,8 +140,8 @@ def hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used):
     to = outside.windows[b]
     to.low, to.size = wider(window)
     to.place = used
-    values = grown(outside.value, used, used + to.size)
-    lacks = grown(outside.lack, used, used + to.size)
+    values = enlarge(outside.value, used, used + to.size)
+    lacks = enlarge(outside.lack, used, used + to.size)
     others, left_out = numbers_of(spare, k), spare.windows[k].dropped
     shift = to.low + spare.windows[k].low - outside.windows[v].low
     correlate(value, others, shift, values[used : used + to.size])

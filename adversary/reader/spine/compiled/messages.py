@@ -25,7 +25,7 @@ from adversary.reader.spine.compiled.count_windows import (
     correlate,
     empty_messages,
     ends,
-    grown,
+    enlarge,
     largest_of,
     numbers_of,
 )
@@ -58,7 +58,7 @@ def write_leaf(L, v, t, tau, messages, used, ring):
     if n > ring.size:
         ring = np.empty(2 * n)
         walk(L, v, t, mode, tau, ring)
-    data = grown(messages.data, used, used + n)
+    data = enlarge(messages.data, used, used + n)
     messages = Messages(messages.windows, data)
     window = messages.windows[v]
     window.place, window.size, window.low, window.dropped = used, n, lowest, tails / total
@@ -78,7 +78,7 @@ def write_unit(L, v, drop, combined, low, dropped, cut, messages, used):
     begin = max(0, min(unit.low - low, combined.size))
     stop = max(begin, min(unit.high - low + 1, combined.size))
     n = stop - begin
-    data = grown(messages.data, used, used + max(n, 1))
+    data = enlarge(messages.data, used, used + max(n, 1))
     messages = Messages(messages.windows, data)
     window = messages.windows[v]
     whole = dropped == 0.0  # nothing lies off the window: its own largest number takes the place of the bound
@@ -134,7 +134,7 @@ def write(L, theta, tau, v, messages, used, room, ring, bare):
         u = 2 * unit.children - 2
         whole = room.windows[u]
         if bare:
-            messages = Messages(messages.windows, grown(messages.data, used, used + whole.size))
+            messages = Messages(messages.windows, enlarge(messages.data, used, used + whole.size))
             for k in range(whole.size):
                 messages.data[used + k] = room.data[whole.place + k]
             window = messages.windows[v]

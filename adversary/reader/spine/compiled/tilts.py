@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from adversary._core import compilers
-from adversary.reader.spine.compiled.layout import log_factor, log_summit, measured, slope_of, tilt_above, top_rate
+from adversary.reader.spine.compiled.layout import is_measured, log_factor, log_summit, slope_of, tilt_above, top_rate
 from adversary.reader.spine.compiled.leaves import first_guess, mode_of, walk
 
 compiled, inner = compilers(__file__)
@@ -103,7 +103,7 @@ def domains(L):
 
 
 @inner
-def blended(L, v, drop):
+def blend_rates(L, v, drop):
     """(x, slope, curvature) of a unit with a shared rate from where its factor's bound lies, over all rates at once.
 
     log_peak as a function of the tilt is convex, and its slope is where the summits of the rates lie on average. A
@@ -136,7 +136,7 @@ def blended(L, v, drop):
 def line_of(L, v, t, theta, at, blend):
     """(x, slope, curvature): where a unit's factor is followed in one sweep, and minus its log's derivatives there."""
     if blend and L.units[v].sharing > 0 and L.units[v].rho > 0.0 and L.units[v].table_size == 0:
-        return blended(L, v, t - theta)
+        return blend_rates(L, v, t - theta)
     slope, curvature = slope_of(L, v, at)
     return at, slope, curvature
 
@@ -219,7 +219,7 @@ def saddle(L, blend):
             at[v] = min(max(x, float(unit.low)), float(unit.high))
         if largest < CLOSE:
             break
-    return settled(L, theta), sweeps
+    return settle_tilts(L, theta), sweeps
 
 
 @inner
@@ -236,7 +236,7 @@ def last_slope(L, v):
 
 
 @inner
-def settled(L, theta):
+def settle_tilts(L, theta):
     """The tilts with no factor left that grows without end: where nothing is measured, the tilt above exactly."""
     for v in range(L.units.size):
         unit = L.units[v]
@@ -245,5 +245,5 @@ def settled(L, theta):
             most = t + last_slope(L, v) - INSIDE
             if unit.sharing > 0:
                 most -= top_rate(L)
-            theta[v] = min(theta[v], most) if measured(L, v) or unit.sharing > 0 else t
+            theta[v] = min(theta[v], most) if is_measured(L, v) or unit.sharing > 0 else t
     return theta
