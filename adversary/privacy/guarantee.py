@@ -62,7 +62,7 @@ def where_else(guarantee: Any, name: str) -> str:
 
 @singledispatch
 def compose(first: Any, second: Any) -> Any:
-    """The guarantee of two releases with independent noise together, behind `+`; `definitions.addition` registers it."""
+    """The guarantee of two releases with independent noise, behind `+`; `definitions.addition` registers it."""
     raise TypeError(f"no rule composes {first!r} with {second!r}")
 
 

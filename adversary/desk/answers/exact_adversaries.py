@@ -162,8 +162,8 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         failure = float(worst["failure"])
         often = f", except in {format_probability(failure)} of releases" if failure else ""
         said = (
-            f"Applied to one record as if nothing were published exactly, {definition_words(definition)} would keep the "
-            f"odds within a factor exp({format_bound(float(worst['single_record_bound']), True)}){often}. "
+            f"Applied to one record as if nothing were published exactly, {definition_words(definition)} would keep "
+            f"the odds within a factor exp({format_bound(float(worst['single_record_bound']), True)}){often}. "
             "That is no bound here"
         )
         name = str(worst["adversary"].item())
