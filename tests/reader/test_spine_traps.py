@@ -300,9 +300,10 @@ def test_a_rate_shared_within_a_bypassed_group_of_very_noisy_blocks_needs_no_fin
 
 
 def test_what_is_known_against_limits_of_counts_is_answered_without_them() -> None:
-    """Nearly empty blocks of a bypassed group, and an adversary who knows nineteen people in each."""
-    parents: dict[str, str | None] = {"county": None, "t0": "county", "t0g0": "t0", "t1": "county", "t1g0": "t1"}
-    parents |= {f"{group}b{i}": group for group in ("t0g0", "t1g0") for i in range(12)}
+    """Nearly empty blocks of a group not measured beside one that is, and an adversary who knows 19 people in each."""
+    groups = {f"t{i}g{j}": f"t{i}" for i in range(2) for j in range(2)}
+    parents: dict[str, str | None] = {"county": None, "t0": "county", "t1": "county", **groups}
+    parents |= {f"{group}b{i}": group for group in groups for i in range(12)}
     tree, rng = spine.Tree.of(parents), np.random.default_rng(1)
     counts = np.zeros(len(tree))
     counts[tree.leaves] = rng.poisson(0.3, tree.leaves.size)
