@@ -1,3 +1,4 @@
+from .prior_predictive import PriorPredictive as PriorPredictive
 from .smoothing import LARGEST_KHAT as LARGEST_KHAT
 from .smoothing import Hypotheses as Hypotheses
 from .smoothing import Importance as Importance
@@ -7,4 +8,3 @@ from .weighed_prior import DRAWS as DRAWS
 from .weighed_prior import Sample as Sample
 from .weighed_prior import WeighedPrior as WeighedPrior
 from .weighed_prior import shared_draws as shared_draws
-from .worlds import PriorPredictive as PriorPredictive

@@ -22,7 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.enumeration import sum_terms
 
-from .worlds import PriorPredictive
+from .prior_predictive import PriorPredictive
 
 _WORLDS = 4  # worlds drawn for each release that is wanted
 _TRIES = 50

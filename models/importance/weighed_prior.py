@@ -25,11 +25,11 @@ from scipy.special import logsumexp
 from adversary._core import blocks
 from adversary.models.enumeration import Conditioned, condition
 
+from .prior_predictive import PriorPredictive
 from .refinement import LARGEST_DIMENSION, refine_proposal
 from .smoothing import Hypotheses
 from .terms import Terms
 from .truths import releases_given
-from .worlds import PriorPredictive
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]

@@ -5,8 +5,8 @@ from .atoms import merge_atoms as merge_atoms
 from .atoms import merged_within as merged_within
 from .atoms import product as product
 from .atoms import repeat_product as repeat_product
-from .products import GOAL as GOAL
-from .products import RESOLUTION as RESOLUTION
-from .products import Composition as Composition
-from .products import Family as Family
-from .products import normal_form as normal_form
+from .certified_composition import GOAL as GOAL
+from .certified_composition import RESOLUTION as RESOLUTION
+from .certified_composition import Composition as Composition
+from .certified_composition import Family as Family
+from .certified_composition import normal_form as normal_form
