@@ -131,7 +131,7 @@ def bare(query: str) -> str:
 def spelling_in_file(query: str, names: Iterable[str]) -> str | None:
     """How a file spells a query that was asked for: letter for letter, or but for case and order of axes.
 
-    >>> spelled("CENRACE*hispanic", ["total_dpq", "hispanic * cenrace_dpq"])
+    >>> spelling_in_file("CENRACE*hispanic", ["total_dpq", "hispanic * cenrace_dpq"])
     'hispanic * cenrace_dpq'
     """
     listed = list(names)

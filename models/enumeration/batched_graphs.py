@@ -94,7 +94,7 @@ def sum_terms(terms: Sequence[TensorVariable]) -> TensorVariable:
     -------
     Scalar float64 tensor.
 
-    >>> float(summed([pt.constant([1.0, 2.0]), pt.constant(3)]).eval())
+    >>> float(sum_terms([pt.constant([1.0, 2.0]), pt.constant(3)]).eval())
     6.0
     """
     return sum((pt.sum(term, dtype="float64") for term in terms), start=pt.constant(np.float64(0)))
@@ -117,7 +117,7 @@ def vectorize(
     One tensor per graph, the batch axes first.
 
     >>> x, many = pt.dscalar(), pt.dvector()
-    >>> vectorized([x**2], {x: many})[0].eval({many: [1.0, 3.0]}).tolist()
+    >>> vectorize([x**2], {x: many})[0].eval({many: [1.0, 3.0]}).tolist()
     [1.0, 9.0]
     """
     soft = [_soft_checks(graph) for graph in graphs]

@@ -134,12 +134,12 @@ def test_a_title_of_any_length_is_wrapped(length: int) -> None:
     def draw() -> Figure:
         figure = Figure(figsize=(6.0, 5.0), layout="constrained")
         figure.add_subplot()
-        style.title(figure, " ".join(["WORDS"] * (length // 6) + ["end"]))
+        style.title(figure, " ".join(["WORDS"] * (length // 6) + ["End"]))
         return figure
 
     figure = draw()
     assert list(flaws(figure)) == []
-    assert figure.get_suptitle().split()[-1] == "end"
+    assert figure.get_suptitle().split()[-1] == "End"
 
 
 @pytest.mark.parametrize("low", [0.4, 0.02, 1e-4, 1e-30, 1e-300])

@@ -214,7 +214,7 @@ def test_a_page_that_fails_leaves_the_directory_as_it_was(
             raise OSError(f"cannot write {folder / file}: no space left on device")
         return put(hidden, folder, file, content)
 
-    monkeypatch.setattr(output, "_put", full)
+    monkeypatch.setattr(output, "_write", full)
     for place in (out, tmp_path / "new"):
         result = commands.run(*QUESTIONS[name].arguments, "--out", str(place))
         assert (result.exit_code, result.stdout) == (2, "")

@@ -96,7 +96,7 @@ def test_every_definition_has_its_bound_as_a_labelled_line() -> None:
             prior, ratio = upper.get_xydata().T
             at = float(bound["ratio"].sel(definition=definition, side="upper"))
             assert np.interp(np.log(0.5), np.log(prior), ratio) == pytest.approx(at, rel=2e-3)
-            assert audit_figures.called(str(definition)) in texts
+            assert audit_figures.definition_words(str(definition)) in texts
 
 
 def test_the_expected_ratio_passes_through_every_reader() -> None:

@@ -37,7 +37,7 @@ def keys_of_kind(kind: str) -> Mapping[str, Key]:
     ------
     ValueError : there is no such kind
 
-    >>> declared("release")["prior"].about
+    >>> keys_of_kind("release")["prior"].about
     'what was believed before; without it: flat'
     """
     module = import_module(f"adversary.desk.files.{FILES[check_word('kind', kind, tuple(FILES))]}")

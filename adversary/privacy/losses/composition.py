@@ -168,7 +168,7 @@ def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     ------
     TypeError : a part that is not a PrivacyLoss; the message says how to get one
 
-    >>> composed([GaussianLoss(3.0), GaussianLoss(4.0)])
+    >>> compose_losses([GaussianLoss(3.0), GaussianLoss(4.0)])
     GaussianLoss(mu=5.0)
     """
     for part in parts:
@@ -225,7 +225,7 @@ def repeat_loss(loss: PrivacyLoss, times: int) -> PrivacyLoss:
     ValueError : times negative or not whole
     TypeError : not a PrivacyLoss
 
-    >>> repeated(GaussianLoss(1.0), 4)
+    >>> repeat_loss(GaussianLoss(1.0), 4)
     GaussianLoss(mu=2.0)
     """
     n = int(check_whole("times", times, minimum=0))

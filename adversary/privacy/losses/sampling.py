@@ -89,7 +89,7 @@ def amplified_loss(loss: ArrayLike, rate: float) -> Floats:
     -------
     nats, of the shape of `loss`; `loss` itself at rate 1
 
-    >>> round(float(amplified(1.0, 0.1)), 6)
+    >>> round(float(amplified_loss(1.0, 0.1)), 6)
     0.158565
     """
     loss, q = as_array(loss), float(rate)

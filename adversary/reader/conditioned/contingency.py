@@ -110,7 +110,7 @@ def complete_tables(free: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> Int
     -------
     Counts (..., r, c); a cell is negative where no table with these margins has the free cells
 
-    >>> completed([1], [3, 1], [2, 2]).tolist()
+    >>> complete_tables([1], [3, 1], [2, 2]).tolist()
     [[1, 2], [1, 0]]
     """
     r, c = np.asarray(rows), np.asarray(columns)

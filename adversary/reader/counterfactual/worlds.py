@@ -220,7 +220,7 @@ def select_records(array: xr.DataArray, record: Any) -> xr.DataArray:
     ------
     ValueError : a label that is not among the records
 
-    >>> selected(xr.DataArray([0.6, 0.4], dims="record", coords={"record": ["a", "b"]}), "b").item()
+    >>> select_records(xr.DataArray([0.6, 0.4], dims="record", coords={"record": ["a", "b"]}), "b").item()
     0.4
     """
     try:

@@ -126,7 +126,7 @@ def misstatement(unread: float) -> float:
     -------
     Difference of probabilities, whatever the prior: that of log odds of plus and minus half of rho + 2 sqrt(2 rho)
 
-    >>> round(neglected(0.02), 3), round(neglected(0.5), 3)
+    >>> round(misstatement(0.02), 3), round(misstatement(0.5), 3)
     (0.105, 0.555)
     """
     rho = max(float(unread), 0.0)

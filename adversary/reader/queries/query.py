@@ -145,7 +145,7 @@ def check_queries(queries: Sequence[Query]) -> tuple[int, ...]:
 def detailed_query(shape: Sequence[int]) -> Query:
     """The histogram itself as a query: a row for every cell.
 
-    >>> detailed((2, 3)).size
+    >>> detailed_query((2, 3)).size
     6
     """
     return Query.of(DETAILED, shape, [DETAILED] * len(shape))

@@ -38,7 +38,7 @@ def merge_atoms(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
     -------
     (losses, log_p, log_q), losses strictly ascending.
 
-    >>> losses, log_p, _ = merged(np.array([1.0, 0.0, 1.0]), np.log([0.25, 0.5, 0.25]), np.log([0.1, 0.8, 0.1]))
+    >>> losses, log_p, _ = merge_atoms(np.array([1.0, 0.0, 1.0]), np.log([0.25, 0.5, 0.25]), np.log([0.1, 0.8, 0.1]))
     >>> losses.tolist(), np.exp(log_p).tolist()
     ([0.0, 1.0], [0.5, 0.5])
     """
@@ -128,7 +128,7 @@ def repeat_product[T](base: T, times: int, unit: T, together: Callable[[T, T], T
     -------
     base combined with itself `times` times.
 
-    >>> powered(3, 4, 1, lambda a, b: a * b)
+    >>> repeat_product(3, 4, 1, lambda a, b: a * b)
     81
     """
     total = unit

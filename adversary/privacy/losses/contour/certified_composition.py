@@ -59,7 +59,7 @@ def normal_form(families: Sequence[Family]) -> tuple[Family, ...]:
     -------
     Tuple of Family, ascending in (v, shift); the same for every order of the input.
 
-    >>> gathered([Family(2.0, 1, 1), Family(1.0, 1, 2), Family(1.0, 1, 3)])
+    >>> normal_form([Family(2.0, 1, 1), Family(1.0, 1, 2), Family(1.0, 1, 3)])
     (Family(v=1.0, shift=1, copies=5), Family(v=2.0, shift=1, copies=1))
     """
     counts: dict[tuple[Fraction | float, int], int] = {}
