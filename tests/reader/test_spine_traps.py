@@ -318,3 +318,23 @@ def test_what_is_known_against_limits_of_counts_is_answered_without_them() -> No
         mine, theirs = (one.membership(0.1, known) for one in (found, finer))
         assert (mine["status"] <= 1).all()  # ok, or after a second run
         np.testing.assert_allclose(mine["log_odds"], theirs["log_odds"], rtol=1e-9, atol=1e-9)
+
+
+def test_limits_of_counts_get_as_many_trims_after_other_tilts() -> None:
+    """A group not measured beside one that is, and a tract of one group: said to leave no counts possible."""
+    groups = {"t0g0": "t0", "t0g1": "t0", "t1g0": "t1"}
+    parents: dict[str, str | None] = {"county": None, "t0": "county", "t1": "county", **groups}
+    parents |= {f"{group}b{i}": group for group in groups for i in range(12)}
+    tree, rng = spine.Tree.of(parents), np.random.default_rng(1)
+    counts = np.zeros(len(tree))
+    counts[tree.leaves] = rng.poisson(0.3, tree.leaves.size)
+    for v in range(len(tree) - 1, 0, -1):
+        counts[tree.parent[v]] += counts[v]
+    variance = np.array([6.0, 6.0, 3.0, 8000.0])[tree.depth]
+    variance[tree.index("t0g0")] = np.inf
+    released = counts + np.rint(rng.normal(size=len(tree)) * np.sqrt(np.where(np.isinf(variance), 0.0, variance)))
+    found, finer = (spine.posterior(tree, released, 0.5 / variance, tau=tau) for tau in (1e-22, 1e-120))
+    assert (found.status, finer.status) == ("ok", "ok")
+    np.testing.assert_allclose(found.mean, finer.mean, atol=1e-8)
+    np.testing.assert_allclose(found.sd, finer.sd, atol=1e-8)
+    np.testing.assert_allclose(found.log_evidence, finer.log_evidence, atol=1e-8)

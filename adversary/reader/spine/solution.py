@@ -98,7 +98,7 @@ def solve(
 
     Where units that share a rate are not measured, and the first try does not do, their counts are limited to what the
     measurements of others leave possible, unless some measurement is then not explained by noise. What an adversary
-    knows against all measurements is answered `unlimited`.
+    knows against all measurements is answered `unlimited`. Tilts that keep all shared rates are one try more.
     """
     here, lodged = with_sole_children(tree, like, messages)
     made, bounds = layout(tree, here, prior, messages, outside)
@@ -132,25 +132,31 @@ def _solve_layout(
 
     theta, sweeps = call(saddle, made, False)
     shared, tentative = bool(made.units["sharing"].any()), tries == 1 or bool(made.units["near"].any())
-    for attempt in range(tries):
+    attempt, blend = 0, shared
+    while True:
         found, scale, wide = call(upward, made, theta, tau, False)
         if wide >= 0 and tentative:
             return None
         _check_wide(tree, wide)
         outer, (mean, variance, mass), dropped = downwards(made, theta, tau, found, outside)
-        if dropped <= tolerance or attempt == tries - 1:
+        attempt += 1
+        if dropped <= tolerance or attempt == tries:
             break
-        if attempt == 0 and shared and not dropped < 1.0:
+        if blend and not dropped < 1.0:
             theta, sweeps = call(saddle, made, True)
+            tries, blend = tries + 1, False  # a try of tilts is none of trims
             continue
-        made = _finer_trims(tree, made, found.windows["dropped"], dropped, tolerance, tau)
+        made, blend = _finer_trims(tree, made, found.windows["dropped"], dropped, tolerance, tau), False
     possible = bool(np.isfinite(scale) and (mass > 0).all())
     if not possible and tentative:
         return None
     if not possible and outside is None and not messages:
         unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
         _refuse_contradiction(tree, like)
-        raise ValueError(f"no counts with the measurements and priors given are possible for unit {unit!r}")
+        raise ValueError(
+            f"no counts of unit {unit!r} were found with the measurements and priors given: none are possible, or the "
+            "windows of counts that were tried miss them"
+        )
     within = prior.within if isinstance(prior, SharedRate) else None
     if not possible:  # on the windows of messages that were made without what they now meet
         dropped = np.inf
