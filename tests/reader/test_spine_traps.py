@@ -299,9 +299,8 @@ def test_a_rate_shared_within_a_bypassed_group_of_very_noisy_blocks_needs_no_fin
     assert spine.upward_message(tree, released, rho).truncation_bound < 1e-12
 
 
-def test_what_is_known_against_limits_of_counts_is_answered_without_them() -> None:
-    """Nearly empty blocks of a group not measured beside one that is, and an adversary who knows 19 people in each."""
-    groups = {f"t{i}g{j}": f"t{i}" for i in range(2) for j in range(2)}
+def beside_a_group_not_measured(groups: dict[str, str]) -> tuple[Any, Any]:
+    """Posteriors, at two sizes of what is left out, of nearly empty blocks in these groups; t0g0 is not measured."""
     parents: dict[str, str | None] = {"county": None, "t0": "county", "t1": "county", **groups}
     parents |= {f"{group}b{i}": group for group in groups for i in range(12)}
     tree, rng = spine.Tree.of(parents), np.random.default_rng(1)
@@ -312,7 +311,13 @@ def test_what_is_known_against_limits_of_counts_is_answered_without_them() -> No
     variance = np.array([6.0, 6.0, 3.0, 8000.0])[tree.depth]
     variance[tree.index("t0g0")] = np.inf
     released = counts + np.rint(rng.normal(size=len(tree)) * np.sqrt(np.where(np.isinf(variance), 0.0, variance)))
-    found, finer = (spine.posterior(tree, released, 0.5 / variance, tau=tau) for tau in (1e-22, 1e-120))
+    first, second = (spine.posterior(tree, released, 0.5 / variance, tau=tau) for tau in (1e-22, 1e-120))
+    return first, second
+
+
+def test_what_is_known_against_limits_of_counts_is_answered_without_them() -> None:
+    """Nearly empty blocks of a group not measured beside one that is, and an adversary who knows 19 people in each."""
+    found, finer = beside_a_group_not_measured({f"t{i}g{j}": f"t{i}" for i in range(2) for j in range(2)})
     assert found.solutions[0].unlimited is not None
     for known in (0, 19):
         mine, theirs = (one.membership(0.1, known) for one in (found, finer))
@@ -322,18 +327,7 @@ def test_what_is_known_against_limits_of_counts_is_answered_without_them() -> No
 
 def test_limits_of_counts_get_as_many_trims_after_other_tilts() -> None:
     """A group not measured beside one that is, and a tract of one group: said to leave no counts possible."""
-    groups = {"t0g0": "t0", "t0g1": "t0", "t1g0": "t1"}
-    parents: dict[str, str | None] = {"county": None, "t0": "county", "t1": "county", **groups}
-    parents |= {f"{group}b{i}": group for group in groups for i in range(12)}
-    tree, rng = spine.Tree.of(parents), np.random.default_rng(1)
-    counts = np.zeros(len(tree))
-    counts[tree.leaves] = rng.poisson(0.3, tree.leaves.size)
-    for v in range(len(tree) - 1, 0, -1):
-        counts[tree.parent[v]] += counts[v]
-    variance = np.array([6.0, 6.0, 3.0, 8000.0])[tree.depth]
-    variance[tree.index("t0g0")] = np.inf
-    released = counts + np.rint(rng.normal(size=len(tree)) * np.sqrt(np.where(np.isinf(variance), 0.0, variance)))
-    found, finer = (spine.posterior(tree, released, 0.5 / variance, tau=tau) for tau in (1e-22, 1e-120))
+    found, finer = beside_a_group_not_measured({"t0g0": "t0", "t0g1": "t0", "t1g0": "t1"})
     assert (found.status, finer.status) == ("ok", "ok")
     np.testing.assert_allclose(found.mean, finer.mean, atol=1e-8)
     np.testing.assert_allclose(found.sd, finer.sd, atol=1e-8)
