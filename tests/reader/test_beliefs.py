@@ -173,3 +173,11 @@ def test_a_pmf_is_copied_and_frozen() -> None:
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: Any, message: str) -> None:
     with pytest.raises(kind, match=message):
         make()
+
+
+def test_a_law_whose_far_quantiles_scipy_does_not_find_is_a_belief() -> None:
+    """Of this law `ppf(1 - 1e-12)` ends in a RuntimeError: its cdf is flat there, to rounding."""
+    belief = adv.Others(scipy.stats.logser(0.7850972626939814))
+    low, high = belief.bulk()
+    assert low == 1
+    assert scipy.stats.logser(0.7850972626939814).sf(high) < 1e-17
