@@ -26,7 +26,7 @@ from adversary.models.calibration import posteriors_to_rank, simulation_based
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Pmf, Sample, as_law, posterior_of
 from adversary.models.calibration.simulation_based import calibrate, uniformity
 from adversary.models.fitting import fit_release
-from adversary.models.importance import PriorPredictive, smoothing, truths, weighed_prior, worlds
+from adversary.models.importance import PriorPredictive, prior_predictive, smoothing, truths, weighed_prior
 from adversary.models.stories import counts, world_models
 from adversary.models.stories.tabulated import Tabulated
 from adversary.models.summaries import regression_model
@@ -487,7 +487,7 @@ def test_bad_arguments_are_named() -> None:
     [
         simulation_based,
         posteriors_to_rank,
-        worlds,
+        prior_predictive,
         truths,
         smoothing,
         weighed_prior,
