@@ -159,7 +159,7 @@ def _of_model(readings: Readings) -> xr.Dataset:
     if "mcse" in risk:
         risk = risk.sel(measure=list(MEASURES))
     if not readings.sampled:
-        return risk.assign(status="ok", k_hat=-np.inf, anew=0.0)
+        return risk.assign(_EXACT)
     anew = float((readings.weight * posterior["anew"]).sum())
     return risk.assign(k_hat=float(posterior["k_hat"].max()), anew=anew)
 
@@ -259,7 +259,7 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 def _priors(prior: Any) -> Floats:
     """Different probabilities, checked."""
-    return values_of("prior", check_probability("prior", values_of("prior", prior, SHARES)), SHARES)
+    return check_probability("prior", values_of("prior", prior, SHARES))
 
 
 def _laws(draws: int | None, rng: Any) -> SharedLaws:

@@ -306,9 +306,9 @@ def test_one_period_of_weighted_noise_gives_the_rest(a: int, b: int, d: int, rho
     """P(w + t P) = P(w) exp(-rho (t^2 P + 2 t w)), against sums without it, out to e^-1000 and beyond."""
     law = WeightedNoise(DG(rho), DG(rho).total(d), a, b)  # type: ignore[arg-type]
     period = a * a + d * b * b
-    np.testing.assert_allclose(law.log_pmf(3 * period), law._summed(3 * period), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(law.log_pmf(3 * period), law._sum_law(3 * period), rtol=1e-13, atol=1e-13)
     single = WeightedNoise(DG(rho), DG(rho / d), a, b)
-    np.testing.assert_allclose(single.log_pmf(3 * period), single._summed(3 * period), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(single.log_pmf(3 * period), single._sum_law(3 * period), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["discrete gaussian", "geometric"])

@@ -102,10 +102,10 @@ def dhc_command(
     failure: options.Failure = str(bounds_answer.FAILURE),
 ) -> Document:
     """All queries of an allocation file, such as one geographic path of the 2020 DHC release."""
-    return _answer(lambda: _allocated(path, options.whole("--cells", cells)), prior, level, failure)
+    return _answer(lambda: _dhc_scenario(path, options.whole("--cells", cells)), prior, level, failure)
 
 
-def _allocated(path: Path, cells: int) -> CensusScenario:
+def _dhc_scenario(path: Path, cells: int) -> CensusScenario:
     """`dhc`, with the file named in what is wrong with it."""
     try:
         return dhc(path, cells)

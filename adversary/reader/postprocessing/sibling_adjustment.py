@@ -234,8 +234,8 @@ class WeightedNoise:
         """log P(W = w) for w = 0, ..., size."""
         period = self._period()
         if period is None or size < period:
-            return self._summed(size)
-        half = self._summed(period // 2)
+            return self._sum_law(size)
+        half = self._sum_law(period // 2)
         w = np.arange(size + 1)
         t = (w + period // 2) // period
         r = w - t * period
@@ -247,7 +247,7 @@ class WeightedNoise:
         d = round(self.own.rho / self.others.rho)
         return self.a**2 + d * self.b**2 if np.isclose(self.own.rho, d * self.others.rho, rtol=1e-13, atol=0) else None
 
-    def _summed(self, size: int) -> Floats:
+    def _sum_law(self, size: int) -> Floats:
         a, b, reach = self.a, self.b, int(self.own.reach(_REACH_NATS))
         n = np.arange(-reach, size // a + reach + 1)
         if n.size * (size / b) > _MAX_COST:

@@ -64,13 +64,13 @@ class _Fingerprint(pickle.Pickler):
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             return np.frombuffer, (value.tobytes(), value.dtype.str, value.shape)
         if is_law(value):
-            return is_law, _described(value)
+            return is_law, _law_content(value)
         if is_dataclass(value):
             return type(value), tuple(getattr(value, field.name) for field in fields(value))
         return NotImplemented
 
 
-def _described(law: Any) -> tuple[Any, ...]:
+def _law_content(law: Any) -> tuple[Any, ...]:
     """Kind, name and parameters of a law, and log probabilities: laws of lists of values have the rest in common."""
     belief, kind = Others(law), getattr(law, "dist", law)
     low, high = belief.bulk()
