@@ -1,4 +1,4 @@
-"""Slow twins for tables with published margins: lists of databases, linear programs and sums, nothing of the package.
+"""Slow twins for tables with published margins: lists of databases, linear programs, sums and samples.
 
 Databases are tuples of records (row, column); a table is their count. Distances are Hamming distances.
 """
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
+from adversary.privacy.invariants.sensitivities import SensitivitySpace
 from tests.oracles.conditioned import databases
 
 Table = tuple[int, ...]
@@ -44,6 +45,27 @@ def sensitivity_space(rows: tuple[int, ...], columns: tuple[int, ...], adjacency
     listed = databases(rows, columns)
     tables = [table_of(x, (len(rows), len(columns))) for x in listed]
     return differences(listed, tables, adjacency)
+
+
+def group_space(cells: int, size: int = 1) -> SensitivitySpace:
+    """Changes of a table of which up to `size` records change, only their number being published."""
+    listed = everything(cells, size)
+    return SensitivitySpace(list(differences(listed, [tuple(x.count(k) for k in range(cells)) for x in listed], size)))
+
+
+def usual_noise(
+    rng: np.random.Generator, count: int, cells: int, adjacency: int, mu: float, epsilon: float
+) -> dict[str, np.ndarray]:
+    """Draws of the noise on every cell that covers any change of `adjacency` records."""
+    z = rng.standard_normal((count, cells))
+    direction = z / np.linalg.norm(z, axis=1, keepdims=True)
+    radius = rng.gamma(cells + 1, adjacency / epsilon, (count, 1))
+    return {
+        "gaussian": adjacency * 2**0.5 / mu * z,
+        "l1": rng.laplace(0.0, 2 * adjacency / epsilon, (count, cells)),
+        "l2": 2**0.5 * radius * rng.random((count, 1)) ** (1.0 / cells) * direction,
+        "l infinity": radius * rng.uniform(-1.0, 1.0, (count, cells)),
+    }
 
 
 def k_norm(vectors: Any, v: Any) -> float:

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 Margins = Sequence[Sequence[int]]
 Record = tuple[int, ...]
@@ -144,3 +144,23 @@ def coupling_radius(databases: Sequence[Sequence[Any]], p: Sequence[float], q: S
     """Least k with p(A) <= q(all within k of A) for every set A of databases."""
     size = len(databases[0]) + 1
     return next(k for k in range(size) if coupled(p, q, lambda i, j, k=k: apart(databases[i], databases[j]) <= k))
+
+
+class Scoped(NamedTuple):
+    """A guarantee for every two of these databases at most `adjacency` records apart (Definitions 12 and 19)."""
+
+    databases: Sequence[Any]
+    adjacency: int
+    guarantee: Any
+
+    def pairs(self) -> set[tuple[Any, Any]]:
+        """What is protected."""
+        every = itertools.product(self.databases, self.databases)
+        return {(x, y) for x, y in every if apart(x, y) <= self.adjacency}
+
+
+def compare(first: Scoped, second: Scoped) -> str | None:
+    """Which protects more pairs with a guarantee that implies the other's (Definition 20); None where neither does."""
+    stronger = first.pairs() >= second.pairs() and first.guarantee.implies(second.guarantee)
+    weaker = second.pairs() >= first.pairs() and second.guarantee.implies(first.guarantee)
+    return "equal" if stronger and weaker else "stronger" if stronger else "weaker" if weaker else None

@@ -14,12 +14,11 @@ import pytest
 from scipy.special import ndtr
 
 import adversary as adv
-from adversary.privacy.invariants.baseline_noise import CellGaussian
 from adversary.privacy.invariants.canonical import CanonicalNoise, Tulap, canonical_noise
-from adversary.privacy.invariants.noise_costs import compare_costs, naive_sensitivity
+from adversary.privacy.invariants.noise_costs import compare_costs, naive_costs, naive_sensitivity
 from adversary.privacy.invariants.odds_ratio import umpu
-from adversary.privacy.invariants.sensitivities import SensitivitySpace, group_space
-from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
+from adversary.privacy.invariants.sensitivities import SensitivitySpace
+from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian, chi_mean
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from tests.oracles import invariant_tables
 
@@ -50,8 +49,8 @@ def test_s10_number_of_moves(rows: int, columns: int, moves: int) -> None:
 def test_s11_to_s13_sensitivities() -> None:
     for rows, columns in ((2, 2), (3, 4), (7, 6)):
         assert norms(sensitivity_space(rows, columns, 2)) == [4.0, 2.0, 1.0]  # type: ignore[arg-type]
-    assert norms(group_space(4)) == pytest.approx([2.0, math.sqrt(2), 1.0], rel=1e-15)
-    group = group_space(4, size=3, records=3)
+    assert norms(invariant_tables.group_space(4)) == pytest.approx([2.0, math.sqrt(2), 1.0], rel=1e-15)
+    group = invariant_tables.group_space(4, size=3)
     assert norms(group) == pytest.approx([6.0, 3 * math.sqrt(2), 3.0], rel=1e-15)
     assert norms(group) == pytest.approx([naive_sensitivity(3, order) for order in ORDERS], rel=1e-15)
 
@@ -131,10 +130,10 @@ def test_s43_move_of_figure_1() -> None:
 
 
 def test_s17_scale_of_own_and_usual_noise() -> None:
-    own, usual = SpanGaussian(sensitivity_space(2, 2, 3), 1.0), CellGaussian((2, 2), naive_sensitivity(3, 2), 1.0)
+    own, usual = SpanGaussian(sensitivity_space(2, 2, 3), 1.0), naive_costs(4, 3, 1.0, 1.0)["gaussian"] / chi_mean(4)
     assert own.scale == 2.0
-    assert usual.scale == pytest.approx(3 * math.sqrt(2), rel=1e-15)
-    assert own.scale / usual.scale == pytest.approx(0.471405, abs=1e-6)
+    assert usual == pytest.approx(3 * math.sqrt(2), rel=1e-15)
+    assert own.scale / usual == pytest.approx(0.471405, abs=1e-6)
 
 
 @pytest.mark.parametrize(

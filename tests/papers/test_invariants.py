@@ -229,7 +229,9 @@ def test_subspace_privacy_describes_pairs_that_the_invariant_rules_out() -> None
 
 def test_example_6_the_same_parameters_on_fewer_pairs_are_weaker() -> None:
     two = adv.PureDP(1.0).group(2)
-    everyone = inv.ScopedGuarantee(CUBE, 2, two)
-    conforming = inv.ScopedGuarantee(inv.conforming(CUBE, sum, 2), 2, two)
-    assert inv.compare(everyone, conforming) == "stronger"
-    assert inv.compare(inv.ScopedGuarantee(inv.conforming(CUBE, sum, 1), 2, two), conforming) is None
+    everyone = invariants.Scoped(CUBE, 2, two)
+    conforming = invariants.Scoped(inv.conforming(CUBE, sum, 2), 2, two)
+    assert invariants.compare(everyone, conforming) == "stronger"
+    assert invariants.compare(invariants.Scoped(inv.conforming(CUBE, sum, 1), 2, two), conforming) is None
+    half = invariants.Scoped(CUBE, 2, adv.PureDP(0.5).group(2))
+    assert (invariants.compare(half, everyone), invariants.compare(everyone, everyone)) == ("stronger", "equal")

@@ -1,4 +1,4 @@
-"""Conforming databases, semi-adjacency and the order of promises, against brute force."""
+"""Conforming databases, semi-adjacency and guarantees beside them, against brute force."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 import adversary as adv
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.invariants import hitting_sets
-from adversary.privacy.invariants.adjacency import distances, encode_records
-from adversary.privacy.invariants.spaces import Space
 from tests.oracles import invariants
 
 inv = adv.invariants
@@ -122,29 +120,6 @@ def test_margins_list_and_count_what_conforms() -> None:
         if space.databases <= 400 and sum(margins[0]) < 5:
             assert sorted(space.listed) == sorted(invariants.databases_with(margins))
             assert len(space.listed) == space.databases
-            assert all(map(space.contains, space.listed))
-
-
-def test_how_far_apart_conforming_databases_can_be() -> None:
-    """`reach` against every pair, where the number that can differ has gaps: an odd one, for two levels."""
-    for margins in ([(2, 2)], [(3, 1), (2, 2)], [(2, 1, 1)], [(3, 2)], [(1, 1), (2,)], [(4,)], [(3, 2), (4, 1)]):
-        space = inv.Margins(margins)
-        apart = np.unique(distances(encode_records(space.listed)))
-        for distance in range(space.n + 2):
-            expected = int(apart[apart <= distance].max())
-            assert space.reach(distance) == expected == inv.Databases(space.listed).reach(distance)
-
-
-def test_samples_conform_and_are_uniform() -> None:
-    margins = inv.Margins([[2, 1], [2, 1]])
-    rng = np.random.default_rng(5)
-    draws = [tuple(map(tuple, margins.sample(rng).tolist())) for _ in range(4500)]
-    counts = np.array([draws.count(one) for one in margins.listed])
-    assert counts.sum() == 4500
-    assert ((counts - 500) ** 2 / 500).sum() < 27.9  # chi-square with 8 degrees, 0.05 per cent
-    assert margins.sample(3).shape == (3, 2)
-    np.testing.assert_array_equal(margins.sample(3), margins.sample(3))
-    assert margins.contains(margins.sample(3))
 
 
 def margins_of(database: Any) -> tuple[tuple[int, ...], ...]:
@@ -203,82 +178,28 @@ def test_semi_first_is_never_worse_than_composing_first() -> None:
         np.testing.assert_allclose(first.power(a), after.power(a), rtol=1e-12)
 
 
-# The order of promises
+# Which guarantee implies which
 
 
 ONE = adv.PureDP(1.0)
 
 
-def promise(space: Any, adjacency: int, guarantee: adv.Guarantee = ONE) -> inv.ScopedGuarantee:
-    return inv.ScopedGuarantee(space, adjacency, guarantee)
-
-
-def test_iterates_on_all_databases_are_stronger_than_on_those_that_conform() -> None:
-    """Example 6: the same parameters, fewer pairs."""
-    everyone, some = inv.Unrestricted(3, [2, 2]), inv.Margins([[2, 1], [2, 1]])
-    for guarantee in (ONE.group(3), adv.GaussianDP(0.5).group(3), adv.ZeroConcentratedDP(0.1).group(3)):
-        assert inv.compare(promise(everyone, 3, guarantee), promise(some, 3, guarantee)) == "stronger"
-        assert inv.compare(promise(some, 3, guarantee), promise(everyone, 3, guarantee)) == "weaker"
-        assert inv.compare(promise(some, 3, guarantee), promise(some, 3, guarantee)) == "equal"
-
-
-def test_other_values_of_an_invariant_are_not_comparable() -> None:
-    first, second = inv.Margins([[2, 1], [2, 1]]), inv.Margins([[2, 1], [1, 2]])
-    assert inv.compare(promise(first, 3), promise(second, 3)) is None
-    assert inv.compare(promise(first.listed, 3), promise(second.listed, 3)) is None
-    assert inv.compare(promise(first, 2, ONE.group(2)), promise(first, 3, ONE.group(3))) is None
-
-
-def test_more_pairs_and_sharper_guarantees_are_stronger() -> None:
-    some = inv.Margins([[2, 1], [2, 1]])
-    assert inv.compare(promise(some, 3), promise(some, 2)) == "stronger"
-    assert inv.compare(promise(some, 3), promise(some, 3, adv.ApproximateDP(1.0, 0.01))) == "stronger"
-    assert inv.compare(promise(some, 3, ONE.group(2)), promise(some, 3, adv.PureDP(2.0))) == "stronger"
-    assert inv.compare(promise(some, 3, adv.NoPrivacy()), promise(some, 2)) is None
+def test_a_guarantee_implies_what_its_worst_pair_satisfies() -> None:
     assert ONE.implies(adv.ZeroConcentratedDP(0.5))
     assert not ONE.implies(adv.ZeroConcentratedDP(0.2))
+    assert ONE.group(2).implies(adv.PureDP(2.0))
+    assert not adv.PureDP(2.0).implies(ONE.group(2))
+    assert ONE.implies(adv.ApproximateDP(1.0, 0.01))
+    assert not adv.NoPrivacy().implies(ONE)
 
 
-def test_adjacency_beyond_the_farthest_pair_changes_nothing() -> None:
-    """Databases of {0, 1}^3 with two ones are 2 apart or not at all."""
-    two = [(0, 1, 1), (1, 0, 1), (1, 1, 0)]
-    assert inv.compare(promise(two, 2), promise(two, 3)) == "equal"
-    assert inv.compare(promise(two, 1), promise(two, 2)) == "weaker"
-    binary = inv.Margins([[2, 2]])
-    assert inv.compare(promise(binary, 2), promise(binary, 3)) == "equal"
-
-
-SPACES: dict[str, Space] = {
-    "all": inv.Unrestricted(2, [2, 2]),
-    "all, more levels": inv.Unrestricted(2, [2, 3]),
-    "all, one level": inv.Unrestricted(2, [1, 1]),
-    "all, three records": inv.Unrestricted(3, [2, 2]),
-    "all, one feature": inv.Unrestricted(2, [2]),
-    "margins": inv.Margins([[1, 1], [1, 1]]),
-    "margins, a level absent": inv.Margins([[1, 1], [1, 1, 0]]),
-    "margins, one database": inv.Margins([[2], [2]]),
-    "margins, one feature": inv.Margins([[1, 1]]),
-    "margins, a third level": inv.Margins([[1, 1], [1, 0, 1]]),
-}
-
-
-@pytest.mark.parametrize("outer", SPACES)
-@pytest.mark.parametrize("inner", SPACES)
-def test_described_and_listed_spaces_are_ordered_alike(outer: str, inner: str) -> None:
-    one, other = SPACES[outer], SPACES[inner]
-    listed = inv.Databases(one.listed), inv.Databases(other.listed)
-    covers_it = set(listed[1].listed) <= set(listed[0].listed)
-    for a, b in itertools.product((one, listed[0]), (other, listed[1])):
-        assert promise(a, 3).covers(promise(b, 2)) == covers_it
-
-
-def test_promises_of_two_kinds_without_a_worst_pair_are_refused() -> None:
-    some = inv.Margins([[2, 1]])
+def test_of_two_kinds_without_a_worst_pair_none_is_known_to_imply_the_other() -> None:
     with pytest.raises(TypeError, match="zCDP has no worst pair"):
-        inv.compare(promise(some, 2, adv.ZeroConcentratedDP(0.5)), promise(some, 2))
+        adv.ZeroConcentratedDP(0.5).implies(ONE)
     with pytest.raises(TypeError, match="Renyi DP has no worst pair"):
-        inv.compare(promise(some, 2, RenyiDP(2.0, 0.1)), promise(some, 2, RenyiDP(3.0, 0.1)))
-    assert inv.compare(promise(some, 2, RenyiDP(2.0, 0.1)), promise(some, 2, RenyiDP(2.0, 0.2))) == "stronger"
+        RenyiDP(2.0, 0.1).implies(RenyiDP(3.0, 0.1))
+    assert RenyiDP(2.0, 0.1).implies(RenyiDP(2.0, 0.2))
+    assert not RenyiDP(2.0, 0.2).implies(RenyiDP(2.0, 0.1))
 
 
 # Couplings

@@ -2,7 +2,7 @@
 
 `Margins` are the databases that conform to published one-way margins and `semi_adjacency` how many records of them must
 be allowed to differ; `guarantee.given(margins)` is what then remains of a guarantee. `sensitivity_space`, `KNorm` and
-`SpanGaussian` make noise for what can still change, `umpu` tests an odds ratio, and `compare` orders guarantees.
+`SpanGaussian` make noise for what can still change, and `umpu` tests an odds ratio.
 """
 
 import lazy_loader

@@ -1,13 +1,13 @@
-"""Databases that conform to statistics published exactly.
+"""Databases that conform to statistics published exactly, and what several releases guarantee beside them.
 
 Whoever sees T(X) = t discards every database that does not give t; what remains, D_t, is what privacy can still be
-about. `conforming` picks it from a list. `Margins` is the set with given one-way margins, too large to list: every way
-to order each feature's column. Both can be given to a guarantee: `guarantee.given(margins)`, and
-`guarantee.given(Databases(listed))`.
+about. `conforming` picks it from a list, `Databases` is such a list, and `Margins` the set with given one-way margins,
+too large to list: every way to order each feature's column. Both can be given to a guarantee:
+`guarantee.given(margins)`. A database is a tuple of n records.
 
 References
 ----------
-Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", sections 3.1 to 3.4.
+Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", sections 3.1 to 3.4, Propositions 15 and 21.
 """
 
 from __future__ import annotations
@@ -23,9 +23,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from adversary._core import Integers
-from adversary.privacy.invariants.adjacency import check_margins, check_reading, semi_adjacency, semi_adjacency_limits
-from adversary.privacy.invariants.spaces import Databases, Space, Unrestricted, check_few, fits, plain
+from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.invariants.adjacency import (
+    LARGEST_LIST,
+    check_margins,
+    check_reading,
+    encode_records,
+    plain_record,
+    semi_adjacency,
+    semi_adjacency_limits,
+    semi_adjacency_of,
+)
 
 LARGEST_COUNT = 100_000
 """Records beyond which the number of databases is not written out: it has that many digits."""
@@ -53,8 +61,47 @@ def conforming(space: Iterable[Any], statistic: Callable[[Any], Any], value: Any
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class Databases:
+    """Databases that are listed: those that conform to any statistic.
+
+    Parameters
+    ----------
+    given : sequences of records, of one length; one listed twice counts once
+    reading : "worst" or "literal", of the semi-adjacency
+
+    >>> Databases([(0, 1), (1, 0)]).semi_adjacency
+    2
+    """
+
+    given: Iterable[Any]
+    reading: str = "worst"
+
+    def __post_init__(self) -> None:
+        check_reading(self.reading)
+        object.__setattr__(
+            self, "given", tuple(dict.fromkeys(tuple(map(plain_record, database)) for database in self.given))
+        )
+        encode_records(self.listed)  # refuses none, or several lengths
+
+    @property
+    def listed(self) -> tuple[Any, ...]:
+        """All of them, each a tuple of records."""
+        return self.given  # type: ignore[return-value]
+
+    @cached_property
+    def semi_adjacency(self) -> int:
+        """a(t) of `semi_adjacency_of`; 0 where one database is left."""
+        return semi_adjacency_of(self.listed, self.reading)
+
+    @property
+    def exact(self) -> bool:
+        """Whether `semi_adjacency` is a(t) itself: of a list, always."""
+        return True
+
+
 @dataclass(frozen=True)
-class Margins(Space):
+class Margins:
     """Databases with these one-way margins, published exactly: one count vector per published feature.
 
     A record is a tuple of levels, one per feature. Features that are not published are left out: they ride along.
@@ -83,6 +130,7 @@ class Margins(Space):
 
     @property
     def n(self) -> int:
+        """Records in each database."""
         return sum(self.counts[0])
 
     @property
@@ -119,68 +167,11 @@ class Margins(Space):
 
     @cached_property
     def listed(self) -> tuple[Any, ...]:
-        check_few(self.databases)
+        """All of them, each a tuple of records; refused above 5,000."""
+        if self.databases > LARGEST_LIST:
+            raise ValueError(f"at most {LARGEST_LIST} databases are listed, got {self.databases}")
         columns = [_arrangements(levels) for levels in self.counts]
         return tuple(tuple(zip(*chosen, strict=True)) for chosen in product(*columns))
-
-    def reach(self, distance: int) -> int:
-        """The largest d with sum over features of (most records, <= d, in which columns can differ) >= d.
-
-        Columns of one feature can differ in exactly c records where sum over levels of min(count, c // 2) >= c: no
-        level may be lost more often than others can take it up.
-        """
-        least = range(min(distance, self.n), 0, -1)
-        return next((int(d) for d in least if sum(_widest(levels, d) for levels in self.counts) >= d), 0)
-
-    def contains(self, database: Any) -> bool:
-        records = plain(database)
-        if len(records) != self.n or not all(fits(record, self.counts) for record in records):
-            return False
-        columns = zip(*records, strict=True)
-        return all(
-            np.array_equal(np.bincount(column, minlength=len(levels)), levels)
-            for column, levels in zip(columns, self.counts, strict=True)
-        )
-
-    def sample(self, rng: int | np.random.Generator) -> Integers:
-        """A conforming database, uniformly: levels, shape (n, features), each column in a random order."""
-        generator = np.random.default_rng(rng)
-        columns = [generator.permutation(np.repeat(np.arange(len(levels)), levels)) for levels in self.counts]
-        return np.stack(columns, axis=1).astype(np.int64)
-
-
-def includes(outer: Space, inner: Space) -> bool:
-    """Whether every database of `inner` is one of `outer`."""
-    match outer, inner:
-        case Margins(), Margins():
-            return [_levels_in_use(levels) for levels in outer.counts] == [
-                _levels_in_use(levels) for levels in inner.counts
-            ]
-        case Unrestricted(), Margins():
-            highest = [len(_levels_in_use(levels)) for levels in inner.counts]
-            return outer.n == inner.n and _no_more(highest, outer.levels)
-        case Unrestricted(), Unrestricted():
-            return outer.n == inner.n and _no_more(inner.levels, outer.levels)
-        case Margins(), Unrestricted() if max(inner.levels) > 1:
-            return False
-    return (not isinstance(outer, Databases) or inner.databases <= outer.databases) and all(
-        map(outer.contains, inner.listed)
-    )
-
-
-def _no_more(some: Sequence[int], others: Sequence[int]) -> bool:
-    return len(some) == len(others) and all(a <= b for a, b in zip(some, others, strict=True))
-
-
-def _levels_in_use(levels: Sequence[int]) -> list[int]:
-    """Counts up to the last level in use."""
-    return list(levels[: max(k for k, count in enumerate(levels) if count) + 1])
-
-
-def _widest(levels: Sequence[int], distance: int) -> int:
-    """The most records, at most `distance`, in which two columns with these counts differ."""
-    most = min(distance, 2 * (sum(levels) - max(levels)))
-    return next((c for c in range(most, 1, -1) if sum(min(count, c // 2) for count in levels) >= c), 0)
 
 
 def _arrangements(levels: Sequence[int]) -> list[tuple[int, ...]]:
@@ -189,3 +180,59 @@ def _arrangements(levels: Sequence[int]) -> list[tuple[int, ...]]:
         return [()]
     fewer = [(k, [*levels[:k], count - 1, *levels[k + 1 :]]) for k, count in enumerate(levels) if count]
     return [(k, *rest) for k, left in fewer for rest in _arrangements(left)]
+
+
+def extend_then_compose(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
+    """Releases beside one invariant: each for `adjacency` records, then composed; Proposition 21.
+
+    f_1^a x ... x f_k^a, iterates and then products: never weaker than `compose_then_extend`, and equal for
+    Gaussian DP and zCDP. With several invariants find the adjacency of them jointly: there is no rule to add theirs up.
+
+    Parameters
+    ----------
+    adjacency : a(t) >= 1, the semi-adjacency of everything published exactly
+
+    >>> from adversary.privacy.definitions import PureDP
+    >>> round(1.0 - extend_then_compose([PureDP(1.0)] * 2, 2).power(0.1), 6)
+    0.160417
+    >>> round(1.0 - compose_then_extend([PureDP(1.0)] * 2, 2).power(0.1), 6)
+    0.059261
+    """
+    return _sum(guarantee.group(adjacency) for guarantee in guarantees)
+
+
+def compose_then_extend(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
+    """Guarantee of releases beside one invariant: composed, then extended to groups of `adjacency` records.
+
+    (f_1 x ... x f_k)^a, the bound available where only the total over the releases is known; `extend_then_compose` is
+    never weaker.
+
+    Parameters
+    ----------
+    guarantees : of releases with independent noise, at least one
+    adjacency : a(t) >= 1, the semi-adjacency of everything published exactly
+
+    Returns
+    -------
+    Guarantee of all releases, for any two conforming databases at most a(t) records apart.
+
+    Raises
+    ------
+    ValueError : no guarantees, or an adjacency that is not a whole number >= 1
+    TypeError : guarantees with no exact rule for their composition
+
+    References: Cho and Awan, Proposition 21.
+
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
+    >>> compose_then_extend([ZeroConcentratedDP(0.5), ZeroConcentratedDP(0.25)], 2)
+    ZeroConcentratedDP(rho=3.0)
+    """
+    return _sum(guarantees).group(adjacency)
+
+
+def _sum(guarantees: Iterable[Guarantee]) -> Guarantee:
+    listed = list(guarantees)
+    if not listed:
+        raise ValueError("guarantees must have at least one, got none")
+    total: Guarantee = sum(listed[1:], start=listed[0])
+    return total

@@ -11,14 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, Integers, check_number, check_whole, one_number
+from adversary._core import Floats, Integers, check_number, one_number
 from adversary.privacy.invariants.convex_hull import Hull
 
 MOST_ENTRIES = 20_000_000
@@ -165,39 +164,6 @@ class SensitivitySpace(Sensitivities):
 
     def contains(self, change: ArrayLike) -> bool:
         return bool((self.vectors == np.ravel(check_number("change", change))).all(1).any())
-
-
-def group_space(cells: int, size: int = 1, records: int | None = None) -> SensitivitySpace:
-    """Sensitivity space of a table of counts when up to `size` records change and only their number is published.
-
-    All whole vectors that add up to 0 and whose positive part adds up to at most `size`; its sensitivity is Delta_p =
-    size 2^(1/p). At size 1 it is the space of ordinary differential privacy, at a(t) that of group privacy.
-
-    Parameters
-    ----------
-    cells : number of cells of the table, >= 1
-    size : number of records that change, >= 1
-    records : number of records in the database, >= 1, which caps `size`; no cap unless given
-
-    Returns
-    -------
-    SensitivitySpace over `cells` cells, all vectors listed.
-
-    Raises
-    ------
-    ValueError : too many vectors to list, or an argument below 1 or not whole
-
-    >>> [round(group_space(4, 3).norm(p), 6) for p in (1, 2, float("inf"))]
-    [6.0, 4.242641, 3.0]
-    """
-    n, most = int(check_whole("cells", cells, minimum=1)), int(check_whole("size", size, minimum=1))
-    if records is not None:
-        most = min(most, int(check_whole("records", records, minimum=1)))
-    taken = list(combinations_with_replacement(range(n), most))
-    if len(taken) ** 2 * n > MOST_ENTRIES:
-        raise ValueError(f"{len(taken) ** 2} changes of {n} cells are too many to list: Delta_p is size 2^(1/p)")
-    counts = np.array([np.bincount(one, minlength=n) for one in taken])
-    return SensitivitySpace((counts[:, None] - counts).reshape(-1, n))
 
 
 def check_norm_order(order: float) -> float:

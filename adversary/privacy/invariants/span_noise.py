@@ -1,48 +1,116 @@
-"""Noise that stays where the invariants leave room: the Gaussian and the optimal K-norm mechanism on a span.
+"""Noise for a table beside its invariants that stays where they leave room: Gaussian and optimal K-norm, on a span.
 
-Cho and Awan: a query published next to an invariant it determines varies on a subspace only (Proposition 25), noise
+A query published next to an invariant it determines varies on a subspace only (Cho and Awan, Proposition 25), noise
 projected there protects as well (Proposition 26), and the K-norm mechanism of the hull of the sensitivity space is the
 best K-norm mechanism there in the containment order (Theorem 31). The release then keeps the margins of the table.
+Such noise has no density on all cells: it has one on its span, with respect to Lebesgue measure there, and none off it.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from adversary._core import Floats, check_positive, check_whole, one_number
+from adversary._core import Floats, check_number, check_positive, check_whole, one_number, scalar_or_array
 from adversary.privacy.definitions import GaussianDP, NoPrivacy, PureDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.invariants.sensitivities import Sensitivities
-from adversary.privacy.invariants.vector_noise import NormBall, VectorNoise
 
 _PROPOSALS = 1 << 14
 """Points proposed at a time."""
 
 
-class OnSpan(VectorNoise):
-    """Noise on the span of a sensitivity space, `space`: zero off it."""
+class VectorNoise(ABC):
+    """Additive noise for a vector of cells on the span of a sensitivity space, `space`: zero off it.
+
+    To write one: `log_density`, `draw`, `guarantee`, `under(space)` and `expected_cost`. Values and releases are arrays
+    (..., *shape) or, if they do not end so, flat: (..., cells).
+    """
 
     space: Sensitivities
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Shape of one value, (cells,) or (rows, columns)."""
         return self.space.shape
 
     @property
     def dimension(self) -> int:
+        """s, the dimension of the span of the noise."""
         return self.space.rank
 
     def on_span(self, noise: Floats, size: Any = 0.0) -> Any:
+        """Whether noise (..., cells), a difference of numbers of this size, lies on the span: truth values (...)."""
         return self.space.on_span(noise, size)
+
+    @abstractmethod
+    def log_density(self, noise: Floats) -> Floats:
+        """Log density of noise (..., cells) on the span, with respect to s-dimensional Lebesgue measure there."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        """Noise draws, (count, cells)."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """The guarantee for the changes it was made for."""
+
+    @abstractmethod
+    def under(self, space: Sensitivities) -> Guarantee:
+        """The guarantee for the changes of another space; no privacy for changes off the span of the noise."""
+
+    @property
+    @abstractmethod
+    def expected_cost(self) -> float:
+        """Expected l_2 length of the noise, in people."""
+
+    @property
+    def cells(self) -> int:
+        """Number of entries of one value."""
+        return prod(self.shape)
+
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+        """Simulated releases of a value, `size` of them in front: (*size, *value.shape).
+
+        For audits: a genuine publication needs an exact sampler on a secure source.
+        """
+        centre = check_number("value", value)
+        flat = self._flat("value", centre)
+        lead = () if size is None else tuple(np.atleast_1d(size).tolist())
+        shape = (*lead, *flat.shape)
+        noise = self.draw(rng, prod(shape[:-1])).reshape(shape)
+        return (flat + noise).reshape(*lead, *centre.shape)
+
+    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
+        """Log density of releases given values, on the span; -inf where release - value is off it; broadcasts.
+
+        At dimension 0 it is a probability: 0 where the two agree.
+        """
+        y, x = (self._flat(name, check_number(name, a)) for name, a in (("release", release), ("value", value)))
+        noise = y - x
+        on = self.on_span(noise, np.maximum(np.abs(y).max(-1), np.abs(x).max(-1)))
+        return scalar_or_array(np.where(on, self.log_density(np.where(np.isfinite(noise), noise, 0.0)), -np.inf))
+
+    def _flat(self, name: str, x: Floats) -> Floats:
+        """The cells along one last axis."""
+        k = len(self.shape)
+        if x.shape[x.ndim - k :] == self.shape:
+            return x.reshape(*x.shape[: x.ndim - k], self.cells)
+        if x.ndim and x.shape[-1] == self.cells:
+            return x
+        raise ValueError(f"{name} must end in the shape {self.shape} or in {self.cells} cells, got shape {x.shape}")
 
 
 @dataclass(frozen=True)
-class SpanGaussian(OnSpan):
+class SpanGaussian(VectorNoise):
     """Gaussian noise on the span of a sensitivity space: N(0, (Delta_2 / mu)^2 P), P the projection (Algorithm 1).
 
     For one pair of databases the trade-off is that of mu |phi(X) - phi(Y)| / Delta_2, exactly (Lemma 43).
@@ -102,11 +170,12 @@ class SpanGaussian(OnSpan):
 
 
 @dataclass(frozen=True)
-class KNorm(OnSpan, NormBall):
+class KNorm(VectorNoise):
     """The K-norm mechanism of a sensitivity space: density proportional to exp(-epsilon ||v||_K), K its convex hull.
 
-    ||v||_K = min {c >= 0 : v in c K} on the span, infinite off it; the sensitivity is 1 (Theorem 31, Algorithm 2).
-    Sampled exactly by rejection from a box along the basis of the space (Algorithm 3).
+    ||v||_K = min {c >= 0 : v in c K} on the span, infinite off it; the sensitivity is 1 (Theorem 31, Algorithm 2), and
+    a change u costs at most epsilon ||u||_K. A Gamma(s + 1) radius over epsilon times a uniform point of K (Hardt and
+    Talwar 2010), sampled exactly by rejection from a box along the basis of the space (Algorithm 3).
 
     Parameters
     ----------
@@ -142,27 +211,41 @@ class KNorm(OnSpan, NormBall):
         return self.space.hull.filled
 
     @property
-    def rate(self) -> float:
-        return self.epsilon
-
-    @property
     def guarantee(self) -> PureDP:
         return PureDP(self.epsilon)
 
-    def length(self, vector: Floats) -> Floats:
+    def under(self, space: Sensitivities) -> Guarantee:
+        """Pure DP with epsilon times the largest norm of a change."""
+        largest = float(np.max(self.norm(space.vectors)))
+        return PureDP(self.epsilon * largest) if np.isfinite(largest) else NoPrivacy()
+
+    def norm(self, vector: ArrayLike) -> Any:
+        """The norm of vectors (..., *shape); infinite off the span."""
+        v = self._flat("vector", check_number("vector", vector))
+        return scalar_or_array(np.where(self.on_span(v), self._gauge(v), np.inf))
+
+    def _gauge(self, vector: Floats) -> Floats:
+        """The same of vectors (..., cells) known to be on the span."""
         return self.space.hull.gauge(self.space.along(vector))
 
-    @property
-    def log_volume(self) -> float:
-        """In coordinates along the basis B it is vol(K); on the span sqrt(det(B B')) times that."""
-        basis = self.space.basis
-        return float(np.log(self.space.hull.volume) + 0.5 * np.linalg.slogdet(basis @ basis.T)[1])
+    def log_density(self, noise: Floats) -> Floats:
+        """s log(epsilon) - log Gamma(s + 1) - log vol(K) - epsilon ||v||; the volume on the span is sqrt(det(B B'))
+        times that in coordinates along the basis B."""
+        s, basis = self.dimension, self.space.basis
+        log_volume = np.log(self.space.hull.volume) + 0.5 * np.linalg.slogdet(basis @ basis.T)[1]
+        return np.asarray(s * np.log(self.epsilon) - gammaln(s + 1) - log_volume - self.epsilon * self._gauge(noise))
 
     @property
-    def mean_norm(self) -> float:
-        return self.space.hull.mean_surface(self.space.basis)
+    def expected_cost(self) -> float:
+        """(s / epsilon) E|w|, w on the surface of K under cone measure."""
+        return self.dimension / self.epsilon * self.space.hull.mean_surface(self.space.basis)
 
-    def inside(self, rng: np.random.Generator, count: int) -> Floats:
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
+        radius = rng.gamma(self.dimension + 1, 1.0 / self.epsilon, size=count)
+        return np.asarray(radius[:, None] * self._inside(rng, count), dtype=np.float64)
+
+    def _inside(self, rng: np.random.Generator, count: int) -> Floats:
+        """Uniform points of K, (count, cells)."""
         hull, found = self.space.hull, np.empty((count, self.dimension))
         waiting, tried, enough = np.arange(count), 0, int(np.ceil(2.0 / self.acceptance))
         while waiting.size:
