@@ -3,6 +3,7 @@ order of the files, which is that in which several workers share them out.
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,7 @@ from hypothesis import settings
 os.environ.setdefault("PYTENSOR_FLAGS", "linker=py,cxx=,optimizer_excluding=fusion")
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 
 FIRST = (
     "tests/analyst/test_calibration_bounded.py",
