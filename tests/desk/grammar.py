@@ -6,13 +6,13 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-DATA = Path(__file__).parents[2] / "data"
+from tests.tables import DATA
+
 FEW_DRAWS = {"posterior": {"draws": 8}}
 Case = tuple[str, str]
 """What is done with a file (a kind of COMMANDS), and its text."""

@@ -1,7 +1,6 @@
 """Figures of a recommended epsilon: labelled, and with the library's numbers, rounded to the safe side in the title."""
 
 import io
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ from adversary.desk.figures.epsilon_map import COLOURED, NOTHING
 from adversary.desk.files.profile_file import load_profile_file
 from adversary.policy.budget.accuracy import tradeoff_table
 from adversary.policy.budget.release_budget import release_curve
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 Profile = adv.RiskProfile
 PROFILES = {
     "everybody": Profile.ratio_or_absolute(3, 0.25),

@@ -22,8 +22,8 @@ from adversary.nmf.runs import block_results
 from tests.commands import run
 from tests.desk import test_figures, test_guarantee_figures, test_sensitivity_figures
 from tests.desk.test_spine_figures import table
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 COMMANDS = (
     "bounds --rho 2.63",
     "census scenario A",

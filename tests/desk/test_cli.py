@@ -23,8 +23,8 @@ from adversary.desk.kit import Figure
 from adversary.desk.kit import output as output
 from adversary.desk.report import audit_answer
 from tests import commands
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 GRANVILLE, DARE = str(DATA / "granville_1940.toml"), str(DATA / "dare_1940.toml")
 LEVEL = '[[plan.level]]\nname = "{}"\nnoise = "gaussian"\nrho = 0.1\n'
 SIDED = ("posterior", "ratio")

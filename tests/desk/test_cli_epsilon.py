@@ -13,8 +13,8 @@ from adversary.desk.files.profile_file import load_profile_file
 from adversary.policy.budget import accuracy, release_budget
 from tests import commands
 from tests.commands import flat, number, numbers
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 DURHAM, SURVEY = DATA / "durham_infant_mortality.toml", DATA / "survey_profile.toml"
 KINDS = {
     "closed": ('kind = "ratio or absolute"\nratio = 3\nabsolute = 0.25', adv.RiskProfile.ratio_or_absolute(3, 0.25)),

@@ -21,8 +21,8 @@ from adversary.policy.budget.verdict_on_guarantee import verdict
 from adversary.policy.explain.explanation import AUDIENCES, explain
 from tests import commands
 from tests.commands import flat
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 CLINIC = (DATA / "clinic_patients.toml").read_text(encoding="utf-8")
 KINDS = {
     "pure DP": (("--epsilon", "1/2"), adv.PureDP(0.5)),

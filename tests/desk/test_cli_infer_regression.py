@@ -16,8 +16,8 @@ from adversary.desk.files.regression_file import RegressionFile, load_any_releas
 from adversary.desk.files.release_file import ReleaseFile
 from tests import commands
 from tests.commands import flat, number, numbers
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 CIRRHOSIS = DATA / "cirrhosis_regression.toml"
 SUMS = "[regression.sums]\nx = 12.1\nxx = 4.9\ny = 18.6\nxy = 6.9\nyy = 7.2\n"
 MOMENTS = "[regression.moments]\nx = 15.1\nx2 = 4.9\nx3 = 2.6\nx4 = 2.8\n"

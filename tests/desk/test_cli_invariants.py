@@ -18,8 +18,8 @@ from adversary.desk.figures import exact_figures
 from adversary.desk.files.table_file import load_table_file
 from tests import commands
 from tests.commands import flat, number, numbers
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 DISTRICT, STATES, TOWN = (
     str(DATA / f"{name}.toml") for name in ("districts_1940_total", "redistricting_2020_state_totals", "town_table")
 )

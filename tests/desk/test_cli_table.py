@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests import commands
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 HEAD = "block,tract,renters\n"
 ASKED = ("--rho", "0.1", "--levels", "block,tract")
 

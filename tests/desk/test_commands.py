@@ -17,8 +17,8 @@ import xarray as xr
 
 from adversary.desk.kit import FORMS, Figure, output, records
 from tests import commands
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 BLOOD, CIRRHOSIS = (str(DATA / f"{name}.toml") for name in ("blood_lead", "cirrhosis_regression"))
 DISTRICT, TOWN = (str(DATA / f"{name}.toml") for name in ("districts_1940_total", "town_table"))
 

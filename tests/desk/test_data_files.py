@@ -12,8 +12,8 @@ import xarray as xr
 
 from adversary.desk.kit import Figure, output
 from tests.commands import answered, printed, run
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 FILES = sorted(DATA.glob("*.toml"))
 SCHOOL = DATA / "school_classes.toml"
 

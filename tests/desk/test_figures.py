@@ -19,8 +19,8 @@ from adversary.desk.report import audit_answer
 from adversary.driver import EVERYTHING
 from adversary.reader.path import settle_truth
 from adversary.reader.risk import bayes_factor_law
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 EVERY = [
     audit_figures.posterior_by_release,
     audit_figures.ratio_by_prior,

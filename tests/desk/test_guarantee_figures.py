@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 import adversary as adv
 from adversary.desk.figures import epsilon_ladder, guarantee_figures
+from tests.tables import refusals
 
 RHO = 2.63
 LAPLACE, GAUSSIAN = adv.Laplace(0.5).privacy_loss(), adv.Gaussian(1.0).privacy_loss()
@@ -177,29 +178,17 @@ def test_names_are_never_read_as_formulas() -> None:
         figure.draw_without_rendering()
 
 
-@pytest.mark.parametrize(
-    ("draw", "error", "message"),
-    [
-        (lambda: guarantee_figures.trade_off({}), ValueError, "guarantees must hold at least one"),
-        (
-            lambda: guarantee_figures.trade_off({"x": 1.0}),
-            TypeError,
-            "guarantees must be guarantees or losses, got float as 'x'",
-        ),
-        (lambda: guarantee_figures.trade_off(BLOCK, {"t": (0.1, 1.2)}), ValueError, "power must be in"),
-        (lambda: guarantee_figures.trade_off(BLOCK, {"t": (-0.1, 0.2)}), ValueError, "level must be in"),
-        (lambda: epsilon_ladder(), ValueError, "rho or guarantees must be given"),
-        (lambda: epsilon_ladder(-1.0), ValueError, "rho must be positive"),
-        (
-            lambda: epsilon_ladder(1.0, deltas=[0.1]),
-            ValueError,
-            "deltas must hold two different values",
-        ),
-        (lambda: epsilon_ladder(1.0, deltas=[0.0, 0.1]), ValueError, "strictly between 0 and 1"),
-    ],
+test_bad_input_is_refused_in_the_callers_words = refusals(
+    (lambda: guarantee_figures.trade_off({}), "guarantees must hold at least one"),
+    (
+        lambda: guarantee_figures.trade_off({"x": 1.0}),
+        "guarantees must be guarantees or losses, got float as 'x'",
+        TypeError,
+    ),
+    (lambda: guarantee_figures.trade_off(BLOCK, {"t": (0.1, 1.2)}), "power must be in"),
+    (lambda: guarantee_figures.trade_off(BLOCK, {"t": (-0.1, 0.2)}), "level must be in"),
+    (lambda: epsilon_ladder(), "rho or guarantees must be given"),
+    (lambda: epsilon_ladder(-1.0), "rho must be positive"),
+    (lambda: epsilon_ladder(1.0, deltas=[0.1]), "deltas must hold two different values"),
+    (lambda: epsilon_ladder(1.0, deltas=[0.0, 0.1]), "strictly between 0 and 1"),
 )
-def test_bad_input_is_refused_in_the_callers_words(
-    draw: Callable[[], Figure], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        draw()

@@ -16,8 +16,8 @@ import pytest
 
 from adversary.desk.kit import PAGE
 from tests import commands
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 AXE = os.environ.get("AXE_CORE", "")
 WIDTHS = (1200, 390)

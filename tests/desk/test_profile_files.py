@@ -14,8 +14,8 @@ from adversary.desk.files.keys import Keys
 from adversary.desk.files.profile_file import load_profile_file
 from adversary.desk.files.profile_keys import read_profile
 from adversary.policy.budget.tolerances import EVERYBODY, Tolerance
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 GOOD = """
 title = "one profile"
 statistic = "count"

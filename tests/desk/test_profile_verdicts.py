@@ -19,8 +19,8 @@ from adversary.policy.budget.recommend import recommend_epsilon
 from adversary.policy.budget.risk_bounds import relative_risk_bound
 from adversary.policy.budget.verdict_on_guarantee import own_losses, verdict
 from tests import commands
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 CLINIC = (DATA / "clinic_patients.toml").read_text(encoding="utf-8")
 PROFILE = CLINIC[CLINIC.index("[profile]") :]
 BLOCK = """title = "one block"

@@ -19,8 +19,7 @@ from adversary.reader.risk import empirical_epsilon
 from adversary.reader.risk.postprocessed_risk import consistency_risk
 from tests import commands
 from tests.desk.test_cli import SIMULATED
-
-DATA = Path(__file__).parents[2] / "data"
+from tests.tables import DATA
 
 
 @cache

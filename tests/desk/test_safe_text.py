@@ -19,8 +19,8 @@ from adversary.desk.kit import rendering, style, to_html
 from adversary.desk.kit.safe_text import printable, safe_names
 from adversary.desk.report import audit_answer
 from tests.commands import answered, flat, printed, rows, run
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 HOSTILE = (
     "[/red]",
     "[bold]x",

@@ -13,8 +13,8 @@ import adversary as adv
 from adversary.desk.commands.cli import app
 from tests import commands
 from tests.catalogue import GUARANTEES
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 GOOD = """
 title = "two levels"
 neighbours = "unbounded"

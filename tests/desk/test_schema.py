@@ -20,8 +20,8 @@ from adversary.desk.files import (
 )
 from adversary.desk.kit import RESULT
 from tests import commands
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 READERS: dict[str, Any] = {
     "scenario": load_scenario, "profile": load_profile_file, "release": load_any_release_file,
     "regression": load_any_release_file, "table": load_table_file,

@@ -16,8 +16,8 @@ from adversary.desk.kit import audit_words
 from adversary.desk.report import descriptions, method_sections
 from adversary.driver import sweep
 from tests import commands
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 SMALL = """
 title = "small"
 neighbours = "unbounded"

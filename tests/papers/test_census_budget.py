@@ -7,7 +7,6 @@ Numbers as in "Bayesian and frequentist semantics for common variations of diffe
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +14,8 @@ from scipy.special import ndtr, ndtri
 
 import adversary as adv
 from adversary.policy.census.allocation import HOUSING, PERSONS
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 DHC = DATA / "census2020_dhc_path_1.csv"
 census = adv.census
 LEVELS = np.array([0.01, 0.05, 0.10])

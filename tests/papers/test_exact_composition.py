@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction as F
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from scipy.special import ndtr, ndtri
 
 import adversary as adv
 from tests.oracles import composition
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 LEVELS = np.array([0.01, 0.05, 0.10])
 census = adv.census
 

@@ -12,7 +12,6 @@ import csv
 import itertools
 import math
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,11 @@ import xarray as xr
 import adversary as adv
 from adversary.policy.census.allocation import DETAILED, PERSONS
 from tests.oracles import paths
+from tests.tables import DATA
 
 RHO = {level: float(rho) for level, rho in adv.census.DETAILED_RHO.items()}
 RHO1, RHO2 = RHO["block"], RHO["block group"]
 PRIORS = (1 / 2, 1 / 5, 1 / 10, 1 / 50, 1 / 864)
-DATA = Path(__file__).parents[2] / "data"
 
 
 def one_block(rho: float | Fraction = adv.census.DETAILED_RHO["block"]) -> adv.Plan:

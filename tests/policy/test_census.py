@@ -10,8 +10,8 @@ import pytest
 
 import adversary as adv
 from adversary.policy.census.allocation import PERSONS, Allocation
+from tests.tables import DATA
 
-DATA = Path(__file__).parents[2] / "data"
 DHC = DATA / "census2020_dhc_path_1.csv"
 census = adv.census
 HALF = Fraction(1, 2)

@@ -14,6 +14,7 @@ from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.losses.composition import compose_losses
 from adversary.privacy.losses.loss import PrivacyLoss
 from tests.catalogue import DG, GUARANTEES
+from tests.tables import refusals
 
 EPSILONS = np.linspace(-2.5, 4.0, 27)
 ADDITIVE = (adv.ZeroConcentratedDP, adv.GaussianDP, RenyiDP)
@@ -105,40 +106,29 @@ def test_a_definition_beside_a_loss_composes_with_its_worst_pair() -> None:
 # Refusals
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: adv.ZeroConcentratedDP(0.1) + DG(0.3).privacy_loss(),
-            r"zCDP and privacy loss do not compose as they are: ZeroConcentratedDP\(rho\) implies RenyiDP\(alpha, "
-            r"rho \* alpha\) at every alpha > 1 and ApproximateDP\(g\.epsilon\(delta\), delta\)",
-        ),
-        (
-            lambda: RenyiDP(2.0, 0.1) + adv.ZeroConcentratedDP(0.1),
-            r"Renyi DP and zCDP.*ZeroConcentratedDP\(rho\) implies RenyiDP\(alpha, rho \* alpha\)",
-        ),
-        (
-            lambda: adv.ProbabilisticDP(1.0, 0.1) + adv.PureDP(0.1),
-            r"probabilistic DP and pure DP.*ProbabilisticDP\(epsilon, delta\) implies ApproximateDP\(epsilon, delta\)",
-        ),
-        (lambda: adv.PureDP(1.0) + 1, "unsupported operand"),
-    ],
+test_what_does_not_compose_is_refused_with_the_conversion_to_use = refusals(
+    (
+        lambda: adv.ZeroConcentratedDP(0.1) + DG(0.3).privacy_loss(),
+        r"zCDP and privacy loss do not compose as they are: ZeroConcentratedDP\(rho\) implies RenyiDP\(alpha, "
+        r"rho \* alpha\) at every alpha > 1 and ApproximateDP\(g\.epsilon\(delta\), delta\)",
+    ),
+    (
+        lambda: RenyiDP(2.0, 0.1) + adv.ZeroConcentratedDP(0.1),
+        r"Renyi DP and zCDP.*ZeroConcentratedDP\(rho\) implies RenyiDP\(alpha, rho \* alpha\)",
+    ),
+    (
+        lambda: adv.ProbabilisticDP(1.0, 0.1) + adv.PureDP(0.1),
+        r"probabilistic DP and pure DP.*ProbabilisticDP\(epsilon, delta\) implies ApproximateDP\(epsilon, delta\)",
+    ),
+    (lambda: adv.PureDP(1.0) + 1, "unsupported operand"),
+    error=TypeError,
 )
-def test_what_does_not_compose_is_refused_with_the_conversion_to_use(make: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        make()
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: RenyiDP(2.0, 0.1) + RenyiDP(3.0, 0.1), r"alpha must be one order for both, got 2\.0 and 3\.0"),
-        (lambda: 2.5 * adv.ZeroConcentratedDP(1.0), r"times must be a whole number.*2\.5"),  # type: ignore[operator]
-    ],
+test_multiples_are_whole_and_orders_agree = refusals(
+    (lambda: RenyiDP(2.0, 0.1) + RenyiDP(3.0, 0.1), r"alpha must be one order for both, got 2\.0 and 3\.0"),
+    (lambda: 2.5 * adv.ZeroConcentratedDP(1.0), r"times must be a whole number.*2\.5"),  # type: ignore[operator]
 )
-def test_multiples_are_whole_and_orders_agree(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 @pytest.mark.parametrize(("count", "epsilon"), [(3000, 0.05), (10_000, 1e-6), (365, 50.0)])

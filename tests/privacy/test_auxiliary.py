@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from adversary.privacy.decisions.auxiliary import (
     prior_from_odds,
     prior_odds,
 )
+from tests.tables import refusals
 
 SHARES = st.floats(0.0, 1.0)
 
@@ -161,15 +161,9 @@ def test_a_law_of_the_value_alone_needs_no_other_dimension() -> None:
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: odds_from_coefficients(0.2, 0.5), "must be at least 1, got 0.9 at rho_p = 0.2, rho_c = 0.5"),
-        (lambda: largest_correlation(0.2, 0.5), "must be at least 1"),
-        (lambda: conditional_priors(law([1.0], value=1)), "at least two entries"),
-        (lambda: conditional_priors(law([0.5, 0.5], value=2) * 0.9), "joint must sum to 1, got 0.9"),
-    ],
+test_bad_input_is_named = refusals(
+    (lambda: odds_from_coefficients(0.2, 0.5), "must be at least 1, got 0.9 at rho_p = 0.2, rho_c = 0.5"),
+    (lambda: largest_correlation(0.2, 0.5), "must be at least 1"),
+    (lambda: conditional_priors(law([1.0], value=1)), "at least two entries"),
+    (lambda: conditional_priors(law([0.5, 0.5], value=2) * 0.9), "joint must sum to 1, got 0.9"),
 )
-def test_bad_input_is_named(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

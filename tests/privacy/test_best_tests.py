@@ -24,6 +24,7 @@ from adversary.privacy.decisions.auxiliary import prior_from_odds, prior_odds
 from adversary.privacy.decisions.targets import Target, confidence_limits
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from tests.catalogue import BRACKETED, GUARANTEES, LOSSES
+from tests.tables import over, refusals
 
 EVERY: dict[str, adv.Guarantee] = {**GUARANTEES, **{f"loss: {name}": loss for name, loss in LOSSES.items()}}
 CHEAP = {name: g for name, g in EVERY.items() if not name.startswith(("zCDP", "renyi"))}
@@ -34,10 +35,6 @@ EPSILONS = st.floats(0.01, 15.0)
 ODDS = st.floats(0.02, 50.0)
 BETAS = st.floats(0.1, 5.0)
 MECHANISMS = ("laplace", "any", "gaussian")
-
-
-def over(guarantees: dict[str, Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("g", guarantees.values(), ids=guarantees.keys())
 
 
 # The slow twin: cut the outputs into cells, sort by likelihood ratio, merge ties, add up
@@ -523,17 +520,11 @@ def test_thresholds_at_the_ends() -> None:
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: decisions.epsilon_from_f_score(0.9, mechanism="exponential"), "mechanism must be one of"),
-        (lambda: decisions.epsilon_from_f_score(0.9, delta=0.1), 'delta must be 0 unless mechanism is "any"'),
-        (lambda: decisions.epsilon_from_f_score(np.full((2, 2), 0.9)), "f must be a number, a vector or a DataArray"),
-        (lambda: decisions.epsilon_lower_bound_from_counts(11, 10, 0, 10), "successes must be at most trials"),
-        (lambda: decisions.max_f_score(LaplaceLoss(1.0), 0.0), "prior must be strictly between 0 and 1"),
-        (lambda: decisions.plausible_deniability([0.0, 1.0], 0, 0.5), "gamma must be at least 1"),
-    ],
+test_bad_input_is_named = refusals(
+    (lambda: decisions.epsilon_from_f_score(0.9, mechanism="exponential"), "mechanism must be one of"),
+    (lambda: decisions.epsilon_from_f_score(0.9, delta=0.1), 'delta must be 0 unless mechanism is "any"'),
+    (lambda: decisions.epsilon_from_f_score(np.full((2, 2), 0.9)), "f must be a number, a vector or a DataArray"),
+    (lambda: decisions.epsilon_lower_bound_from_counts(11, 10, 0, 10), "successes must be at most trials"),
+    (lambda: decisions.max_f_score(LaplaceLoss(1.0), 0.0), "prior must be strictly between 0 and 1"),
+    (lambda: decisions.plausible_deniability([0.0, 1.0], 0, 0.5), "gamma must be at least 1"),
 )
-def test_bad_input_is_named(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

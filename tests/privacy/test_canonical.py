@@ -13,6 +13,7 @@ import adversary as adv
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.invariants.canonical import CanonicalLaw, CanonicalNoise, Tulap, canonical_noise
 from adversary.privacy.losses.lattice import LatticeLoss
+from tests.tables import over
 
 PROMISES: dict[str, adv.Guarantee] = {
     "pure": adv.PureDP(1.0),
@@ -40,10 +41,6 @@ CLOSED: dict[str, tuple[float, float]] = {
 X = np.linspace(-6.3, 6.3, 61) * 0.9937
 
 
-def over(cases: dict[str, Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("case", cases.values(), ids=cases.keys())
-
-
 def cdf(noise: Any, x: Any) -> Any:
     return noise.cdf(x, 0)
 
@@ -51,7 +48,7 @@ def cdf(noise: Any, x: Any) -> Any:
 # The definition
 
 
-@over(PROMISES)
+@over(PROMISES, "case")
 def test_shift_by_one_has_the_promised_trade_off(case: adv.Guarantee) -> None:
     """f(F(x)) = F(x - 1), and no smaller shift is told better: F(x - m) >= f(F(x))."""
     noise = CanonicalNoise(case)
@@ -62,7 +59,7 @@ def test_shift_by_one_has_the_promised_trade_off(case: adv.Guarantee) -> None:
         assert np.all(cdf(noise, x - shift) >= promised - 1e-12)
 
 
-@over(PROMISES)
+@over(PROMISES, "case")
 def test_noise_is_a_law_symmetric_about_zero(case: adv.Guarantee) -> None:
     noise = CanonicalNoise(case)
     values = cdf(noise, X)
@@ -75,7 +72,7 @@ def test_noise_is_a_law_symmetric_about_zero(case: adv.Guarantee) -> None:
     np.testing.assert_allclose(np.exp(noise.log_prob(X, 0)), slope, rtol=1e-4, atol=1e-9)
 
 
-@over(PROMISES)
+@over(PROMISES, "case")
 def test_quantiles_invert_the_cdf(case: adv.Guarantee) -> None:
     noise = CanonicalNoise(case)
     u = np.concatenate([[1e-9, 1e-4], np.linspace(0.01, 0.99, 41), [0.9999]])
@@ -86,7 +83,7 @@ def test_quantiles_invert_the_cdf(case: adv.Guarantee) -> None:
             noise.ppf(bad)
 
 
-@over({name: PROMISES[name] for name in ("approximate", "gaussian", "composed")})
+@over({name: PROMISES[name] for name in ("approximate", "gaussian", "composed")}, "case")
 def test_samples_follow_the_cdf(case: adv.Guarantee) -> None:
     noise = CanonicalNoise(case)
     sample = noise.sample(3, np.random.default_rng(7), 5000)
@@ -95,7 +92,7 @@ def test_samples_follow_the_cdf(case: adv.Guarantee) -> None:
     assert noise.log_prob(noise.reach(), 0) <= noise.log_prob(0.0, 0) - 41.0
 
 
-@over({name: PROMISES[name] for name in ("pure", "approximate", "total variation", "gaussian")})
+@over({name: PROMISES[name] for name in ("pure", "approximate", "total variation", "gaussian")}, "case")
 def test_shift_by_k_is_the_group_of_k(case: adv.Guarantee) -> None:
     """T(F, F(. - k)) is f iterated, so the loss at a whole shift is the worst pair of that group."""
     noise = CanonicalNoise(case)
@@ -120,7 +117,7 @@ def test_loss_of_the_noise_is_that_of_its_density() -> None:
 # Closed forms
 
 
-@over(CLOSED)
+@over(CLOSED, "case")
 def test_tulap_is_the_construction(case: tuple[float, float]) -> None:
     closed = Tulap(*case)
     general = CanonicalNoise(closed.nominal_guarantee)

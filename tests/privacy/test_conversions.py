@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ import adversary as adv
 from adversary.privacy import definitions
 from adversary.privacy.definitions import composition_rules
 from tests.oracles import paths
+from tests.tables import refusals
 
 EPSILONS = [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0, 800.0]
 DELTAS = [0.0, 1e-12, 1e-6, 0.01, 0.3]
@@ -258,24 +258,15 @@ def test_advanced_composition_of_unequal_releases() -> None:
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: definitions.probabilistic_epsilon(1.0, 0.01, 0.01), "failure must be greater than delta"),
-        (lambda: definitions.approximate_epsilon(1.0, 0.01, 0.005), "no epsilon >= 0 keeps"),
-        (lambda: definitions.pbdp_delta_markov(1.0), "exactly one of rho and rdp"),
-        (lambda: definitions.pbdp_delta_markov(1.0, rho=1.0, rdp=(2.0, 1.0)), "exactly one of rho and rdp"),
-        (
-            lambda: composition_rules.compose_basic([0.1, 0.2], [0.1, 0.1, 0.1]),
-            "one or as many as the 2 epsilons, got 3",
-        ),
-        (
-            lambda: composition_rules.compose_advanced([0.1] * 3, 1e-6, 1e-6),
-            "delta must be greater than the .* already spent",
-        ),
-        (lambda: composition_rules.compose_optimal(0.1, 12, 1e-6, 1e-6), "delta must be at least what 12 releases"),
-    ],
+test_bad_input_is_refused_with_name_rule_and_value = refusals(
+    (lambda: definitions.probabilistic_epsilon(1.0, 0.01, 0.01), "failure must be greater than delta"),
+    (lambda: definitions.approximate_epsilon(1.0, 0.01, 0.005), "no epsilon >= 0 keeps"),
+    (lambda: definitions.pbdp_delta_markov(1.0), "exactly one of rho and rdp"),
+    (lambda: definitions.pbdp_delta_markov(1.0, rho=1.0, rdp=(2.0, 1.0)), "exactly one of rho and rdp"),
+    (lambda: composition_rules.compose_basic([0.1, 0.2], [0.1, 0.1, 0.1]), "one or as many as the 2 epsilons, got 3"),
+    (
+        lambda: composition_rules.compose_advanced([0.1] * 3, 1e-6, 1e-6),
+        "delta must be greater than the .* already spent",
+    ),
+    (lambda: composition_rules.compose_optimal(0.1, 12, 1e-6, 1e-6), "delta must be at least what 12 releases"),
 )
-def test_bad_input_is_refused_with_name_rule_and_value(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -19,6 +19,7 @@ from adversary.privacy.losses.composition import ComposedLoss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.loss import PrivacyLoss
 from tests.catalogue import BRACKETED, EXTREME_GUARANTEES, EXTREME_LOSSES, GUARANTEES, LOSSES
+from tests.tables import over
 
 EVERY: dict[str, adv.Guarantee] = {
     **GUARANTEES,
@@ -38,10 +39,6 @@ CHANCES = np.array([0.0, 1e-300, 1e-16, 0.3, 1.0 - 1e-16, 1.0])
 NATS = np.array([0.0, 1e-300, 1e-10, 1e-3, 1.0, 700.0, 800.0, 1e5, 1e300, np.inf])
 EPSILONS = np.concatenate([-NATS[::-1], NATS])
 DIGITS = 1e-12
-
-
-def over(objects: dict[str, Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("g", objects.values(), ids=objects.keys())
 
 
 def falls(values: Any, axis: int = 0, slack: float = DIGITS) -> bool:

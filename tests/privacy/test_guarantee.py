@@ -22,16 +22,13 @@ from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.profiles import loss_bound_from_profile
 from tests.catalogue import BRACKETED, DG, GUARANTEES, LOSSES, RHO1, RHO2
 from tests.oracles import paths
+from tests.tables import over, refusals
 
 EVERY: dict[str, adv.Guarantee] = {**GUARANTEES, **{f"loss: {name}": loss for name, loss in LOSSES.items()}}
 SYMMETRIC = {name: g for name, g in GUARANTEES.items() if name != "none"}
 PRIORS = np.array([0.0, 1e-6, 0.1, 0.31172, 0.5, 0.9, 1.0])
 RHOS = [1e-8, 1e-4, RHO1, RHO2, 1.0, 2.56, 30.0, 1e3]
 EPSILONS = [1e-8, 1e-3, 0.1, 1.0, 5.0, 30.0, 1e3]
-
-
-def over(guarantees: dict[str, Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("g", guarantees.values(), ids=guarantees.keys())
 
 
 # The profile
@@ -441,18 +438,13 @@ def test_what_is_asked_of_a_loss_is_answered_by_the_way_to_it(g: Any) -> None:
 NOISE: Any = adv.Laplace(1.0)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: mutual_information(adv.ZeroConcentratedDP(1.0)), "zCDP has no worst pair: convert it first"),  # type: ignore[arg-type]
-        (lambda: adv.decisions.max_f_score(NOISE), r"guarantee must be.*ask its \.privacy_loss\(\)$"),
-        (lambda: adv.budget.verdict(adv.RiskProfile.constant(2.0), NOISE), r"\.privacy_loss\(\)$"),
-        (lambda: compose_losses([NOISE]), r"losses are composed with losses.*\.privacy_loss\(\)$"),
-    ],
+test_the_wrong_kind_of_object_is_refused_with_the_way_to_the_right_one = refusals(
+    (lambda: mutual_information(adv.ZeroConcentratedDP(1.0)), "zCDP has no worst pair: convert it first"),  # type: ignore[arg-type]
+    (lambda: adv.decisions.max_f_score(NOISE), r"guarantee must be.*ask its \.privacy_loss\(\)$"),
+    (lambda: adv.budget.verdict(adv.RiskProfile.constant(2.0), NOISE), r"\.privacy_loss\(\)$"),
+    (lambda: compose_losses([NOISE]), r"losses are composed with losses.*\.privacy_loss\(\)$"),
+    error=TypeError,
 )
-def test_the_wrong_kind_of_object_is_refused_with_the_way_to_the_right_one(call: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        call()
 
 
 @pytest.mark.parametrize("loss", [adv.census.pl94().loss, adv.DiscreteGaussian(0.01).privacy_loss()])
@@ -475,22 +467,16 @@ def test_renyi_dp_of_any_order_bounds_the_loss(alpha: float, delta: float) -> No
     assert g.pbdp_epsilon(delta) >= math.log(delta / max(g.level(delta), 1e-307)) * (1 - 1e-9) - 1e-12
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (lambda: adv.PureDP(math.inf), ValueError, "epsilon must be non-negative and finite, got inf"),
-        (lambda: adv.PureDP("1"), TypeError, "epsilon must be a number.*'1'"),  # type: ignore[arg-type]
-        (lambda: adv.PureDP(epsilon=1.0), TypeError, r"PureDP takes epsilon0, got epsilon=1\.0"),  # type: ignore[call-arg]
-        (lambda: adv.NoPrivacy(epsilon=1.0), TypeError, "NoPrivacy takes nothing, got epsilon=1"),  # type: ignore[call-arg]
-        (lambda: adv.ApproximateDP(1.0, 1.0), ValueError, r"delta must be in \[0, 1\), got 1\.0"),
-        (lambda: adv.ProbabilisticDP(-1.0, 0.1), ValueError, "epsilon must be non-negative.*-1"),
-        (lambda: adv.GaussianDP(math.nan), ValueError, "mu must be non-negative.*nan"),
-        (lambda: adv.ZeroConcentratedDP(1.0).group(1.5), ValueError, r"size must be a whole number.*1\.5"),  # type: ignore[arg-type]
-    ],
+test_bad_input_is_refused_with_name_rule_and_value = refusals(
+    (lambda: adv.PureDP(math.inf), "epsilon must be non-negative and finite, got inf"),
+    (lambda: adv.PureDP("1"), "epsilon must be a number.*'1'", TypeError),  # type: ignore[arg-type]
+    (lambda: adv.PureDP(epsilon=1.0), r"PureDP takes epsilon0, got epsilon=1\.0", TypeError),  # type: ignore[call-arg]
+    (lambda: adv.NoPrivacy(epsilon=1.0), "NoPrivacy takes nothing, got epsilon=1", TypeError),  # type: ignore[call-arg]
+    (lambda: adv.ApproximateDP(1.0, 1.0), r"delta must be in \[0, 1\), got 1\.0"),
+    (lambda: adv.ProbabilisticDP(-1.0, 0.1), "epsilon must be non-negative.*-1"),
+    (lambda: adv.GaussianDP(math.nan), "mu must be non-negative.*nan"),
+    (lambda: adv.ZeroConcentratedDP(1.0).group(1.5), r"size must be a whole number.*1\.5"),  # type: ignore[arg-type]
 )
-def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make()
 
 
 # What a bracket certifies, and labels

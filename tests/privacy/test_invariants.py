@@ -14,6 +14,7 @@ import adversary as adv
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.invariants import hitting_sets
 from tests.oracles import invariants
+from tests.tables import refusals
 
 inv = adv.invariants
 
@@ -229,19 +230,13 @@ def test_under_a_uniform_prior_the_radius_of_a_record_is_the_semi_adjacency() ->
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (lambda: inv.semi_adjacency([[2, 1], [2, 2]]), ValueError, "margins must agree on the number of.*totals 3, 4"),
-        (lambda: inv.semi_adjacency([2, 1]), TypeError, "one list of counts per feature, got 2 for feature 0"),
-        (lambda: inv.semi_adjacency_of([(0,), (0, 1)]), NotImplementedError, "one number of records"),
-        (lambda: inv.semi_adjacency_of([(k,) for k in range(5001)]), ValueError, "at most 5000 databases.*5001"),
-        (lambda: ONE.given([[2, 1], [2, 1]]), TypeError, r"invariants must have a semi_adjacency.*\[\[2, 1\]"),  # type: ignore[arg-type]
-        (lambda: inv.conforming([(0, 1)], sum, 5), ValueError, "no database conforms: none.*statistic 5"),
-        (lambda: inv.Margins([[10**6, 1]]).databases, ValueError, "more than 100000 records are not counted"),
-        (lambda: inv.coupling_radius([(0,), (1,)], [1, 0], [0, 0]), ValueError, "second must have some weight"),
-    ],
+test_bad_input_is_refused_with_name_rule_and_value = refusals(
+    (lambda: inv.semi_adjacency([[2, 1], [2, 2]]), "margins must agree on the number of.*totals 3, 4"),
+    (lambda: inv.semi_adjacency([2, 1]), "one list of counts per feature, got 2 for feature 0", TypeError),
+    (lambda: inv.semi_adjacency_of([(0,), (0, 1)]), "one number of records", NotImplementedError),
+    (lambda: inv.semi_adjacency_of([(k,) for k in range(5001)]), "at most 5000 databases.*5001"),
+    (lambda: ONE.given([[2, 1], [2, 1]]), r"invariants must have a semi_adjacency.*\[\[2, 1\]", TypeError),  # type: ignore[arg-type]
+    (lambda: inv.conforming([(0, 1)], sum, 5), "no database conforms: none.*statistic 5"),
+    (lambda: inv.Margins([[10**6, 1]]).databases, "more than 100000 records are not counted"),
+    (lambda: inv.coupling_radius([(0,), (1,)], [1, 0], [0, 0]), "second must have some weight"),
 )
-def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make()

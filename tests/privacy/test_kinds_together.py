@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ import xarray as xr
 import adversary as adv
 from adversary.privacy.losses.composition import compose_losses
 from adversary.privacy.losses.lattice import LatticeLoss
+from tests.tables import DATA, refusals
 
-DATA = Path(__file__).parents[2] / "data"
 KINDS: dict[str, Any] = {
     "narrow": adv.DiscreteGaussian(1.7).privacy_loss(),
     "wide": adv.DiscreteGaussian(13.37).privacy_loss(),
@@ -127,23 +126,13 @@ def test_census_path_has_a_posterior_law() -> None:
         assert prior * mean["in"] + (1 - prior) * mean["out"] == pytest.approx(prior, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (lambda: compose_losses([KINDS["wide"], "x"]), TypeError, "losses are composed with losses.*'x'"),
-        (lambda: adv.PureDP(1.0).delta("x"), TypeError, "epsilon must be a number.*'x'"),
-        (lambda: adv.PureDP(1.0).loss_bound(chance=0.1), TypeError, "takes one argument, failure"),
-        (lambda: LatticeLoss.from_log_probs([0.0], [0.0, 0.0]), ValueError, "the same outcomes, got 1 and 2"),
-        (
-            lambda: LatticeLoss(np.array([0.0, 1.0]), np.log([0.5, 0.5]), np.log([0.5, 0.5])),
-            ValueError,
-            "losses must be log_p - log_q",
-        ),
-    ],
+test_bad_input_is_named = refusals(
+    (lambda: compose_losses([KINDS["wide"], "x"]), "losses are composed with losses.*'x'", TypeError),
+    (lambda: adv.PureDP(1.0).delta("x"), "epsilon must be a number.*'x'", TypeError),
+    (lambda: adv.PureDP(1.0).loss_bound(chance=0.1), "takes one argument, failure", TypeError),
+    (lambda: LatticeLoss.from_log_probs([0.0], [0.0, 0.0]), "the same outcomes, got 1 and 2"),
+    (lambda: LatticeLoss(np.array([0.0, 1.0]), np.log([0.5, 0.5]), np.log([0.5, 0.5])), "losses must be log_p - log_q"),
 )
-def test_bad_input_is_named(make: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make()
 
 
 def test_a_promise_below_the_truth_is_proved_false_where_the_bracket_is_narrower() -> None:

@@ -21,15 +21,12 @@ from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.reader import counterfactual as cf
 from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
 from tests.oracles import paths
+from tests.tables import over, refusals
 
 EXACT = {name: loss for name, loss in LOSSES.items() if name not in BRACKETED}
 LATTICE = {name: loss for name, loss in LOSSES.items() if isinstance(loss, LatticeLoss)}
 FINITE = {name: loss for name, loss in EXACT.items() if name not in ("partly revealing", "exact")}
 GRID = np.concatenate([-np.geomspace(30, 1e-3, 20), [0.0], np.geomspace(1e-3, 30, 20)])
-
-
-def over(losses: dict[str, Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("loss", losses.values(), ids=losses.keys())
 
 
 def outcomes(noise: adv.Mechanism, shift: int, cells: int = 1) -> tuple[list[float], list[float]]:
@@ -61,7 +58,7 @@ PAIRS: dict[str, tuple[adv.Mechanism, int, int]] = {
 # Tails and expectations
 
 
-@over(LOSSES)
+@over(LOSSES, "loss")
 def test_tails_fall_from_one_to_the_infinite_mass(loss: Any) -> None:
     for side in (0, 1):
         tail = loss.tail(GRID)[side]
@@ -71,12 +68,12 @@ def test_tails_fall_from_one_to_the_infinite_mass(loss: Any) -> None:
     assert isinstance(loss.tail(0.0)[0], float)
 
 
-@over(EXACT)
+@over(EXACT, "loss")
 def test_expectation_of_one_is_one(loss: Any) -> None:
     assert loss.expect(np.ones_like) == pytest.approx((1.0, 1.0), abs=2e-13)
 
 
-@over(EXACT)
+@over(EXACT, "loss")
 def test_tails_and_expectations_are_of_one_law(loss: Any) -> None:
     """E[f(L)] = integral of f'(t) P(L > t) for f = expit: the two methods describe the same law."""
     t = np.linspace(-60, 60, 240_001)
@@ -86,14 +83,14 @@ def test_tails_and_expectations_are_of_one_law(loss: Any) -> None:
         assert loss.expect(expit)[side] == pytest.approx(integral, abs=3e-4)
 
 
-@over(FINITE)
+@over(FINITE, "loss")
 def test_hypotheses_are_related_by_change_of_measure(loss: Any) -> None:
     """E_P[e^-L f(L)] = E_Q[f(L)]."""
     under_p = loss.expect(lambda z: np.exp(-np.maximum(z, -700.0)) * expit(z))[0]
     assert under_p == pytest.approx(loss.expect(expit)[1], rel=1e-10)
 
 
-@over(LATTICE)
+@over(LATTICE, "loss")
 def test_loss_tails_are_related_by_change_of_measure(loss: Any) -> None:
     """Q(L > t) = E_P[e^-L; L > t], over the finite atoms."""
     for t in (-3.0, 0.0, 0.31, 2.5):
@@ -101,7 +98,7 @@ def test_loss_tails_are_related_by_change_of_measure(loss: Any) -> None:
         assert loss.tail(t)[1] == pytest.approx(weighed, rel=1e-10, abs=1e-300)
 
 
-@over(EXACT)
+@over(EXACT, "loss")
 def test_swapping_mirrors_the_law(loss: Any) -> None:
     swapped = loss.swapped
     for t in (-2.3, -0.01, 0.0, 0.5, 4.1):
@@ -121,7 +118,7 @@ def test_swapping_exchanges_what_only_one_truth_can_release() -> None:
     assert swapped.swapped.tail(1e9) == (0.0, 0.0)
 
 
-@over(EXACT)
+@over(EXACT, "loss")
 def test_maximum_is_the_end_of_the_law(loss: Any) -> None:
     if np.isfinite(loss.maximum):
         assert loss.tail(loss.maximum * (1 + 1e-12) + 1e-12)[0] == pytest.approx(0.0, abs=1e-23)
@@ -367,17 +364,11 @@ def test_bracket_contains_a_census_path() -> None:
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: GaussianLoss(-1.0), "mu must be non-negative.*-1"),
-        (lambda: repeat_loss(LOSSES["geometric"], 1.5), r"times must be a whole number.*1\.5"),  # type: ignore[arg-type]
-        (lambda: LOSSES["geometric"].epsilon(1.5), r"delta must be in \[0, 1\], got 1\.5"),
-    ],
+test_bad_input_is_refused_with_name_rule_and_value = refusals(
+    (lambda: GaussianLoss(-1.0), "mu must be non-negative.*-1"),
+    (lambda: repeat_loss(LOSSES["geometric"], 1.5), r"times must be a whole number.*1\.5"),  # type: ignore[arg-type]
+    (lambda: LOSSES["geometric"].epsilon(1.5), r"delta must be in \[0, 1\], got 1\.5"),
 )
-def test_bad_input_is_refused_with_name_rule_and_value(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 def test_probabilistic_delta_is_the_mass_beyond_under_the_worse_truth() -> None:

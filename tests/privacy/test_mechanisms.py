@@ -24,6 +24,7 @@ from adversary.privacy.mechanisms.continuous import LaplaceSum
 from adversary.reader.postprocessing.coarsening import Coarsened
 from tests.catalogue import DG, MECHANISMS, RHO1
 from tests.oracles import paths
+from tests.tables import over, refusals
 
 TINY = Fraction(1, 10**400)
 """Positive, and 0 as a double."""
@@ -32,10 +33,6 @@ INTEGER = {name: m for name, m in MECHANISMS.items() if isinstance(m, IntegerNoi
 CONTINUOUS = {name: m for name, m in MECHANISMS.items() if isinstance(m, ContinuousNoise)}
 ADDITIVE = {**INTEGER, **CONTINUOUS}
 FINITE = {name: m for name, m in MECHANISMS.items() if not isinstance(m, ContinuousNoise)}
-
-
-def over(mechanisms: dict[str, Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("noise", mechanisms.values(), ids=mechanisms.keys())
 
 
 def tail_points(noise: Any) -> list[int]:
@@ -53,7 +50,7 @@ def integral(function: Callable[[float], float], end: float) -> float:
 # Every mechanism
 
 
-@over(MECHANISMS)
+@over(MECHANISMS, "noise")
 def test_what_a_mechanism_says_of_itself_is_true_of_its_law(noise: Any) -> None:
     assert noise.describe()
     assert (noise.noise is noise) == (noise.steps == ())
@@ -74,14 +71,14 @@ def test_what_a_mechanism_says_of_itself_is_true_of_its_law(noise: Any) -> None:
         np.testing.assert_allclose(log, log[0] - noise.laplace_rate * release, rtol=1e-12)
 
 
-@over({name: m for name, m in ADDITIVE.items() if "tulap" not in name})
+@over({name: m for name, m in ADDITIVE.items() if "tulap" not in name}, "noise")
 def test_the_tail_falls_at_its_rate(noise: Any) -> None:
     far = np.array([1.0, 1.0, 2.0, 2.0]) * 1e5 * noise.reach() + np.array([0.0, 1.0, 0.0, 1.0])
     near, beyond = -np.diff(noise.log_likelihood(far, np.zeros(4)))[::2]
     assert noise.tail_rate == (np.inf if beyond > 1.9 * near else pytest.approx(beyond, rel=1e-3))
 
 
-@over({name: m for name, m in MECHANISMS.items() if name != "laplace, sum of 3"})  # whose loss is not derived
+@over({name: m for name, m in MECHANISMS.items() if name != "laplace, sum of 3"}, "noise")  # whose loss is not derived
 def test_the_nominal_guarantee_is_true(noise: adv.Mechanism) -> None:
     assert noise.nominal_guarantee.is_satisfied_by(noise.privacy_loss(1, 1))
 
@@ -99,7 +96,7 @@ def test_every_kind_of_a_scenario_file_is_in_the_catalogue_and_made_from_each_of
             assert number * (2 if parameter == "rho" else 1) == pytest.approx(2.0), parameter
 
 
-@over(FINITE)
+@over(FINITE, "noise")
 def test_mass_sums_to_one(noise: adv.Mechanism) -> None:
     support = noise.support(0)
     mass = np.exp(noise.log_prob(support, 0))
@@ -109,7 +106,7 @@ def test_mass_sums_to_one(noise: adv.Mechanism) -> None:
     np.testing.assert_allclose(weights, mass, rtol=1e-14)
 
 
-@over(CONTINUOUS)
+@over(CONTINUOUS, "noise")
 def test_density_integrates_to_one(noise: Any) -> None:
     scale = math.sqrt(noise.variance)
     total = 2 * integral(lambda x: math.exp(noise.log_prob(x, 0)), min(40 * scale, noise.reach(1e4)))
@@ -118,7 +115,7 @@ def test_density_integrates_to_one(noise: Any) -> None:
     assert noise.cdf(1.3 * scale, 0) == pytest.approx(below, abs=1e-9)
 
 
-@over(FINITE)
+@over(FINITE, "noise")
 def test_cdf_and_sf_are_sums_of_the_pmf(noise: adv.Mechanism) -> None:
     value = 1
     support = noise.support(value)
@@ -129,14 +126,14 @@ def test_cdf_and_sf_are_sums_of_the_pmf(noise: adv.Mechanism) -> None:
     np.testing.assert_allclose(noise.sf(support[chosen], value), beyond[chosen], atol=3e-13)
 
 
-@over(MECHANISMS)
+@over(MECHANISMS, "noise")
 def test_cdf_and_sf_are_complements(noise: adv.Mechanism) -> None:
     answers = [0, 1] if isinstance(noise, adv.RandomizedResponse) else [-50, -3, -1, 0, 1, 2, 7, 400]
     for release in answers:
         assert noise.cdf(release, 1) + noise.sf(release, 1) == pytest.approx(1.0, abs=1e-15)
 
 
-@over(ADDITIVE)
+@over(ADDITIVE, "noise")
 def test_noise_is_symmetric_and_shifts_with_the_value(noise: Any) -> None:
     offset = np.array([0, 1, 2, 5, 30])
     np.testing.assert_array_equal(noise.log_prob(offset, 0), noise.log_prob(-offset, 0))
@@ -146,7 +143,7 @@ def test_noise_is_symmetric_and_shifts_with_the_value(noise: Any) -> None:
     np.testing.assert_allclose(noise.sf(offset, 0), mirrored, rtol=1e-14)
 
 
-@over(ADDITIVE)
+@over(ADDITIVE, "noise")
 def test_far_releases_are_finite_numbers_unless_the_noise_ends(noise: Any) -> None:
     bounded = noise.log_prob(int(noise.reach(1e4)) + 1, 0) == -np.inf
     for release in (-(10**6), 10**6):
@@ -155,7 +152,7 @@ def test_far_releases_are_finite_numbers_unless_the_noise_ends(noise: Any) -> No
         assert 0.0 <= noise.cdf(release, 0) <= 1.0
 
 
-@over({k: m for k, m in FINITE.items() if not isinstance(m, Coarsened)})  # theirs depends on the value
+@over({k: m for k, m in FINITE.items() if not isinstance(m, Coarsened)}, "noise")  # theirs depends on the value
 def test_variance_is_the_second_moment(noise: adv.Mechanism) -> None:
     if isinstance(noise, adv.RandomizedResponse):
         values = range(noise.categories)
@@ -170,14 +167,14 @@ def test_variance_is_the_second_moment(noise: adv.Mechanism) -> None:
     assert noise.variance == pytest.approx(float(k * k @ np.exp(noise.log_prob(k, 0))), rel=1e-10)
 
 
-@over(CONTINUOUS)
+@over(CONTINUOUS, "noise")
 def test_variance_is_the_second_moment_of_the_density(noise: Any) -> None:
     scale = math.sqrt(noise.variance)
     moment = 2 * integral(lambda x: x * x * math.exp(noise.log_prob(x, 0)), 60 * scale)
     assert noise.variance == pytest.approx(moment, rel=1e-8)
 
 
-@over(FINITE)
+@over(FINITE, "noise")
 def test_samples_follow_the_pmf(noise: adv.Mechanism) -> None:
     """Chi-square over cells of expected count at least 20, at a fixed seed."""
     value, draws = 1, 100_000
@@ -204,13 +201,13 @@ def _cells(expected: Any) -> Any:
     return np.minimum(labels, max(label - 1, 0))
 
 
-@over(CONTINUOUS)
+@over(CONTINUOUS, "noise")
 def test_samples_follow_the_density(noise: Any) -> None:
     sample = noise.sample(3, np.random.default_rng(2020), 20_000)
     assert scipy.stats.kstest(sample, lambda x: noise.cdf(x, 3)).pvalue > 1e-3
 
 
-@over(MECHANISMS)
+@over(MECHANISMS, "noise")
 def test_sample_shapes(noise: adv.Mechanism) -> None:
     rng = np.random.default_rng(1)
     assert np.ndim(noise.sample(1, rng)) == 0
@@ -219,7 +216,7 @@ def test_sample_shapes(noise: adv.Mechanism) -> None:
     assert np.shape(noise.sample(np.array([0, 1]), rng, (5, 2))) == (5, 2)
 
 
-@over(INTEGER)
+@over(INTEGER, "noise")
 def test_samples_of_a_vector_are_centred_on_each_value(noise: Any) -> None:
     values = np.array([0, 1_000_000_000])
     sample = noise.sample(values, np.random.default_rng(3), (2000, 2))
@@ -228,7 +225,7 @@ def test_samples_of_a_vector_are_centred_on_each_value(noise: Any) -> None:
     assert abs(np.mean(sample[:, 1]) - 1e9) < spread
 
 
-@over(MECHANISMS)
+@over(MECHANISMS, "noise")
 def test_log_ratio_is_the_difference_of_log_probabilities(noise: adv.Mechanism) -> None:
     answers = np.array([0, 1]) if isinstance(noise, adv.RandomizedResponse) else np.array([-4, 0, 1, 2, 9])
     if isinstance(noise, adv.Exact):
@@ -240,7 +237,7 @@ def test_log_ratio_is_the_difference_of_log_probabilities(noise: adv.Mechanism) 
     np.testing.assert_allclose(noise.log_ratio(answers, 1, 0), difference, rtol=1e-12, atol=1e-13)
 
 
-@over(FINITE)
+@over(FINITE, "noise")
 def test_support_leaves_out_at_most_its_stated_mass(noise: adv.Mechanism) -> None:
     support = noise.support(0)
     if isinstance(noise, IntegerNoise):
@@ -507,7 +504,7 @@ EXTREME: dict[str, adv.Mechanism] = {
 """From noise that hides all to noise that hides nothing."""
 
 
-@over(EXTREME)
+@over(EXTREME, "noise")
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
 def test_extreme_noise_answers_with_numbers_of_the_shape_asked_for(noise: Any, shape: tuple[int, ...]) -> None:
     far = 0 if isinstance(noise, adv.RandomizedResponse) else 10**9
@@ -523,7 +520,7 @@ def test_extreme_noise_answers_with_numbers_of_the_shape_asked_for(noise: Any, s
     assert np.isfinite(drawn).all()
 
 
-@over({name: noise for name, noise in EXTREME.items() if "1e-10" not in name})
+@over({name: noise for name, noise in EXTREME.items() if "1e-10" not in name}, "noise")
 def test_extreme_noise_has_a_variance_and_a_loss(noise: Any) -> None:
     assert 0.0 <= noise.variance < math.inf
     assert noise.rho >= 0.0  # infinite for want of a theorem under approximate DP
@@ -557,7 +554,7 @@ def test_noise_too_narrow_to_hide_anything_has_a_loss_all_the_same(sigma: float,
 OFFICES = {name: noise for name, noise in MECHANISMS.items() if isinstance(noise, PerturbedCount)}
 
 
-@over(OFFICES)
+@over(OFFICES, "noise")
 @pytest.mark.parametrize("shift", [1, 2, 7])
 def test_the_loss_of_office_noise_is_that_of_the_worst_count(noise: PerturbedCount, shift: int) -> None:
     """No delta of any count is above it, and at every epsilon some count attains it; infinite masses included."""
@@ -608,42 +605,28 @@ def test_continuous_noise_below_a_threshold_is_one_release(inside: adv.Mechanism
 # Bad input: the message holds the name, the rule and the value
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (lambda: DG(0.0), ValueError, r"rho must be positive.*got 0\.0"),
-        (lambda: DG("0.1"), TypeError, "rho must be a number.*'0.1'"),  # type: ignore[arg-type]
-        (lambda: DG(0.1, [1, 2]), TypeError, r"sensitivity must be one number, got \[1, 2\]"),  # type: ignore[arg-type]
-        (lambda: DG(0.1, 1.5).privacy_loss(), ValueError, r"sensitivity must be a whole number.*1\.5"),
-        (lambda: adv.DiscreteGaussian(2.0, 5.0), ValueError, "sigma2 must be sigma squared.*5"),
-        (lambda: DG(0.1).log_prob(1.5, 0), ValueError, r"release must be a whole number.*1\.5"),
-        (lambda: DG(0.1).sf(math.inf, 0), ValueError, "release must be a whole number.*inf"),
-        (lambda: adv.Geometric(1e-10).total(3).sf(3, 0), ValueError, "spread a release over at most 10,000,000 values"),
-        (lambda: adv.Gaussian(1.0).support(0), TypeError, "Gaussian noise is continuous"),
-        (lambda: DG(TINY), ValueError, r"rho must be positive and finite, got 0\.0"),
-        (lambda: adv.Gaussian(10**400), ValueError, "sigma must be positive and finite, got inf"),
-        (lambda: adv.Gaussian(1e-200), ValueError, "sigma must be between 1e-150 and 1e150.*got 1e-200"),
-        (lambda: adv.RandomizedResponse(1.0).log_prob(2, 0), ValueError, "release must be below categories = 2, got 2"),
-        (lambda: adv.RandomRounding(1), ValueError, "base must be at least 2, got 1"),
-        (lambda: adv.RandomRounding(3).log_prob(3, -1), ValueError, "value must be at least 0, got -1"),
-        (lambda: adv.RandomRounding(3).total(2), ValueError, "count must be at most 1, got 2"),
-        (
-            lambda: adv.PerturbationTable([[0.5, 0.4]]),
-            ValueError,
-            "add up to 1 in every row, got 0.9 in",
-        ),
-        (lambda: adv.PerturbationTable([[1.0], [0.5, 0.5]]), ValueError, r"rows of one length, got \[1, 2\]"),
-        (
-            lambda: adv.PerturbationTable.from_columns([0, 2], [0, 2], [1, 1]),
-            ValueError,
-            r"gaps, missing \[1\]",
-        ),
-        (lambda: adv.Exact().log_prob(0.5, 0), ValueError, r"release must be a whole number.*0\.5"),
-    ],
+test_bad_input_is_refused_with_name_rule_and_value = refusals(
+    (lambda: DG(0.0), r"rho must be positive.*got 0\.0"),
+    (lambda: DG("0.1"), "rho must be a number.*'0.1'", TypeError),  # type: ignore[arg-type]
+    (lambda: DG(0.1, [1, 2]), r"sensitivity must be one number, got \[1, 2\]", TypeError),  # type: ignore[arg-type]
+    (lambda: DG(0.1, 1.5).privacy_loss(), r"sensitivity must be a whole number.*1\.5"),
+    (lambda: adv.DiscreteGaussian(2.0, 5.0), "sigma2 must be sigma squared.*5"),
+    (lambda: DG(0.1).log_prob(1.5, 0), r"release must be a whole number.*1\.5"),
+    (lambda: DG(0.1).sf(math.inf, 0), "release must be a whole number.*inf"),
+    (lambda: adv.Geometric(1e-10).total(3).sf(3, 0), "spread a release over at most 10,000,000 values"),
+    (lambda: adv.Gaussian(1.0).support(0), "Gaussian noise is continuous", TypeError),
+    (lambda: DG(TINY), r"rho must be positive and finite, got 0\.0"),
+    (lambda: adv.Gaussian(10**400), "sigma must be positive and finite, got inf"),
+    (lambda: adv.Gaussian(1e-200), "sigma must be between 1e-150 and 1e150.*got 1e-200"),
+    (lambda: adv.RandomizedResponse(1.0).log_prob(2, 0), "release must be below categories = 2, got 2"),
+    (lambda: adv.RandomRounding(1), "base must be at least 2, got 1"),
+    (lambda: adv.RandomRounding(3).log_prob(3, -1), "value must be at least 0, got -1"),
+    (lambda: adv.RandomRounding(3).total(2), "count must be at most 1, got 2"),
+    (lambda: adv.PerturbationTable([[0.5, 0.4]]), "add up to 1 in every row, got 0.9 in"),
+    (lambda: adv.PerturbationTable([[1.0], [0.5, 0.5]]), r"rows of one length, got \[1, 2\]"),
+    (lambda: adv.PerturbationTable.from_columns([0, 2], [0, 2], [1, 1]), r"gaps, missing \[1\]"),
+    (lambda: adv.Exact().log_prob(0.5, 0), r"release must be a whole number.*0\.5"),
 )
-def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make()
 
 
 # Budgets
@@ -656,7 +639,7 @@ ENDS: dict[str, adv.Mechanism] = {
 }
 
 
-@over(ENDS)
+@over(ENDS, "noise")
 def test_noise_at_the_ends_of_what_may_be_made_has_a_budget_and_probabilities(noise: adv.Mechanism) -> None:
     assert 0.0 < noise.rho < math.inf
     assert noise.variance >= 0.0
@@ -674,7 +657,7 @@ SCALED = {
 }
 
 
-@over(SCALED)
+@over(SCALED, "noise")
 @pytest.mark.parametrize("factor", [1e-6, 0.25, 1.0, 3.0, 100.0])
 def test_scaling_multiplies_the_budget_and_keeps_the_kind(noise: adv.Mechanism, factor: float) -> None:
     found = noise.scaled(factor)
@@ -686,7 +669,7 @@ def test_scaling_multiplies_the_budget_and_keeps_the_kind(noise: adv.Mechanism, 
         assert found != noise
 
 
-@over({name: m for name, m in SCALED.items() if type(m) in (adv.Gaussian, adv.Laplace, LaplaceSum)})
+@over({name: m for name, m in SCALED.items() if type(m) in (adv.Gaussian, adv.Laplace, LaplaceSum)}, "noise")
 def test_scaling_divides_the_variance_of_a_stretched_law(noise: adv.Mechanism) -> None:
     for factor in (0.25, 1.0, 100.0):
         assert noise.scaled(factor).variance == pytest.approx(noise.variance / factor, rel=1e-12)

@@ -14,6 +14,7 @@ import adversary as adv
 from adversary.privacy.invariants.canonical import CanonicalNoise
 from adversary.privacy.invariants.odds_ratio import umpu
 from tests.oracles import invariant_tables
+from tests.tables import over
 
 MARGINS = (10, 10, 8, 12)
 PROMISES: dict[str, adv.Guarantee] = {
@@ -23,10 +24,6 @@ PROMISES: dict[str, adv.Guarantee] = {
     "pure, groups of 2": adv.PureDP(0.4).group(2),
     "none": adv.NoPrivacy(),
 }
-
-
-def over(promises: dict[str, Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("promise", promises.values(), ids=promises.keys())
 
 
 @st.composite
@@ -54,7 +51,7 @@ def test_no_private_test_of_the_same_level_has_more_power(
     assert test.nonprivate_power(odds) >= test.power(odds) - 1e-12
 
 
-@over(PROMISES)
+@over(PROMISES, "promise")
 def test_size_and_unbiasedness(promise: adv.Guarantee) -> None:
     test = umpu(MARGINS, promise, 0.1)
     assert test.power(1.0) == pytest.approx(0.1, abs=1e-12)
@@ -63,7 +60,7 @@ def test_size_and_unbiasedness(promise: adv.Guarantee) -> None:
     assert test.reject_probability(test.support).shape == test.support.shape
 
 
-@over(PROMISES)
+@over(PROMISES, "promise")
 def test_rejection_is_private(promise: adv.Guarantee) -> None:
     """psi(x) <= 1 - f(1 - psi(x +- 1)), 1 - f(1 - a) the power at level a, both orders (Lemma 34)."""
     psi = umpu(MARGINS, promise, 0.1).reject_probability(np.arange(9))
@@ -71,7 +68,7 @@ def test_rejection_is_private(promise: adv.Guarantee) -> None:
         assert np.all(one <= promise.power(other) + 1e-12)
 
 
-@over(PROMISES)
+@over(PROMISES, "promise")
 def test_p_values_and_decisions_agree(promise: adv.Guarantee) -> None:
     test = umpu(MARGINS, promise, 0.07)
     assert test.p_value(test.threshold) == pytest.approx(0.07, abs=1e-12)
@@ -80,7 +77,7 @@ def test_p_values_and_decisions_agree(promise: adv.Guarantee) -> None:
     assert np.all(np.diff(test.p_value(np.linspace(-3.0, 12.0, 40))) <= 0.0)
 
 
-@over(PROMISES)
+@over(PROMISES, "promise")
 def test_p_values_are_uniform_at_odds_ratio_one(promise: adv.Guarantee) -> None:
     test, rng = umpu(MARGINS, promise, 0.05), np.random.default_rng(12)
     x, mass = invariant_tables.fisher(MARGINS, 1.0)

@@ -19,6 +19,7 @@ from adversary.reader.plans import Released
 from adversary.reader.plans.release import release_arrays
 from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES
 from tests.oracles import paths
+from tests.tables import refusals
 
 LOWEST = ["knows 2 others", "others pmf", "others binomial", "flat to 6", "sure of 4", "flat"]
 UPPER = list(BELIEFS)
@@ -467,17 +468,11 @@ def test_records_are_the_most_over_every_choice_of_who_moves(exact: tuple[bool, 
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (lambda: adv.Adversary(beliefs=[1]), TypeError, "beliefs must be a mapping"),  # type: ignore[arg-type]
-        (lambda: adv.Adversary(beliefs={"tract": 3}), TypeError, "belief about 'tract'.*got 3"),
-        (lambda: adv.Adversary(hypotheses=(1, 1)), ValueError, r"hypotheses must be two different.*\(1, 1\)"),
-    ],
+test_bad_readers_are_refused_with_name_rule_and_value = refusals(
+    (lambda: adv.Adversary(beliefs=[1]), "beliefs must be a mapping", TypeError),  # type: ignore[arg-type]
+    (lambda: adv.Adversary(beliefs={"tract": 3}), "belief about 'tract'.*got 3", TypeError),
+    (lambda: adv.Adversary(hypotheses=(1, 1)), r"hypotheses must be two different.*\(1, 1\)"),
 )
-def test_bad_readers_are_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from adversary.reader.postprocessing.sibling_adjustment import LeastSquares, Pos
 from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
 from tests.catalogue import DG, RHO1
 from tests.oracles import postprocessing
+from tests.tables import over, refusals
 
 NOISES: dict[str, tuple[adv.Mechanism, postprocessing.Pmf]] = {
     "discrete gaussian": (DG(0.5), postprocessing.discrete_gaussian(0.5, 9)),
@@ -56,10 +57,6 @@ WRAPPERS: dict[str, Wrapped] = {
         lambda y: to_multiple(6, "half_down")(to_multiple(2, "half_even")(y)),
     ),
 }
-
-
-def over(table: dict[str, Any], name: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(name, table.values(), ids=table.keys())
 
 
 # Rounding
@@ -520,26 +517,16 @@ def test_a_parent_of_zero_publishes_nothing() -> None:
 # Bad input
 
 
-@pytest.mark.parametrize(
-    ("make", "kind", "message"),
-    [
-        (lambda: clamped(DG(1.0), 3, 1), ValueError, "lower must be at most upper, got 3 > 1"),
-        (lambda: rounded(DG(1.0), 5, "away"), ValueError, "ties must be one of .*'away'"),
-        (lambda: clamped(DG(1.0)).total(3), ValueError, "count must be at most 1, got 3: clamped.*belief Each"),
-        (lambda: LeastSquares().log_prob(1, 1, 0, 1, adv.Laplace(1.0), 2), TypeError, "must be integer noise"),
-        (lambda: LeastSquares().log_prob(10**9, 10**9, 0, 1, DG(1.0), 2), ValueError, "too far from the counts"),
-        (lambda: NonNegative().log_prob(1, 1, 0, 1, DG(1e-5), 2), ValueError, "too wide to enumerate 2 siblings"),
-        (
-            lambda: consistency_risk(1, DG(1.0), 2, 3, 0.5, known=3),
-            ValueError,
-            r"count must be at least known \+ 1 = 4",
-        ),
-        (lambda: consistency_risk(1, DG(1.0), 2, 1, 0.5, nonnegative=True, own_weight=2), ValueError, "equal weights"),
-    ],
+test_bad_input_is_refused_with_name_rule_and_value = refusals(
+    (lambda: clamped(DG(1.0), 3, 1), "lower must be at most upper, got 3 > 1"),
+    (lambda: rounded(DG(1.0), 5, "away"), "ties must be one of .*'away'"),
+    (lambda: clamped(DG(1.0)).total(3), "count must be at most 1, got 3: clamped.*belief Each"),
+    (lambda: LeastSquares().log_prob(1, 1, 0, 1, adv.Laplace(1.0), 2), "must be integer noise", TypeError),
+    (lambda: LeastSquares().log_prob(10**9, 10**9, 0, 1, DG(1.0), 2), "too far from the counts"),
+    (lambda: NonNegative().log_prob(1, 1, 0, 1, DG(1e-5), 2), "too wide to enumerate 2 siblings"),
+    (lambda: consistency_risk(1, DG(1.0), 2, 3, 0.5, known=3), r"count must be at least known \+ 1 = 4"),
+    (lambda: consistency_risk(1, DG(1.0), 2, 1, 0.5, nonnegative=True, own_weight=2), "equal weights"),
 )
-def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=message):
-        make()
 
 
 def test_listing_that_would_take_minutes_is_refused() -> None:
