@@ -6,7 +6,6 @@ leaves them. A table with a negative cell has probability zero.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,16 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import log_sum_exp
-from adversary.models.noise import float64
+from adversary.models.noise import draws_of, float64
 from adversary.reader.conditioned import TablePrior, cell_bounds, conforming_tables, random_tables
 
 LARGEST_DRAWN = 200_000
 """Tables beyond which only the uniform law over databases is drawn from."""
+
+TOO_MANY = (
+    f"more than {LARGEST_DRAWN} tables have these margins: too many to draw from before a release, unless every "
+    "database is equally likely"
+)
 
 
 def completed_table(free: Any, rows: Any, columns: Any) -> TensorVariable:
@@ -64,57 +68,46 @@ def free_bounds(rows: Any, columns: Any) -> tuple[NDArray[np.int64], NDArray[np.
     return low, high
 
 
-@lru_cache(maxsize=16)
-def _list_tables(rows: tuple[int, ...], columns: tuple[int, ...], terms: bytes, counts: int) -> Any:
-    """Every table and the cumulative weights of all; None for too many."""
-    tables = conforming_tables(rows, columns, LARGEST_DRAWN)
-    if tables is None:
-        return None
-    table = np.frombuffer(terms).reshape(len(rows), len(columns), counts)
-    i, j = np.indices((len(rows), len(columns)))
-    log_weight = table[i, j, tables].sum((1, 2))
-    return tables, np.cumsum(np.exp(log_weight - log_weight.max()))
-
-
 class FreeCellsRV(RandomVariable):
     """Draws of `FreeCells`."""
 
     name = "free_cells"
-    signature = "(r),(c),(r,c,n),(),()->(f)"
+    signature = "(r),(c),(r,c,n),(),(),(k,f),(k)->(f)"
     dtype = "int64"
     _print_name = ("FreeCells", "\\operatorname{FreeCells}")
 
-    def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> Any:
-        rows, columns = dist_params[:2]
-        return ((rows.shape[-1] - 1) * (columns.shape[-1] - 1),)
-
     @classmethod
-    def rng_fn(
-        cls,
-        rng: np.random.Generator,
-        rows: Any,
-        columns: Any,
-        terms: Any,
-        log_total: Any,
-        uniform: Any,
-        size: Any = None,
-    ) -> NDArray[np.int64]:
-        del log_total
-        rows, columns, terms = rows.reshape(rows.shape[-1]), columns.reshape(columns.shape[-1]), np.squeeze(terms)
+    def rng_fn(cls, rng: np.random.Generator, *parameters: Any) -> NDArray[np.int64]:
+        rows, columns, _, _, uniform, listed, cumulative, size = parameters
         shape = () if size is None else tuple(size)
-        number = int(np.prod(shape))
+        number, free = int(np.prod(shape)), listed.shape[-1]
         if np.all(uniform):
-            tables = random_tables(rows, columns, number, rng)
-        else:
-            listed = _list_tables(tuple(rows.tolist()), tuple(columns.tolist()), terms.tobytes(), terms.shape[-1])
-            if listed is None:
-                raise ValueError(
-                    f"more than {LARGEST_DRAWN} tables have these margins: too many to draw from before a release, "
-                    "unless every database is equally likely"
-                )
-            every, cumulative = listed
-            tables = every[np.searchsorted(cumulative, rng.random(number) * cumulative[-1], side="right")]
-        return tables[:, :-1, :-1].reshape(*shape, (rows.size - 1) * (columns.size - 1))
+            tables = random_tables(rows.reshape(rows.shape[-1]), columns.reshape(columns.shape[-1]), number, rng)
+            return tables[:, :-1, :-1].reshape(*shape, free)
+        if not cumulative.size:
+            raise ValueError(TOO_MANY)
+        law = cumulative.reshape(cumulative.shape[-1])
+        places = np.searchsorted(law, rng.random(number) * law[-1], side="right")
+        return np.asarray(listed.reshape(-1, free)[places]).reshape(*shape, free)
+
+
+@draws_of(FreeCellsRV)
+def _free_cells(
+    rng: Any, rows: Any, columns: Any, terms: Any, log_total: float, uniform: int, listed: Any, cumulative: Any
+) -> Any:
+    """A listed table; or, where databases are alike, the table of one whose records are paired at random."""
+    if uniform:
+        paired, table = np.repeat(np.arange(columns.size), columns), np.zeros((rows.size, columns.size), dtype=np.int64)
+        rng.shuffle(paired)
+        record = 0
+        for i in range(rows.size):
+            for _ in range(rows[i]):
+                table[i, paired[record]] += 1
+                record += 1
+        return np.ascontiguousarray(table[:-1, :-1]).ravel()
+    if not cumulative.size:
+        raise ValueError(TOO_MANY)
+    return listed[np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")]
 
 
 class FreeCells(Discrete):
@@ -139,19 +132,21 @@ class FreeCells(Discrete):
     def dist(cls, prior: TablePrior, rows: Any, columns: Any, **kwargs: Any) -> TensorVariable:
         r, c = (np.asarray(margin, dtype=np.int64) for margin in (rows, columns))
         terms = prior.cell_terms(int(cell_bounds(r, c)[1].max()))
-        total = prior.log_total(r, c)
+        total, free = prior.log_total(r, c), (r.size - 1) * (c.size - 1)
+        tables = conforming_tables(r, c, LARGEST_DRAWN) if total is None else None
+        listed = np.empty((0, free), dtype=np.int64) if tables is None else tables[:, :-1, :-1].reshape(-1, free)
+        log_weight = np.empty(0) if tables is None else prior.log_weight(tables)
         if total is None:
-            tables = conforming_tables(r, c, LARGEST_DRAWN)
-            total = 0.0 if tables is None else float(log_sum_exp(prior.log_weight(tables)))
+            total = 0.0 if tables is None else float(log_sum_exp(log_weight))
         if np.isneginf(total):
             raise ValueError("the prior gives probability 0 to every table with these margins")
-        uniform = np.int64(prior.independent_features)
-        parameters = pt.constant(r), pt.constant(c), float64(terms), float64(total), pt.constant(uniform)
-        return super().dist(list(parameters), **kwargs)
+        law = [float64(terms), float64(total), pt.constant(np.int64(prior.independent_features))]
+        drawn = [pt.constant(listed), float64(np.cumsum(np.exp(log_weight - total)))]
+        return super().dist([pt.constant(r), pt.constant(c), *law, *drawn], **kwargs)
 
-    def support_point(rv: Any, size: Any, rows: Any, columns: Any, terms: Any, log_total: Any, uniform: Any) -> Any:
+    def support_point(rv: Any, size: Any, rows: Any, columns: Any, *rest: Any) -> Any:
         """North-west corner rule: as much as fits in each cell, row by row."""
-        del rv, terms, log_total, uniform
+        del rv, rest
         above, left = pt.cumsum(rows), pt.cumsum(columns)
         filled = pt.minimum(above[:, None], left[None])
         upper = pt.concatenate([pt.zeros_like(filled[:1]), filled[:-1]], axis=0)
@@ -160,8 +155,8 @@ class FreeCells(Discrete):
         corner = table[:-1, :-1].ravel()
         return corner if rv_size_is_none(size) else pt.full((*size, corner.shape[0]), corner)
 
-    def logp(value: Any, rows: Any, columns: Any, terms: Any, log_total: Any, uniform: Any) -> TensorVariable:
-        del uniform
+    def logp(value: Any, rows: Any, columns: Any, terms: Any, log_total: Any, *drawn: Any) -> TensorVariable:
+        del drawn
         table, counts = completed_table(value, rows, columns), terms.shape[-1]
         inside = pt.clip(table, 0, counts - 1)
         first = pt.arange(terms.shape[0] * terms.shape[1]).reshape(terms.shape[:2]) * counts

@@ -36,7 +36,7 @@ from .public_data import PublicData, parameters
 LEAST_MASS = np.float64(0.25)
 """Below the chance that the statistics are feasible, wherever mean and variance are."""
 
-_ONE, _TWO = np.float64(1.0), np.float64(2.0)
+_ZERO, _ONE, _TWO = np.float64(0.0), np.float64(1.0), np.float64(2.0)
 
 
 @dataclass(frozen=True)
@@ -193,11 +193,11 @@ def _noisy_mean(public: PublicData, statistics: Statistics) -> TensorVariable:
     def logp(value: Any, mu: Any, variance: Any, scale: Any) -> TensorVariable:
         return normal_laplace(value, mu, variance, _ONE / scale)
 
-    def random(mu: Any, variance: Any, scale: Any, rng: Any = None, size: Any = None) -> Any:
-        return rng.normal(mu, np.sqrt(variance), size) + rng.laplace(0.0, scale, size)
+    def dist(mu: Any, variance: Any, scale: Any, size: Any) -> TensorVariable:
+        return pm.Normal.dist(mu, pt.sqrt(variance), size=size) + pm.Laplace.dist(_ZERO, scale, size=size)
 
     parameters = low + width * statistics.mu, width**2 * statistics.spread, public.scales["mean"]
-    return _custom(public, "mean", parameters, logp, random)
+    return _custom(public, "mean", parameters, logp, dist)
 
 
 def _noisy_variance(public: PublicData, statistics: Statistics) -> TensorVariable:
@@ -206,16 +206,15 @@ def _noisy_variance(public: PublicData, statistics: Statistics) -> TensorVariabl
     def logp(value: Any, sigma2: Any, alpha: Any, scale: Any) -> TensorVariable:
         return gamma_laplace(value, alpha, sigma2, _ONE / scale)
 
-    def random(sigma2: Any, alpha: Any, scale: Any, rng: Any = None, size: Any = None) -> Any:
-        return rng.gamma(alpha, sigma2 / alpha, size) + rng.laplace(0.0, scale, size)
+    def dist(sigma2: Any, alpha: Any, scale: Any, size: Any) -> TensorVariable:
+        return pm.Gamma.dist(alpha, alpha / sigma2, size=size) + pm.Laplace.dist(_ZERO, scale, size=size)
 
     parameters = np.float64(public.release.width**2) * statistics.sigma2, statistics.alpha, public.scales["variance"]
-    return _custom(public, "variance", parameters, logp, random)
+    return _custom(public, "variance", parameters, logp, dist)
 
 
-def _custom(public: PublicData, name: str, parameters: Any, logp: Law, random: Law) -> TensorVariable:
-    options = {"signature": "(),(),()->()", "dtype": "float64", "observed": public.seen(name)}
-    return pm.CustomDist(f"noisy[{name}]", *parameters, logp=logp, random=random, **options)
+def _custom(public: PublicData, name: str, parameters: Any, logp: Law, dist: Law) -> TensorVariable:
+    return pm.CustomDist(f"noisy[{name}]", *parameters, logp=logp, dist=dist, observed=public.seen(name))
 
 
 def _joint(public: PublicData, statistics: Statistics, constrained: bool) -> None:

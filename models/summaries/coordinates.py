@@ -127,7 +127,7 @@ class Standardised(Transform):
 
     def _ends(self, inputs: Any) -> tuple[Any, Any, Any, Any]:
         """m, s and the ends of z, between which 0 is."""
-        m, s, sigma2 = inputs[-3:]
+        m, s, sigma2 = [x for x in inputs if isinstance(x, TensorVariable)][-3:]  # a generator comes last
         if self.bounds is None:
             return m, s, None, None
         start, width = np.float64(self.bounds[0]), np.float64(self.bounds[1] - self.bounds[0])

@@ -103,12 +103,16 @@ def _flat_prior(public: PublicData, top: float) -> tuple[TensorVariable, TensorV
     moved, ends = {"default_transform": LogUpTo(top)}, (np.float64(0.0), np.float64(top))
     sigma2 = pm.HalfFlat("sigma2", **moved) if math.isinf(top) else pm.Uniform("sigma2", *ends, **moved)
     place = pool_normal(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle)
-    options = {
-        "support_point": lambda rv, size, m, s, v: m,
-        "default_transform": Standardised(None),
-        "class_name": "Flat",
-    }
-    mu = pm.CustomDist("mu", *place, sigma2, logp=lambda value, m, s, v: pt.zeros_like(value), **options)
+    mu = pm.CustomDist(
+        "mu",
+        *place,
+        sigma2,
+        logp=lambda value, m, s, v: pt.zeros_like(value),
+        dist=lambda m, s, v, size: pm.Flat.dist(size=size),
+        support_point=lambda rv, size, m, s, v: m,
+        default_transform=Standardised(None),
+        class_name="Flat",
+    )
     return mu, sigma2
 
 
@@ -126,10 +130,9 @@ def _informative(
         *place,
         sigma2,
         logp=lambda value, centre, sd, m, s, v: pm.logp(pm.Normal.dist(centre, sd), value),
-        random=lambda centre, sd, m, s, v, rng=None, size=None: rng.normal(centre, sd, size),
+        dist=lambda centre, sd, m, s, v, size: pm.Normal.dist(centre, sd, size=size),
         support_point=lambda rv, size, centre, sd, m, s, v: m,
         default_transform=Standardised(public.release.bounds if constrained else None),
-        signature="(),(),(),(),()->()",
         class_name="Normal",
     )
     low, high = (np.float64(end) for end in public.release.bounds)

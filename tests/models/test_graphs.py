@@ -1,13 +1,22 @@
-"""The reference shows the graph of every builder of a model: `python -m tests.models.test_graphs` writes them anew."""
+"""Graphs of every builder of a model, which the reference shows, and the draws in them, all by compiled code.
+
+`python -m tests.models.test_graphs` writes the graphs anew.
+"""
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("PYTENSOR_FLAGS", "linker=py,cxx=,optimizer_excluding=fusion")
 
 import pymc as pm
+import pytest
+from pytensor.graph.op import HasInnerGraph
+from pytensor.graph.traversal import ancestors
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.op import RandomVariable
 
 import adversary as adv
 from adversary import models
@@ -36,6 +45,17 @@ BUILDERS: dict[str, Callable[[], pm.Model]] = {
     "bounded": lambda: models.bounded(BOUNDED),
     "regression": lambda: models.regression(SUMS),
 }
+FURTHER: dict[str, Callable[[], pm.Model]] = {
+    "invariants, uneven": lambda: models.invariants(([2, 1], [2, 1]), NOISE, [[0.4, 0.1], [0.1, 0.4]]),
+    "noisy_histograms, exact sums": lambda: models.noisy_histograms(
+        TREE, [Query("sex", ((0, 1),))], {"sex": [0.0, 2.0, 2.0]}
+    ),
+    "bounded, joint": lambda: models.bounded(BOUNDED, form="joint"),
+    "bounded, informative": lambda: models.bounded(BOUNDED, adv.bounded.NormalInverseGamma(12.5, 1.0, 1.0, 3.8)),
+    "regression, tight": lambda: models.regression(SUMS, region="tight"),
+    "regression, unconstrained": lambda: models.regression(SUMS, constrained=False),
+}
+"""Other laws of the same builders."""
 
 
 def graph(model: pm.Model) -> str:
@@ -57,6 +77,27 @@ def test_the_reference_has_the_graph_of_every_builder() -> None:
     assert PAGE.read_text(encoding="utf-8").endswith(section())
     exported = {name: getattr(getattr(models, name), "__annotations__", {}) for name in models.__all__}
     assert {name for name, told in exported.items() if told.get("return") == "pm.Model"} == set(BUILDERS)
+
+
+def operations(variables: Any) -> Iterator[Any]:
+    """All operations that variables are computed with, those inside of others included."""
+    for variable in ancestors(variables):
+        if variable.owner is not None:
+            yield variable.owner.op
+            if isinstance(variable.owner.op, HasInnerGraph):
+                yield from operations(variable.owner.op.inner_outputs)
+
+
+def drawn_in_python(model: pm.Model) -> set[str]:
+    """Laws for which Numba mode, PyTensor's default, would warn that it falls back to Python."""
+    python = numba_core_rv_funcify.dispatch(object)
+    laws = (op for op in operations(model.basic_RVs) if isinstance(op, RandomVariable))
+    return {law.name for law in laws if numba_core_rv_funcify.dispatch(type(law)) is python}
+
+
+@pytest.mark.parametrize("name", BUILDERS | FURTHER)
+def test_every_law_of_every_builder_is_drawn_by_compiled_code(name: str) -> None:
+    assert not drawn_in_python((BUILDERS | FURTHER)[name]())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.pytensorf import compile as compile_random
 from scipy.special import gammaln
 
 import adversary as adv
@@ -102,6 +103,19 @@ def test_draws_before_a_release_are_those_of_databases_with_the_margins(prior: A
         share = p / total
         assert seen.count(table) / 8000 == pytest.approx(share, abs=4.5 * math.sqrt(share / 8000))
     assert draws["in"].mean() == pytest.approx(draws["table"][:, 0, 0].mean() / 7, abs=0.025)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "prior", [cd.Independent(np.full((3, 2), 1 / 6)), cd.Independent(PI)], ids=["uniform", "uneven"]
+)
+def test_draws_in_numba_have_the_law_of_the_free_cells(prior: Any) -> None:
+    cells = compile_random([], FreeCells.dist(prior, *MARGINS, size=8000), mode="NUMBA")()
+    seen, counts = np.unique(cells, axis=0, return_counts=True)
+    law = FreeCells.dist(prior, *MARGINS)
+    for state, count in zip(seen, counts, strict=True):
+        share = float(pm.logp(law, state).exp().eval())
+        assert count / 8000 == pytest.approx(share, abs=4.5 * math.sqrt(share / 8000))
 
 
 def test_a_published_table_may_be_given_at_once() -> None:

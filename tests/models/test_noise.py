@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped, unused-ignore]
@@ -14,6 +17,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 from pymc.pytensorf import compile as compile_random
+from pytensor.tensor.random.variable import shared_rng
 
 from adversary.models import noise
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
@@ -240,6 +244,10 @@ def test_two_invariants_of_one_count_stay_two_variables() -> None:
     assert model.compile_logp()({**point, "b": np.array(0)}) == -np.inf
 
 
+ENDS = [(-np.inf, np.inf), (-1.0, 2.0), (0.2, 0.5), (-np.inf, 0.0), (0.5, 1.5), (4.0, np.inf), (-9.0, -8.9)]
+"""Truncated about the centre and on either side, in either tail."""
+
+
 def assert_drawn(draws: Any, law: Any, name: str) -> None:
     """Whole numbers drawn are as often what they are as their law says."""
     values, counts = np.unique(draws, return_counts=True)
@@ -276,8 +284,30 @@ def test_draws_in_numba_have_the_same_laws_and_do_not_fall_back_to_python() -> N
     }
     laws["table"] = Tabulated.dist(np.log([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]]), 1, start=4, size=size)
     laplace = noise.LaplaceSum.dist(2.0, b=1.2, count=3, size=size)
-    *drawn, continuous = compile_random([], [*laws.values(), laplace], mode="NUMBA")()
+    truncated = [pm.TruncatedNormal.dist(0.3, 0.5, lower=low, upper=high, size=size) for low, high in ENDS]
+    found = compile_random([], [*laws.values(), laplace, *truncated], mode="NUMBA")()
+    drawn, continuous = found[: len(laws)], found[len(laws)]
     for (name, law), draws in zip(laws.items(), drawn, strict=True):
         assert_drawn(draws, law, name)
     assert continuous.mean() == pytest.approx(2.0, abs=5 * np.sqrt(6 * 1.44 / size))
     assert continuous.var() == pytest.approx(6 * 1.44, rel=0.1)
+    for (low, high), draws in zip(ENDS, found[len(laws) + 1 :], strict=True):
+        law = st.truncnorm((low - 0.3) / 0.5, (high - 0.3) / 0.5, 0.3, 0.5)
+        assert st.kstest(draws, law.cdf).pvalue > 1e-4, (low, high)
+
+
+def test_machine_code_of_an_edited_draw_is_not_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        "from adversary.models.noise import draws_of\n"
+        "from pytensor.tensor.random.op import RandomVariable\n"
+        "class EditedRV(RandomVariable):\n    name, signature, dtype = 'edited', '()->()', 'int64'\n"
+        "@draws_of(EditedRV)\ndef draw(rng, value):\n    return step + int(value)\nstep = "
+    )
+    for step in (1, 2):
+        (folder := tmp_path / str(step)).mkdir()
+        (folder / "edited.py").write_text(source + str(step))
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, "edited", raising=False)
+        module = importlib.import_module("edited")
+        _, drawn = module.EditedRV()(np.float64(3), rng=shared_rng(seed=1), return_next_rng=True)
+        assert compile_random([], drawn, mode="NUMBA")() == 3 + step
