@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import errno
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
+import logging
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -21,6 +17,7 @@ from adversary.desk.report import audit_answer, method_sections
 from adversary.driver import ALSO
 from tests import commands
 from tests.desk.test_cli import SIMULATED
+from tests.nmf.test_scheduler import cluster
 
 POISSON = SIMULATED.replace("{ upper = 6 }", '{ law = "poisson", mu = 2 }').replace(
     "{ total = 2 }", '{ law = "binom", n = 9, p = 0.3 }'
@@ -128,74 +125,29 @@ def test_two_at_work_in_one_folder_are_kept_apart(
     assert told == [f"error: {out}: another process is at work here: wait for it, or stop it\n"]
 
 
-# Killed
-
-PROGRAM = """
-from adversary.desk.commands import cli
-from adversary.desk.kit import Figure, output
-output.to_html = lambda _: "page"
-Figure.svg = ""
-if __name__ == "__main__":
-    cli.main()
-"""
-DRAWS = 100 * BLOCK
-"""Many more blocks than a run without its scheduler may finish."""
-
-
-@pytest.fixture
-def program(scenario: str, tmp_path: Path) -> list[str]:
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM, encoding="utf-8")
-    return [sys.executable, str(path), "audit", scenario, "--draws", str(DRAWS), "--json", "--out"]
-
-
-def recorded(out: Path) -> dict[Path, int]:
-    """Blocks with a record, and when they were written."""
-    found = [record for record in out.glob(f".blocks/*/{RECORDS}/*.json") if not record.name.startswith(".")]
-    blocks = [record.parents[1] / f"{record.stem}.npy" for record in found]
-    return {block: block.stat().st_mtime_ns for block in blocks}
-
-
-def _watched(out: Path) -> Iterator[int]:
-    """The number of recorded blocks, over and over, with a moment in between that is the work's."""
-    while not Event().wait(0.01):
-        yield sum(1 for _ in out.glob(f".blocks/*/{RECORDS}/*.json"))
-
-
 @pytest.mark.slow
-def test_a_scheduler_that_is_killed_is_one_line_which_says_how_to_go_on(program: list[str], tmp_path: Path) -> None:
+def test_a_scheduler_that_is_killed_is_one_line_which_says_how_to_go_on(
+    scenario: str, page: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     pytest.importorskip("dask.distributed")
-    out, place = tmp_path / "out", tmp_path / "scheduler.json"
-    dask = [sys.executable, "-m", "dask"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    serve = [*dask, "scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1", "--scheduler-file", str(place)]
-    helps = [*dask, "worker", "--scheduler-file", str(place), "--nthreads", "1", "--no-dashboard", "--no-nanny"]
-    with subprocess.Popen(serve, **quiet) as scheduler, subprocess.Popen(helps, **quiet) as worker:
-        try:
-            while not Event().wait(0.01) and not place.exists():
-                assert scheduler.poll() is None
-            address = _address(place)
-            command = [*program, str(out), "--scheduler", address]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as work:
-                for found in _watched(out):
-                    assert work.poll() is None, "done before the scheduler was killed"
-                    if found >= 3:
-                        scheduler.kill()
-                        break
-                printed, said = work.communicate()
-        finally:
-            scheduler.kill()
-            worker.kill()
-    assert (work.returncode, printed) == (2, "")
-    assert said.startswith(f"error: the Dask scheduler at {address!r} died, or cannot be reached any more (the same")
-    assert said.count("\n") == 1
+    out, save = tmp_path / "out", store.save_bytes
+    with cluster(1) as (address, (scheduler, _)):
+
+        def saved(path: Path, content: bytes, **how: bool) -> None:
+            save(path, content, **how)
+            if len(recorded(out)) == 3:
+                scheduler.kill()
+
+        monkeypatch.setattr(store, "save_bytes", saved)
+        monkeypatch.setattr(logging.getLogger("distributed.client"), "propagate", True)
+        draws = ("--draws", str(100 * BLOCK))  # many more blocks than may be finished without a scheduler
+        found = commands.run("audit", scenario, *draws, "--json", "--out", str(out), "--scheduler", address)
+    assert (found.exit_code, found.stdout, caplog.messages) == (2, "", [])
+    said = f"error: the Dask scheduler at {address!r} died, or cannot be reached any more (the same"
+    assert found.stderr.startswith(said)
+    assert found.stderr.count("\n") == 1
     assert len(recorded(out)) >= 3
 
 
-def _address(place: Path) -> str:
-    """Of the scheduler that wrote its file, which may not be whole yet."""
-    while True:
-        try:
-            return str(json.loads(place.read_text())["address"])
-        except ValueError:
-            continue
+def recorded(out: Path) -> list[Path]:
+    return [record for record in out.glob(f".blocks/*/{RECORDS}/*.json") if not record.name.startswith(".")]
