@@ -19,7 +19,7 @@ from adversary.desk.figures import spine_figures
 from adversary.desk.kit import style
 from adversary.desk.kit.style import house_style, plain_log_axis
 from adversary.nmf.runs import block_results
-from tests.commands import run
+from tests.commands import answered
 from tests.desk import test_figures, test_guarantee_figures, test_sensitivity_figures
 from tests.desk.test_spine_figures import table
 from tests.tables import DATA
@@ -86,8 +86,7 @@ def test_every_figure_of_a_command_is_legible(command: str, tmp_path: Path, monk
     monkeypatch.setattr(kit.Figure, "svg", property(partial(_drawn_once, drawn)))
     name, *rest = command.split()
     files = [str(DATA / f"{one}.toml") if (DATA / f"{one}.toml").exists() else one for one in rest]
-    result = run(name, *files, "--out", str(tmp_path))
-    assert result.exit_code == 0, result.stderr
+    answered(name, *files, "--out", str(tmp_path), silent=False)
     assert drawn
     assert {figure.get_suptitle(): [*flaws(figure)] for figure in drawn} == {f.get_suptitle(): [] for f in drawn}
 

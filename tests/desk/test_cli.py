@@ -1,7 +1,6 @@
 """The command line: tables, one JSON object, a report; errors in one line with nothing written; a light start."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -178,19 +177,8 @@ def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
     assert run("audit", DARE, "--check", "--quiet").exit_code == 0
 
 
-def test_out_writes_a_report_and_data_and_no_more(tmp_path: Path) -> None:
-    out = tmp_path / "a" / "b"
-    result = run("audit", GRANVILLE, "--out", str(out), "--json")
-    assert result.exit_code == 0, result.stderr
-    assert number(json.loads(result.stdout), "prob_correct", group="risk") == pytest.approx(0.318191, abs=1e-6)
-    written = {path.name for path in out.iterdir()}
-    assert {"report.html", "data.nc", "averages.csv", "bounds.csv", "beliefs.svg", "tests.svg"} <= written
-    assert {path.suffix for path in out.iterdir()} == {".html", ".nc", ".csv", ".svg"}
-    with xr.open_datatree(out / "data.nc", engine="h5netcdf") as tree:
-        assert float(tree["risk"]["prob_correct"]) == pytest.approx(0.318191, abs=1e-6)
-
-
-def test_one_adversary_with_a_name_is_written_as_several_are(tmp_path: Path) -> None:
+def test_one_adversary_with_a_name_is_written_as_several_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Figure, "svg", "")
     path, out = tmp_path / "one.toml", tmp_path / "out"
     path.write_text(SIMULATED.split("[adversaries.b]")[0], encoding="utf-8")
     result = run("audit", str(path), "--out", str(out), "--draws", "50")
@@ -205,7 +193,8 @@ def test_workers_need_dask_and_say_so(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (result.exit_code, result.stdout) == (2, "")
     assert re.fullmatch(r"error: .*adversary\[scale\].*\n", result.stderr)
     assert not (tmp_path / "report").exists()
-    assert answered(simulated(tmp_path), "--workers", "1") == answered(simulated(tmp_path))
+    few = (simulated(tmp_path), "--draws", "2048")
+    assert answered(*few, "--workers", "1") == answered(*few)
 
 
 def test_blocks_are_kept_where_workers_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,18 +294,25 @@ def test_the_example_of_a_command_is_one_that_it_takes(path: tuple[str, ...]) ->
 
 
 def test_the_shell_completes_commands_and_options() -> None:
-    code = "from adversary.desk.commands.cli import main; main()"
-    for words, completed in (
-        ("adversary b", "bounds"),
-        ("adversary bounds --fa", "--failure"),
-        ("adversary bounds --format j", "json"),
-        ("adversary census s", "scenario"),
-    ):
-        more = {"_ADVERSARY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, **more}, capture_output=True, text=True, check=True
-        )
-        assert completed in done.stdout.split()
+    asked = {
+        "adversary b": "bounds",
+        "adversary bounds --fa": "--failure",
+        "adversary bounds --format j": "json",
+        "adversary census s": "scenario",
+    }
+    code = f"""
+import contextlib, os
+from adversary.desk.commands.cli import main
+os.environ["_ADVERSARY_COMPLETE"] = "complete_bash"
+for words in {list(asked)}:
+    os.environ |= {{"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}}
+    with contextlib.suppress(SystemExit):
+        main()
+    print("end")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for found, completed in zip(done.stdout.split("end\n"), asked.values(), strict=False):
+        assert completed in found.split()
 
 
 def test_an_interruption_ends_with_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,11 +353,8 @@ def test_help_shows_every_word_that_was_written(path: tuple[str, ...], monkeypat
 
 
 def test_it_runs_as_a_module() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "adversary", "audit", GRANVILLE, "--json"],
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
-    assert number(json.loads(done.stdout), "prob_correct", group="risk") == pytest.approx(0.318191, abs=1e-6)
+    done = subprocess.run([sys.executable, "-m", "adversary", "-h"], capture_output=True, text=True, check=True)
+    assert "audit" in done.stdout
 
 
 def test_the_json_agrees_with_the_library() -> None:

@@ -167,6 +167,8 @@ def test_every_table_is_a_file_of_as_many_columns_in_every_row(written: tuple[st
         rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
         assert {len(row) for row in rows} == {len(rows[0])}
     assert {path.suffix for path in out.iterdir()} <= {".html", ".nc", ".csv", ".svg"}
+    if name == "audit":
+        assert all((out / one).exists() for one in ("averages.csv", "bounds.csv", "beliefs.svg", "tests.svg"))
 
 
 @every_command

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import scipy.stats as st
 from scipy.special import expit
 
 import adversary as adv
-from adversary.driver import free_models
 from adversary.models import noise
 from adversary.models.importance import releases_under
 from tests.catalogue import DG
@@ -189,7 +187,3 @@ def test_a_truth_that_the_model_rules_out_is_refused() -> None:
         noise.released("noisy", adv.DiscreteGaussian(1.0), count)
     with pytest.raises(ValueError, match=r"of \d+ worlds of the model only 0 are as the truth says"):
         adv.audit_model(model, {"in": 1}, draws=5, rng=1)
-
-
-def test_examples_run() -> None:
-    assert doctest.testmod(free_models).failed == 0

@@ -85,23 +85,25 @@ TABLE: dict[str, Callable[[xr.DataTree], Any]] = {
     "rhat": lambda tree: az.rhat(tree),
     "mcse": lambda tree: az.mcse(tree),
     "hdi": lambda tree: az.hdi(tree),
+    "bfmi": lambda tree: az.bfmi(tree),
+    "psense_summary": lambda tree: az.psense_summary(tree, prior_var_names=["rate"] if sampled(tree) else ["step"]),
+    "loo": lambda tree: az.loo(tree, var_name="noisy"),
+    "compare": lambda tree: az.compare({"one": tree, "same": tree}, var_name="noisy"),
+}
+FIGURES: dict[str, Callable[[xr.DataTree], Any]] = {
     "trace_dist": lambda tree: az.plot_trace_dist(tree, **VECTOR),
     "rank": lambda tree: az.plot_rank(tree, **VECTOR),
     "forest": lambda tree: az.plot_forest(tree, **VECTOR),
     "dist": lambda tree: az.plot_dist(tree, **VECTOR),
     "pair": lambda tree: az.plot_pair(tree, **VECTOR),
     "energy": lambda tree: az.plot_energy(tree),
-    "bfmi": lambda tree: az.bfmi(tree),
     "prior_posterior": lambda tree: az.plot_prior_posterior(tree, **VECTOR),
     "ppc_dist": lambda tree: az.plot_ppc_dist(tree, var_names=["noisy"], num_samples=20),
     "ppc_dist of the prior": lambda tree: az.plot_ppc_dist(tree, group="prior_predictive", num_samples=20),
     "ppc_pit": lambda tree: az.plot_ppc_pit(tree, var_names=["noisy"]),
     "ecdf_pit": lambda tree: az.plot_ecdf_pit(ranks(tree)),
     "loo_pit": lambda tree: az.plot_loo_pit(tree, var_names=["noisy"]),
-    "psense_summary": lambda tree: az.psense_summary(tree, prior_var_names=["rate"] if sampled(tree) else ["step"]),
     "psense_dist": lambda tree: az.plot_psense_dist(tree, var_names=["rate"]),
-    "loo": lambda tree: az.loo(tree, var_name="noisy"),
-    "compare": lambda tree: az.compare({"one": tree, "same": tree}, var_name="noisy"),
     "bf": lambda tree: az.plot_bf(tree, var_names=["rate"], ref_val=2.0),
 }
 
@@ -130,7 +132,8 @@ def closed() -> Iterator[None]:
 def test_arviz_reads_every_tree(trees: dict[str, xr.DataTree], name: str) -> None:
     one = single(trees[name])
     failed = {}
-    for function, read in TABLE.items():
+    drawn = name in ("enumerated fit", "sampled audit")  # the groups of the two others are made alike
+    for function, read in (TABLE | (FIGURES if drawn else {})).items():
         try:
             read(one)
         except Exception as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 import warnings
 from typing import Any
@@ -20,7 +19,6 @@ from adversary import models
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
 from adversary.models.importance import PriorPredictive
-from adversary.models.summaries import bounded_data
 from adversary.models.summaries.bounded_data import LEAST_MASS, Statistics, bounded, released_statistics
 from adversary.models.summaries.density_operations import gamma_laplace, log_gammainc, normal_laplace
 from tests.papers.test_bounded_inference import MOMENTS, PRIORS
@@ -295,8 +293,4 @@ def test_one_compiled_density_serves_many_releases() -> None:
     fresh = pm.observe(bounded(other, INFORMATIVE, constrained=False, cap=1e4 * 42 / 21.5), released_statistics(other))
     assert logp(point) == pytest.approx(fresh.compile_logp(mode=NUMPY_MODE)(point), rel=1e-12)
     assert logp(point) != before
-
-
-def test_examples_run() -> None:
-    assert doctest.testmod(bounded_data).failed == 0
     assert models.bounded is bounded

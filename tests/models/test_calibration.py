@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import inspect
 import itertools
 import warnings
@@ -22,14 +21,11 @@ from adversary import models
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.regression.sufficient_statistics import RegressionRelease
 from adversary.models import noise
-from adversary.models.calibration import posteriors_to_rank, simulation_based
+from adversary.models.calibration import posteriors_to_rank
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Pmf, Sample, as_law, posterior_of
 from adversary.models.calibration.simulation_based import calibrate, uniformity
-from adversary.models.fitting import fit_release
-from adversary.models.importance import PriorPredictive, prior_predictive, smoothing, truths, weighed_prior
-from adversary.models.stories import counts, world_models
+from adversary.models.importance import PriorPredictive
 from adversary.models.stories.tabulated import Tabulated
-from adversary.models.summaries import regression_model
 from adversary.privacy.invariants.span_noise import SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from adversary.reader.beliefs.each import Each
@@ -480,26 +476,6 @@ def test_bad_arguments_are_named() -> None:
     ranks = xr.Dataset({"a": (("chain", "draw"), np.arange(50)[None])})
     with pytest.raises(ValueError, match="a must lie between 0 and 1: divide ranks"):
         uniformity(xr.DataTree.from_dict({"prior_sbc": ranks}))
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        simulation_based,
-        posteriors_to_rank,
-        prior_predictive,
-        truths,
-        smoothing,
-        weighed_prior,
-        counts,
-        world_models,
-        regression_model,
-        fit_release,
-    ],
-    ids=lambda module: module.__name__,
-)
-def test_examples_run(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_a_posterior_that_cannot_be_trusted_is_not_ranked() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 from typing import Any
@@ -19,7 +18,6 @@ from adversary import models
 from adversary.models.enumeration.supports import support_of
 from adversary.models.fitting import margin_gibbs
 from adversary.models.importance import PriorPredictive
-from adversary.models.stories import invariant_table
 from adversary.models.stories.free_cells import FreeCells
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
@@ -31,11 +29,6 @@ MARGINS = ([3, 2, 2], [4, 3])
 PI = np.array([[0.3, 0.1], [0.1, 0.2], [0.1, 0.2]])
 NOISY = np.array([[3, 1], [0, 2], [1, 1]])
 SPACE = sensitivity_space(*MARGINS, 3)
-
-
-@pytest.mark.parametrize("module", [invariant_table, margin_gibbs], ids=lambda module: module.__name__)
-def test_examples_run(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize(

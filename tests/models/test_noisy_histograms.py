@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import pytest
 
 import adversary as adv
 from adversary import models
-from adversary.models.fitting import histogram_gibbs
-from adversary.models.stories import histogram_model as stories
 from adversary.reader.queries import Query, sample_histograms
 
 GROUP = adv.spine.Tree.of({"g": None, "b1": "g", "b2": "g"})
@@ -24,11 +21,6 @@ NOISY = {"noisy[total]": np.array([[5], [2]]), "noisy[sex]": np.array([[2, 2], [
 
 def three(name: str, dims: Any) -> Any:
     return pm.Binomial(name, n=3, p=np.float64(0.3), dims=dims)
-
-
-@pytest.mark.parametrize("module", [stories, histogram_gibbs], ids=lambda module: module.__name__)
-def test_examples_run(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_a_changed_prior_is_enumerated_by_hand() -> None:

@@ -28,11 +28,8 @@ EVERY: dict[str, adv.Guarantee] = {
     **{f"extreme loss: {name}": loss for name, loss in EXTREME_LOSSES.items()},
 }
 EVERY_LOSS = {name: g for name, g in EVERY.items() if "loss: " in name}
-DEFINED = ("pure", "renyi", "zCDP", "gaussian", "probabilistic", "approximate, groups of 2")
-FEW = {name: EVERY[name] for name in (*DEFINED, "loss: laplace", "loss: geometric", "loss: partly revealing")} | {
-    f"{type(g).__name__}, {'' if g.maximum < np.inf else 'un'}bounded": g for g in EVERY.values()
-}
-"""With the last of each class that bounds the loss, and of each that does not: all but two are extreme."""
+FEW = {f"{type(g).__name__}, {'' if g.maximum < np.inf else 'un'}bounded": g for g in reversed(EVERY.values())}
+"""The first of each class that bounds the loss, and of each that does not: none is extreme but where all are."""
 
 CHANCES = np.array([0.0, 1e-300, 1e-16, 0.3, 1.0 - 1e-16, 1.0])
 """Priors, levels, recalls and failures alike."""
