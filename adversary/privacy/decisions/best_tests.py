@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array, check_positive, check_probability, check_whole, over_labels
+from adversary._core import Floats, as_array, check_probability, over_labels
 from adversary.privacy.decisions.auxiliary import prior_odds
 from adversary.privacy.decisions.targets import as_labelled
 from adversary.privacy.guarantee import Guarantee
@@ -126,26 +126,6 @@ def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
         return np.where(inside, np.minimum(found, np.minimum(p, 1.0 - p)), 0.0)
 
     return over_labels(error, prior)
-
-
-def plausible_deniability(log_likelihoods: Any, source: int, gamma: float) -> int:
-    """Largest k for which this release is (k, gamma)-plausibly deniable.
-
-    As many records, the source among them, as have likelihoods within a factor gamma of one another pairwise. Under
-    epsilon-DP between every two of n records, all n do at gamma = e^epsilon.
-
-    Parameters
-    ----------
-    log_likelihoods : of the release, given each record of the data set
-    """
-    x, i = np.ravel(as_array(log_likelihoods)), int(check_whole("source", source, minimum=0))
-    if i >= x.size:
-        raise ValueError(f"source must be one of the {x.size} records, got {source}")
-    if not float(check_positive("gamma", gamma)) >= 1.0:
-        raise ValueError(f"gamma must be at least 1, got {gamma}")
-    reach = float(np.log(gamma)) + 1e-12  # rounding must not deny it
-    starts = x[(x <= x[i]) & (x >= x[i] - reach)]
-    return int(max(((x >= start) & (x <= start + reach)).sum() for start in starts))
 
 
 def _corners(guarantee: Guarantee) -> tuple[Floats, Floats] | None:

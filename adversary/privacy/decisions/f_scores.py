@@ -150,97 +150,13 @@ def _of_the_release(guarantee: Guarantee, level: Any) -> dict[str, Any]:
 
 @_of_the_release.register
 def _(guarantee: LaplaceLoss, level: Any) -> dict[str, Any]:
-    return {"release_threshold": laplace_threshold(level, guarantee.epsilon0)}
+    """-log(2 a) / epsilon at levels a up to 1/2, log(2 (1 - a)) / epsilon beyond; Theorem 3 and Equation 6 there."""
 
-
-def laplace_threshold(level: Any, epsilon: Any) -> Any:
-    """Release threshold of the best test of this level against Laplace noise; decide "in" above it.
-
-    -log(2 a) / epsilon at levels a up to 1/2, log(2 (1 - a)) / epsilon beyond.
-
-    Parameters
-    ----------
-    level : a = P(decide "in" | out), in [0, 1]
-    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    Threshold in sensitivities above the answer without the target, of the broadcast shape; inf at level 0, -inf at 1.
-
-    Raises
-    ------
-    ValueError : a level outside [0, 1], or epsilon not positive and finite
-
-    References: Liu et al. 2019, Theorem 3 and Equation 6.
-
-    >>> round(laplace_threshold(0.1, 2.0), 6)
-    0.804719
-    """
-
-    def threshold(level: Floats, epsilon: Floats) -> Floats:
-        a, e = check_probability("level", level), check_positive("epsilon", epsilon)
+    def threshold(a: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            return np.where(a <= 0.5, -np.log(2.0 * a), np.log(2.0 * (1.0 - a))) / e
+            return np.where(a <= 0.5, -np.log(2.0 * a), np.log(2.0 * (1.0 - a))) / guarantee.epsilon0
 
-    return over_labels(threshold, level, epsilon)
-
-
-def laplace_loss_threshold(level: Any, epsilon: Any) -> Any:
-    """Log-likelihood ratio at `laplace_threshold`, epsilon (2 threshold - 1) clipped to [-epsilon, epsilon].
-
-    The clipping is missing in the paper: at levels outside [e^-epsilon / 2, 1/2] one ratio belongs to many levels.
-
-    Parameters
-    ----------
-    level : P(decide "in" | out), in [0, 1]
-    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    Log-likelihood ratio in nats, of the broadcast shape; labels are kept.
-
-    Raises
-    ------
-    ValueError : a level outside [0, 1], or epsilon not positive and finite
-
-    References: Liu et al. 2019, Equation 8, corrected.
-
-    >>> round(laplace_loss_threshold(0.1, 2.0), 6)
-    1.218876
-    """
-    return over_labels(lambda a, e: np.clip(e * (2.0 * laplace_threshold(a, e) - 1.0), -e, e), level, epsilon)
-
-
-def laplace_rates(threshold: Any, epsilon: Any) -> tuple[Any, Any]:
-    """Recall and level of the test that decides "in" above a release threshold, under Laplace noise.
-
-    Laplace tails beyond epsilon (threshold - 1) and epsilon threshold.
-
-    Parameters
-    ----------
-    threshold : in sensitivities above the answer without the target, any real number
-    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    (recall, level), P(decide "in" | in) and P(decide "in" | out), each of the broadcast shape.
-
-    Raises
-    ------
-    ValueError : epsilon not positive and finite
-
-    References: Liu et al. 2019, Equations 9 and 10, signs corrected.
-
-    >>> [round(rate, 6) for rate in laplace_rates(0.5, 2.0)]
-    [0.81606, 0.18394]
-    """
-
-    def beyond(x: Floats) -> Floats:
-        outer = 0.5 * np.exp(-np.abs(x))
-        return np.where(x >= 0, outer, 1.0 - outer)
-
-    recall = over_labels(lambda t, e: beyond(check_positive("epsilon", e) * (t - 1.0)), threshold, epsilon)
-    return recall, over_labels(lambda t, e: beyond(e * t), threshold, epsilon)
+    return {"release_threshold": over_labels(threshold, level)}
 
 
 def _scores(recall: Any, level: Any, odds: float, b2: float) -> Any:

@@ -7,8 +7,6 @@ from .concentrated_bounds import direct_loss_bound as direct_loss_bound
 from .concentrated_bounds import pbdp_delta_markov as pbdp_delta_markov
 from .concentrated_bounds import published_loss_bound as published_loss_bound
 from .concentrated_bounds import simple_epsilon as simple_epsilon
-from .conversions import approximate_epsilon as approximate_epsilon
-from .conversions import approximate_from_difference as approximate_from_difference
 from .conversions import check_delta as check_delta
 from .conversions import power_bounds as power_bounds
 from .conversions import probabilistic_epsilon as probabilistic_epsilon
