@@ -17,7 +17,7 @@ from adversary.privacy.decisions.auxiliary import prior_odds
 from adversary.privacy.decisions.best_tests import CURVE, whose
 from adversary.privacy.decisions.targets import as_labelled
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import LaplaceLoss, LatticeLoss, PrivacyLoss, check_guarantee
+from adversary.privacy.losses import LaplaceLoss, PrivacyLoss, check_guarantee
 
 
 def f_score(precision: Any, recall: Any, beta: Any = 1.0) -> Any:
@@ -119,27 +119,6 @@ def _(guarantee: PrivacyLoss, odds: float, b2: float) -> tuple[float, float]:
     recall, level = guarantee.tail(np.log(odds * score / (1.0 + b2 - score)))
     always = _scores(1.0, 1.0, odds, b2) >= _scores(recall, level, odds, b2)
     return (1.0, 1.0) if always else (float(recall), float(level))
-
-
-@best_test.register
-def _(guarantee: LatticeLoss, odds: float, b2: float) -> tuple[float, float]:
-    """The best corner: along each straight piece of the trade-off F rises or falls throughout."""
-    level, recall = guarantee.corners
-    best = int(np.argmax(_scores(recall, level, odds, b2)))
-    return float(recall[best]), float(level[best])
-
-
-@best_test.register
-def _(guarantee: LaplaceLoss, odds: float, b2: float) -> tuple[float, float]:
-    """s / (s + 1) and beta^2 / (r (s - 1)) with s = sqrt(1 + 4 beta^2 e^epsilon / r); always "in" below the turn.
-
-    Both times e^(-epsilon / 2), which does not overflow; beta^2 / (r (s - 1)) is (s + 1) e^-epsilon / 4.
-    """
-    if guarantee.epsilon0 <= np.log1p(b2 / odds):
-        return 1.0, 1.0
-    one = float(np.exp(-guarantee.epsilon0 / 2.0))
-    s = float(np.sqrt(one**2 + 4.0 * b2 / odds))
-    return s / (s + one), (s + one) * one / 4.0
 
 
 @singledispatch

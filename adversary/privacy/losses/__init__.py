@@ -1,8 +1,8 @@
 """Privacy losses: the law of the log-likelihood ratio of a release under two hypotheses.
 
 `loss` is the abstract class, `posterior_law` the law of the posterior that follows from it. `lattice` losses are exact,
-`analytic` ones have formulas, `mixed` ones both atoms and a density, `discrete_gaussian` is the noise of the 2020
-Census; `composition` composes them.
+`dominating` ones lie above or below another; `analytic` ones have formulas, `mixed` ones both atoms and a density,
+`discrete_gaussian` is the noise of the 2020 Census; `composition` composes them.
 """
 
 import lazy_loader

@@ -4,12 +4,12 @@ from .analytic import LaplaceLoss as LaplaceLoss
 from .composition import compose_losses as compose_losses
 from .composition import repeat_loss as repeat_loss
 from .discrete_gaussian import DiscreteGaussianLoss as DiscreteGaussianLoss
+from .dominating import lattice_above as lattice_above
 from .lattice import LatticeLoss as LatticeLoss
-from .lattice import lattice_above as lattice_above
+from .lattice import repeat_product as repeat_product
 from .likelihood_ratio import LikelihoodRatioTest as LikelihoodRatioTest
 from .loss import Attained as Attained
 from .loss import PrivacyLoss as PrivacyLoss
-from .loss import asks_for as asks_for
 from .loss import check_guarantee as check_guarantee
 from .loss import check_loss as check_loss
 from .loss import way_to_loss as way_to_loss

@@ -17,15 +17,25 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_probability, check_whole, labelled, scalar_or_array
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
-from adversary.privacy.losses.contour import MAX_ATOMS, grid_convolution, merge_atoms, repeat_product
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
-from adversary.privacy.losses.lattice import NOTHING, LatticeLoss, convolve_lattices, either, lattice_above
+from adversary.privacy.losses.dominating import lattice_above
+from adversary.privacy.losses.lattice import (
+    NOTHING,
+    LatticeLoss,
+    convolve_lattices,
+    either,
+    merge_atoms,
+    repeat_product,
+)
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, way_to_loss
 from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.profiles import epsilon_from_profile
 
 GRID_BINS = 2**14
 """Bins of the common grid on which products that cannot be exact are rounded."""
+
+MAX_ATOMS = 3_000_000
+"""Largest product of explicit lattices that is enumerated."""
 
 MIXED_ATOMS = 2_000
 """A lattice with at most so many atoms is mixed exactly with a loss of another kind."""
@@ -320,7 +330,7 @@ def _grid_masses(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> t
 
 
 def _convolve(grids: list[_Grid], step: float) -> LatticeLoss:
-    total = grid_convolution([grid.mass for grid in grids])
+    total = reduce(np.convolve, [grid.mass for grid in grids])  # an FFT would keep only absolute accuracy
     losses = as_array(step * (sum(grid.first for grid in grids) + np.arange(total.size)))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)

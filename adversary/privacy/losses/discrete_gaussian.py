@@ -30,23 +30,9 @@ from adversary._core import (
 )
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses.analytic import GaussianLoss
-from adversary.privacy.losses.contour import (
-    GOAL,
-    RESOLUTION,
-    Composition,
-    Family,
-    merge_atoms,
-    normal_form,
-    repeat_product,
-)
-from adversary.privacy.losses.lattice import (
-    FAR,
-    LatticeLoss,
-    convolve_lattices,
-    default_nodes,
-    lattice_above,
-    lattice_below,
-)
+from adversary.privacy.losses.contour import GOAL, RESOLUTION, Composition, Family, normal_form
+from adversary.privacy.losses.dominating import default_nodes, lattice_above, lattice_below
+from adversary.privacy.losses.lattice import FAR, LatticeLoss, convolve_lattices, merge_atoms, repeat_product
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
 from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.profiles import area_under

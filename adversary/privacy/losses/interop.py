@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_positive, check_probability
-from adversary.privacy.losses.lattice import LatticeLoss, lattice_above
+from adversary.privacy.losses.dominating import lattice_above
+from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
 
 DIRECTIONS = ("remove", "add")

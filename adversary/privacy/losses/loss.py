@@ -326,9 +326,16 @@ def way_to_loss(x: Any, name: str = "") -> str:
     Returns
     -------
     ": ask its .worst_pair" or ": ask its .privacy_loss()", with `.name` after it; the conversion to use for a
-    definition without a worst pair; empty for everything else.
+    definition without a worst pair; empty for everything else, and for a name that no loss has.
     """
-    asked = f".{name}" if name else ""
+    if name:
+        known = not name.startswith("_") and hasattr(PrivacyLoss, name)
+        return f", which a PrivacyLoss has{_way(x, f'.{name}')}" if known else ""
+    return _way(x, "")
+
+
+def _way(x: Any, asked: str) -> str:
+    """The same, with what was asked at its end."""
     if isinstance(x, Guarantee) and type(x).worst_pair is Guarantee.worst_pair:
         return f", and {x.definition} has no worst pair: convert it first, as ApproximateDP(g.epsilon(delta), delta)"
     for way in ("worst_pair", "privacy_loss"):
@@ -337,27 +344,9 @@ def way_to_loss(x: Any, name: str = "") -> str:
     return ""
 
 
-def asks_for(kind: type, name: str) -> bool:
-    """Whether a class has this public attribute: an error message about a missing attribute then points to it.
-
-    Parameters
-    ----------
-    kind : class, such as PrivacyLoss
-    name : attribute that was asked for
-
-    Returns
-    -------
-    True or False.
-
-    >>> asks_for(PrivacyLoss, "delta"), asks_for(PrivacyLoss, "_finite")
-    (True, False)
-    """
-    return not name.startswith("_") and hasattr(kind, name)
-
-
 @where_else.register
 def _(guarantee: Guarantee, name: str) -> str:
-    return f", which a PrivacyLoss has{way_to_loss(guarantee, name)}" if asks_for(PrivacyLoss, name) else ""
+    return way_to_loss(guarantee, name)
 
 
 def check_loss(name: str, x: Any) -> PrivacyLoss:

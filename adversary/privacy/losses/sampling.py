@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_positive, check_probability
-from adversary.privacy.losses.contour import merged_within
-from adversary.privacy.losses.lattice import SUM_TOLERANCE, LatticeLoss, default_nodes, lattice_above
+from adversary.privacy.losses.dominating import default_nodes, lattice_above
+from adversary.privacy.losses.lattice import SUM_TOLERANCE, LatticeLoss, merged_within
 from adversary.privacy.losses.loss import PrivacyLoss
 
 SCHEMES = ("poisson", "without replacement")

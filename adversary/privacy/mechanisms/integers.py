@@ -27,8 +27,14 @@ from adversary._core import (
 )
 from adversary.privacy.definitions import ZeroConcentratedDP
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, compose_losses, repeat_loss
-from adversary.privacy.losses.contour import repeat_product
+from adversary.privacy.losses import (
+    DiscreteGaussianLoss,
+    LatticeLoss,
+    PrivacyLoss,
+    compose_losses,
+    repeat_loss,
+    repeat_product,
+)
 from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_reach, summed_tail, total_of
 from adversary.privacy.mechanisms.mechanism import Calibrated, Mechanism, checked_change, root_of
 

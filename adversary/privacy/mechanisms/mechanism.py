@@ -24,7 +24,7 @@ from adversary._core import (
 )
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, asks_for, compose_losses, way_to_loss
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, way_to_loss
 
 MOST_VALUES = 10_000_000
 """Values of a release that may be listed: with some ten numbers each they take 1 GiB."""
@@ -57,8 +57,7 @@ class Mechanism(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            hint = f", which a PrivacyLoss has{way_to_loss(self, name)}" if asks_for(PrivacyLoss, name) else ""
-            raise AttributeError(f"{type(self).__name__} has no {name}{hint}", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__} has no {name}{way_to_loss(self, name)}", name=name, obj=self)
 
     @abstractmethod
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from adversary._core import Floats, check_whole
-from adversary.privacy.losses.contour import repeat_product
+from adversary.privacy.losses import repeat_product
 from adversary.reader.beliefs.belief import BESIDE, Independent, Others, looked_up
 from adversary.reader.beliefs.elicited import describe_law
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, as_array, blocks
-from adversary.privacy.losses import GaussianLoss, amplified_loss, compose_losses
-from adversary.privacy.losses.contour import repeat_product
+from adversary.privacy.losses import GaussianLoss, amplified_loss, compose_losses, repeat_product
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays

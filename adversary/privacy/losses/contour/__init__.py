@@ -1,7 +1,7 @@
 """Certified composition of many losses: tail probabilities as contour integrals, with brackets.
 
-`products` is the way in, and `atoms` for losses that are listed; `contour_sum` adds along the contour at its `nodes`,
-`revivals` bounds where characteristic functions return to 1, and `wrapped_gaussian` holds the closed forms.
+`certified_composition` is the way in; `contour_sum` adds along the contour, `contour_terms` are what it adds up, and
+`revivals` bounds where characteristic functions return to 1.
 """
 
 import lazy_loader

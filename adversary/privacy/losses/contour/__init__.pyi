@@ -1,10 +1,3 @@
-from .atoms import MAX_ATOMS as MAX_ATOMS
-from .atoms import MERGED as MERGED
-from .atoms import grid_convolution as grid_convolution
-from .atoms import merge_atoms as merge_atoms
-from .atoms import merged_within as merged_within
-from .atoms import product as product
-from .atoms import repeat_product as repeat_product
 from .certified_composition import GOAL as GOAL
 from .certified_composition import RESOLUTION as RESOLUTION
 from .certified_composition import Composition as Composition

@@ -32,7 +32,17 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from adversary._core import Floats
-from adversary.privacy.losses.contour.nodes import Asked, Blocks, Grid, decay, lattice_kernels, smooth_kernels, waves
+from adversary.privacy.losses.contour.contour_terms import (
+    Asked,
+    Blocks,
+    Grid,
+    curvature,
+    decay,
+    lattice_kernels,
+    smooth_kernels,
+    twisted_product,
+    waves,
+)
 from adversary.privacy.losses.contour.revivals import (
     MOST_WINDOWS,
     Threshold,
@@ -41,7 +51,6 @@ from adversary.privacy.losses.contour.revivals import (
     nodes_of,
     revivals,
 )
-from adversary.privacy.losses.contour.wrapped_gaussian import curvature, twisted_product
 
 _FEW = 257
 _KEPT_WINDOWS = 6

@@ -1,0 +1,101 @@
+"""Laws on a lattice around a loss: above it by chords of its profile, below it by cells of its values; chains of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adversary._core import Floats, as_array
+from adversary.privacy.guarantee import Guarantee, group_of
+from adversary.privacy.losses.lattice import LatticeLoss, merge_atoms
+from adversary.privacy.losses.loss import PrivacyLoss
+
+
+def lattice_above(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
+    """The law whose profile joins `guarantee.delta` at the nodes by straight lines in e^epsilon: never below it.
+
+    Between nodes a and b, Q(L > a) = (delta(a) - delta(b)) / (e^b - e^a). Left of 0 the profile with P and Q exchanged
+    says the same of P, so both tails keep relative accuracy (Doroshenko et al. 2022, "Connect the dots").
+
+    Parameters
+    ----------
+    nodes : ascending losses, 0 among them
+    """
+    centre = int(np.searchsorted(nodes, 0.0))
+    right, beyond_q = _outer_masses(as_array(guarantee.delta(nodes[centre:])), nodes[centre:])  # under P
+    left, beyond_p = _outer_masses(as_array(guarantee.swapped.delta(-nodes[centre::-1])), -nodes[centre::-1])  # under Q
+    infinite_p, infinite_q = float(guarantee.delta(nodes[-1])), float(guarantee.swapped.delta(-nodes[0]))
+    middle = max(0.0, 1.0 - float(guarantee.delta(0.0)) - beyond_q - beyond_p)  # P(L > 0) = delta(0) + Q(L > 0)
+    with np.errstate(divide="ignore"):
+        log_right, log_left, log_middle = np.log(right), np.log(left[::-1]), np.log(middle)
+    outer = nodes[:centre], nodes[centre + 1 :]
+    log_q = np.concatenate([log_left, [log_middle], log_right - outer[1]])
+    log_p = np.concatenate([log_left + outer[0], [log_middle], log_right])
+    return LatticeLoss(*merge_atoms(nodes, log_p, log_q), infinite_p, infinite_q, rounded=True)
+
+
+def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
+    """Masses under P of the nodes beyond the first, which is 0; and of all that lies beyond it, under Q.
+
+    Under P, as e^-node leaves the range of doubles where nodes are large: P(L = b) is
+    (delta(a) - delta(b)) / (1 - e^(a - b)) - (delta(b) - delta(c)) / (e^(c - b) - 1) at nodes a < b < c.
+    """
+    drop, gap = delta[:-1] - delta[1:], np.diff(nodes)
+    with np.errstate(over="ignore"):
+        after = np.append(drop / np.expm1(gap), 0.0)
+    return np.maximum(drop / -np.expm1(-gap) - after[1:], 0.0), float(after[0])
+
+
+def default_nodes(loss: PrivacyLoss, count: int = 1201) -> Floats:
+    """Losses from one end of the law to the other, 0 among them: beyond them less than 1e-18 lies."""
+    high, low = loss.reach, loss.swapped.reach
+    upper = int(np.clip(round(count * high / (high + low)), 8, count - 8))
+    return np.concatenate([np.linspace(-low, 0.0, count - upper)[:-1], np.linspace(0.0, high, upper)])
+
+
+def lattice_below(loss: PrivacyLoss, nodes: Floats) -> LatticeLoss:
+    """The law of the cell between nodes into which the loss falls: never above the profile of the loss itself."""
+    p, q = (as_array(tail) for tail in loss.tail(nodes))
+    below_q, below_p = (as_array(tail) for tail in loss.swapped.tail(-nodes))
+    upper = nodes >= 0.0  # a cell's mass from the tail on its own side of 0
+    cells = []
+    for beyond, below in ((p, below_p), (q, below_q)):
+        inner = np.where(upper[:-1], beyond[:-1] - beyond[1:], below[1:] - below[:-1])
+        cells.append(np.maximum(np.concatenate([[below[0]], inner, [beyond[-1]]]), 0.0))
+    with np.errstate(divide="ignore"):
+        return LatticeLoss.from_log_probs(np.log(cells[0]), np.log(cells[1]))
+
+
+@group_of.register(PrivacyLoss)
+def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
+    """A pair of hypotheses `size` steps of this loss apart: the trade-off iterated.
+
+    Dong, Roth and Su 2022, Theorem 2.14. Where two steps meet, P of one is Q of the next: on a piece of that common
+    axis losses add and masses follow.
+    """
+    one = (
+        loss if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000 else lattice_above(loss, default_nodes(loss))
+    )
+    total = one
+    for _ in range(size - 1):
+        total = _chain(total, one)
+    return total
+
+
+def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
+    """From Q of the inner pair to P of the outer one."""
+    inner_power, outer_level = inner.corners[1][:-1], outer.corners[0][:-1]
+    ends = np.concatenate([inner_power, outer_level])
+    ends = np.unique(
+        np.clip(ends, inner_power[0], outer_level[-1])
+    )  # clipped: a corner off by one digit stays a corner
+    piece, width = 0.5 * (ends[1:] + ends[:-1]), np.diff(ends)
+    inner_loss = inner.losses[::-1][np.clip(np.searchsorted(inner_power, piece) - 1, 0, inner.losses.size - 1)]
+    outer_loss = outer.losses[::-1][np.clip(np.searchsorted(outer_level, piece) - 1, 0, outer.losses.size - 1)]
+    with np.errstate(divide="ignore"):
+        mass = np.log(width)
+    infinite_p = float(outer.power(inner.infinite_p)) if inner.infinite_p else outer.infinite_p
+    infinite_q = 1.0 - float(inner.level(1.0 - outer.infinite_q)) if outer.infinite_q else inner.infinite_q
+    loss = inner_loss + outer_loss
+    order = np.argsort(loss, kind="stable")
+    atoms = merge_atoms(loss[order], (mass + outer_loss)[order], (mass - inner_loss)[order])
+    return LatticeLoss(*atoms, infinite_p, infinite_q, inner.bounded and outer.bounded, rounded=True)
