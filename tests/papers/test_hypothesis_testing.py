@@ -327,13 +327,11 @@ def test_e4_the_printed_gaussian_scale_is_too_small() -> None:
     """sqrt(2 log(1.25/delta) sensitivity/epsilon), the whole product under the root, as printed."""
     epsilon, delta = 0.1, 1e-5
     printed = math.sqrt(2 * math.log(1.25 / delta) / epsilon)
-    right = decisions.gaussian_sigma(epsilon, delta, method="classical")
+    right = 1 / decisions.gaussian_mu(epsilon, delta, method="classical")
     assert right == pytest.approx(math.sqrt(2 * math.log(1.25 / delta)) / epsilon, rel=1e-14)
     assert adv.GaussianDP(1 / printed).delta(epsilon) == pytest.approx(1.87e-3, rel=5e-3)
     assert adv.GaussianDP(1 / right).delta(epsilon) < delta
-    assert math.sqrt(2 * math.log(1.25 / delta)) == pytest.approx(
-        decisions.gaussian_sigma(1.0, delta, 1.0, "classical")
-    )
+    assert math.sqrt(2 * math.log(1.25 / delta)) == pytest.approx(1 / decisions.gaussian_mu(1.0, delta, "classical"))
 
 
 # Any mechanism, and several coordinates

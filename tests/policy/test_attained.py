@@ -16,7 +16,6 @@ from scipy.stats import laplace, norm
 import adversary as adv
 from adversary.policy.budget.attained import (
     attained_profile,
-    attained_ratio,
     attained_risk,
     attained_tail,
 )
@@ -185,7 +184,7 @@ def test_exact_counts_tell_who_is_there() -> None:
     for counted in STATISTICS:
         assert attained_tail(adv.Exact(), 0.5, 0.1, [0.0, 5.0, 19.9, 20.0], "in S", counted).tolist() == [1, 1, 1, 0]
         assert attained_tail(adv.Exact(), 0.5, 0.1, [0.0, 5.0], "out", counted).tolist() == [0.0, 0.0]
-        assert attained_ratio(adv.Exact(), 0.5, 0.1, 0.5, counted) == 20.0
+        assert attained_risk(adv.Exact(), 0.5, 0.1, "upper", counted, failure=0.5) == 20.0
     assert attained_tail(adv.Exact(), 0.5, 1.0, 0.5, "not in S") == 0.0
 
 
@@ -197,7 +196,7 @@ def test_exact_counts_tell_who_is_there() -> None:
 def test_the_attained_ratio_is_the_smallest_exceeded_so_rarely(name: str, counted: str) -> None:
     mechanism, failures = MECHANISMS[name], np.array([1e-6, 1e-3, 0.05, 0.3, 0.7, 0.95])
     for p, q in PRIORS[:-1]:
-        found = attained_ratio(mechanism, p, q, failures, counted)
+        found = attained_risk(mechanism, p, q, "upper", counted, failure=failures)
         assert (attained_tail(mechanism, p, q, found, "in S", counted) <= failures * (1 + 1e-12)).all()
         assert (attained_tail(mechanism, p, q, found * (1 - 1e-7), "in S", counted) > failures * (1 - 1e-4)).all()
         assert (np.diff(found) <= 1e-12).all()
@@ -208,9 +207,11 @@ def test_the_attained_ratio_is_the_smallest_exceeded_so_rarely(name: str, counte
 def test_without_failure_the_ratio_is_the_largest_and_with_nothing_else_the_smallest(name: str, counted: str) -> None:
     for p, q in PRIORS:
         upper, lower = (attained_risk(MECHANISMS[name], p, q, side, counted) for side in ("upper", "lower"))
-        ends = attained_ratio(MECHANISMS[name], p, q, [0.0, 1.0], counted)
+        ends = attained_risk(MECHANISMS[name], p, q, "upper", counted, failure=[0.0, 1.0])
         assert ends.tolist() == pytest.approx([upper, lower], rel=1e-14)
-        assert (attained_ratio(MECHANISMS[name], p, q, [1e-9, 0.5], counted) <= upper * (1.0 + 1e-14)).all()
+        assert (
+            attained_risk(MECHANISMS[name], p, q, "upper", counted, failure=[1e-9, 0.5]) <= upper * (1.0 + 1e-14)
+        ).all()
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -266,4 +267,4 @@ def test_readers_do_not_depend_on_their_neighbours() -> None:
 @pytest.mark.parametrize("mechanism", [adv.Laplace(1.0), adv.Gaussian(2.0), adv.DiscreteGaussian(0.4)])
 def test_priors_whose_product_is_no_double_give_no_warning(mechanism: adv.Mechanism, statistic: str) -> None:
     assert attained_risk(mechanism, 1e-300, 1e-300, statistic=statistic) > 1.0
-    assert attained_ratio(mechanism, 1e-300, 1e-300, 0.05, statistic) > 1.0
+    assert attained_risk(mechanism, 1e-300, 1e-300, "upper", statistic, failure=0.05) > 1.0

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import adversary as adv
 from adversary._core.numeric import Floats
-from adversary.policy.budget.equivalents import equivalent_epsilon, value_failure
+from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.risk_bounds import relative_risk_bound
 
 Laws = tuple[Floats, Floats, Floats]
@@ -34,6 +34,18 @@ def readers(rng: np.random.Generator) -> tuple[Floats, Floats]:
     p = np.concatenate([rng.random(60), np.ones(40), rng.random(40) ** 6, 1 - rng.random(40) ** 4])
     q = np.concatenate([rng.random(60), rng.random(40) ** 5, np.ones(40), rng.random(40) ** 3])
     return np.maximum(p, 1e-9), np.maximum(q, 1e-9)
+
+
+def value_failure(one: adv.Guarantee, two: adv.Guarantee, epsilon: float) -> float:
+    """Largest probability, whichever of P, N and O is true, of a release beyond R(p, q, epsilon), whatever the priors.
+
+    max(t1, t2) under P, max(e^-e t1, f(e^(-2e) t2)) under O and max(f(e^-e t1), e^(-2e) t2) under N, f = `one.power`.
+    """
+    one, two = one.after_postprocessing, two.after_postprocessing
+    first, second = one.pbdp_delta(epsilon), two.pbdp_delta(2.0 * epsilon)
+    once, twice = np.exp(-epsilon) * first, np.exp(-2.0 * epsilon) * second
+    powers = (side.power(level) for side in one.directions for level in (once, twice))
+    return float(max(first, second, *powers))
 
 
 def beyond(laws: Laws, p: Floats, q: Floats, epsilon: float) -> float:

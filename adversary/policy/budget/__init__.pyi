@@ -5,7 +5,6 @@ from .accuracy import rmse as rmse
 from .accuracy import split_rho as split_rho
 from .accuracy import tradeoff_table as tradeoff_table
 from .attained import attained_profile as attained_profile
-from .attained import attained_ratio as attained_ratio
 from .attained import attained_risk as attained_risk
 from .attained import attained_tail as attained_tail
 from .equivalents import equivalent_epsilon as equivalent_epsilon

@@ -30,7 +30,13 @@ from adversary.privacy.mechanisms import Mechanism
 
 
 def attained_risk(
-    mechanism: Mechanism, inclusion: ArrayLike, value: ArrayLike, side: str = "upper", statistic: str = "any"
+    mechanism: Mechanism,
+    inclusion: ArrayLike,
+    value: ArrayLike,
+    side: str = "upper",
+    statistic: str = "any",
+    *,
+    failure: ArrayLike = 0.0,
 ) -> Any:
     """Largest ("upper") or smallest ("lower") posterior over prior after any release that can happen.
 
@@ -42,15 +48,23 @@ def attained_risk(
     mechanism : noise of each count
     inclusion, value : p and q, in (0, 1]; arrays broadcast, DataArrays keep their labels
     statistic : "any" (two counts) or "count"
+    failure : probability of a larger ratio, of side "upper", under each of the truths: the inverse of `attained_tail`
+        at the worst, which is always "in S"; errors upwards, of the size of rounding
 
-    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian, Geometric
     >>> round(attained_risk(Geometric(0.5), 0.5, 0.1), 6), round(attained_risk(Geometric(0.5), 0.5, 0.1, "lower"), 6)
     (1.927484, 0.476738)
+    >>> round(attained_risk(DiscreteGaussian(2.0), 0.5, 0.1, failure=0.05), 6)
+    2.58159
     """
     law, upper = Evidence.of(mechanism, statistic), check_word("side", side, SIDES) == "upper"
     check_prior("inclusion", inclusion)
     check_prior("value", value)
-    return over_labels(lambda p, q: _inverse(p * q + law.extreme(p, q, upper)), inclusion, value)
+    if not check_probability("failure", failure).any():
+        return over_labels(lambda p, q: _inverse(p * q + law.extreme(p, q, upper)), inclusion, value)
+    if not upper:
+        raise ValueError(f"failure must be 0 for the smallest ratio, got {failure}")
+    return over_labels(lambda p, q, f: _inverse(p * q + np.exp(-law.quantile(f, p, q))), inclusion, value, failure)
 
 
 def _inverse(x: Floats) -> Floats:
@@ -91,44 +105,6 @@ def attained_tail(
         return np.where(room > 0.0, law.beyond(np.where(room > 0.0, s + slack, 0.0), p, q, truth), 0.0)
 
     return over_labels(tail, inclusion, value, ratio)
-
-
-def attained_ratio(
-    mechanism: Mechanism,
-    inclusion: ArrayLike,
-    value: ArrayLike,
-    failure: ArrayLike = 0.05,
-    statistic: str = "any",
-) -> Any:
-    """Smallest posterior/prior ratio that releases exceed with probability at most `failure`, under each of the truths.
-
-    It is the inverse of `attained_tail` at the worst truth, which is always "in S"; at failure 0 it is `attained_risk`.
-    Errors are upwards and of the size of rounding.
-
-    Parameters
-    ----------
-    mechanism : noise of each count
-    inclusion, value : p and q, in (0, 1]; arrays broadcast, DataArrays keep their labels
-    failure : probability in [0, 1]
-    statistic : "any" (two counts) or "count"
-
-    Returns
-    -------
-    float, array or DataArray of the broadcast shape.
-
-    Raises
-    ------
-    ValueError, TypeError : an argument out of range, or a clamped or rounded mechanism
-
-    >>> from adversary.privacy.mechanisms import DiscreteGaussian
-    >>> round(float(attained_ratio(DiscreteGaussian(2.0), 0.5, 0.1)), 6)
-    2.58159
-    """
-    law = Evidence.of(mechanism, statistic)
-    check_prior("inclusion", inclusion)
-    check_prior("value", value)
-    check_probability("failure", failure)
-    return over_labels(lambda p, q, f: _inverse(p * q + np.exp(-law.quantile(f, p, q))), inclusion, value, failure)
 
 
 def attained_profile(

@@ -21,26 +21,13 @@ from adversary.privacy import Guarantee
 from adversary.privacy.losses import check_guarantee
 
 
-def value_failure(one: Guarantee, two: Guarantee, epsilon: float) -> float:
-    """Largest probability, whichever of P, N and O is true, of a release beyond R(p, q, epsilon), whatever the priors.
-
-    max(t1, t2) under P, max(e^-e t1, f(e^(-2e) t2)) under O and max(f(e^-e t1), e^(-2e) t2) under N, f = `one.power`:
-    max(t1, t2) unless `two`, for hypotheses two records apart, guarantees more than `one`.
-    """
-    one, two = one.after_postprocessing, two.after_postprocessing
-    first, second = one.pbdp_delta(epsilon), two.pbdp_delta(2.0 * epsilon)
-    once, twice = np.exp(-epsilon) * first, np.exp(-2.0 * epsilon) * second
-    powers = (side.power(level) for side in one.directions for level in (once, twice))
-    return float(max(first, second, *powers))
-
-
 def equivalent_epsilon(
     guarantee: Guarantee, failure: float = 0.0, *, values: bool = True, two: Guarantee | None = None
 ) -> float:
     """Epsilon of the pure DP whose bounds on a rise this guarantee keeps, but for a failure probability; inf if none.
 
     About inclusion alone it is `guarantee.loss_bound(failure)`, which bounds falls too. Where values are in question it
-    is also no less than the smallest e with `value_failure(guarantee, two, e) <= failure`: max(t(guarantee),
+    is also no less than the smallest e at which the larger of t1 and t2 is within the failure: max(t(guarantee),
     t(two) / 2), t = `pbdp_epsilon` at the failure.
 
     Parameters

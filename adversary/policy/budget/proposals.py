@@ -15,7 +15,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Floats, as_array, check_non_negative, check_probability, check_whole, logit, over_labels
+from adversary._core import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_probability,
+    check_whole,
+    logit,
+    over_labels,
+    posterior_after,
+)
 from adversary.policy.budget.risk_bounds import SIDES, check_word
 
 Statistic = Callable[[NDArray[Any]], Any]
@@ -112,13 +121,8 @@ def participation_bound(absent: ArrayLike, epsilon: ArrayLike, side: str = "uppe
     check_probability("absent", absent)
     check_non_negative("epsilon", epsilon, finite=False)
 
-    def bound(a: Floats, e: Floats) -> Floats:
-        certain = (a == 0.0) | (a == 1.0)
-        inner, x = np.where(certain, 0.5, a), np.exp(-2.0 * e)
-        moved = inner / (inner + (1.0 - inner) * x) if upper else inner * x / (inner * x + (1.0 - inner))
-        return np.where(certain, a, moved)
-
-    return over_labels(bound, absent, epsilon)
+    sign = 2.0 if upper else -2.0
+    return over_labels(lambda a, e: posterior_after(logit(a), sign * e), absent, epsilon)
 
 
 def participation_epsilon(absent: ArrayLike, present: ArrayLike) -> Any:

@@ -8,7 +8,6 @@ from .best_tests import average_precision as average_precision
 from .best_tests import bayes_error as bayes_error
 from .best_tests import pr_curve as pr_curve
 from .calibration import gaussian_mu as gaussian_mu
-from .calibration import gaussian_sigma as gaussian_sigma
 from .f_scores import f_score as f_score
 from .f_scores import max_f_score as max_f_score
 from .targets import Target as Target

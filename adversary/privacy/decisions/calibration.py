@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from adversary._core import Floats, check_non_negative, check_positive, over_labels, solve_decreasing
+from adversary._core import Floats, check_non_negative, over_labels, solve_decreasing
 from adversary.privacy.definitions import ApproximateDP, GaussianDP, PureDP, check_delta
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss
@@ -25,7 +25,7 @@ SLACK = 1e-12
 
 
 def gaussian_mu(epsilon: Any, delta: Any, method: str = "exact") -> Any:
-    """Largest mu whose Gaussian release is (epsilon, delta)-DP; broadcasts.
+    """Largest mu whose Gaussian release is (epsilon, delta)-DP; the standard deviation is sensitivity / mu.
 
     Parameters
     ----------
@@ -33,33 +33,11 @@ def gaussian_mu(epsilon: Any, delta: Any, method: str = "exact") -> Any:
     delta : in [0, 1); no Gaussian noise attains 0, so mu is 0 there
     method : "exact", a root found from the safe side (the delta of the answer never exceeds the one asked for), or
         "classical", epsilon / sqrt(2 log(1.25 / delta)), whose true delta may be far below, or above
-    """
-    return over_labels(lambda e, d: 1.0 / _scales(e, d, method), epsilon, delta)
 
-
-def gaussian_sigma(epsilon: Any, delta: Any, sensitivity: float = 1.0, method: str = "exact") -> Any:
-    """Smallest standard deviation of Gaussian noise that is (epsilon, delta)-DP: sensitivity / mu. Infinite at delta 0.
-
-    Parameters
-    ----------
-    epsilon : nats, >= 0
-    delta : in [0, 1); with `epsilon`, numbers, arrays or DataArrays that broadcast
-    sensitivity : L2 sensitivity of the query, > 0, in the unit of the query
-    method : "exact" or "classical", as in `gaussian_mu`
-
-    Returns
-    -------
-    sigma in the unit of the query, of the broadcast shape; labels are kept.
-
-    Raises
-    ------
-    ValueError : an argument out of range, or another method
-
-    >>> round(gaussian_sigma(1.0, 1e-5), 6), round(gaussian_sigma(1.0, 1e-5, method="classical"), 6)
+    >>> round(1.0 / gaussian_mu(1.0, 1e-5), 6), round(1.0 / gaussian_mu(1.0, 1e-5, method="classical"), 6)
     (3.730632, 4.844805)
     """
-    check_positive("sensitivity", sensitivity)
-    return over_labels(lambda e, d: sensitivity * _scales(e, d, method), epsilon, delta)
+    return over_labels(lambda e, d: 1.0 / _scales(e, d, method), epsilon, delta)
 
 
 def _scales(epsilon: Floats, delta: Floats, method: str) -> Floats:
