@@ -63,7 +63,7 @@ def attained_risk(
     if not check_probability("failure", failure).any():
         return over_labels(lambda p, q: _inverse(p * q + law.extreme(p, q, upper)), inclusion, value)
     if not upper:
-        raise ValueError(f"failure must be 0 for the smallest ratio, got {failure}")
+        raise ValueError(f"failure must be 0 for the smallest ratio, got {failure!r}")
     return over_labels(lambda p, q, f: _inverse(p * q + np.exp(-law.quantile(f, p, q))), inclusion, value, failure)
 
 

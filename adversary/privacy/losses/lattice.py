@@ -294,7 +294,8 @@ def convolve_lattices(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
     off = max(a.blur, b.blur)
     unit = min(1.0, _largest(a.losses) + _largest(b.losses) + off / _DIGITS)  # what equal sums differ by, in digits
     both = (a.losses, b.losses), (a.log_p, b.log_p), (a.log_q, b.log_q)
-    atoms, spread = merged_within(*(np.add.outer(x, y).ravel() for x, y in both), unit)
+    losses, log_p, log_q = (np.add.outer(x, y).ravel() for x, y in both)
+    atoms, spread = merged_within(losses, log_p, log_q, unit)
     infinite = either([a.infinite_p, b.infinite_p]), either([a.infinite_q, b.infinite_q])
     return LatticeLoss(
         *atoms,
