@@ -11,10 +11,10 @@ import xarray as xr
 
 from adversary.driver.both_truths import at_priors, of_both_truths, of_profile, of_unused_record
 from adversary.driver.case import Case
-from adversary.driver.model_case import ModelCase, is_model
+from adversary.driver.model_case import ModelCase
 from adversary.driver.other_plans import of_alternatives, of_budgets, of_one_query, of_postprocessing, of_repeated
 from adversary.driver.posteriors import Groups
-from adversary.driver.sensitivity import base_and_sweeps, extremes
+from adversary.driver.sensitivity import extremes
 from adversary.driver.shared_laws import SharedLaws
 from adversary.reader.plans import Plan
 
@@ -83,16 +83,6 @@ def by_name(
         for name in readers
         for truth in truths
     }
-
-
-def swept_groups(
-    laws: SharedLaws, plan: Plan, reader: Any, truth: Mapping[str, Any], name: Any, inputs: Mapping[str, Any]
-) -> Groups:
-    """Sweeps over each input alone, by the names of their groups."""
-    if is_model(reader):
-        raise ValueError("sensitivity goes over the inputs of an Adversary, got a pymc.Model")
-    base, swept = base_and_sweeps(plan, reader, truth, **inputs, laws=laws)
-    return {f"sensitivity/{group}": one for group, one in sweep_groups(base, swept, name).items()}
 
 
 def sweep_groups(base: xr.Dataset, swept: Mapping[str, xr.Dataset], truth: Any = None) -> Groups:

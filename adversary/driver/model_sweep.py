@@ -8,6 +8,7 @@ by the model's own draws, and what then fails is "unreliable".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -56,6 +57,7 @@ class ModelSweep:
     seed: np.random.SeedSequence
     sampling: Sampling
     _published: dict[Any, Any] = field(default_factory=dict)
+    _shown: tuple[Place, dict[str, Any]] | None = None
 
     @cached_property
     def priors(self) -> dict[Place, Any]:
@@ -87,7 +89,7 @@ class ModelSweep:
 
         if case.plan is None:
             return list(released_names(case.reader, self.released))
-        return names_of_plan(case.plan, case.reader, self._truth(case, "in"))
+        return names_of_plan(case.plan, case.reader, self._possible(case))
 
     def readings(self, place: Place, side: str) -> Readings:
         """Posteriors of the releases of one truth; `k_hat` of each, and `anew` where its draws were made anew.
@@ -98,6 +100,9 @@ class ModelSweep:
         """
         model, target = self.cases[place].reader, int(side == "in")
         release, weight, data, size = self._releases(place, side)
+        if self._shown is None:
+            best = int(np.argmax(weight.values))
+            self._shown = place, {name: array[[best]] for name, array in data.items()}
         settled = self._settled(place)
         simulated = 0 if weight.attrs["direction"] == "exact" else size
         if place not in self.priors:
@@ -107,11 +112,9 @@ class ModelSweep:
         return Readings(release, weight, posterior, prior, target, simulated, WEIGHED, advice=_ADVICE)
 
     def groups(self) -> dict[str, xr.Dataset]:
-        """Groups of ArviZ of the first model, given the most probable release with the target in."""
-        place = next(iter(self.cases))
-        _, weight, data, _ = self._releases(place, "in")
-        best = int(np.argmax(weight.values))
-        fits = self._fits(place, {name: array[[best]] for name, array in data.items()})
+        """Groups of ArviZ of the first model, given the most probable release of its first possible truth."""
+        assert self._shown is not None
+        fits = self._fits(*self._shown)
         return {name: one.isel(release=0) if "release" in one.dims else one for name, one in fits.groups.items()}
 
     def _weighed(self, place: Place, data: Mapping[str, Any], settled: Sequence[str]) -> tuple[Prior, xr.Dataset]:
@@ -187,7 +190,13 @@ class ModelSweep:
         case = self.cases[place]
         if case.plan is None:
             return []
-        return ModelCase(case.plan, case.reader, self._truth(case, "in"), 0.0).settled(self.names(case))
+        return ModelCase(case.plan, case.reader, self._possible(case), 0.0).settled(self.names(case))
+
+    def _possible(self, case: Case) -> Any:
+        """A truth that is possible: which one does not matter to what is released."""
+        with suppress(ValueError):
+            return self._truth(case, "in")
+        return self._truth(case, "out")
 
     def _truth(self, case: Case, side: str) -> Any:
         return settle_model_truth(case.plan, self.truths[side], self.target)

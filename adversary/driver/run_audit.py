@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike
 
 from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import OWN, Case
-from adversary.driver.further_groups import ALSO, FurtherGroups, by_name, check_also, swept_groups
+from adversary.driver.further_groups import ALSO, FurtherGroups, by_name, check_also, sweep_groups
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
 from adversary.driver.other_plans import COARSE_DRAWS
 from adversary.driver.posteriors import Groups
+from adversary.driver.sensitivity import base_and_sweeps
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import Databases, Margins
@@ -93,8 +94,9 @@ def audit(
         where `adversary` and `truth` are): `alternatives` has their risk. For one plan
     profile : the largest tolerated ratio of posterior to prior, of (inclusion, value), such as `RiskProfile`:
         `tolerated` has where every `Adversary` stands in it, and how often a release takes them past it
-    sensitivity : inputs of `sensitivity.sweep` to go over one at a time, of the first adversary: groups `base`,
-        `extremes` and one for each input under `sensitivity`, or `sensitivity/NAME` of several truths. For one plan
+    sensitivity : inputs of `sensitivity.sweep` to go over one at a time, of the first adversary (`prior`, `data` and
+        `beliefs` where that is a model): groups `base`, `extremes` and one for each input under `sensitivity`, or
+        `sensitivity/NAME` of several truths. For one plan
     draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
         one by one. Unless given 20,000, or 1,000 where continuous latents are sampled
     sampling : lengths of sampled posteriors, `adversary.Sampling`
@@ -155,8 +157,8 @@ def audit(
                     )
                 by_truth.append((truth_name, _concat_groups(cases, "adversary")))
                 if sensitivity:
-                    swept |= swept_groups(
-                        laws, one_plan, next(iter(readers.values())), one_truth, truth_name, sensitivity
+                    swept |= work.swept(
+                        one_plan, next(iter(readers.values())), one_truth, truth_name, sensitivity, laws
                     )
             by_plan.append((plan_name, _concat_groups(by_truth, "truth")))
     groups = _concat_groups(by_plan, "plan") | swept
@@ -199,6 +201,15 @@ class _Work:
         if isinstance(case, Case):
             return case.run(self.engine, self.promises, self.draws, laws)
         return case.run(self.engine, self.promises, self.draws, laws.seed, **how)
+
+    def swept(
+        self, plan: Plan, reader: Any, truth: Any, name: Any, inputs: Mapping[str, Any], laws: SharedLaws
+    ) -> Groups:
+        """Sweeps over each input alone, by the names of their groups."""
+        options: dict[str, Any] = {"target": self.target, "support": self.support, "sampling": self.sampling}
+        options |= {"draws": self.draws, "rng": laws.seed, "progress": laws.how["progress"]}
+        base, swept = base_and_sweeps(plan, reader, truth, **inputs, **options, laws=laws)
+        return {f"sensitivity/{group}": one for group, one in sweep_groups(base, swept, name).items()}
 
 
 def _as_mapping(value: Any, name: str) -> dict[Any, Any]:

@@ -29,6 +29,7 @@ from adversary.reader.risk import (
 
 TRUTHS = ("in", "out")
 _BY_QUANTILE = ("posterior_quantile", "ratio_quantile")
+_INPUTS = ("prior", "rho", "siblings", "beliefs", "data")
 _EXACT = {"status": "ok", "k_hat": -np.inf, "anew": 0.0}
 
 
@@ -113,19 +114,36 @@ def sweep(
     >>> [round(float(p), 4) for p in tree["risk/posterior_mean"].sel(truth="in")]
     [0.1169, 0.5238]
     """
-    ranges = ranges_of(plan, reader, truth, rho, siblings, beliefs, data)
+    inputs = {"prior": prior, "rho": rho, "siblings": siblings, "beliefs": beliefs, "data": data}
+    of_models: dict[str, Any] = {"released": released, "target": target, "support": support or {}, "draws": draws}
+    of_models |= {"seed": blocks.seed_sequence(rng), "sampling": sampling or Sampling()}
+    risk, models = _swept(plan, reader, truth, inputs, of_models, laws or _laws(draws, rng), progress, coarse)
+    return risk if models is None else xr.DataTree.from_dict({"risk": risk, **models.groups()})
+
+
+def _swept(
+    plan: Plan | None,
+    reader: Any,
+    truth: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    of_models: Mapping[str, Any],
+    laws: SharedLaws,
+    progress: bool,
+    coarse: bool = False,
+) -> tuple[xr.Dataset, ModelSweep | None]:
+    """The averages of a sweep, and its models if it has any."""
+    prior = inputs.get("prior")
+    ranges = ranges_of(plan, reader, truth, *(inputs.get(name) for name in ("rho", "siblings", "beliefs", "data")))
     priors = None if prior is None else _priors(prior)
     shape = tuple(len(one.values) for one in ranges)
     places = list(np.ndindex(*shape))
     chosen = {p: [one.values[i] for one, i in zip(ranges, p, strict=True)] for p in places}
     cases = {p: case_at(Case(plan, reader), ranges, chosen[p]) for p in places}
-    shared = laws or _laws(draws, rng)
     told = {p: case for p, case in cases.items() if case.is_model}
     models = None
     if told:
-        sides = truths_of_models(plan, truth, target)
-        options = {"target": target, "support": support or {}, "released": released, "draws": draws}
-        models = ModelSweep(told, sides, **options, seed=blocks.seed_sequence(rng), sampling=sampling or Sampling())
+        sides = truths_of_models(plan, truth, of_models["target"])
+        models = ModelSweep(told, sides, **of_models)
     both = _both_truths(plan, reader, truth) if isinstance(reader, Adversary) else sides
     work = [(*place, side) for place in places for side in range(2)]
     table: dict[tuple[int, ...], list[xr.Dataset]] = {}
@@ -142,15 +160,14 @@ def sweep(
         except ValueError as error:
             why[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
             continue
-        law = shared.of(case.plan, case.reader, settled, coarse=coarse)
+        law = laws.of(case.plan, case.reader, settled, coarse=coarse)
         invariant = invariant_factor(case.plan, case.reader, settled)
         laws_of = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
         factors = law.quantiles(QUANTILES)
         table[place] = [risk_summary(one, invariant, factors=factors) for one in laws_of]
     if not table:
         raise ValueError(f"no truth is possible for any adversary of the sweep: {next(iter(why.values()))}")
-    risk = _dataset(plan, reader, ranges, priors, table, why)
-    return risk if models is None else xr.DataTree.from_dict({"risk": risk, **models.groups()})
+    return _dataset(plan, reader, ranges, priors, table, why), models
 
 
 def _of_model(readings: Readings) -> xr.Dataset:
@@ -164,22 +181,10 @@ def _of_model(readings: Readings) -> xr.Dataset:
     return risk.assign(k_hat=float(posterior["k_hat"].max()), anew=anew)
 
 
-def one_at_a_time(
-    plan: Plan,
-    reader: Adversary,
-    truth: Mapping[str, Any],
-    *,
-    prior: Any = None,
-    rho: Any = None,
-    siblings: Any = None,
-    beliefs: Mapping[str, Mapping[str, Any]] | None = None,
-    draws: int | None = None,
-    rng: Any = None,
-    progress: bool = True,
-) -> xr.Dataset:
+def one_at_a_time(plan: Plan, reader: Any, truth: Mapping[str, Any], **options: Any) -> xr.Dataset:
     """How far each measure moves as one input goes over its range, all others as they are: what a tornado draws.
 
-    The arguments are those of `sweep`, at least one input given.
+    The arguments are those of `base_and_sweeps`, at least one input given.
 
     Returns
     -------
@@ -188,16 +193,17 @@ def one_at_a_time(
     `at_<measure>` names the input's value at each end, "as it is" where the base itself is the end. Truths that a
     reader holds impossible are left out of the range; one impossible at the base is missing throughout.
     """
-    given = {"prior": prior, "rho": rho, "siblings": siblings, "beliefs": beliefs}
-    base, swept = base_and_sweeps(plan, reader, truth, **given, draws=draws, rng=rng, progress=progress)
-    return extremes(base, swept)
+    return extremes(*base_and_sweeps(plan, reader, truth, **options))
 
 
 def base_and_sweeps(
     plan: Plan,
-    reader: Adversary,
+    reader: Any,
     truth: Mapping[str, Any],
     *,
+    target: str = "in",
+    support: Mapping[str, Any] | None = None,
+    sampling: Sampling | None = None,
     draws: int | None = None,
     rng: Any = None,
     progress: bool = True,
@@ -208,37 +214,39 @@ def base_and_sweeps(
 
     Parameters
     ----------
-    plan, reader, truth : as in `adversary.audit`
+    plan, reader, truth, target, support, sampling : as in `sweep`
     draws : number of simulated releases, where a law is simulated
     rng : seed; every sweep sees the same random numbers
     progress : show a bar on longer work
-    laws : of an audit of this plan and truth, in place of draws and seed
-    **inputs : `prior`, `rho`, `siblings` or `beliefs`, as in `sweep`; a mapping of siblings is one input for each level
+    laws : of an audit of this plan and truth, in place of draws and seed for every `Adversary`
+    **inputs : `prior`, `rho`, `siblings`, `beliefs` or `data`, as in `sweep`; a mapping of siblings is one input for
+        each level, and one of data for each name
 
     Returns
     -------
-    (base, {dim: swept}) : Datasets as `sweep` returns them, the base without a swept dim.
+    (base, {dim: swept}) : Datasets as group `risk` of `sweep`, the base without a swept dim.
 
     Raises
     ------
     ValueError, TypeError : no input is given, or as of `sweep`
     """
     asked = {name: values for name, values in inputs.items() if values is not None}
+    if unknown := [name for name in asked if name not in _INPUTS]:
+        raise TypeError(f"inputs are {', '.join(_INPUTS)}, got {unknown[0]!r}")
     alone: dict[str, dict[str, Any]] = {}
     for name, values in asked.items():
-        if name == "siblings" and isinstance(values, Mapping):
-            alone |= {sibling_dim(level): {name: {level: one}} for level, one in values.items()}
+        if name == "data" or (name == "siblings" and isinstance(values, Mapping)):
+            dim = sibling_dim if name == "siblings" else str
+            alone |= {dim(part): {name: {part: one}} for part, one in values.items()}
         else:
             alone[name] = {name: values}
     if not alone:
-        raise ValueError("give at least one of prior, rho, siblings or beliefs to go over, got none")
+        raise ValueError("give at least one of prior, rho, siblings, beliefs or data to go over, got none")
+    of_models: dict[str, Any] = {"released": None, "target": target, "support": support or {}, "draws": draws}
+    of_models |= {"seed": blocks.seed_sequence(rng), "sampling": sampling or Sampling()}
     shared = laws or _laws(draws, rng)
-
-    def over(**one: Any) -> xr.Dataset:
-        found: xr.Dataset = sweep(plan, reader, truth, **one, laws=shared, progress=progress)
-        return found
-
-    return over(), {dim: over(**one) for dim, one in alone.items()}
+    base, *swept = (_swept(plan, reader, truth, one, of_models, shared, progress)[0] for one in ({}, *alone.values()))
+    return base, dict(zip(alone, swept, strict=True))
 
 
 def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:

@@ -61,6 +61,24 @@ def test_a_model_by_values_of_its_data_is_the_adversary_with_those_priors() -> N
     np.testing.assert_allclose(priors["posterior_mean"].values, expected["posterior_mean"].values, atol=1e-10)
 
 
+def test_an_audit_goes_over_the_inputs_of_a_model() -> None:
+    chances, truth = [0.1, 0.6], {"block": 1, "in": 1}
+    inputs = {"prior": chances, "data": {"chance": chances}}
+    tree = adv.audit(ONE, by_chance(0.3), truth, sensitivity=inputs, rng=1, progress=False)
+    expected = adv.audit(ONE, adv.Adversary(0.3), {"block": 1}, sensitivity={"prior": chances}, progress=False)
+    for measure in MEASURES:
+        for group in ("base", "prior"):
+            wanted, found = (one[f"sensitivity/{group}"][measure].values for one in (expected, tree))
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+        for name in ("prior", "chance"):
+            wanted = expected["sensitivity/extremes"][measure].sel(input="prior").values
+            found = tree["sensitivity/extremes"][measure].sel(input=name).values
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+    assert tree["sensitivity/chance"].attrs["input"] == "chance"
+    with pytest.raises(TypeError, match="inputs are prior, rho, siblings, beliefs, data, got 'noise'"):
+        adv.audit(ONE, by_chance(0.3), truth, sensitivity={"noise": [1.0]}, rng=1, progress=False)
+
+
 def test_one_set_of_draws_serves_every_prior_of_the_latents_and_every_budget() -> None:
     shapes, totals, priors = [1.0, 2.0, 5.0], [0.3, 1.2], [0.2, 0.5]
     found = sweep(TWO, unknown_rate, TRUTH, rho=totals, prior=priors, data={"shape": shapes}, draws=300, rng=1)["risk"]
@@ -195,6 +213,9 @@ def test_both_truths_may_be_given_and_impossible_ones_are_marked() -> None:
     assert float(given.sel(truth="out")) < float(one.sel(truth="out"))
     found = sweep(ONE, by_chance(0.3), {"block": 0, "in": 1})["risk"]
     assert found["possible"].values.tolist() == [True, False]
+    tree = sweep(ONE, by_chance(0.3), {"in": {"block": -1}, "out": {"block": 0}}, rng=1)
+    assert tree["risk/possible"].values.tolist() == [False, True]
+    assert "posterior" in tree.children
 
 
 BAD = {
