@@ -53,7 +53,7 @@ def test_lines_sample_the_enumerated_posterior() -> None:
     with model:
         steps = [models.HistogramGibbs(updates=8), models.ExactGibbs([model["in"]])]
         draws = pm.sample(
-            600, tune=50, chains=2, cores=1, step=steps, random_seed=1, progressbar=False, quiet=True,
+            300, tune=30, chains=2, cores=1, step=steps, random_seed=1, progressbar=False, quiet=True,
             compute_convergence_checks=False,
         )  # fmt: skip
     law = exact["probability[others]"]

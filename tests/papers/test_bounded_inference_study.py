@@ -108,7 +108,7 @@ def test_bi15_figures_of_the_study_small(small: xr.Dataset, n: int) -> None:
 
 
 def test_bi15_figures_of_the_study_at_epsilon_one_small() -> None:
-    compared(study(100, 1.0, 500), 1.0, 100)
+    compared(study(100, 1.0, 250), 1.0, 100)
 
 
 @pytest.mark.thorough
