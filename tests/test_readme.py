@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import adversary
-from adversary.desk.commands import cli
+from tests.commands import run
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,8 +24,8 @@ COMMANDS = list(dict.fromkeys(c.strip() for c in [*re.findall(r"uv run adversary
 
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if ">>>" in text])
 def test_examples_run(page: str) -> None:
-    failed, run = doctest.testfile(str(HOWTO / page), module_relative=False, encoding="utf-8")
-    assert (failed, run > 5) == (0, True)
+    failed, seen = doctest.testfile(str(HOWTO / page), module_relative=False, encoding="utf-8")
+    assert (failed, seen > 5) == (0, True)
 
 
 @pytest.mark.parametrize("page", ["README.md", "adversaries.md"])
@@ -44,7 +43,7 @@ def test_commands_print_an_answer(command: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     made = [one for one in COMMANDS if one.startswith("nmf synth") and " county" in command and one != command]
     for one in [*made, command]:
-        result = CliRunner().invoke(cli.app, one.split())
+        result = run(*one.split())
         assert result.exit_code == 0, result.stderr
         assert result.stdout or "--quiet" in one
 
@@ -56,7 +55,7 @@ def test_its_commands_print_what_it_shows() -> None:
         command = one or command
         if text:
             words = text.split()
-            printed = CliRunner().invoke(cli.app, command.split()).stdout.split()
+            printed = run(*command.split()).stdout.split()
             assert any(printed[i : i + len(words)] == words for i in range(len(printed))), command
             shown += 1
     assert shown == 1
@@ -65,7 +64,7 @@ def test_its_commands_print_what_it_shows() -> None:
 def test_its_picture_is_the_figure_of_its_command(tmp_path: Path) -> None:
     """Text for text: the words and numbers of the file beside the notebooks are those which `--out` writes."""
     command = next(one for one in COMMANDS if one.startswith("audit"))
-    result = CliRunner().invoke(cli.app, [*command.split(), "--out", str(tmp_path / "out")])
+    result = run(*command.split(), "--out", str(tmp_path / "out"))
     assert result.exit_code == 0, result.stderr
     (name,) = re.findall(r"\((notebooks/[\w/]+\.svg)\)", README)
     drawn, shown = (path.read_text(encoding="utf-8") for path in (tmp_path / "out/beliefs.svg", ROOT / name))
@@ -77,7 +76,7 @@ def test_its_picture_is_the_figure_of_its_command(tmp_path: Path) -> None:
 def test_its_scenario_and_its_examples_are_no_traps() -> None:
     """Only the example that warns about its belief has one to be warned about."""
     (first,) = re.findall(r"pip install .* run adversary (audit [^\n#`]+)", README)
-    assert "Take care" not in CliRunner().invoke(cli.app, first.split()).stdout
+    assert "Take care" not in run(*first.split()).stdout
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(import adversary as adv\n.*?)```", README, flags=re.DOTALL)[0], names)
     assert names["tree"].attrs["warnings"] == "[]"
@@ -88,7 +87,7 @@ def test_the_scenario_it_shows_is_read_and_audited(tmp_path: Path) -> None:
     page = PAGES["scenario_files.md"]
     (text,) = (one for one in re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL) if "[plan]" in one)
     (tmp_path / "scenario.toml").write_text(text, encoding="utf-8")
-    result = CliRunner().invoke(cli.app, ["audit", str(tmp_path / "scenario.toml")])
+    result = run("audit", str(tmp_path / "scenario.toml"))
     assert result.exit_code == 0, result.stderr
     assert "Take care" not in result.stdout
 

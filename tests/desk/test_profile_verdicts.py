@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from typer.testing import CliRunner
 
 import adversary as adv
-from adversary.desk.commands import cli
 from adversary.desk.files.scenario import Scenario
 from adversary.desk.kit import to_markdown
 from adversary.desk.report import audit_answer, profile_section
@@ -255,7 +253,7 @@ def test_what_is_wrong_with_a_profile_is_named(old: str, new: str, named: str, t
     with pytest.raises(ValueError, match=re.escape(named)) as error:
         adv.load_scenario(path)
     assert str(error.value).startswith(f"{path}: ")
-    result = CliRunner().invoke(cli.app, ["audit", str(path)])
+    result = commands.run("audit", str(path))
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1
 

@@ -9,8 +9,8 @@ import pytest
 import adversary as adv
 from adversary import models
 from adversary.reader.path import attacks
+from tests.catalogue import DG
 
-DG = adv.DiscreteGaussian.from_rho
 BLOCK = adv.Plan([adv.Level("block", DG(0.8))])
 BOTH = adv.Plan([adv.Level("block", DG(0.8))], cells=2)
 

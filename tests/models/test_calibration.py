@@ -34,9 +34,8 @@ from adversary.reader.conditioned.contingency import Dirichlet
 from adversary.reader.postprocessing.coarsening import clamped
 from adversary.reader.postprocessing.nonnegative import NonNegative
 from adversary.reader.postprocessing.sibling_adjustment import LeastSquares
-from tests.catalogue import STORIES
+from tests.catalogue import DG, STORIES
 
-DG = adv.DiscreteGaussian.from_rho
 ONE = adv.Plan([adv.Level("block", DG(0.4))])
 ONE_OF_TWO_CELLS = adv.Plan([adv.Level("block", DG(0.4))], cells=2)
 SIMULATIONS = 3000

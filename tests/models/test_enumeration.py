@@ -16,9 +16,8 @@ import xarray as xr
 from adversary.models import noise
 from adversary.models.enumeration.enumerate import compile_enumerator, enumerate_posterior
 from adversary.privacy import mechanisms
+from tests.catalogue import RHO1, RHO2
 
-RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
-RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
 BLOCK, GROUP = mechanisms.DiscreteGaussian.from_rho(RHO1), mechanisms.DiscreteGaussian.from_rho(RHO2)
 
 

@@ -17,9 +17,8 @@ from adversary.reader.beliefs.belief import Uniform
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans.plan import Level, Plan
 from adversary.reader.plans.release import observed
+from tests.catalogue import RHO1, RHO2
 
-RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
-RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
 BLOCK, GROUP = mechanisms.DiscreteGaussian.from_rho(RHO1), mechanisms.DiscreteGaussian.from_rho(RHO2)
 TWO = Plan([Level("block", BLOCK, siblings=27), Level("block group", GROUP)])
 READER = Adversary(0.5, 0, {"block group": Uniform()})

@@ -24,9 +24,7 @@ from adversary.models.enumeration.batched_graphs import NUMPY_MODE
 from adversary.models.stories.tabulated import Tabulated
 from adversary.privacy import mechanisms
 from adversary.reader.postprocessing import clamped, suppressed
-from tests.catalogue import CELL_KEY
-
-RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
+from tests.catalogue import CELL_KEY, RHO2
 
 LATTICE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, float, float], Any], list[float]]] = {
     "discrete gaussian": (

@@ -18,11 +18,11 @@ from adversary import models
 from adversary.models.enumeration.enumerate import compile_enumerator
 from adversary.models.fitting import fit_many
 from adversary.reader.path import attacks
+from tests.catalogue import DG
 from tests.oracles import attacks as zoo
 from tests.oracles import postprocessing
 from tests.oracles.attacks import World
 
-DG = adv.DiscreteGaussian.from_rho
 LOW, HIGH, GEO = DG(2.5), DG(1.8), adv.Geometric(2.2)
 NOISE = {
     LOW: postprocessing.discrete_gaussian(2.5, 3),

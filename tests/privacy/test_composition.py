@@ -144,22 +144,18 @@ def assert_contains_positive_sums(families: list[Family], epsilon: Any, goal: fl
     return True
 
 
-@pytest.mark.parametrize("seed", range(200, 204))
-def test_bracket_of_large_mixtures_contains_positive_sums(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("families_of", "many", "goal", "seed"),
+    [
+        *((large_families, 8, 1e-11, seed) for seed in range(200, 204)),
+        *((incommensurable_families, 2, 3e-10, seed) for seed in range(300, 303)),  # without a lattice
+    ],
+)
+def test_bracket_of_large_mixtures_contains_positive_sums(families_of: Any, many: int, goal: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    done = 0
-    while done < 8:
-        families = large_families(rng)
-        done += assert_contains_positive_sums(families, points(rng, float(composition.total_rho(families))), 1e-11)
-
-
-@pytest.mark.parametrize("seed", range(300, 303))
-def test_bracket_without_a_lattice_contains_positive_sums(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    done = 0
-    while done < 2:
-        families = incommensurable_families(rng)
-        done += assert_contains_positive_sums(families, points(rng, float(composition.total_rho(families))), 3e-10)
+    while many > 0:
+        families = families_of(rng)
+        many -= assert_contains_positive_sums(families, points(rng, float(composition.total_rho(families))), goal)
 
 
 @pytest.mark.parametrize(

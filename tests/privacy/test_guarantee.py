@@ -10,7 +10,6 @@ from typing import Any
 import mpmath  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
 import pytest
-import xarray as xr
 from scipy.special import expit
 
 import adversary as adv
@@ -497,22 +496,6 @@ def test_zcdp_claims_of_pure_mechanisms_are_judged_near_order_one() -> None:
     assert p == pytest.approx(2.7154, abs=1e-4)
     assert adv.ZeroConcentratedDP(1.001 * p).is_satisfied_by(loss)
     assert not adv.ZeroConcentratedDP(0.97 * p).is_satisfied_by(loss)
-
-
-@over(EVERY)
-def test_arrays_are_answered_element_by_element_and_labels_are_kept(g: adv.Guarantee) -> None:
-    failures = xr.DataArray([0.0, 0.05, 0.2], dims="chance", coords={"chance": ["a", "b", "c"]})
-    bounds = g.loss_bound(failures)
-    assert bounds.dims == ("chance",)
-    assert bounds.coords["chance"].values.tolist() == ["a", "b", "c"]
-    assert bounds.values.tolist() == [g.loss_bound(float(f)) for f in failures]
-    lower, upper = g.posterior_bounds(xr.DataArray([0.1, 0.5], dims="prior"), 0.05)
-    assert lower.dims == upper.dims == ("prior",)
-    assert upper.values.tolist() == list(g.posterior_bounds(np.array([0.1, 0.5]), 0.05)[1])
-    assert g.delta(xr.DataArray([[0.1, 1.0]], dims=("a", "b"))).dims == ("a", "b")
-    # a contour's nodes are chosen for all questions together: the last digits may differ
-    np.testing.assert_allclose(g.epsilon(np.array([0.1, 0.3])), [g.epsilon(0.1), g.epsilon(0.3)], rtol=1e-13)
-    np.testing.assert_array_equal(g.pbdp_delta(np.array([0.5, 2.0])), [g.pbdp_delta(0.5), g.pbdp_delta(2.0)])
 
 
 @pytest.mark.parametrize("make", [adv.PureDP, adv.ZeroConcentratedDP, adv.GaussianDP, partial(RenyiDP, 2.0)])

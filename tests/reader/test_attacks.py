@@ -19,10 +19,9 @@ from adversary.reader.path.attacks import (
     participation,
     unknown_attribute,
 )
+from tests.catalogue import DG, RHO1
 from tests.oracles import attacks, postprocessing
 
-RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
-DG = adv.DiscreteGaussian.from_rho
 BLOCK = adv.Plan([adv.Level("block", DG(RHO1))])
 NARROW = adv.Plan([adv.Level("block", DG(1.2))])
 BOTH = adv.Plan([adv.Level("block", DG(1.2))], cells=2)

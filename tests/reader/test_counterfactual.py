@@ -18,9 +18,9 @@ from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.losses.analytic import GaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.reader import counterfactual as cf
+from tests.catalogue import DG
 
 REST, RECORD, ANSWERS = [0.7, 0.3], [[0.95, 0.05], [0.6, 0.4]], [[0, 1], [1, 2]]
-DG = adv.DiscreteGaussian.from_rho
 
 
 def some_prior(rng: np.random.Generator, rest: int, record: int) -> tuple[Any, Any]:
