@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
+from adversary._core import log_sum_exp
 from adversary.reader.path import windows
+from adversary.reader.path.recursion import log_correlation
 from adversary.reader.plans import Released
 from adversary.reader.plans.release import release_arrays
 from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES
@@ -660,6 +662,34 @@ def test_what_windows_leave_out_weighs_nothing(beliefs: dict[str, Any], monkeypa
             patch.setattr(windows, "NEAR_NATS", 1e6)
             wide = reader.posterior(plan, release, counts=False)["log_odds"].values
         np.testing.assert_allclose(found, wide, rtol=1e-12, atol=1e-12)
+
+
+def test_a_broad_belief_beside_an_adjusted_count_is_followed_as_far_as_the_releases_allow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A county's law with a tail of 3,000, its own noise of two, and a block's count made to fit it."""
+    levels = [adv.Level("block", DG(50.0), siblings=3), adv.Level("county", DG(0.1))]
+    plan = adv.Plan(levels, postprocessing=adv.postprocessing.LeastSquares())
+    beliefs = {"block": scipy.stats.poisson(1.0), "county": scipy.stats.nbinom(0.1, 1 / 300)}
+    reader = adv.Adversary(0.5, beliefs=beliefs)
+    release = plan.observe({"block": [0, 1, 1, 3, 0], "county": [1, 3, 12, 40, 0]})
+    path = reader.path(plan)
+    rows = release_arrays(plan, release).cell(0)
+    assert max(size.max() for _, size in path.windows.above(rows, -1, path.contributions, closed=False)) < 200
+    found = reader.posterior(plan, release, counts=False)["log_odds"].values
+    monkeypatch.setattr(windows, "NEAR_NATS", 1e6)
+    assert path.windows.above(rows, -1, path.contributions, closed=False)[1][1].max() > 3_000
+    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("few", [slice(0, 3), slice(40, 43), slice(117, 120), slice(0, 0), slice(0, 120)])
+def test_a_table_of_few_values_beside_a_long_message_gives_the_sums_over_all(few: slice) -> None:
+    rng = np.random.default_rng(3)
+    table, message = np.full((2, 120), -np.inf), rng.normal(0.0, 30.0, (2, 81))
+    table[:, few] = rng.normal(0.0, 30.0, (2, 120))[:, few]
+    table[1, min(few.start, 119)] = -900.0  # a value that is no number beside the others, but alone where nothing else is
+    sums = [log_sum_exp(table[:, 39 - i : 120 - i] + message) for i in range(40)]
+    np.testing.assert_allclose(log_correlation(table, message), np.stack(sums, axis=1), rtol=1e-13, atol=1e-12)
 
 
 def test_totals_are_followed_no_further_than_the_sum_of_the_siblings_allows() -> None:

@@ -165,9 +165,12 @@ class AdjustedLink(Link):
     siblings: int
 
     def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
-        own, parent = (released.noisy[:, i, None, None] for i in (0, 1))
-        inside = x[:, :, None]
-        others = total[:, None, :] - inside
+        return self.log_prob(released, x[:, :, None], total[:, None, :])
+
+    def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:
+        """log P(what is released | own count, total), broadcasting, with the releases along the first axis."""
+        own, parent = (released.noisy[:, i].reshape(-1, *[1] * (total.ndim - 1)) for i in (0, 1))
+        others = total - inside
         possible = others >= 0
         value = self.postprocessing.log_prob(
             own, parent, inside, np.where(possible, others, 0.0), self.single, self.siblings

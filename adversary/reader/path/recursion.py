@@ -336,15 +336,35 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
     >>> log_correlation(np.array([[0.0, -800.0, -1600.0]]), np.array([[0.0, -800.0]])).tolist()
     [[-800.0, 0.0]]
     """
-    tops = [np.where(np.isfinite(top), top, 0.0) for top in (log_table.max(axis=1), log_message.max(axis=1))]
-    table, message = np.exp(log_table - tops[0][:, None]), np.exp(log_message - tops[1][:, None])
+    logs = log_table, log_message
+    tops = [np.where(np.isfinite(top), top, 0.0) for top in (values.max(axis=1) for values in logs)]
+    table, message = (_exp_of_most(values - top[:, None]) for values, top in zip(logs, tops, strict=True))
     with np.errstate(divide="ignore"):
-        log_sum = np.log([np.correlate(*pair, mode="valid") for pair in zip(table, message, strict=True)])[:, ::-1]
+        log_sum = np.log(_correlated(table, message))[:, ::-1]
     windows = sliding_window_view(log_table, log_message.shape[1], axis=1)[:, ::-1]
     row, place = np.nonzero(log_sum < -600.0)
     log_sum = log_sum + (tops[0] + tops[1])[:, None]
     log_sum[row, place] = log_sum_exp(windows[row, place] + log_message[row])
     return np.asarray(log_sum)
+
+
+def _exp_of_most(log_values: Floats) -> Floats:
+    """Values of at most 1, without those that change no sum above exp(-600): arithmetic of subnormals is slow."""
+    return np.exp(np.where(log_values < -650.0, -np.inf, log_values))
+
+
+def _correlated(table: Floats, message: Floats) -> Floats:
+    """sum_j table[i + j] message[j] for every i, by row; of a table of few values beside a long message, these only."""
+    columns = table.shape[1] - message.shape[1] + 1
+    used = np.flatnonzero(table.any(axis=0))
+    if not used.size or used[-1] - used[0] >= columns:
+        return np.array([np.correlate(*pair, mode="valid") for pair in zip(table, message, strict=True)])
+    near = table[:, used[0] : used[-1] + 1]
+    whole = np.array([np.correlate(*pair, mode="full") for pair in zip(near, message, strict=True)])
+    first, result = int(used[0]) - message.shape[1] + 1, np.zeros((len(table), columns))  # where `whole` begins
+    inside = slice(max(first, 0), first + whole.shape[1])
+    result[:, inside] = whole[:, inside.start - first :][:, : columns - inside.start]
+    return result
 
 
 def _span(noise: Mechanism | None, values: Floats) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 from adversary._core import Floats, Integers, as_array
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.beliefs import Belief
-from adversary.reader.path.links import REACH_NATS, EachLink, SumLink
+from adversary.reader.path.links import REACH_NATS, AdjustedLink, EachLink, SumLink
 from adversary.reader.path.steps import Step
 from adversary.reader.plans import Released
 
@@ -22,6 +22,8 @@ _DRIFT_ROUNDS = 6
 NEAR_NATS = 36.0
 """What a level's window leaves out weighs at most exp(-36), about 2e-16, of either hypothesis."""
 _SHARP = 1e6
+_CHOICES = 9
+"""Counts tried between the least and the one released, where a count is published adjusted to its parent's."""
 
 
 @dataclass(frozen=True)
@@ -103,25 +105,39 @@ class Windows:
         lost = np.zeros(below.shape)
         for i in range(step + 1, len(self.steps)):
             here, link = self.steps[i], self.steps[i - 1].link if i else None
-            summed = link is None or (isinstance(link, SumLink | EachLink) and not link.believes(released))
-            if not here.noises or not summed or not (here.belief.proper or here.belief.flat):
+            summed = isinstance(link, SumLink | EachLink) and not link.believes(released)
+            told = link is None or isinstance(link, AdjustedLink) or summed
+            if not (here.noises or here.adjusted) or not told or not (here.belief.proper or here.belief.flat):
                 return np.full(len(released), np.inf)
-            rho = [min(noise.rho, _SHARP) for noise in here.noises]
+            rho = [min(noise.rho, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
             centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
-            weight, sums = sum(rho), np.zeros(1)
-            if link is not None:
-                sums = released.sums[:, [self.steps[i - 1].link_level]]
+            weight = sum(rho)
+            if link is not None and summed:
                 curve = min(link.noise.rho, _SHARP)
-                centre, weight = centre + curve * (below + sums), weight + curve
-                lost = lost + _peak(link.noise)
+                centre = centre + curve * (below + released.sums[:, [self.steps[i - 1].link_level]])
+                weight = weight + curve
             low, high = _supports(here.belief, below)
-            count = np.clip(np.rint(centre / weight), low, np.maximum(high, low)) + np.zeros(below.shape)
-            lost = lost - as_array(here.belief.log_prob(count, below)) - here.log_likelihood(released.noisy, count)
-            lost = lost + sum(_peak(noise) for noise in here.noises)
-            if link is not None:
-                lost = lost - link.noise.log_likelihood(sums, count - below)
-            below = count
+            ends = [np.clip(below, low, np.maximum(high, low)), np.rint(centre / weight) + np.zeros(below.shape)]
+            ends[1] = np.clip(ends[1], low, np.maximum(high, low))
+            several = here.adjusted or isinstance(link, AdjustedLink)
+            choices = np.rint(np.linspace(*ends, _CHOICES)) if several else np.array(ends[1:])
+            short = np.array([self._short(i, released, below, count) for count in choices])
+            best = short.argmin(axis=0)[None]
+            lost = lost + np.take_along_axis(short, best, axis=0)[0]
+            below = np.take_along_axis(choices, best, axis=0)[0]
         return np.asarray(lost.max(axis=1), dtype=np.float64)
+
+    def _short(self, i: int, released: Released, below: Floats, count: Floats) -> Floats:
+        """Nats by which these counts of step i fall short of the peaks, given those below: (release, count)."""
+        here, link = self.steps[i], self.steps[i - 1].link if i else None
+        short = -as_array(here.belief.log_prob(count, below)) - here.log_likelihood(released.noisy, count)
+        short = short + sum(_peak(noise) for noise in here.noises)
+        if isinstance(link, AdjustedLink):
+            return np.asarray(short - link.log_prob(released, below, count))
+        if link is None:
+            return np.asarray(short)
+        sums = released.sums[:, [self.steps[i - 1].link_level]]
+        return np.asarray(short - link.noise.log_likelihood(sums, count - below) + _peak(link.noise))
 
     def _near(
         self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
