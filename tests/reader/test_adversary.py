@@ -687,7 +687,7 @@ def test_a_table_of_few_values_beside_a_long_message_gives_the_sums_over_all(few
     rng = np.random.default_rng(3)
     table, message = np.full((2, 120), -np.inf), rng.normal(0.0, 30.0, (2, 81))
     table[:, few] = rng.normal(0.0, 30.0, (2, 120))[:, few]
-    table[1, min(few.start, 119)] = -900.0  # a value that is no number beside the others, but alone where nothing else is
+    table[1, min(few.start, 119)] = -900.0  # no number beside the others, but alone where there are none
     sums = [log_sum_exp(table[:, 39 - i : 120 - i] + message) for i in range(40)]
     np.testing.assert_allclose(log_correlation(table, message), np.stack(sums, axis=1), rtol=1e-13, atol=1e-12)
 

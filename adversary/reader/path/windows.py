@@ -120,7 +120,7 @@ class Windows:
             ends = [np.clip(below, low, np.maximum(high, low)), np.rint(centre / weight) + np.zeros(below.shape)]
             ends[1] = np.clip(ends[1], low, np.maximum(high, low))
             several = here.adjusted or isinstance(link, AdjustedLink)
-            choices = np.rint(np.linspace(*ends, _CHOICES)) if several else np.array(ends[1:])
+            choices = np.rint(np.linspace(ends[0], ends[1], _CHOICES)) if several else np.array(ends[1:])
             short = np.array([self._short(i, released, below, count) for count in choices])
             best = short.argmin(axis=0)[None]
             lost = lost + np.take_along_axis(short, best, axis=0)[0]
