@@ -60,6 +60,7 @@ from .numeric import check_scale as check_scale
 from .numeric import check_whole as check_whole
 from .numeric import elementwise as elementwise
 from .numeric import exponential_excess as exponential_excess
+from .numeric import halved as halved
 from .numeric import labelled as labelled
 from .numeric import log_sum_exp as log_sum_exp
 from .numeric import log_tail_sum as log_tail_sum

@@ -157,26 +157,23 @@ def labelled[F: Callable[..., Any]](method: F) -> F:
     Or a function, whose first argument, such as a guarantee, is then no array either.
     """
 
+    names = method.__code__.co_varnames
+
     @wraps(method)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        args = _subject_first(method, args, kwargs)
-        if not any(hasattr(arg, "coords") for arg in (*args[1:], *kwargs.values())):
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if not any(hasattr(x, "coords") for name, x in given.items() if name != names[0]):
             return method(*args, **kwargs)
         import xarray as xr
 
-        names, every = list(kwargs), [*args[1:], *kwargs.values()]
-        given = [i for i, arg in enumerate(every) if arg is not None]
-        arrays = [every[i] for i in given]
+        subject = given.pop(names[0])
+        arrays = {name: x for name, x in given.items() if x is not None}
 
         def plain(*values: Any) -> Any:
-            full: list[Any] = [None] * len(every)
-            for i, value in zip(given, values, strict=True):
-                full[i] = value
-            placed = len(args) - 1
-            return method(*args[:1], *full[:placed], **dict(zip(names, full[placed:], strict=True)))
+            return method(subject, **dict(zip(arrays, values, strict=True)))
 
-        pair = isinstance(plain(*(np.asarray(a, dtype=np.float64).ravel()[:1] for a in arrays)), tuple)
-        return xr.apply_ufunc(plain, *arrays, output_core_dims=[[], []] if pair else [[]])
+        pair = isinstance(plain(*(np.asarray(a, dtype=np.float64).ravel()[:1] for a in arrays.values())), tuple)
+        return xr.apply_ufunc(plain, *arrays.values(), output_core_dims=[[], []] if pair else [[]])
 
     return cast(F, wrapped)
 
@@ -184,26 +181,20 @@ def labelled[F: Callable[..., Any]](method: F) -> F:
 def elementwise[F: Callable[..., Any]](method: F) -> F:
     """A method of one number, answered for every element of an array; labels are kept. Or a function, as above."""
 
-    name = method.__code__.co_varnames[1]
+    names = method.__code__.co_varnames[:2]
 
     @wraps(method)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        args = _subject_first(method, args, kwargs)
-        if not args or len(args) + len(kwargs) != 2 or (kwargs and name not in kwargs):
-            raise TypeError(f"{method.__name__}() takes one argument, {name}, got {(*args[1:], *kwargs)}")
-        subject, value = (*args, *kwargs.values())
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if len(args) + len(kwargs) != 2 or {*given} != {*names}:
+            raise TypeError(f"{method.__name__}() takes one argument, {names[1]}, got {(*args[1:], *kwargs)}")
+        subject, value = (given[name] for name in names)
         if np.ndim(value) == 0 and not hasattr(value, "coords"):
             return method(subject, value)
         answer = np.array([method(subject, float(one)) for one in np.ravel(value)]).reshape(np.shape(value))
         return value.copy(data=answer) if hasattr(value, "coords") else answer
 
     return cast(F, wrapped)
-
-
-def _subject_first(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments by position, the first of them there even if it was named; `kwargs` loses it."""
-    first = method.__code__.co_varnames[0]
-    return args if args or first not in kwargs else (kwargs.pop(first),)
 
 
 def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:
@@ -338,13 +329,13 @@ def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
         return np.asarray(t + 4.0 * np.maximum(error, np.finfo(np.float64).eps * size), dtype=np.float64)
 
 
-def smallest(function: Callable[[Floats], Floats], points: Floats) -> Floats:
+def smallest(function: Callable[[Floats], Floats], points: Floats, known: Floats | None = None) -> Floats:
     """Least value of a function along the last axis of a grid of points, refined about the best point of each row.
 
-    Ten zooms by a factor of eight between the neighbours: for a function with one minimum, to rounding. Whatever the
-    function, the result is a value it takes.
+    Values at the points that are `known` are not asked for again. Ten zooms by a factor of eight between the
+    neighbours: for a function with one minimum, to rounding. Whatever the function, the result is a value it takes.
     """
-    values = np.asarray(function(points), dtype=np.float64)
+    values = np.asarray(function(points) if known is None else known, dtype=np.float64)
     points, least = np.broadcast_to(points, values.shape), values.min(-1)
     for _ in range(10):
         best = np.argmin(values, -1)[..., None]
@@ -384,12 +375,21 @@ def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> F
         if not above.any():
             break
         low, high = np.where(above, high, low), np.where(above, 2.0 * high + 1.0, high)
-    for _ in range(1100):
-        middle = 0.5 * (low + high)
-        done = (high - low <= 4e-16 * high) | (middle <= low) | (middle >= high)
-        if done.all():
-            break
-        safe = np.asarray(function(middle)) <= 0.0  # a finished one waits: no answer depends on its neighbours
-        low, high = np.where(safe | done, low, middle), np.where(safe & ~done, middle, high)
+    high = halved(lambda middle: np.asarray(function(middle)) <= 0.0, low, high)
     found = np.where(np.asarray(function(np.zeros(count))) <= 0.0, 0.0, high)
     return np.where(never, np.inf, found)
+
+
+def halved(safe: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, least: float = 0.0) -> Floats:
+    """Upper ends of intervals that are halved down to rounding, relative to `least` or more, safe ones from above.
+
+    A finished one waits: no answer depends on its neighbours.
+    """
+    for _ in range(1100):
+        middle = 0.5 * (low + high)
+        done = (high - low <= 4e-16 * np.maximum(np.abs(high), least)) | (middle <= low) | (middle >= high)
+        if done.all():
+            break
+        kept = safe(middle)
+        low, high = np.where(kept | done, low, middle), np.where(kept & ~done, middle, high)
+    return high

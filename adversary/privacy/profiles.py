@@ -61,7 +61,7 @@ def either_way(guarantee: Profile, e: Floats) -> Floats:
 
 def smallest_over_losses(guarantee: Profile, bound: Callable[[Floats, Floats], Floats]) -> Floats:
     """Least value over real e of a bound by e and the profile there; along the last axis, from `LOSSES` on."""
-    return smallest(lambda e: bound(e, guarantee.at_losses if e is LOSSES else either_way(guarantee, e)), LOSSES)
+    return smallest(lambda e: bound(e, either_way(guarantee, e)), LOSSES, bound(LOSSES, guarantee.at_losses))
 
 
 def level_from_profile(guarantee: Profile, power: ArrayLike) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import ndtr
 
-from adversary._core import Floats, as_array
+from adversary._core import Floats, as_array, halved
 from adversary.policy.budget.risk_bounds import check_statistic, weight_or_zero
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
@@ -194,12 +194,7 @@ def _smallest_threshold(survival: Survival, allowed: Floats, least: Floats, most
     """Smallest s at which a survival function is at most `allowed`, by bisection between the ends of the law."""
     low, high = np.clip(least - 1.0, -_FARTHEST, _FARTHEST), np.minimum(most, _FARTHEST)
     never = (high < most) & (survival(high) > allowed)
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        safe = survival(middle) <= allowed
-        low, high = np.where(safe, low, middle), np.where(safe, middle, high)
-        if (high - low <= 4e-16 * np.maximum(np.abs(high), 1.0)).all():
-            break
+    high = halved(lambda s: survival(s) <= allowed, low, high, 1.0)
     found = np.where(never | (allowed == 0.0), most, np.minimum(high + 8.0 * TIE * (1.0 + np.abs(high)), most))
     return np.where(allowed == 1.0, least, found)
 

@@ -15,7 +15,7 @@ import numpy as np
 from adversary._core import as_read, check_whole
 from adversary.policy.budget import first_beyond
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import NoPrivacy, PureDP, compose_basic, worst_prior
+from adversary.privacy.definitions import NoPrivacy, PureDP, worst_prior
 
 LARGEST = 1_000_000
 LARGEST_OF_LOSSES = 1_000
@@ -134,7 +134,7 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[L
     """
     n = int(check_whole("releases", releases, minimum=1))
     once = float(guarantee.loss_bound(0.0))
-    certain = compose_basic(np.full(n, once))[0] if np.isfinite(once) else np.inf
+    certain = n * once
     one = guarantee.after_postprocessing if n > 1 else guarantee
 
     def at_failure() -> float:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_probability, logit, over_labels, posterior_after
+from adversary._core import Floats, as_array, check_probability, halved, logit, over_labels, posterior_after
 
 
 class LawOfLoss(Protocol):
@@ -123,10 +123,5 @@ def _smallest_threshold(tail: Callable[[Floats], Floats], allowed: Floats) -> Fl
     """Smallest threshold beyond which at most `allowed` lies: bisection over the real line, infinite ends included."""
     low, high = np.full(np.shape(allowed), -1500.0), np.full(np.shape(allowed), 1500.0)
     beyond, before = tail(high) > allowed, tail(low) <= allowed
-    for _ in range(120):
-        middle = 0.5 * (low + high)
-        small = tail(middle) <= allowed
-        low, high = np.where(small, low, middle), np.where(small, middle, high)
-        if (high - low <= 4e-16 * np.maximum(np.abs(high), 1e-3)).all():
-            break
+    high = halved(lambda t: tail(t) <= allowed, low, high, 1e-3)
     return np.where(beyond, np.inf, np.where(before, -np.inf, high))
