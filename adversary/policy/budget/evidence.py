@@ -94,9 +94,8 @@ class Evidence:
             most, least = (-np.log(self.extreme(p, q, upper)) for upper in (True, False))
         if ((failure == 0.0) | (failure == 1.0)).all():
             return np.where(failure == 0.0, most, least)
-        law = _without_negligible(self, float(failure[failure > 0.0].min()))
         found = [
-            _smallest_threshold(law._survival(p[part], q[part], "in S"), failure[part], least[part], most[part])
+            _smallest_threshold(self._survival(p[part], q[part], "in S"), failure[part], least[part], most[part])
             for failure, p, q, least, most, part in self._pieces(failure, p, q, least, most)
         ]
         return np.concatenate(found).reshape(failure.shape)
@@ -144,7 +143,7 @@ def _exceeding(loss: PrivacyLoss, side: int, s: Floats, log_other: Floats, log_o
 
 @singledispatch
 def _of_two(loss: PrivacyLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
-    """P(S > s) of two counts, averaged over V: through `expect`, or sharper and faster for a kind of loss."""
+    """P(S > s) of two counts, averaged over V: through `expect`, or sharper and faster for continuous noise."""
     return lambda s: as_array(loss.expect(_exceeding(loss, u, s[:, None], log_other, log_out))[v])
 
 
@@ -154,30 +153,10 @@ def _(loss: LaplaceLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> 
 
 
 @_of_two.register
-def _(loss: LatticeLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
-    nodes, mass = _atoms(loss, v)
-    beyond = as_array(loss.tail(np.append(-1e300, loss.losses))[u])
-    return _average_tail(
-        lambda t: beyond[np.searchsorted(loss.losses, t, side="right")], _rest_given(nodes, log_other, log_out), mass
-    )
-
-
-@_of_two.register
 def _(loss: GaussianLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
     nodes, mass = _trapezium(loss, v)
-    mu, centre = loss.mu, (0.5, -0.5)[u] * loss.mu
-    return _average_tail(lambda t: as_array(ndtr(centre - t / mu)), _rest_given(nodes, log_other, log_out), mass)
-
-
-def _average_tail(tail: Survival, rest: Floats, mass: Floats) -> Survival:
-    """Average of U's tail over nodes of V."""
-    return lambda s: np.minimum(tail(_threshold_of(s[:, None], rest)) @ mass, 1.0)
-
-
-def _atoms(loss: LatticeLoss, side: int) -> tuple[Floats, Floats]:
-    """Values of V and their masses, the infinite one included."""
-    finite, infinite = ((loss.log_p, loss.infinite_p), (loss.log_q, loss.infinite_q))[side]
-    return np.append(loss.losses, (np.inf, -np.inf)[side]), np.append(np.exp(finite), infinite)
+    mu, centre, rest = loss.mu, (0.5, -0.5)[u] * loss.mu, _rest_given(nodes, log_other, log_out)
+    return lambda s: np.minimum(as_array(ndtr(centre - _threshold_of(s[:, None], rest) / mu)) @ mass, 1.0)
 
 
 def _trapezium(loss: GaussianLoss, side: int) -> tuple[Floats, Floats]:
@@ -197,16 +176,6 @@ def _smallest_threshold(survival: Survival, allowed: Floats, least: Floats, most
     high = halved(lambda s: survival(s) <= allowed, low, high, 1.0)
     found = np.where(never | (allowed == 0.0), most, np.minimum(high + 8.0 * TIE * (1.0 + np.abs(high)), most))
     return np.where(allowed == 1.0, least, found)
-
-
-def _without_negligible(law: Evidence, failure: float) -> Evidence:
-    """The same without atoms that cannot matter at this failure, of 1e-20 of it."""
-    loss = law.loss
-    if not isinstance(loss, LatticeLoss) or law.statistic == "count":
-        return law
-    live = np.maximum(loss.log_p, loss.log_q) > np.log(failure) - 46.0
-    thinned = loss.losses[live], loss.log_p[live], loss.log_q[live]
-    return Evidence(LatticeLoss(*thinned, loss.infinite_p, loss.infinite_q, loss.bounded, blur=loss.blur))
 
 
 @lru_cache(maxsize=1)

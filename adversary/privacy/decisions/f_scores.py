@@ -17,7 +17,7 @@ from adversary.privacy.decisions.auxiliary import prior_odds
 from adversary.privacy.decisions.best_tests import CURVE, whose
 from adversary.privacy.decisions.targets import as_labelled
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import LaplaceLoss, PrivacyLoss, check_guarantee
+from adversary.privacy.losses import LaplaceLoss, check_guarantee
 
 
 def f_score(precision: Any, recall: Any, beta: Any = 1.0) -> Any:
@@ -93,32 +93,27 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
     return xr.Dataset(found | _of_the_release(guarantee, level), attrs=whose(guarantee))
 
 
-@singledispatch
 def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, float]:
     """Recall and level of the test with the largest F_beta, at prior odds against "in" and beta squared, both > 0.
 
-    A definition with a worst pair is answered by that pair. Otherwise the best point of the trade-off is found by grid
-    search, refined three times.
+    A worst pair is answered by the fixed point: decide "in" where the posterior is at least F / (1 + beta^2), F being
+    that test's own score. Without one the best point of the trade-off is found by grid search, refined three times.
     """
     try:
-        return best_test(guarantee.worst_pair, odds, b2)
+        pair = guarantee.worst_pair
     except TypeError:
         recall = CURVE[1:]
+    else:
+        score = float(pair.f_score(1.0 / (1.0 + odds), np.sqrt(b2)))
+        true, false = (float(x) for x in pair.tail(np.log(odds * score / (1.0 + b2 - score))))
+        always = _scores(1.0, 1.0, odds, b2) >= _scores(true, false, odds, b2)
+        return (1.0, 1.0) if always else (true, false)
     for _ in range(4):
         level = as_array(guarantee.level(recall))
         best = int(np.argmax(_scores(recall, level, odds, b2)))
         found = float(recall[best]), float(level[best])
         recall = np.linspace(recall[max(best - 1, 0)], recall[min(best + 1, recall.size - 1)], CURVE.size)
     return found
-
-
-@best_test.register
-def _(guarantee: PrivacyLoss, odds: float, b2: float) -> tuple[float, float]:
-    """The fixed point: decide "in" where the posterior is at least F / (1 + beta^2), F being that test's own score."""
-    score = float(guarantee.f_score(1.0 / (1.0 + odds), np.sqrt(b2)))
-    recall, level = guarantee.tail(np.log(odds * score / (1.0 + b2 - score)))
-    always = _scores(1.0, 1.0, odds, b2) >= _scores(recall, level, odds, b2)
-    return (1.0, 1.0) if always else (float(recall), float(level))
 
 
 @singledispatch
