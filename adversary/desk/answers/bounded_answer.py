@@ -17,7 +17,7 @@ from adversary.desk import figures
 from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS, interval_text, side_by_side
 from adversary.desk.files import HYPERPARAMETERS, PRIORS, ReleaseFile
-from adversary.desk.kit import PARAMETERS, Card, Column, Document, Figure, Section
+from adversary.desk.kit import PARAMETERS, Card, Column, Document, Figure, Section, as_given
 
 if TYPE_CHECKING:
     from adversary.analyst.bounded import Posterior
@@ -140,7 +140,7 @@ def _describe_release(file: ReleaseFile) -> list[str]:
     release = file.release
     budget = "epsilon" if release.rho is None else "rho"
     parts = [
-        f"{name} {exactly(float(as_array(x)))} ({release.noise.capitalize()} noise, {budget} = {spent:g})"
+        f"{name} {exactly(float(as_array(x)))} ({release.noise.capitalize()} noise, {budget} = {as_given(spent)})"
         for name, x, spent in zip(("mean", "variance"), (release.mean, release.variance), release.budgets, strict=True)
         if x is not None
     ]

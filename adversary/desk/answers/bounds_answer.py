@@ -23,7 +23,7 @@ from adversary._core import (
     sentence,
 )
 from adversary.desk import figures
-from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, as_given, tabulate
 from adversary.privacy import Guarantee, definitions
 
 PRIORS = (0.01, 0.1, 0.5)
@@ -128,7 +128,7 @@ def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
 
 def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:
     """The guarantee by name, with its parameters."""
-    return ", ".join([guarantee.definition, *(f"{name} = {x:.15g}" for name, x in parameters.items())])
+    return ", ".join([guarantee.definition, *(f"{name} = {as_given(x)}" for name, x in parameters.items())])
 
 
 def limit(most: float) -> str:
@@ -190,7 +190,7 @@ def card(
         numbers=[
             (f"posterior at prior {percent(priors[at])}", f"at most {most}"),
             (f"detections at {percent(power[0])} false alarms", f"at most {outward_percent(power[1], True)}{PERCENT}"),
-            (f"epsilon at delta = {epsilon[0]:.15g}".replace("e-0", "e-"), limit(epsilon[1])),
+            (f"epsilon at delta = {as_given(epsilon[0])}", limit(epsilon[1])),
         ],
         figure=Figure(
             "posterior_by_prior",
@@ -262,7 +262,7 @@ def _exact(difference: xr.DataArray) -> xr.DataArray:
 def _summary(tree: xr.DataTree) -> Section:
     found, table = tree["summary"].to_dataset(), Table(["bound on", Column("at most", "at most")], name="summary")
     words = {
-        "pbdp_epsilon": f"epsilon of probabilistic-bound DP at delta = {tree.attrs['pbdp_delta']:.15g}",
+        "pbdp_epsilon": f"epsilon of probabilistic-bound DP at delta = {as_given(tree.attrs['pbdp_delta'])}",
         "zcdp_rho": "rho of the zCDP it implies",
         "advantage": "detections minus false alarms (advantage)",
         "auc": "area under detections against false alarms (AUC)",

@@ -25,7 +25,7 @@ from adversary._core import (
 )
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
-from adversary.desk.kit import Card, Column, Document, Figure, Section, tabulate
+from adversary.desk.kit import Card, Column, Document, Figure, Section, as_given, tabulate
 from adversary.policy import budget
 from adversary.privacy import TOLERANCE
 
@@ -292,7 +292,7 @@ def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
         }  # fmt: skip
         table = tabulate(shown.isel(profile=0), columns, name="definitions")
     together = ", of all releases together" * several
-    table.notes.append(f"delta of approximate DP: {Column('', 'parameter').shown(file.delta)}{together}.")
+    table.notes.append(f"delta of approximate DP: {as_given(file.delta)}{together}.")
     rho = shown["parameter"].isel(profile=0, form=int(np.flatnonzero(names == "zCDP")[0])).item()
     which = f" of {forms['profile'].values[0]}" * file.named
     said = rho if isinstance(rho, str) else f"rho = {format_bound(rho, False)}"
@@ -310,7 +310,7 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
         _parameter_or_status(rows["status"], rows["parameter"]).to_dataset("composition"), columns, name="releases"
     )
     asked, chance = curves.attrs, curves.attrs["failure"]
-    delta = f", delta {Column('', 'parameter').shown(asked['delta'])} of all releases together"
+    delta = f", delta {as_given(asked['delta'])} of all releases together"
     what = f"{asked['definition']}{delta if asked['delta'] and chance else ''}"
     table.notes.append(f"{what}; {f'failure probability {percent(chance)}' if chance else 'for certain'}.")
     budgets = curves["parameter"].where(lambda e: (e > 0.0) & np.isfinite(e))

@@ -13,7 +13,7 @@ import xarray as xr
 
 from adversary._core import exactly, join_words
 from adversary.desk.files import Published
-from adversary.desk.kit import Column, Figure, Section, Table, tabulate
+from adversary.desk.kit import Column, Figure, Section, Table, as_given, tabulate
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import simple_epsilon
 from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_then_extend, extend_then_compose
@@ -219,10 +219,10 @@ def _semi_adjacency(found: xr.Dataset, totals: ExactTotals) -> Table:
 
 
 def _guarantees(found: xr.Dataset, totals: ExactTotals, made_for: int | None) -> Table:
-    epsilons = [Column(f"epsilon at delta {delta:g}", "at most") for delta in DELTAS]
+    epsilons = [Column(f"epsilon at delta {as_given(delta)}", "at most") for delta in DELTAS]
     columns: list[Column | str] = ["guarantee", "for", "parameter", Column("largest loss", "at most"), *epsilons]
     simple = "simple_epsilon" in found
-    more = [Column(f"simple epsilon at delta {DELTAS[-1]:g}", "at most"), Column("mu, if Gaussian", "number")]
+    more = [Column(f"simple epsilon at delta {as_given(DELTAS[-1])}", "at most"), Column("mu, if Gaussian", "number")]
     table = Table([*columns, *more * simple], name="guarantees")
     for name in found["guarantee"].values:
         for when, text in (
@@ -247,7 +247,7 @@ def _parameters(one: xr.Dataset) -> str:
 def _composition(found: xr.Dataset, releases: int) -> Table:
     at = {f"at {delta:g}": found["epsilon"].sel(delta=delta, drop=True) for delta in DELTAS}
     columns = {"order": "order", "advantage": ("advantage of the best test", "at most")} | {
-        f"at {delta:g}": (f"epsilon at delta {delta:g}", "at most") for delta in DELTAS
+        f"at {delta:g}": (f"epsilon at delta {as_given(delta)}", "at most") for delta in DELTAS
     }
     title, shown = f"{releases} releases beside the same totals", found[["advantage"]].assign(at)
     return tabulate(shown, columns, title=title, name="composition", called={"order": ORDERS})

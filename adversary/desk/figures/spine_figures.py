@@ -97,7 +97,7 @@ def risk(
         if over > 0:
             beyond.plot([threshold], [over], "o", color=ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
         said = f"{percent(over)} of blocks at {threshold:g} or more{', ' * bool(said)}{said}"
-    plain_log_axis(spread, "x", lambda x: f"{x:g}")
+    plain_log_axis(spread, "x")
     plain_log_axis(beyond, "y", percent)
     panel_title(spread, "grey: an adversary who learns nothing")
     panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")

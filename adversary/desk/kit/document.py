@@ -43,12 +43,21 @@ class Measured(NamedTuple):
     error: float = 0.0
 
 
+def as_given(x: float) -> str:
+    """A parameter as people write it.
+
+    >>> as_given(0.1), as_given(1e-05)
+    ('0.1', '1e-5')
+    """
+    return f"{x:.15g}".replace("e-0", "e-")
+
+
 FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
     "text": (str, 0.0),
     "status": (str, 0.0),
     "count": (lambda n: f"{int(n):,}", 0.0),
     "number": (format_number, 1.0),
-    "parameter": (lambda x: f"{x:.15g}".replace("e-0", "e-"), 1.0),
+    "parameter": (as_given, 1.0),
     "probability": (format_probability, 100.0),
     "chance": (lambda p: f"< 0.01{PERCENT}" if 0.0 < p < 1e-4 else format_probability(p), 100.0),
     "points": (lambda d: format_number(100.0 * d), 100.0),

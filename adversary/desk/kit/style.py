@@ -19,6 +19,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from adversary._core import percent
+from adversary.desk.kit.document import as_given
 from adversary.desk.kit.safe_text import printable
 
 BLUE, GREY, LIGHT, INK = "#0072B2", "#777777", "#DDE3E8", "#222222"
@@ -126,7 +127,7 @@ def separate_labels(places: Sequence[float], sizes: Sequence[float]) -> list[flo
     return [float(p) for p in result]
 
 
-def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str] = "{:g}".format) -> None:
+def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str] = as_given) -> None:
     """Ticks of a log axis as plain numbers, at 1, 2 and 5 where the axis is short and has room for them."""
     axis = ax.xaxis if which == "x" else ax.yaxis
     low, high = ax.get_xlim() if which == "x" else ax.get_ylim()

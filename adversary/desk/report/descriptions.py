@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_probability, percent
+from adversary._core import format_probability, join_words, percent
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, tabulate
+from adversary.desk.kit import Section, Table, tabulate
 from adversary.reader.path import MEANINGS, Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.postprocessing import TIES, LeastSquares, NonNegative, Postprocessing
@@ -31,35 +31,62 @@ SPINE_NUMBERS = Section(
 """What the numbers of every block of a spine mean."""
 
 
-def reader(plan: Plan, one: Adversary, name: str) -> str:
-    """An adversary's prior, knowledge and beliefs in a sentence, and what "in" means to them."""
-    chain = one.level_beliefs(plan)
-    lowest = plan.levels[0].unit
-    knows = (
-        f"knows everybody else in the {lowest} (in the cell: {_counts(one.known)})"
-        if chain[0].known_count is not None
-        else f"does not know all the others in the {lowest}: {chain[0].describe(lowest, 'target')}"
-    )
+ASPECTS = {
+    "prior": ("prior", "probability"), "asks": "“in” means that", "knows": "of the others", "believes": "beliefs",
+    "drawn": ("P(drawn)", "probability"), "records": ("k", "count"),
+}  # fmt: skip
+"""What there is to say of an adversary, and its head where adversaries differ in it."""
+
+
+def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table]]:
+    """What adversaries have in common in a few sentences, and what they differ in as a table."""
+    found = {name: _aspects(plan, one) for name, one in every.items()}
+    first, *others = found.values()
+    shared = {key: value for key, value in first.items() if all(one[key] == value for one in others)}
+    said = [f"asks whether {shared['asks']}"] if "asks" in shared else []
+    if {"prior", "asks"} <= shared.keys():
+        said = [f"starts from a probability of {format_probability(shared['prior'])} that {shared['asks']}"]
+    said += filter(None, [shared.get("knows"), shared.get("believes") and f"believes that {shared['believes']}"])
+    lines = [f"{'Every' if others else 'The'} adversary {join_words([*said])}."] * bool(said)
+    if any(one["drawn"] != 1.0 for one in found.values()):
+        chance = f", which has a probability of {format_probability(shared['drawn'])}" * ("drawn" in shared)
+        lines.append(SAMPLED.format(chance))
+    if (k := shared.get("records")) is not None:
+        whose = "every" if others else "this"
+        lines.append(f"For {whose} adversary the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k}).")
+    heads = {key: head for key, head in ASPECTS.items() if key not in shared}
+    rows = [[name, *(one[key] for key in heads)] for name, one in found.items()]
+    table = Table(["adversary", *heads.values()], rows, name="adversaries")
+    return " ".join(lines), [table] * bool(others)
+
+
+SAMPLED = (
+    "The counts are of a sample: the adversary does not know whether the target was drawn{}. What is known and "
+    "believed of others is of the sample, and so is the truth, in which “in” means drawn and in; guarantees are of its "
+    "records, and bounds follow from both."
+)
+
+
+def _aspects(plan: Plan, one: Adversary) -> dict[str, Any]:
+    chain, lowest = one.level_beliefs(plan), plan.levels[0].unit
     parts = [
         given.describe(level, inside)
         for given, level, inside in zip(chain[1:], plan.names[1:], plan.names[:-1], strict=True)
         if given.known_count != 0
     ]
-    believes = f"; believes that {'; that '.join(parts)}" if parts else ""
-    k = one.records(plan)
-    differ = f"the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k})"
-    who = f"Adversary “{name}”" if name else "The adversary"
-    start = f"starts from a probability of {format_probability(one.prior)} that {MEANINGS[one.attack]}"
     attack = "" if one.attack == "characteristics" else f" (a {one.attack} attack: this is what “in” means)"
-    sample = (
-        ""
-        if one.sampling_rate == 1.0
-        else f" The counts are of a sample: the adversary does not know whether the target was drawn, which has a "
-        f"probability of {format_probability(one.sampling_rate)}. What is known and believed of others is of the "
-        "sample, and so is "
-        "the truth, in which “in” means drawn and in; guarantees are of its records, and bounds follow from both."
-    )
-    return f"{who} {start}{attack}; {knows}{believes}.{sample} For this adversary {differ}."
+    return {
+        "prior": one.prior,
+        "asks": f"{MEANINGS[one.attack]}{attack}",
+        "knows": (
+            f"knows everybody else in the {lowest} (in the cell: {_counts(one.known)})"
+            if chain[0].known_count is not None
+            else f"does not know all the others in the {lowest}: {chain[0].describe(lowest, 'target')}"
+        ),
+        "believes": "; that ".join(parts),
+        "drawn": one.sampling_rate,
+        "records": one.records(plan),
+    }
 
 
 def _counts(known: Any) -> str:

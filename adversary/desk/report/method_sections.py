@@ -11,7 +11,7 @@ import xarray as xr
 
 from adversary._core import format_number, join_words
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Section, Table, tabulate
+from adversary.desk.kit import Column, Section, Table, as_given, tabulate
 from adversary.desk.kit.audit_words import joined
 from adversary.desk.report import descriptions
 from adversary.driver import UNRELIABLE
@@ -20,10 +20,10 @@ from adversary.reader.path import MEANINGS
 from adversary.reader.plans import Level
 
 NEIGHBOURS = {
-    "unbounded": "a record is added or removed (unbounded neighbours): one count of every query moves by one, and the "
-    "budget rho buys noise with sigma² = 1/(2 rho)",
-    "bounded": "a record changes (bounded neighbours, as in the 2020 Census): two counts of every query move by one "
-    "each, and the same rho buys noise with sigma² = 1/rho, twice the variance",
+    "unbounded": "that differ in one record more or less (unbounded neighbours): one count of every query moves by "
+    "one, and the budget rho buys noise with sigma² = 1/(2 rho)",
+    "bounded": "that differ in what one record says (bounded neighbours, as in the 2020 Census): two counts of every "
+    "query move by one each, and the same rho buys noise with sigma² = 1/rho, twice the variance",
 }
 
 READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
@@ -34,6 +34,7 @@ def coverage_section(scenario: Scenario) -> Section:
     """Adversaries, and neighbours."""
     readers = scenario.readers
     most = max(one.records(scenario.plan) for one in readers.values())
+    who, tables = descriptions.readers(scenario.plan, readers)
     said = (
         "The bounds hold for every adversary whose beliefs about everybody else do not depend on the target, whatever "
         "else they know or compute."
@@ -44,9 +45,10 @@ def coverage_section(scenario: Scenario) -> Section:
         "For whom this holds",
         said,
         [
-            f"The privacy budget of this scenario is for neighbours between which {NEIGHBOURS[scenario.neighbours]}.",
-            *(descriptions.reader(scenario.plan, one, name) for name, one in readers.items()),
+            f"The privacy budget of this scenario is for neighbours {NEIGHBOURS[scenario.neighbours]}.",
+            who,
         ],
+        tables,
     )
 
 
@@ -90,7 +92,7 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     return Section(
         "What else the same budget could mean",
         "The same privacy budget gives other risks for other neighbours, or where both cells are read.",
-        [f"It could have been meant for neighbours between which {other}."],
+        [f"It could have been meant for neighbours {other}."],
         [table],
         notes=[
             "Highlighted: this scenario. Guarantees written as numbers stay; only the noise and the cells read change.",
@@ -179,7 +181,7 @@ def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         "adversary with mistaken or improper beliefs passes its bound more often than it may fail."
     )
     yield f"Every bound also covers whatever is computed from the release afterwards{itself}."
-    yield f"Probability left out by truncation: at most {tree.attrs.get('truncation_mass', 1e-12):g}."
+    yield f"Probability left out by truncation: at most {as_given(tree.attrs.get('truncation_mass', 1e-12))}."
 
 
 def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
@@ -192,7 +194,7 @@ def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
         ("Engine", str(attrs["engine"])),
         ("Seed", f"{attrs['seed']}" + ("" if simulated else " (the averages do not depend on it)")),
         ("Simulated releases, where any are", str(attrs["draws"])),
-        ("Failure probability asked for", f"{float(attrs['failure']):g}"),
+        ("Failure probability asked for", as_given(attrs["failure"])),
         ("Neighbours and cells read", f"{attrs['neighbours']}, {attrs['cells']}"),
         ("Versions", versions),
     ]
