@@ -6,7 +6,6 @@ Each takes (scenario, tree), tree being `audit`'s answer for that scenario under
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -33,76 +32,37 @@ ORANGE = kit.COLOURS[1]
 
 @kit.house_style
 def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
-    """Posterior and ratio against the released value of the lowest level, with how probable each value is.
+    """Posterior of every adversary against the released value of the lowest level, with how probable each value is.
 
     With more levels (or cells) a line is the average over all other releases at that value; for a single adversary the
     band holds the central 90 % of them.
     """
-    readers = scenario.readers
-    table = _ByValue.of(scenario, tree)
-    label = f"released count of the target's {scenario.plan.levels[0].unit} (people)"
-    return (_one_posterior if len(readers) == 1 else _many_posteriors)(tree, table, label)
-
-
-def _one_posterior(tree: xr.DataTree, table: _ByValue, label: str) -> Figure:
-    figure, ax = kit.canvas(8.2, 4.6)
-    ((name, posterior),) = table.posterior.items()
-    risk = of_reader(tree["risk"].to_dataset(), name)
-    prior, quantile = float(risk["prior"]), risk["posterior_quantile"].values
-    mean, low, high = table.summary(posterior)
-    ends = f"between {percent(quantile[0])} and {percent(quantile[-1])}"
-    kit.title(figure, f"Nine releases in ten leave the posterior {ends}")
-    kit.panel_title(ax, _key_of_bars(table))
-    _bars(ax, table)
-    if table.several:
-        ax.fill_between(table.values, low, high, color=kit.BLUE, alpha=0.18, lw=0, gid="band")
-    ax.plot(table.values, mean, "o-", color=kit.BLUE, ms=4, gid="posterior")
-    ax.axhline(prior, color=kit.GREY, lw=1.2, gid="prior")
-    ax.axhline(0.5, color=kit.INK, lw=1.2, ls=kit.MARK, gid="threshold")
-    ax.set_xlabel(label)
-    kit.probability_axis(ax, POSTERIOR, log=False)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    what = "average posterior\n(band: central 90 %)" if table.several else "posterior"
-    same = abs(prior - 0.5) < 0.02
-    threshold = "decides “in” above 50 %" + (",\nwhich is also the prior" if same else "")
-    levels = [(mean[-1], what, kit.BLUE), (0.5, threshold, kit.INK)]
-    if not same:
-        levels.append((prior, f"prior {percent(prior)}", kit.GREY))
-    other = None
-    if prior > 0:
-        other = ax.secondary_yaxis(1.0, functions=(partial(np.multiply, 1.0 / prior), partial(np.multiply, prior)))
-        other.set_ylabel("ratio: posterior / prior")
-    kit.edge_labels(ax, levels, ax.get_xlim()[1], offset=52.0 if other else 8.0)
-    return figure
-
-
-def _many_posteriors(tree: xr.DataTree, table: _ByValue, label: str) -> Figure:
-    figure, (left, right) = kit.canvas(10.0, 4.8, 1, 2)
-    risk = tree["risk"].to_dataset()
-    low, high = float(risk["ratio_quantile"].min()), float(risk["ratio_quantile"].max())
-    kit.title(figure, f"Nine releases in ten: {low:.2f} to {high:.2f} times the prior")
-    ends: tuple[list[Any], list[Any]] = ([], [])
+    table, risk = _ByValue.of(scenario, tree), tree["risk"].to_dataset()
+    figure, ax = kit.canvas(8.2, 4.8)
+    ends = [(0.5, "decides “in” above 50 %", kit.INK)]
     for (name, posterior), colour in kit.coloured(table.posterior.items()):
-        prior = float(of_reader(risk, name)["prior"])
-        mean = table.summary(posterior)[0]
-        for ax, values, end in zip((left, right), (mean, mean / prior if prior else mean * np.nan), ends, strict=True):
-            ax.plot(table.values, values, "o-", color=colour, ms=3, lw=1.6, gid=f"reader {name}")
-            if np.isfinite(values[-1]):
-                end.append((values[-1], name, colour))
-        left.axhline(prior, color=colour, lw=0.9, ls=":", gid=f"prior {name}")
-    right.set_yscale("log")
-    kit.probability_axis(left, POSTERIOR, log=_wide(risk))
-    for ax, end in zip((left, right), ends, strict=True):
-        ax.set_xlabel(label)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _bars(ax, table)
-        kit.edge_labels(ax, end, ax.get_xlim()[1], offset=4.0)
-    left.axhline(0.5, color=kit.INK, lw=1.2, ls=kit.MARK, gid="threshold")
-    kit.panel_title(left, "dotted: priors; dashed: 50 %, above which\nan adversary decides “in”")
-    kit.panel_title(right, f"above 1: the release speaks for “in”\n{_key_of_bars(table)}")
-    right.axhline(1.0, color=kit.GREY, lw=1.2, gid="unmoved")
-    right.set_ylabel("ratio: posterior / prior")
-    kit.plain_log_axis(right, "y")
+        prior, (mean, low, high) = float(of_reader(risk, name)["prior"]), table.summary(posterior)
+        ax.plot(table.values, mean, "o-", color=colour, ms=4, gid=f"reader {name}" if name else "posterior")
+        ax.axhline(prior, color=colour, lw=0.9, ls=":", gid=f"prior {name}".strip())
+        if np.isfinite(mean[-1]):
+            ends.append((mean[-1], name or ("average posterior" if table.several else "posterior"), colour))
+        if len(table.posterior) == 1 and table.several:
+            ax.fill_between(table.values, low, high, color=colour, alpha=0.18, lw=0, gid="band")
+    ax.axhline(0.5, color=kit.INK, lw=1.2, ls=kit.MARK, gid="threshold")
+    ax.set_xlabel(f"released count of the target's {scenario.plan.levels[0].unit} (people)")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    kit.probability_axis(ax, POSTERIOR, log=_wide(risk))
+    _bars(ax, table)
+    kit.edge_labels(ax, ends, ax.get_xlim()[1], offset=8.0)
+    band = "; band: central 90 %" * (len(table.posterior) == 1 and table.several)
+    most = percent(table.probability.max())
+    kit.panel_title(ax, f"dotted: before the release{band}\nbars: how probable each value is (up to {most})")
+    if len(table.posterior) == 1:
+        low, high = (percent(float(end)) for end in np.ravel(risk["posterior_quantile"].isel(quantile=[0, -1])))
+        kit.title(figure, f"Nine releases in ten leave the posterior between {low} and {high}")
+    else:
+        low, high = (float(pick(risk["ratio_quantile"])) for pick in (np.min, np.max))
+        kit.title(figure, f"Nine releases in ten: {low:.2f} to {high:.2f} times the prior")
     return figure
 
 
@@ -162,10 +122,6 @@ def _bars(ax: Axes, table: _ByValue) -> None:
     behind.spines[:].set_visible(False)
     behind.set_zorder(ax.get_zorder() - 1)
     ax.patch.set_visible(False)
-
-
-def _key_of_bars(table: _ByValue) -> str:
-    return f"bars: how probable each value is (up to {percent(table.probability.max())})"
 
 
 @kit.house_style
@@ -279,7 +235,7 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Trade-off of the guarantees and of the release itself, with the tests that the audited adversaries make of it."""
     found, readers = tree["tests"].to_dataset(), scenario.readers
     records = max(reader.records(scenario.plan) for reader in readers.values())
-    stretched = f", {records} records" if records > 1 else ""
+    stretched = f" ({records} records)" if records > 1 else ""
     curves = {
         definition_words(name) + stretched: one.group(records) for name, one in (scenario.guarantee or {}).items()
     }
@@ -295,7 +251,7 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
             one = of_reader(found, name)
             points[f"adversary {name}" if name else "the adversary"] = (one["level"].values, one["detections"].values)
     own = scenario.plan.privacy_loss()
-    return trade_off({**curves, f"this release{stretched or ', others known'}": own.group(records)}, points)
+    return trade_off({**curves, f"this release{stretched or ' (others known)'}": own.group(records)}, points)
 
 
 def repeated_releases(tree: xr.DataTree, count: str, name: str) -> Figure:

@@ -169,7 +169,7 @@ def _round_ticks(low: float, high: float, width: float) -> list[float]:
     size = 10.0 ** np.arange(0, 10)
     size = size[size >= 0.8 * width]
     ticks = [-float(t) for t in size[::-1] if -t >= low] + [0.0] + [float(t) for t in size if t <= high]
-    return ticks if len(ticks) > 2 else [*ticks, float(f"{high:.1g}")]
+    return ticks if len(ticks) > 2 else sorted({*ticks, float(f"{high:.1g}")})
 
 
 @house_style

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
@@ -64,8 +65,9 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
     """What `solve` found for people; `words`: explained to two audiences at the end."""
     every = cases(scenario, tree)
     sections = [method_sections.coverage_section(scenario)]
-    for name, one, part in every:
-        sections.append(result_sections.results(name, one, part))
+    told = [result_sections.results(name, one, part) for name, one, part in every]
+    _say_once(told)
+    sections += told
     more = profile_section.section(scenario, tree), method_sections.other_meanings(*every[0][1:])
     sections += [*filter(None, more), *method_sections.method(scenario, tree)]
     if words:
@@ -81,6 +83,15 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
         warnings=audit_words.warnings(tree),
         provenance=[*method_sections.provenance(scenario, tree), ("Written", date.today().isoformat())],
     )
+
+
+def _say_once(sections: Iterable[Section]) -> None:
+    """What holds under several truths is said of the first."""
+    said: set[str] = set()
+    for part in (inner for section in sections for inner in section.walk()):
+        for lines in (part.paragraphs, part.notes, *(table.notes for table in part.tables)):
+            lines[:] = [line for line in lines if line not in said]
+            said.update(lines)
 
 
 def _sweeps(tree: xr.DataTree) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Collection
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_bound, join_words, percentage
+from adversary._core import format_bound, join_words, percentage, sentence
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Section, Table, tabulate
+from adversary.desk.kit import Section, Table, tabulate
 from adversary.desk.kit.audit_words import definition_words
 from adversary.driver import OWN
 from adversary.policy import budget
@@ -106,8 +106,14 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     found = verdicts(scenario, tree)
     own = found.sel(definition=OWN)
     table = Table(
-        ["guarantee", "verdict", Column("privacy loss", "text"), Column("allowed", "text"), "failure probability"],
-        title=str(found.attrs["words"]),
+        [
+            "guarantee",
+            "verdict",
+            ("privacy loss", "at most"),
+            ("allowed", "at least"),
+            ("failure probability", "probability"),
+        ],
+        title=sentence(str(found.attrs["words"])),
         name="profile",
     )
     for name in found["definition"].values:
@@ -144,12 +150,11 @@ def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     columns = {
         "adversary": "adversary", "prior": ("prior", "probability"), "inclusion": ("inclusion", "probability"),
         "value": ("value", "probability"), "tolerated": ("ratio tolerated", "at least"),
-        "limit": "posterior tolerated", "outside": ("P(beyond it)", "% at most"),
+        "limit": ("posterior tolerated", "probability"), "outside": ("P(beyond it)", "% at most"),
     }  # fmt: skip
     table, worst = tabulate(found, columns, name="profile of adversaries", missing="any"), float(found["outside"].max())
-    finding = (
-        f"A release takes an adversary of this scenario past the profile with probability {percentage(worst, True)}."
-    )
+    often = f"A release takes an adversary past the profile with probability {percentage(worst, True)} at most."
+    finding = often if worst else "No release takes an adversary of this scenario past the profile."
     return Section("These adversaries and the risk profile", finding, tables=[table])
 
 

@@ -356,7 +356,7 @@ class _Page:
         }  # fmt: skip
         cells = {
             "leaves": ("blocks", "count"), "answered": ("with an answer", "count"),
-            "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "parameter"),
+            "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "number"),
             "truncation_bound": ("mass left out", "at most"),
         }  # fmt: skip
         some = levels.assign(some=(levels["exact"] > 0) | (levels["bounded"] > 0))
