@@ -6,7 +6,7 @@ null where nothing is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ import xarray as xr
 from adversary._core import (
     PERCENT,
     as_array,
-    blocks,
     check_probability,
     format_bound,
     outward_percent,
@@ -72,23 +71,16 @@ def solve(
     check_probability("level", levels)
     found = beliefs(guarantee, priors, failure)
     above = {"direction": "upper"}
-    jobs: dict[str, Callable[[], Any]] = {
-        "f1": lambda: guarantee.f_score(as_array(priors)),
-        "power": lambda: guarantee.power(as_array(levels)),
-        "epsilon": lambda: [guarantee.epsilon(delta) for delta in deltas],
-        "advantage": lambda: guarantee.advantage,
-        "auc": lambda: guarantee.auc,
-        "pbdp_epsilon": lambda: guarantee.pbdp_epsilon(failure),
-        "zcdp_rho": lambda: None if guarantee.implied_rho is None else float(guarantee.implied_rho),
-    }
-    done = {name: jobs[name]() for name in blocks.track(list(jobs), guarantee.definition)}
-    found["beliefs"]["largest_f1"] = ("prior", np.asarray(done.pop("f1")), above)
-    epsilons = {"epsilon": ("delta", np.array(done.pop("epsilon")), above)}
+    epsilons = {"epsilon": ("delta", np.array([guarantee.epsilon(delta) for delta in deltas]), above)}
     if (rho := guarantee.parameters.get("rho")) is not None:
         epsilons["simple_epsilon"] = ("delta", np.array([definitions.simple_epsilon(rho, d) for d in deltas]), above)
-    found["tests"] = xr.Dataset({"power": ("level", np.asarray(done.pop("power")), above)}, {"level": list(levels)})
+    power, f1 = (np.asarray(of(as_array(x))) for of, x in ((guarantee.power, levels), (guarantee.f_score, priors)))
+    found["beliefs"]["largest_f1"] = ("prior", f1, above)
+    found["tests"] = xr.Dataset({"power": ("level", power, above)}, {"level": list(levels)})
     found["epsilon"] = xr.Dataset(epsilons, {"delta": list(deltas)})
-    found["summary"] = xr.Dataset({name: ((), x, above) for name, x in done.items() if x is not None})
+    single = {"advantage": guarantee.advantage, "auc": guarantee.auc, "pbdp_epsilon": guarantee.pbdp_epsilon(failure)}
+    single |= {} if guarantee.implied_rho is None else {"zcdp_rho": float(guarantee.implied_rho)}
+    found["summary"] = xr.Dataset({name: ((), x, above) for name, x in single.items()})
     tree = xr.DataTree.from_dict(found)
     given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
     tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])

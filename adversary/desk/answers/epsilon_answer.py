@@ -6,16 +6,14 @@ Epsilon is rounded down and bounds are rounded outward; JSON and the data file h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from adversary._core import (
-    blocks,
     format_bound,
     format_interval,
     format_number,
@@ -56,23 +54,15 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
     (profile, composition, releases); `utility` (profile).
     """
     bounded = {name: replace(one, loss=one.epsilon) for name, one in recommended.items() if _positive(one)}
-    jobs: dict[tuple[str, str], list[Callable[[], xr.Dataset]]] = {}
-    for name, one in bounded.items():
-        jobs["forms", name] = [partial(_form, file, one, row) for row in (budget.FORMS if _count(file) > 1 else ONCE)]
-        jobs["releases", name] = [partial(_curve, file, one)] * (file.releases is not None)
-    flat = [(key, job) for key, every in jobs.items() for job in every]
-    made = [(key, job()) for key, job in blocks.track(flat, "what the profiles allow")]
-    groups = {
+    found = {
         "recommended": _summary(recommended),
-        "readers": _concat_profiles(
-            {name: budget.risk_surface(one.profile, statistic=one.statistic) for name, one in recommended.items()}
-        ),
+        "readers": {
+            name: budget.risk_surface(one.profile, statistic=one.statistic) for name, one in recommended.items()
+        },
+        "forms": {name: _forms(file, one) for name, one in bounded.items()},
+        "releases": {name: _curve(file, one) for name, one in bounded.items() if file.releases is not None},
     }
-    forms = {name: [row for key, row in made if key == ("forms", name)] for name in bounded}
-    if forms:
-        groups["forms"] = _concat_profiles({name: xr.concat(rows, "form") for name, rows in forms.items()})
-    if curves := {name: curve for (what, name), curve in made if what == "releases"}:
-        groups["releases"] = _concat_profiles(curves)
+    groups = {name: _concat_profiles(one) if isinstance(one, dict) else one for name, one in found.items() if one}
     if file.utility is not None:
         groups["utility"] = _utility(file, file.utility)
     tree = xr.DataTree.from_dict(groups)
@@ -118,23 +108,32 @@ def _binding(one: budget.Recommendation) -> tuple[float, float, float]:
     return tolerated, float(budget.relative_risk_bound(*where)), float(budget.absolute_risk_bound(*where))
 
 
-def _form(file: ProfileFile, one: budget.Recommendation, row: tuple[str, str]) -> xr.Dataset:
-    """One row of a budget table, the failure it needs (0: it is kept for certain), and the delta of a release."""
-    found = budget.budget_table(one, _count(file), failure=file.failure, delta=file.delta, forms=[row])
-    form, parameter = budget.Form(*row, _count(file), file.delta), float(found["parameter"][0])
-    values = one.statistic == "any" and one.profile.about_values
-    failure = np.nan
-    if str(found["status"].values[0]) == budget.BOUNDED:
-        certain = form.equivalent(parameter, 0.0, values) <= one.loss * (1.0 + TOLERANCE)
-        failure = 0.0 if certain else file.failure
-    delta, each = (form.delta, form.delta_each) if row[0] == "approximate DP" else (np.nan, np.nan)
-    return found.assign(failure=("form", [failure]), delta=("form", [delta]), delta_each=("form", [each]))
+def _forms(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
+    """A budget table, the failure that each row needs (0: it is kept for certain), and the delta of a release."""
+    count, given = _count(file), {"failure": file.failure, "delta": file.delta}
+    rows = budget.FORMS if count > 1 else ONCE
+    found = budget.budget_table(one, count, **given, forms=rows, progress=True)
+    values, limit = one.statistic == "any" and one.profile.about_values, one.loss * (1.0 + TOLERANCE)
+    added = np.full((3, len(rows)), np.nan)
+    for i, (row, parameter, status) in enumerate(
+        zip(rows, found["parameter"].values, found["status"].values, strict=True)
+    ):
+        form = budget.Form(*row, count, file.delta)
+        if status == budget.BOUNDED:
+            added[0, i] = 0.0 if form.equivalent(float(parameter), 0.0, values) <= limit else file.failure
+        if row[0] == "approximate DP":
+            added[1:, i] = form.delta, form.delta_each
+    return found.assign(
+        {name: ("form", row) for name, row in zip(("failure", "delta", "delta_each"), added, strict=True)}
+    )
 
 
 def _curve(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
     counts = np.unique(np.rint(np.geomspace(1, _count(file), STEPS)).astype(int))
     definition = "approximate DP" if file.delta < file.failure else "pure DP"
-    return budget.release_curve(one, [int(n) for n in counts], definition, failure=file.failure, delta=file.delta)
+    return budget.release_curve(
+        one, [int(n) for n in counts], definition, failure=file.failure, delta=file.delta, progress=True
+    )
 
 
 def _utility(file: ProfileFile, asked: Utility) -> xr.Dataset:
