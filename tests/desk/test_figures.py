@@ -150,8 +150,9 @@ def test_names_are_never_read_as_formulas() -> None:
     readers = {"$\\frac$": adv.Adversary(0.5), "<b>": adv.Adversary(0.1)}
     truth = {"b_$x^$": 1}
     changed = Scenario(
-        plan, readers, truth, None, "t", "", "", 0.05, scenario.path, {"truth": truth, "plan": {"level": []}}
-    )
+        plan, readers, truth, None, 0.05, {"truth": truth, "plan": {"level": []}},
+        title="t", description="", source="", path=scenario.path,
+    )  # fmt: skip
     tree = adv.audit(plan, readers, truth, rng=1, also=EVERYTHING)
     for draw in EVERY:
         draw(changed, tree).draw_without_rendering()

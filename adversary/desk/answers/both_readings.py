@@ -38,7 +38,7 @@ def tree_of(file: File, groups: Mapping[str, xr.Dataset], refused: Mapping[str, 
     """The numbers of an answer, with what the file says as attributes; `main` is the posterior that was asked for."""
     tree = xr.DataTree.from_dict({name: group for name, group in groups.items() if group})
     tree.attrs.update(
-        title=file.title or file.path.name, source=file.source, prob=file.prob,
+        title=file.name, source=file.source, prob=file.prob,
         main="constrained" if file.constrained else "unconstrained",
         **more, **{f"refused_{name}": why for name, why in refused.items()},
     )  # fmt: skip
@@ -60,9 +60,8 @@ def document(
         if f"refused_{name}" in tree.attrs
     ]
     lead = [line for line in (file.description, *released, *missing) if line]
-    provenance = [("Source", file.source)] * bool(file.source)
     listed = [name for name in LISTED if name in tree.children]
-    return Document(tree.attrs["title"], tree, listed, card, lead, [*sections], [*warnings], provenance)
+    return Document(tree.attrs["title"], tree, listed, card, lead, [*sections], [*warnings], file.provenance)
 
 
 def intervals(tree: xr.DataTree, names: Mapping[str, str], measures: Sequence[str]) -> Table:

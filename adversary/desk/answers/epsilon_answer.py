@@ -159,7 +159,7 @@ def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> 
     if "utility" in groups:
         sections.append(_accuracy_section(file, recommended, groups["utility"]))
     return Document(
-        file.title or file.path.name,
+        file.name,
         tree,
         listed=("recommended", *groups),
         card=_card(recommended),
@@ -168,7 +168,7 @@ def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> 
             f"The bounds hold for {COVERED[file.statistic]}. Every epsilon is rounded down, every bound outward.",
         ],
         sections=sections,
-        provenance=[("Source", file.source)] * bool(file.source),
+        provenance=file.provenance,
     )
 
 

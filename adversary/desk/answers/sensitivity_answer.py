@@ -46,7 +46,7 @@ def solve(scenario: Scenario) -> xr.DataTree:
         )
     tree = xr.DataTree.from_dict(groups)
     warned = cautions(scenario.plan, [reader], [one.truth for one in every.values()])
-    tree.attrs.update(title=scenario.title or scenario.path.name, warnings=json.dumps(warned))
+    tree.attrs.update(title=scenario.name, warnings=json.dumps(warned))
     return tree
 
 
@@ -55,7 +55,7 @@ def document(scenario: Scenario, tree: xr.DataTree) -> Document:
     every = truths(scenario)
     sections = [_section(one, tree.children[group_name(name)] if name else tree, name) for name, one in every.items()]
     return Document(
-        scenario.title or scenario.path.name,
+        scenario.name,
         tree,
         listed=[node.path.strip("/") for node in tree.subtree if node.data_vars],
         sections=sections,

@@ -10,7 +10,7 @@ import typer
 
 from adversary._core import check_probability
 from adversary.desk.answers import bounds_answer
-from adversary.desk.commands.options import SEED, Truths, answering, number, read_scenario, whole
+from adversary.desk.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, number, read_scenario, whole
 from adversary.desk.files import Scenario, check_releases, load_profile_file, read_toml
 from adversary.desk.kit import Document, audit_words
 from adversary.desk.report import EVERYONE, ExplainRequest, explain_answer
@@ -26,12 +26,10 @@ def explain_command(
     ] = None,
     audience: Annotated[str, typer.Option(help=f"For whom: {', '.join((*AUDIENCES, EVERYONE))}.")] = AUDIENCES[0],
     topic: Annotated[str | None, typer.Option(help=f"Of what, of these: {', '.join(TOPICS)}.")] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
-    ] = None,
+    epsilon: Epsilon = None,
     delta: Annotated[str | None, typer.Option(help="With --epsilon: its delta.", metavar="NUMBER")] = None,
-    rho: Annotated[str | None, typer.Option(help="Zero-concentrated DP with this rho.", metavar="NUMBER")] = None,
-    mu: Annotated[str | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")] = None,
+    rho: Rho = None,
+    mu: Mu = None,
     prior: Annotated[
         list[str] | None,
         typer.Option(help="Where an adversary starts, such as 0.1 or 1/864; may be repeated.", metavar="P"),
@@ -88,7 +86,7 @@ def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Document:
     said = asked.failure is not None or "failure" in scenario.document
     told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None)
     warnings = [] if tree is None else audit_words.warnings(tree)
-    found, title = explain_answer.solve(subjects, told), scenario.title or scenario.path.name
+    found, title = explain_answer.solve(subjects, told), scenario.name
     return explain_answer.document(title, found, explain_answer.notes(scenario, tree), warnings)
 
 
@@ -101,7 +99,7 @@ def _of_profiles(file: Path, asked: ExplainRequest) -> Document:
     others = asked.failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
     found = explain_answer.solve(subjects, replace(asked, releases=None))
-    return explain_answer.document(read.title or file.name, found)
+    return explain_answer.document(read.name, found)
 
 
 def _is_scenario(file: Path) -> bool:

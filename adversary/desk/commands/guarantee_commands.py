@@ -18,11 +18,9 @@ from adversary.policy.census import scenario as census_scenario
 
 @options.answering()
 def bounds_command(
-    epsilon: Annotated[
-        str | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
-    ] = None,
-    rho: Annotated[str | None, typer.Option(help="Zero-concentrated DP with this rho.", metavar="NUMBER")] = None,
-    mu: Annotated[str | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")] = None,
+    epsilon: options.Epsilon = None,
+    rho: options.Rho = None,
+    mu: options.Mu = None,
     delta: Annotated[
         str | None,
         typer.Option(help="With --epsilon: its delta. With --rho or --mu: show epsilon there too.", metavar="NUMBER"),

@@ -108,7 +108,7 @@ def _document(
     for part in parts[:1]:
         card.sentence = part.finding
         part.figures = [one for one in part.figures if one is not figure]
-    tree.attrs.update(title=file.title or file.path.name, source=file.source)
+    tree.attrs.update(title=file.name, source=file.source)
     return Document(
         tree.attrs["title"],
         tree,
@@ -116,7 +116,7 @@ def _document(
         card,
         [file.description] * bool(file.description),
         [first, *parts],
-        provenance=[("Source", file.source)] * bool(file.source),
+        provenance=file.provenance,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 import xarray as xr
 
-from adversary.desk.commands.options import SEED, answering, extras
+from adversary.desk.commands.options import SEED, Directory, Product, answering, extras
 from adversary.desk.kit import Card, Document, Section, tabulate
 from adversary.nmf import arrow, check
 from adversary.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
@@ -71,10 +71,8 @@ def synth_command(
 @nmf_command.command("check", epilog="Example: adversary nmf check county")
 @answering()
 def check_command(
-    directory: Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")],
-    product: Annotated[
-        str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
-    ] = None,
+    directory: Directory,
+    product: Product = None,
 ) -> Document:
     """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
     _need_arrow()

@@ -49,6 +49,15 @@ Truths = Annotated[
     list[str] | None,
     typer.Option("--truth", help='Replace a true count: "block group=10"; may be repeated.', metavar="LEVEL=COUNT"),
 ]
+Epsilon = Annotated[
+    str | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
+]
+Rho = Annotated[str | None, typer.Option(help="Zero-concentrated DP with this rho.", metavar="NUMBER")]
+Mu = Annotated[str | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")]
+Product = Annotated[
+    str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
+]
+Directory = Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")]
 Failure = Annotated[str, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")]
 Form = Annotated[
     str,

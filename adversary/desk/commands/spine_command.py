@@ -14,7 +14,9 @@ import typer
 from adversary._core import check_positive, check_probability, check_whole
 from adversary.desk.answers import spine_answer
 from adversary.desk.commands.options import (
+    Directory,
     Output,
+    Product,
     Scheduler,
     Workers,
     extras,
@@ -29,7 +31,7 @@ from adversary.nmf.runs import FORMS, Question, leaf_prior, run
 
 @with_output
 def spine_command(
-    directory: Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")],
+    directory: Directory,
     query: Annotated[str, typer.Option(help='A query of the file, such as TOTAL or "HISPANIC*CENRACE".')],
     out: Annotated[
         Path,
@@ -60,9 +62,7 @@ def spine_command(
     mistaken: Annotated[
         str, typer.Option(help="Posterior probability below which what is known is taken to be wrong.", metavar="P")
     ] = "0.001",
-    product: Annotated[
-        str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
-    ] = None,
+    product: Product = None,
     state: Annotated[str | None, typer.Option(help="FIPS code of one state, such as 44.", metavar="SS")] = None,
     county: Annotated[str | None, typer.Option(help="FIPS code of one county, such as 44007.", metavar="SSCCC")] = None,
     root: Annotated[str | None, typer.Option(help="Geocode of one unit of the file.", metavar="GEOCODE")] = None,

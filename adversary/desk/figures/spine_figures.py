@@ -15,27 +15,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from adversary._core import Floats, check_positive, format_bound, format_number, percent
-from adversary.desk.kit.style import (
-    BLUE,
-    BOUND,
-    COLOURS,
-    GREY,
-    INK,
-    LIGHT,
-    house_style,
-    panel_title,
-    plain_log_axis,
-    title,
-)
+from adversary.desk.kit import style as kit
 from adversary.nmf.runs import Columns, LevelFindings, blocks, column, levels_of, worst_rows
 
-ORANGE = COLOURS[1]
+ORANGE = kit.COLOURS[1]
 BINS = 60
 CLOUD = 4000
 """Points of a panel above which they are drawn as pixels, so that a page stays small."""
 
 
-@house_style
+@kit.house_style
 def risk(
     table: Columns,
     bounds: tuple[float, float] | None = None,
@@ -57,33 +46,23 @@ def risk(
     if not ratio.size:
         raise ValueError("no block has a proven ratio" + " above zero" * bool(everywhere.size))
     inside = everywhere[column(table, "protected")] if "protected" in table else everywhere
-    figure = Figure(figsize=(11.0, 4.8), layout="constrained")
-    spread, beyond = figure.subplots(1, 2, sharex=True)
+    figure, (spread, beyond) = kit.canvas(11.0, 4.8, 1, 2, sharex=True)
     least, most = bounds or (float(ratio.min()), float(ratio.max()))
-    reach = [
-        ratio.min(),
-        ratio.max(),
-        *([threshold] if threshold else []),
-        *([x for x in (least, most) if 0 < x < np.inf]),
-    ]
+    reach = [ratio.min(), ratio.max(), threshold or ratio.max(), *(x for x in (least, most) if 0 < x < np.inf)]
     low, high = 0.93 * min(reach), 1.07 * max(reach)
     spread.set(xscale="log", xlim=(low, high), ylabel="blocks", xlabel="posterior over prior")
-    spread.hist(ratio, np.geomspace(low, high, BINS + 1), color=BLUE, alpha=0.75, lw=0, gid="blocks")
+    spread.hist(ratio, np.geomspace(low, high, BINS + 1), color=kit.BLUE, alpha=0.75, lw=0, gid="blocks")
     spread.yaxis.set_major_locator(MaxNLocator(integer=True))
     at = np.sort(ratio)
     share = np.arange(at.size, 0, -1) / everywhere.size
-    beyond.plot(at, share, color=BLUE, drawstyle="steps-pre", gid="beyond")
-    beyond.set(
-        yscale="log",
-        ylim=(0.7 / everywhere.size, 1.4),
-        ylabel="share of blocks at or above",
-        xlabel="posterior over prior",
-    )
+    beyond.plot(at, share, color=kit.BLUE, drawstyle="steps-pre", gid="beyond")
+    beyond.set(yscale="log", ylim=(0.7 / everywhere.size, 1.4))
+    beyond.set(ylabel="share of blocks at or above", xlabel="posterior over prior")
     for ax in (spread, beyond):
-        ax.axvline(1.0, color=GREY, lw=1.0, zorder=0, gid="unmoved")
+        ax.axvline(1.0, color=kit.GREY, lw=1.0, zorder=0, gid="unmoved")
         for end, name in ((least, "least"), (most, "largest")):
             if bounds and 0 < end < np.inf:
-                ax.axvline(end, color=INK, lw=1.4, ls=BOUND, gid=name)
+                ax.axvline(end, color=kit.INK, lw=1.4, ls=kit.BOUND, gid=name)
                 side = -1 if name == "largest" else 1
                 ax.annotate(
                     f"{name} allowed, {format_bound(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
@@ -97,18 +76,18 @@ def risk(
         if over > 0:
             beyond.plot([threshold], [over], "o", color=ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
         said = f"{percent(over)} of blocks at {threshold:g} or more{', ' * bool(said)}{said}"
-    plain_log_axis(spread, "x")
-    plain_log_axis(beyond, "y", percent)
-    panel_title(spread, "grey: an adversary who learns nothing")
-    panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
+    kit.plain_log_axis(spread, "x")
+    kit.plain_log_axis(beyond, "y", percent)
+    kit.panel_title(spread, "grey: an adversary who learns nothing")
+    kit.panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
     if not said:
         half, rare = (format_number(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
         said = f"half of all blocks above {half}, one in a hundred above {rare}"
-    title(figure, f"A person's presence, block by block: {said}")
+    kit.title(figure, f"A person's presence, block by block: {said}")
     return figure
 
 
-@house_style
+@kit.house_style
 def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
     """Posterior mean against noisy count, level by level, with the diagonal; axes are linear about zero, then log.
 
@@ -121,15 +100,15 @@ def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
         raise ValueError("no level has two units that were measured")
     rows = -(-len(shown) // 3)
     columns = -(-len(shown) // rows)
-    figure = Figure(figsize=(max(3.9 * columns, 6.0), 0.6 + 3.9 * rows), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure, grid = kit.canvas(max(3.9 * columns, 6.0), 0.6 + 3.9 * rows, rows, columns, squeeze=False)
+    grid = grid.ravel()
     for ax, (name, one) in zip(grid, shown.items(), strict=False):
         _cloud(ax, one.points, name, one.measured)
     for ax in grid[len(shown) :]:
         ax.set_axis_off()
     grid[0].set_ylabel("posterior mean, people")
     name, last = list(shown.items())[-1]
-    title(
+    kit.title(
         figure,
         f"{name} counts move by {format_number(float(np.sqrt(last.squares / last.measured)))} people (root mean "
         "square); "
@@ -150,18 +129,18 @@ def _cloud(ax: Axes, points: Floats, name: str, measured: int) -> None:
     low, high = min(float(noisy.min()), 0.0), max(float(noisy.max()), float(mean.max()), 1.0)
     ax.set_xscale("asinh", linear_width=width)
     ax.set_yscale("asinh", linear_width=width)
-    ax.plot([low, high], [low, high], color=GREY, lw=1.0, zorder=1, gid="diagonal")
-    ax.axhline(0.0, color=LIGHT, lw=1.0, zorder=0)
+    ax.plot([low, high], [low, high], color=kit.GREY, lw=1.0, zorder=1, gid="diagonal")
+    ax.axhline(0.0, color=kit.LIGHT, lw=1.0, zorder=0)
     alpha = float(np.clip(40.0 / np.sqrt(noisy.size) / 2.0, 0.12, 0.8))
     ax.plot(
-        noisy, mean, "o", ms=3, mew=0, color=BLUE, alpha=alpha, zorder=2, gid=name, rasterized=noisy.size > CLOUD,
+        noisy, mean, "o", ms=3, mew=0, color=kit.BLUE, alpha=alpha, zorder=2, gid=name, rasterized=noisy.size > CLOUD,
     )  # fmt: skip
     ticks = _round_ticks(low, high, width)
     ax.set_xticks(ticks, [f"{t:,.0f}" for t in ticks])
     ax.set_yticks(ticks, [f"{t:,.0f}" for t in ticks])
     ax.minorticks_off()
     ax.set_xlabel("noisy count, people")
-    panel_title(ax, f"{name}, {measured:,} measured")
+    kit.panel_title(ax, f"{name}, {measured:,} measured")
 
 
 def _round_ticks(low: float, high: float, width: float) -> list[float]:
@@ -172,7 +151,7 @@ def _round_ticks(low: float, high: float, width: float) -> list[float]:
     return ticks if len(ticks) > 2 else sorted({*ticks, float(f"{high:.1g}")})
 
 
-@house_style
+@kit.house_style
 def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = None) -> Figure:
     """The blocks with the largest ratios: the ratio, and the count with its interval and the noisy one.
 
@@ -189,22 +168,21 @@ def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = 
     codes = column(table, "geocode")[rows].tolist()
     names = column(table, "name")[rows].tolist() if "name" in table else codes
     y = np.arange(rows.size)
-    figure = Figure(figsize=(11.0, 1.5 + 0.3 * rows.size), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    left.axvline(1.0, color=GREY, lw=1.0, zorder=0)
-    left.hlines(y, 1.0, ratio, color=BLUE, lw=1.0, zorder=1)
-    left.plot(ratio, y, "o", color=BLUE, ms=6, gid="ratio")
+    figure, (left, right) = kit.canvas(11.0, 1.5 + 0.3 * rows.size, 1, 2, sharey=True)
+    left.axvline(1.0, color=kit.GREY, lw=1.0, zorder=0)
+    left.hlines(y, 1.0, ratio, color=kit.BLUE, lw=1.0, zorder=1)
+    left.plot(ratio, y, "o", color=kit.BLUE, ms=6, gid="ratio")
     if bounds and np.isfinite(bounds[1]):
-        left.axvline(bounds[1], color=INK, lw=1.4, ls=BOUND, gid="largest")
+        left.axvline(bounds[1], color=kit.INK, lw=1.4, ls=kit.BOUND, gid="largest")
     left.set(yticks=y, xlabel="posterior over prior")
     left.set_yticklabels([name or code for name, code in zip(names, codes, strict=True)])
     left.set_ylim(rows.size - 0.4, -0.6)
-    right.hlines(y, low, high, color=BLUE, lw=2.0, gid="interval")
-    right.plot(mean, y, "o", color=BLUE, ms=6, gid="mean", label="posterior mean and interval")
+    right.hlines(y, low, high, color=kit.BLUE, lw=2.0, gid="interval")
+    right.plot(mean, y, "o", color=kit.BLUE, ms=6, gid="mean", label="posterior mean and interval")
     right.plot(noisy, y, "x", color=ORANGE, ms=6, mew=1.6, gid="noisy", label="noisy count")
     right.set_xlabel("people in the cell")
     figure.legend(loc="outside lower right", ncols=2, frameon=False)
-    panel_title(left, "dashed: the largest that the guarantee allows" if bounds and np.isfinite(bounds[1]) else "")
+    kit.panel_title(left, "dashed: the largest that the guarantee allows" if bounds and np.isfinite(bounds[1]) else "")
     ends = format_number(float(ratio[-1])), format_number(float(ratio[0]))
-    title(figure, f"Where most is learned: ratios of {ends[0]} to {ends[1]}")
+    kit.title(figure, f"Where most is learned: ratios of {ends[0]} to {ends[1]}")
     return figure

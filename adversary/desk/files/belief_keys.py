@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import partial
 from typing import Any
 
@@ -173,7 +173,14 @@ def _unknown_rate(table: Keys) -> beliefs.Belief:
     """A count whose rate is unknown: one of RATES, with its fields as keys."""
     kind = RATES[table.get("law", str, "text")]
     table.only("law", *(field.name for field in fields(kind)))  # type: ignore[arg-type]
-    return _listable(kind(**table.fields_of(kind, lambda table, *key: float(table.measure(*key)))))
+    given: dict[str, float] = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        default = ... if field.default is MISSING else field.default
+        if field.type in (int, "int"):
+            given[field.name] = table.get(field.name, int, "a whole number", default)
+        else:
+            given[field.name] = float(table.measure(field.name, default))
+    return _listable(kind(**given))
 
 
 def _listable(belief: beliefs.Independent) -> beliefs.Belief:

@@ -11,10 +11,11 @@ import csv
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import accumulate
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -147,6 +148,26 @@ def texts(**more: str) -> dict[str, Key]:
     return {name: Key("text", said, "", example='"..."', live=name == "title") for name, said in (known | more).items()}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What every file says of itself in words, which may be empty, and where it is."""
+
+    title: str
+    description: str
+    source: str
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Its title, or what it is called."""
+        return self.title or self.path.name
+
+    @property
+    def provenance(self) -> list[tuple[str, str]]:
+        """Where its numbers are from, if it says so."""
+        return [("Source", self.source)] * bool(self.source)
+
+
 class Keys:
     """A table of the file; whatever is left over when it is finished is unknown."""
 
@@ -164,7 +185,7 @@ class Keys:
             "word": lambda: self.one_of(key, tuple(one.words), one.default),
             "whole": lambda: self.get(key, int, one.rule, one.default),
             "number": lambda: self.number(key, one.default),
-            "flag": lambda: self.flag(key, one.default),
+            "flag": lambda: self.get(key, bool, "true or false", one.default),
         }
         return read.get(one.kind, lambda: self.text(key))()
 
@@ -192,7 +213,7 @@ class Keys:
                 raise ValueError(f"{self.where(key)}: is required ({self._explain_key(key) or rule}), and missing")
             return default
         value = self.values[key]
-        if not isinstance(value, kinds) or isinstance(value, bool):
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
             raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}")
         return value
 
@@ -210,16 +231,9 @@ class Keys:
         return given
 
     @property
-    def texts(self) -> dict[str, str]:
-        """Every declared text by its key."""
-        return {key: self.text(key) for key, one in self.declared.items() if one.kind == "text"}
-
-    def flag(self, key: str, default: bool) -> bool:
-        """True or false."""
-        value = self.values[key] if self.has(key) else default
-        if not isinstance(value, bool):
-            raise ValueError(f"{self.where(key)}: must be true or false, got {value!r}")
-        return value
+    def told(self) -> dict[str, Any]:
+        """Every declared text by its key, and the path, as `Told` takes them."""
+        return {key: self.text(key) for key, one in self.declared.items() if one.kind == "text"} | {"path": self.file}
 
     def one_of(self, key: str, choices: tuple[str, ...], default: Any = ...) -> str:
         """A word out of a few."""
@@ -252,16 +266,14 @@ class Keys:
     def numbers(self, key: str, default: Any = ...) -> Any:
         """A list of at least one number, each as `number` takes it."""
         values = self.get(key, list, "a list of numbers", default)
-        if values is None:
-            return None
-        if not values:
+        if values == []:
             raise ValueError(f"{self.where(key)}: must hold at least one number, got []")
-        for value in values:
+        for value in values or ():
             if not isinstance(value, (int, float, str)) or isinstance(value, bool):
                 raise ValueError(
                     f"{self.where(key)}: must be a list of numbers or products of fractions, got {value!r}"
                 )
-        return [self._number(key, value) for value in values]
+        return None if values is None else [self._number(key, value) for value in values]
 
     def pair(self, key: str, what: str) -> tuple[float, float]:
         """A list of two numbers."""
@@ -269,16 +281,6 @@ class Keys:
         if len(found) != 2:
             raise ValueError(f"{self.where(key)}: must be two numbers, {what}, got {found}")
         return found[0], found[1]
-
-    def fields_of(self, kind: Any, number: Callable[[Keys, str, Any], Any] | None = None) -> dict[str, Any]:
-        """The fields of a dataclass, each a key: whole numbers, or numbers as `Keys.number` (or another) reads them."""
-        read, found = number or Keys.number, {}
-        for field in fields(kind):
-            default = ... if field.default is MISSING else field.default
-            whole = field.type in (int, "int")
-            given = self.get(field.name, int, "a whole number", default) if whole else read(self, field.name, default)
-            found[field.name] = plain(given)
-        return found
 
     def _number(self, key: str, value: Any) -> Any:
         if not isinstance(value, str):
@@ -289,9 +291,7 @@ class Keys:
                 + ("; write 50 % as 0.5" if value.rstrip().endswith("%") else "")
             )
         try:
-            product = Fraction(1)
-            for factor in value.split("*"):
-                product *= Fraction(factor.replace(" ", ""))
+            product = prod(Fraction(factor.replace(" ", "")) for factor in value.split("*"))
             float(product)
         except (ValueError, ArithmeticError):
             raise ValueError(f"{self.where(key)}: is not a fraction, got {value!r}") from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from adversary._core import check_non_negative, check_probability, check_whole
-from adversary.desk.files.keys import Key, Keys, plain, read_toml, texts
+from adversary.desk.files.keys import Key, Keys, Told, plain, read_toml, texts
 from adversary.desk.files.plan_keys import check_releases
 from adversary.desk.files.profile_keys import PROFILE, read_profile
 from adversary.policy.budget import NOISES, STATISTICS, RiskProfile
@@ -65,7 +65,7 @@ class Utility:
 
 
 @dataclass(frozen=True)
-class ProfileFile:
+class ProfileFile(Told):
     """A profile file, read and checked.
 
     `profiles` has the name "" for a single one. `releases` is None where the file speaks of one release only; `named`
@@ -74,16 +74,12 @@ class ProfileFile:
 
     profiles: dict[str, RiskProfile]
     named: bool
-    title: str
-    description: str
-    source: str
     statistic: str
     round_down: int | None
     failure: float
     delta: float
     releases: int | None
     utility: Utility | None
-    path: Path
     document: Mapping[str, Any]
 
     def asked(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
@@ -116,12 +112,11 @@ def load_profile_file(path: str | Path) -> ProfileFile:
     top = Keys.of_file(document, file, "a profile file", FILE)
     failure, delta = float(top.checked("failure", check_probability, FAILURE)), top.checked("delta", _delta, DELTA)
     return ProfileFile(
-        _profiles(top), top.has("profiles"), **top.texts,
+        _profiles(top), top.has("profiles"), **top.told,
         statistic=top["statistic"],
         round_down=top.checked("round_down", _digits, None), failure=failure, delta=delta,
         releases=top.checked("releases", lambda _, given: check_releases(given), None),
-        utility=_utility(top.table("utility")) if top.has("utility") else None, path=file,
-        document=document,
+        utility=_utility(top.table("utility")) if top.has("utility") else None, document=document,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any, get_args
 from adversary._core import check_whole
 from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease
 from adversary.desk.files import release_file
-from adversary.desk.files.keys import Key, Keys, plain, read_toml, texts
+from adversary.desk.files.keys import Key, Keys, Told, plain, read_toml, texts
 
 DRAWS, MOST_DRAWS = 3000, 10_000
 """Of each chain: where a file says nothing, and at most (a quarter of a minute, and as many as 200 MiB)."""
@@ -66,7 +66,7 @@ FILE = {
 
 
 @dataclass(frozen=True, eq=False)
-class RegressionFile:
+class RegressionFile(Told):
     """A release file of a regression, read and checked.
 
     Parameters
@@ -75,7 +75,7 @@ class RegressionFile:
     prior : what was believed before, in the units of the data; None for `RegressionLaw()` of the rescaled data
     constrained, region, draws : as `adversary.analyst.regression.gibbs` takes them
     prob : probability of every interval
-    title, description, source, x, y : words, which may be empty; `x` and `y` are what the variables are
+    x, y : what the variables are, which may be empty
     """
 
     release: RegressionRelease
@@ -84,12 +84,8 @@ class RegressionFile:
     region: Region
     draws: int
     prob: float
-    title: str
-    description: str
-    source: str
     x: str
     y: str
-    path: Path
 
     def asked(self, prior: Any = None, prob: float | None = None, constrained: bool | None = None) -> RegressionFile:
         """The same file with another probability or reading, where one is given, checked as in a file.
@@ -139,7 +135,7 @@ def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
         region=reading["region"],
         draws=reading.checked("draws", _draws, DRAWS),
         prob=reading.checked("prob", release_file.check_prob, release_file.PROB),
-        **top.texts, x=table["x"], y=table["y"], path=file,
+        **top.told, x=table["x"], y=table["y"],
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from adversary._core import check_positive, meant
 from adversary.analyst.bounded import FEASIBILITIES, IMPROPER, BoundedRelease, Flat, NormalInverseGamma, as_prior
-from adversary.desk.files.keys import Key, Keys, plain, read_toml, texts
+from adversary.desk.files.keys import Key, Keys, Told, plain, read_toml, texts
 
 PROB = 0.95
 """Probability of an interval where a file says nothing."""
@@ -55,7 +55,7 @@ FILE = {
 
 
 @dataclass(frozen=True)
-class ReleaseFile:
+class ReleaseFile(Told):
     """A release file, read and checked.
 
     Parameters
@@ -63,7 +63,7 @@ class ReleaseFile:
     release, prior : what was published, and what was believed before
     constrained, feasibility, cap : as `adversary.analyst.bounded.posterior` takes them
     prob : probability of every interval
-    title, description, source, quantity, unit : words, which may be empty; `quantity` is what the values are of
+    quantity, unit : words, which may be empty; `quantity` is what the values are of
     """
 
     release: BoundedRelease
@@ -72,12 +72,8 @@ class ReleaseFile:
     feasibility: str
     prob: float
     cap: float | None
-    title: str
-    description: str
-    source: str
     quantity: str
     unit: str
-    path: Path
 
     def asked(
         self, prior: Flat | NormalInverseGamma | None = None, prob: float | None = None, constrained: bool | None = None
@@ -107,7 +103,7 @@ def load_release_file(path: str | Path) -> ReleaseFile:
         release, _read_prior(top) if top.has("prior") else Flat(),
         constrained=reading["constrained"],
         feasibility=reading["feasibility"],
-        prob=reading.checked("prob", check_prob, PROB), cap=reading.checked("cap", _cap, None), **top.texts, path=file,
+        prob=reading.checked("prob", check_prob, PROB), cap=reading.checked("cap", _cap, None), **top.told,
     )  # fmt: skip
 
 
@@ -179,7 +175,7 @@ def _prior(table: Keys) -> Flat | NormalInverseGamma:
     table.only("kind", *(() if flat else HYPERPARAMETERS))
     if flat:
         return Flat()
-    numbers = table.fields_of(NormalInverseGamma)
+    numbers = {name: plain(table.number(name)) for name in HYPERPARAMETERS}
     return table.build("", partial(NormalInverseGamma, **numbers))  # type: ignore[no-any-return]
 
 

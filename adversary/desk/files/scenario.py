@@ -19,7 +19,7 @@ from adversary._core import check_probability, check_whole
 from adversary.desk.files.belief_keys import BELIEF, read_beliefs
 from adversary.desk.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.desk.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
-from adversary.desk.files.keys import FILES, PRODUCT, Key, Keys, read_toml, texts
+from adversary.desk.files.keys import FILES, PRODUCT, Key, Keys, Told, read_toml, texts
 from adversary.desk.files.plan_keys import PLAN, origins, read_plan, sequences
 from adversary.desk.files.profile_keys import PROFILE, read_profile
 from adversary.desk.files.sensitivity_keys import SENSITIVITY, Ranges, read_ranges
@@ -157,7 +157,7 @@ def _fitting(plan: Plan, reader: Adversary) -> Adversary:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class Scenario(Told):
     """A scenario file, read and checked.
 
     `adversary` and `truth` are one each or a mapping of names; `guarantee` maps the name of each guarantee to it, or is
@@ -170,11 +170,7 @@ class Scenario:
     adversary: Adversary | dict[str, Adversary]
     truth: dict[str, Any]
     guarantee: dict[str, Guarantee] | None
-    title: str
-    description: str
-    source: str
     failure: float
-    path: Path
     document: Mapping[str, Any]
     sensitivity: Ranges | None = None
     profile: RiskProfile | None = None

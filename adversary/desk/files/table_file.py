@@ -17,7 +17,7 @@ import numpy as np
 from adversary._core import check_probability
 from adversary.desk.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.desk.files.invariant_keys import INVARIANTS, Published, read_invariants
-from adversary.desk.files.keys import Key, Keys, read_toml, texts
+from adversary.desk.files.keys import Key, Keys, Told, read_toml, texts
 from adversary.desk.files.plan_keys import LEVEL, NOISES, PARAMETERS, check_releases, read_noise
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
@@ -64,7 +64,7 @@ MOST_RECORDS = 3
 
 
 @dataclass(frozen=True)
-class TableFile:
+class TableFile(Told):
     """A table file, read and checked.
 
     Parameters
@@ -77,7 +77,6 @@ class TableFile:
     released, known : tables, or None
     releases : how often such a table is released beside the same margins, each with its guarantee; one of them is read
     failure : probability with which a bound that is not certain may fail
-    title, description, source : words, which may be empty
     """
 
     invariants: Published
@@ -89,10 +88,6 @@ class TableFile:
     known: list[list[int]] | None
     releases: int
     failure: float
-    title: str
-    description: str
-    source: str
-    path: Path
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -144,9 +139,7 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
     promises = read_guarantees(top.table("guarantee")) if top.has("guarantee") else _of_noise(mechanism, made_for)
     chance = top.checked("failure", check_probability, 0.05) if failure is None else failure
     chance = float(top.build("failure", lambda: check_probability("failure", chance)))
-    return TableFile(
-        published, mechanism, promises, made_for, prior, released, known, times, chance, **top.texts, path=file
-    )
+    return TableFile(published, mechanism, promises, made_for, prior, released, known, times, chance, **top.told)
 
 
 def _margins(published: Published) -> tuple[Any, Any]:

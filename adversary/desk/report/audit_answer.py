@@ -47,18 +47,13 @@ def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = Tru
         sensitivity=scenario.sensitivity.given if whole and scenario.sensitivity else None,
         **how,
     )
-    tree.attrs |= {"title": title(scenario), "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
+    tree.attrs |= {"title": scenario.name, "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
     return profile_section.with_verdicts(scenario, tree)
 
 
 def fingerprint(scenario: Scenario) -> str:
     """SHA-256 of what its file says, in hexadecimal."""
     return hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def title(scenario: Scenario) -> str:
-    """Of the file, or its name."""
-    return scenario.title or scenario.path.name
 
 
 def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
@@ -74,7 +69,7 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
         said, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
         sections.append(Section("In words", parts=said, notes=notes, on_screen=False))
     return Document(
-        title(scenario),
+        scenario.name,
         tree,
         listed=[*(name for name in LISTED if name in tree.children), *_sweeps(tree)],
         card=_card(every, scenario, tree),

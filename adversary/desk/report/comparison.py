@@ -92,7 +92,7 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
         tree,
         ["compared", "verdicts"],
         Card(f"Largest expected posterior: {said}."),
-        [f"{name}: {one.title or one.path.name}" for name, (one, _) in audits.items()],
+        [f"{name}: {one.name}" for name, (one, _) in audits.items()],
         [
             Section("What adversaries learn", f"Largest expected ratio: {ratios}.", tables=tables, figures=drawn),
             Section("Verdicts", tables=[judged]),
