@@ -106,17 +106,14 @@ TAIL = 0.002
 
 
 @kit.house_style
-def marginals(
-    posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "", prior: bool = True
-) -> Figure:
-    """Densities of the mean and of the standard deviation; of the first, the shortest interval shaded.
+def marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "") -> Figure:
+    """Densities of mean and standard deviation; of the first, the shortest interval shaded and the prior dashed.
 
     Parameters
     ----------
     posteriors : by name, of one release each
     prob : of the shaded interval
     quantity, unit : of the values, for words and axes
-    prior : draw what the first one believed before, dashed, where that is a density
     """
     first = next(iter(posteriors.values()))
     (figure, axes), more = kit.canvas(6.8, 6.4, 2), dict[str, Artist]()
@@ -129,7 +126,7 @@ def marginals(
         inside = np.linspace(max(low, x[0]), min(high, x[-1]), POINTS)
         ax.fill_between(inside, first.density(name, inside), color=kit.BLUE, alpha=0.18, lw=0, gid=f"interval {name}")
         before = prior_marginal(first.prior, name, x, first.release.bounds, constrained=first.constrained)
-        if prior and before is not None:
+        if before is not None:
             ax.plot(x, before, color=kit.GREY, lw=1.3, ls=kit.BOUND, gid=f"prior {name}")
             more["prior"] = Line2D([], [], color=kit.GREY, lw=1.3, ls=kit.BOUND, label="prior")
         tops = [float(line.max()) for line in lines.values()]

@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter
 from adversary._core import Floats, format_number, format_probability, percent
 from adversary.desk.kit import style as kit
 from adversary.desk.kit.audit_words import definition_words
+from adversary.privacy.definitions import PureDP
 
 _POINTS = 400
 
@@ -101,7 +102,7 @@ def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
     steps |= {"posterior": ("after the release", kit.BLUE)} if "posterior" in found else {}
     place = np.arange(len(cells))[::-1]
     if "posterior" in found and "odds_bound" in found and np.isfinite(float(found["odds_bound"])):
-        low, high = _limits(found)
+        low, high = PureDP(float(found["odds_bound"])).posterior_bounds(found["given"].values.ravel())
         ax.hlines(place, low, high, color=kit.BLUE, alpha=0.18, lw=9, gid="limits")
     for name, (text, colour) in steps.items():
         ax.plot(found[name].values.ravel(), place, "o", color=colour, ms=7, mec="white", label=text, gid=name)
@@ -112,13 +113,6 @@ def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
     largest = float(np.nanmax(np.abs(np.log(found["invariant_ratio"].values[found["given"].values > 0]))))
     kit.title(figure, f"Margins alone change a cell's probability up to {format_number(float(np.exp(largest)))}-fold")
     return figure
-
-
-def _limits(found: xr.Dataset) -> tuple[Floats, Floats]:
-    """Ends of the posterior that the odds bound allows, for each cell."""
-    given, bound = found["given"].values.ravel(), float(found["odds_bound"])
-    ends = [given * np.exp(sign * bound) / (1.0 - given + given * np.exp(sign * bound)) for sign in (-1.0, 1.0)]
-    return ends[0], ends[1]
 
 
 @kit.house_style
