@@ -39,13 +39,13 @@ def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """
     table, risk = _ByValue.of(scenario, tree), tree["risk"].to_dataset()
     figure, ax = kit.canvas(8.2, 4.8)
-    ends = [(0.5, "decides “in” above 50 %", kit.INK)]
+    labels = [(0.5, "decides “in” above 50 %", kit.INK)]
     for (name, posterior), colour in kit.coloured(table.posterior.items()):
         prior, (mean, low, high) = float(of_reader(risk, name)["prior"]), table.summary(posterior)
         ax.plot(table.values, mean, "o-", color=colour, ms=4, gid=f"reader {name}" if name else "posterior")
         ax.axhline(prior, color=colour, lw=0.9, ls=":", gid=f"prior {name}".strip())
         if np.isfinite(mean[-1]):
-            ends.append((mean[-1], name or ("average posterior" if table.several else "posterior"), colour))
+            labels.append((mean[-1], name or ("average posterior" if table.several else "posterior"), colour))
         if len(table.posterior) == 1 and table.several:
             ax.fill_between(table.values, low, high, color=colour, alpha=0.18, lw=0, gid="band")
     ax.axhline(0.5, color=kit.INK, lw=1.2, ls=kit.MARK, gid="threshold")
@@ -53,16 +53,16 @@ def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     kit.probability_axis(ax, POSTERIOR, log=_wide(risk))
     _bars(ax, table)
-    kit.edge_labels(ax, ends, ax.get_xlim()[1], offset=8.0)
+    kit.edge_labels(ax, labels, ax.get_xlim()[1], offset=8.0)
     band = "; band: central 90 %" * (len(table.posterior) == 1 and table.several)
     most = percent(table.probability.max())
     kit.panel_title(ax, f"dotted: before the release{band}\nbars: how probable each value is (up to {most})")
     if len(table.posterior) == 1:
-        low, high = (percent(float(end)) for end in np.ravel(risk["posterior_quantile"].isel(quantile=[0, -1])))
-        kit.title(figure, f"Nine releases in ten leave the posterior between {low} and {high}")
+        ends = [percent(float(end)) for end in np.ravel(risk["posterior_quantile"].isel(quantile=[0, -1]))]
+        kit.title(figure, f"Nine releases in ten leave the posterior between {' and '.join(ends)}")
     else:
-        low, high = (float(pick(risk["ratio_quantile"])) for pick in (np.min, np.max))
-        kit.title(figure, f"Nine releases in ten: {low:.2f} to {high:.2f} times the prior")
+        ends = [f"{float(pick(risk['ratio_quantile'])):.2f}" for pick in (np.min, np.max)]
+        kit.title(figure, f"Nine releases in ten: {' to '.join(ends)} times the prior")
     return figure
 
 

@@ -55,8 +55,9 @@ def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table
         whose = "every" if others else "this"
         lines.append(f"For {whose} adversary the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k}).")
     heads = {key: head for key, head in ASPECTS.items() if key not in shared}
-    rows = [[name, *(one[key] for key in heads)] for name, one in found.items()]
-    table = Table(["adversary", *heads.values()], rows, name="adversaries")
+    table = Table(["adversary", *heads.values()], name="adversaries")
+    for name, one in found.items():
+        table.add(name, *(one[key] for key in heads))
     return " ".join(lines), [table] * bool(others)
 
 
