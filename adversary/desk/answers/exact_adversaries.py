@@ -228,7 +228,8 @@ def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if totals is None:
         return None
     found, pairs = solve(scenario, tree), exact_guarantees.before_and_after(scenario.guarantee, totals)
-    lines = [*exact_guarantees.findings(scenario.invariants, totals, pairs), *findings(scenario, tree, found)]
+    told = exact_guarantees.Beside(scenario.invariants, totals, pairs)
+    lines = [*told.findings(), *findings(scenario, tree, found)]
     inner = sections(scenario, tree, found)
     tables, drawn = [t for one in inner for t in one.tables], [f for one in inner for f in one.figures]
     return Section(TITLE, lines[0], lines[1:], tables, drawn, [NOTE] * bool(tables))

@@ -6,6 +6,7 @@ Nothing here depends on an adversary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,30 +34,103 @@ PROVISO = (
 )
 
 
-def solve(
-    published: Published | None,
-    totals: ExactTotals,
-    guarantees: Mapping[str, tuple[Guarantee, Guarantee]],
-    releases: Mapping[str, Guarantee],
-) -> dict[str, xr.Dataset]:
-    """Groups `published`, `guarantees` (guarantee, when, ...), `composition` (order, ...) and `releases` (release).
+@dataclass(frozen=True)
+class Beside:
+    """Guarantees beside totals published exactly.
 
-    `guarantees` are before the totals are published and after; fewer than two `releases` are not compared.
+    Parameters
+    ----------
+    published : the margins, where there are any
+    totals : what is published exactly
+    pairs : every guarantee before the totals are published and after, by name
+    releases : guarantees of the releases beside them, by name; fewer than two are not compared
+    made_for : number of records for a change of which the noise was made, where it was made for the margins
     """
-    found = {"published": _conforming_databases(published, totals)}
-    if guarantees:
-        each = [_guarantee_numbers(pair, "when", ["before", "after"]) for pair in guarantees.values()]
-        found["guarantees"] = _tidy(
-            xr.concat(each, dim="guarantee", join="outer").assign_coords(guarantee=[*guarantees])
+
+    published: Published | None
+    totals: ExactTotals
+    pairs: Mapping[str, tuple[Guarantee, Guarantee]]
+    releases: Mapping[str, Guarantee] = field(default_factory=dict)
+    made_for: int | None = None
+
+    def solve(self) -> dict[str, xr.Dataset]:
+        """Groups `published`, `guarantees` (guarantee, when, ...), `composition` (order, ...), `releases` (release)."""
+        found = {"published": _conforming_databases(self.published, self.totals)}
+        if self.pairs:
+            each = [_guarantee_numbers(pair, "when", ["before", "after"]) for pair in self.pairs.values()]
+            joined = xr.concat(each, dim="guarantee", join="outer")
+            found["guarantees"] = _tidy(joined.assign_coords(guarantee=[*self.pairs]))
+        if len(self.releases) > 1 and not self.totals.disclosed:
+            parts, records = list(self.releases.values()), self.totals.records
+            first, last = extend_then_compose(parts, records), compose_then_extend(parts, records)
+            both = first, first if _same(first, last) else last
+            found["composition"] = _tidy(_guarantee_numbers(both, "order", list(ORDERS)))
+            names = list(self.releases)
+            found["releases"] = _tidy(_guarantee_numbers(parts, "release", names)[["definition", "parameter"]])
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """What becomes of the first guarantee, in a sentence."""
+        if self.totals.disclosed:
+            return GONE
+        for name, before, after in self._told():
+            if self.made_for:
+                return self._noise_words(name, before, after)
+            records = self.totals.records
+            return f"Beside exact totals, {name} with {before} for one record becomes {after} for {records} records."
+        return f"Beside exact totals, up to {self.totals.semi_adjacency} records have to change together."
+
+    def findings(self) -> Iterator[str]:
+        """What is published exactly, and what it does to each guarantee."""
+        totals = self.totals
+        if totals.disclosed:
+            yield GONE
+            return
+        features = [] if self.published is None else self.published.features
+        margins = f"the margins of {join_words(features)}" if len(features) > 1 else "the margins"
+        levels = join_words([f"the {name}'s count" for name in totals.levels])
+        yield (
+            f"Published exactly: {levels if levels and len(features) < 2 else margins}. Among databases consistent "
+            f"with them, changing one record can require changing up to {totals.semi_adjacency} records in all "
+            f"(semi-adjacency a(t) = {totals.semi_adjacency})."
         )
-    if len(releases) > 1 and not totals.disclosed:
-        parts = list(releases.values())
-        first, last = extend_then_compose(parts, totals.records), compose_then_extend(parts, totals.records)
-        found["composition"] = _tidy(
-            _guarantee_numbers((first, first if _same(first, last) else last), "order", list(ORDERS))
-        )
-        found["releases"] = _tidy(_guarantee_numbers(parts, "release", list(releases))[["definition", "parameter"]])
-    return found
+        for name, before, after in self._told():
+            if self.made_for:
+                yield self._noise_words(name, before, after)
+                continue
+            yield (
+                f"{name}: {before} for one record, {after} for {totals.records}. The former holds between consistent "
+                "databases that differ in one record, in what is not counted exactly."
+            )
+        yield PROVISO
+
+    def _told(self) -> Iterator[tuple[str, str, str]]:
+        """Every guarantee by name, with its parameters before and after."""
+        for name, pair in self.pairs.items():
+            before, after = (parameters_text(_numbers(one)) for one in pair)
+            yield name, before, after
+
+    def _noise_words(self, name: str, before: str, after: str) -> str:
+        """Of noise made for the margins: its guarantee for the changes it was made for, and for all."""
+        records, made_for = self.totals.records, self.made_for or 0
+        others = f", and {after} for all changes of {records}" if before != after else ""
+        reach = made_for if others else max(made_for, records)
+        return f"The {name} has {before} for changes of up to {reach} records that keep them{others}."
+
+    def section(self, found: Mapping[str, xr.Dataset], figures: Sequence[Figure] = ()) -> Section:
+        """The groups of `solve`."""
+        finding, *paragraphs = self.findings()
+        tables = [_semi_adjacency(found["published"], self.totals)]
+        if "guarantees" in found:
+            tables.append(_guarantees(found["guarantees"], self.totals, self.made_for))
+        if "composition" in found:
+            tables.append(_composition(found["composition"], len(self.releases)))
+        notes, one = [], found["published"]
+        if self.published is not None:
+            many = f"{int(one['databases']):,}" if "databases" in one else f"10^{float(one['log10_databases']):.1f}"
+            notes = [f"{many} {'database' if many == '1' else 'databases'} of {int(one['records']):,} records conform."]
+        return Section("What exact totals do to the guarantee", finding, paragraphs, tables, [*figures], notes)
 
 
 def _conforming_databases(published: Published | None, totals: ExactTotals) -> xr.Dataset:
@@ -130,83 +204,6 @@ def before_and_after(
 ) -> dict[str, tuple[Guarantee, Guarantee]]:
     """Every guarantee for one record, and for every pair of conforming databases a(t) apart."""
     return {name: (one.group(totals.each), totals.group_guarantee(one)) for name, one in (guarantees or {}).items()}
-
-
-def verdict(
-    totals: ExactTotals, guarantees: Mapping[str, tuple[Guarantee, Guarantee]], made_for: int | None = None
-) -> str:
-    """What becomes of the first guarantee, in a sentence; `made_for` as of `findings`."""
-    if totals.disclosed:
-        return GONE
-    for name, pair in guarantees.items():
-        before, after = (parameters_text(_numbers(one)) for one in pair)
-        if made_for:
-            return _margin_noise_words(name, before, after, made_for, totals)
-        return f"Beside exact totals, {name} with {before} for one record becomes {after} for {totals.records} records."
-    return f"Beside exact totals, up to {totals.semi_adjacency} records have to change together."
-
-
-def findings(
-    published: Published | None,
-    totals: ExactTotals,
-    guarantees: Mapping[str, tuple[Guarantee, Guarantee]],
-    made_for: int | None = None,
-) -> Iterator[str]:
-    """What is published exactly, and what it does to each guarantee.
-
-    `made_for` is the number of records for a change of which the noise was made, where it was made for the margins.
-    """
-    if totals.disclosed:
-        yield GONE
-        return
-    features = [] if published is None else published.features
-    margins = f"the margins of {join_words(features)}" if len(features) > 1 else "the margins"
-    levels = join_words([f"the {name}'s count" for name in totals.levels])
-    yield (
-        f"Published exactly: {levels if levels and len(features) < 2 else margins}. Among databases consistent with "
-        f"them, changing one record can require changing up to {totals.semi_adjacency} records in all (semi-adjacency "
-        f"a(t) = {totals.semi_adjacency})."
-    )
-    for name, pair in guarantees.items():
-        before, after = (parameters_text(_numbers(one)) for one in pair)
-        if made_for:
-            yield _margin_noise_words(name, before, after, made_for, totals)
-            continue
-        yield (
-            f"{name}: {before} for one record, {after} for {totals.records}. The former holds between consistent "
-            "databases that differ in one record, in what is not counted exactly."
-        )
-    yield PROVISO
-
-
-def _margin_noise_words(name: str, before: str, after: str, made_for: int, totals: ExactTotals) -> str:
-    """Of noise made for the margins: its guarantee for the changes it was made for, and for all."""
-    others = f", and {after} for all changes of {totals.records}" if before != after else ""
-    reach = made_for if others else max(made_for, totals.records)
-    return f"The {name} has {before} for changes of up to {reach} records that keep them{others}."
-
-
-def section(
-    published: Published | None,
-    totals: ExactTotals,
-    found: Mapping[str, xr.Dataset],
-    lines: Sequence[str],
-    figures: Sequence[Figure] = (),
-    made_for: int | None = None,
-) -> Section:
-    """The groups of `solve` as a section that begins with `lines`; `made_for` as of `findings`."""
-    finding, *paragraphs = lines
-    tables = [_semi_adjacency(found["published"], totals)]
-    if "guarantees" in found:
-        tables.append(_guarantees(found["guarantees"], totals, made_for))
-    if "composition" in found:
-        tables.append(_composition(found["composition"], found["releases"].sizes["release"]))
-    notes = []
-    if published is not None:
-        one = found["published"]
-        many = f"{int(one['databases']):,}" if "databases" in one else f"10^{float(one['log10_databases']):.1f}"
-        notes = [f"{many} {'database' if many == '1' else 'databases'} of {int(one['records']):,} records conform."]
-    return Section("What exact totals do to the guarantee", finding, paragraphs, tables, [*figures], notes)
 
 
 def _semi_adjacency(found: xr.Dataset, totals: ExactTotals) -> Table:

@@ -96,22 +96,17 @@ def _odds_shift(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None)
     return xr.Dataset(data)
 
 
-def guarantees(file: TableFile) -> dict[str, tuple[Guarantee, Guarantee]]:
+def beside(file: TableFile) -> exact_guarantees.Beside:
     """Every guarantee before and after; of noise made for the margins, for the changes it was made for, and for all."""
-    totals = totals_of(file)
+    totals, first = totals_of(file), _first_guarantee(file)
     found = exact_guarantees.before_and_after(file.guarantees, totals)
     if file.made_for is not None and isinstance(file.mechanism, VectorNoise):
         reach = min(totals.semi_adjacency, MOST_RECORDS)
         rows, columns = file.invariants.margins.counts
         after = file.mechanism.under(sensitivity_space(rows, columns, max(reach, 1)))
         found[MADE] = (file.mechanism.guarantee, after)
-    return found
-
-
-def guarantee_per_release(file: TableFile) -> dict[str, Guarantee]:
-    """The first guarantee, of each release of the table."""
-    one = _first_guarantee(file)
-    return {} if one is None else {f"release {k}": one for k in range(1, file.releases + 1)}
+    releases = {} if first is None else {f"release {k}": first for k in range(1, file.releases + 1)}
+    return exact_guarantees.Beside(file.invariants, totals, found, releases, file.made_for)
 
 
 def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:

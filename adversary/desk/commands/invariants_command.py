@@ -11,13 +11,13 @@ import typer
 import xarray as xr
 
 from adversary.desk.answers import exact_adversaries, exact_guarantees, table_answer
+from adversary.desk.answers.exact_guarantees import Beside
 from adversary.desk.commands.options import SEED, Truths, answering, number, read_scenario
 from adversary.desk.files import load_table_file, read_toml
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words, safe_names
 from adversary.desk.report import how
 from adversary.driver import audit
 from adversary.privacy import Guarantee
-from adversary.reader.conditioned import ExactTotals
 
 
 @answering("scenario")
@@ -55,7 +55,8 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Docum
         *what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED, progress=True
     )
     pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
-    groups = exact_guarantees.solve(scenario.invariants, totals, pairs, exact_adversaries.releases(scenario))
+    told = Beside(scenario.invariants, totals, pairs, exact_adversaries.releases(scenario))
+    groups = told.solve()
     cases = audit_words.cases(scenario, tree)
     found = [exact_adversaries.solve(one, part) for _, one, part in cases]
     names = [name for name, _, _ in cases]
@@ -70,7 +71,7 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Docum
     ]
     for group, numbers_of in groups.items():
         tree[group] = xr.DataTree(numbers_of)
-    made = _document(scenario, tree, totals, pairs, groups, parts)
+    made = _document(scenario, tree, told, groups, parts)
     if found[0]:
         made.provenance.append(("Computed by", how(cases[0][2])))
     made.warnings += audit_words.warnings(tree)
@@ -82,29 +83,20 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Docu
     if changes:
         raise ValueError(f"--truth replaces counts of a scenario; {path} is a table file, got {changes[0]!r}")
     file = load_table_file(path, failure)
-    totals, pairs = table_answer.totals_of(file), table_answer.guarantees(file)
-    found = table_answer.solve(file)
-    groups = exact_guarantees.solve(file.invariants, totals, pairs, table_answer.guarantee_per_release(file)) | found
+    told, found = table_answer.beside(file), table_answer.solve(file)
+    groups = told.solve() | found
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(seed=table_answer.SEED, **{key: found["table"].attrs[key] for key in ("engine", "status")})
-    return _document(file, tree, totals, pairs, groups, table_answer.sections(file, found), file.made_for)
+    return _document(file, tree, told, groups, table_answer.sections(file, found))
 
 
 def _document(
-    file: Any,
-    tree: xr.DataTree,
-    totals: ExactTotals,
-    pairs: Mapping[str, tuple[Guarantee, Guarantee]],
-    groups: Mapping[str, xr.Dataset],
-    parts: Sequence[Section],
-    made_for: int | None = None,
+    file: Any, tree: xr.DataTree, told: Beside, groups: Mapping[str, xr.Dataset], parts: Sequence[Section]
 ) -> Document:
     """The guarantees first, then the other parts; the first finding of these is the sentence of the card."""
-    lines = list(exact_guarantees.findings(file.invariants, totals, pairs, made_for))
-    drawn = [] if totals.disclosed else _trade_off(pairs)
-    first = exact_guarantees.section(file.invariants, totals, groups, lines, drawn, made_for)
+    first = told.section(groups, [] if told.totals.disclosed else _trade_off(told.pairs))
     figure = next((figure for part in parts for figure in part.figures), None)
-    card = Card(exact_guarantees.verdict(totals, pairs, made_for), figure=figure)
+    card = Card(told.verdict, figure=figure)
     for part in parts[:1]:
         card.sentence = part.finding
         part.figures = [one for one in part.figures if one is not figure]
