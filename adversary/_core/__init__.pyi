@@ -19,6 +19,7 @@ from .labels import labelled_array as labelled_array
 from .number_formats import AT_A_TIME as AT_A_TIME
 from .number_formats import PERCENT as PERCENT
 from .number_formats import RARE as RARE
+from .number_formats import as_given as as_given
 from .number_formats import as_read as as_read
 from .number_formats import decimals_for as decimals_for
 from .number_formats import ends as ends

@@ -281,6 +281,15 @@ def exactly(x: float) -> str:
     return tidy(number) if -12 < number.adjusted() < 9 else f"{x:.15g}"
 
 
+def as_given(x: float) -> str:
+    """A parameter as people write it.
+
+    >>> as_given(0.1), as_given(1e-05)
+    ('0.1', '1e-5')
+    """
+    return f"{x:.15g}".replace("e-0", "e-")
+
+
 _LONGEST = 12
 """Characters of a parameter, at most, that is written in full."""
 

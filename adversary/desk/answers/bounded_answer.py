@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import as_array, exactly, percent
+from adversary._core import as_array, as_given, exactly, percent
 from adversary.analyst.bounded import UNSURE, Flat
 from adversary.desk import figures
 from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS, interval_text, side_by_side
 from adversary.desk.files import HYPERPARAMETERS, PRIORS, ReleaseFile
-from adversary.desk.kit import PARAMETERS, Card, Column, Document, Figure, Section, as_given
+from adversary.desk.kit import PARAMETERS, Card, Column, Document, Figure, Section
 
 if TYPE_CHECKING:
     from adversary.analyst.bounded import Posterior

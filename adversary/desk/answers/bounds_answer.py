@@ -15,6 +15,7 @@ import xarray as xr
 from adversary._core import (
     PERCENT,
     as_array,
+    as_given,
     check_probability,
     format_bound,
     outward_percent,
@@ -22,7 +23,7 @@ from adversary._core import (
     sentence,
 )
 from adversary.desk import figures
-from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, as_given, tabulate
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
 from adversary.privacy import Guarantee, definitions
 
 PRIORS = (0.01, 0.1, 0.5)

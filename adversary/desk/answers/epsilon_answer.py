@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
+    as_given,
     format_bound,
     format_interval,
     format_number,
@@ -23,7 +24,7 @@ from adversary._core import (
 )
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
-from adversary.desk.kit import Card, Column, Document, Figure, Section, as_given, tabulate
+from adversary.desk.kit import Card, Column, Document, Figure, Section, tabulate
 from adversary.policy import budget
 from adversary.privacy import TOLERANCE
 

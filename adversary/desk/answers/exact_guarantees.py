@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import exactly, join_words
+from adversary._core import as_given, exactly, join_words
 from adversary.desk.files import Published
-from adversary.desk.kit import Column, Figure, Section, Table, as_given, tabulate
+from adversary.desk.kit import Column, Figure, Section, Table, tabulate
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import simple_epsilon
 from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_then_extend, extend_then_compose

@@ -18,6 +18,7 @@ from adversary._core import (
     PERCENT,
     Floats,
     as_array,
+    as_given,
     check_positive,
     check_probability,
     format_bound,
@@ -185,10 +186,10 @@ def epsilon_ladder(
         labels.append((min(last, top), f"{name}: {format_bound(here, True)}{saved}", colour))
         above = here
     ax.axvline(asked, **READING)
-    kit.plain_log_axis(ax, "x", kit.as_given)
+    kit.plain_log_axis(ax, "x", as_given)
     ax.invert_xaxis()
     kit.edge_labels(ax, labels, low, offset=8.0)
-    kit.panel_title(ax, f"numbers: epsilon at delta = {kit.as_given(asked)}, the dotted line")
+    kit.panel_title(ax, f"numbers: epsilon at delta = {as_given(asked)}, the dotted line")
     kit.title(
         figure,
         _epsilon_range_words({name: end[1] for name, end in ends.items()}, asked, rho is None or guarantees is None),
@@ -251,7 +252,7 @@ def _epsilon_range_words(epsilon: Mapping[str, float], delta: float, alone: bool
     """The dearest reading at one delta, and the cheapest; beside readings of rho the last guarantee given."""
     most = max(epsilon, key=epsilon.__getitem__)
     least = min(epsilon, key=epsilon.__getitem__) if alone else list(epsilon)[-1]
-    start = f"At delta = {kit.as_given(delta)} epsilon is {format_bound(epsilon[most], True)} ({most})"
+    start = f"At delta = {as_given(delta)} epsilon is {format_bound(epsilon[most], True)} ({most})"
     return start if least == most else f"{start}, or {format_bound(epsilon[least], True)} ({least})"
 
 

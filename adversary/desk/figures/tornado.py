@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from adversary._core import PERCENT, format_number, format_probability, percent
+from adversary._core import PERCENT, as_given, format_number, format_probability, percent
 from adversary.desk.kit import style as kit
 from adversary.driver import TRUTHS
 
@@ -193,7 +193,7 @@ def _input_axis(ax: Axes, along: str, x: Any) -> None:
         ax.set_xlim(x[0], x[-1])
     if x[0] > 0 and x[-1] > WIDE * x[0]:
         ax.set_xscale("log")
-        kit.plain_log_axis(ax, "x", percent if along == "prior" else kit.as_given)
+        kit.plain_log_axis(ax, "x", percent if along == "prior" else as_given)
     elif along == "prior":
         kit.in_percent(ax.xaxis)
     else:

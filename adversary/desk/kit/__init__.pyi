@@ -6,7 +6,6 @@ from .document import Figure as Figure
 from .document import Measured as Measured
 from .document import Section as Section
 from .document import Table as Table
-from .document import as_given as as_given
 from .document import records as records
 from .document import tabulate as tabulate
 from .output import DATA as DATA

@@ -19,6 +19,7 @@ import xarray as xr
 
 from adversary._core import (
     PERCENT,
+    as_given,
     finite,
     format_bound,
     format_interval,
@@ -41,15 +42,6 @@ class Measured(NamedTuple):
 
     value: float
     error: float = 0.0
-
-
-def as_given(x: float) -> str:
-    """A parameter as people write it.
-
-    >>> as_given(0.1), as_given(1e-05)
-    ('0.1', '1e-5')
-    """
-    return f"{x:.15g}".replace("e-0", "e-")
 
 
 FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {

@@ -18,8 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from adversary._core import percent
-from adversary.desk.kit.document import as_given as as_given
+from adversary._core import as_given, percent
 from adversary.desk.kit.safe_text import printable
 
 BLUE, GREY, LIGHT, INK = "#0072B2", "#777777", "#DDE3E8", "#222222"

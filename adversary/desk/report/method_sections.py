@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_number, join_words
+from adversary._core import as_given, format_number, join_words
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Section, Table, as_given, tabulate
+from adversary.desk.kit import Column, Section, Table, tabulate
 from adversary.desk.kit.audit_words import joined
 from adversary.desk.report import descriptions
 from adversary.driver import UNRELIABLE
