@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import adversary as adv
-from adversary.desk.commands.cli import app
 from tests import commands
 from tests.catalogue import GUARANTEES
+from tests.commands import run
 from tests.tables import DATA
 
 GOOD = """
@@ -149,7 +148,7 @@ def check_refusal(path: Path, text: str, expected: list[str], *commands: str) ->
     for part in expected:
         assert part in message
     for command in commands:
-        result = CliRunner().invoke(app, [command, str(path), "--out", str(path.parent / "out")])
+        result = run(command, str(path), "--out", str(path.parent / "out"))
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == f"error: {' '.join(message.split())}\n"
     assert sorted(path.parent.iterdir()) == [path]
@@ -265,10 +264,10 @@ def test_noise_of_statistical_offices_is_read_from_files(tmp_path: Path) -> None
     lowest, highest = adv.load_scenario(file).plan.levels
     assert lowest.mechanism == adv.PerturbationTable([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]], lowest=-1)
     assert highest.mechanism == adv.postprocessing.suppressed(adv.RandomRounding(3), below=4)
-    answer = CliRunner().invoke(app, ["audit", str(file)])
+    answer = run("audit", str(file))
     assert (answer.exit_code, "suppressed" in answer.stdout) == (0, True)
     for wrong, words in (("1,2,half", ["line 4", "probability", "half"]), ("1,2,0.4", ["add up to 1", "count 1"])):
         table.write_text("count,release,probability\n0,0,1\n1,0,0.5\n" + wrong + "\n")
-        answer = CliRunner().invoke(app, ["audit", str(file)])
+        answer = run("audit", str(file))
         assert answer.exit_code == 2
         assert all(word in answer.stderr for word in words), answer.stderr

@@ -37,7 +37,6 @@ from adversary.reader.postprocessing.sibling_adjustment import LeastSquares
 from tests.catalogue import DG, STORIES
 
 ONE = adv.Plan([adv.Level("block", DG(0.4))])
-ONE_OF_TWO_CELLS = adv.Plan([adv.Level("block", DG(0.4))], cells=2)
 SIMULATIONS = 3000
 
 

@@ -41,8 +41,6 @@ PUBLISHED: dict[Key, tuple[float, float, float]] = {
 }
 """(epsilon of each statistic, n, truth, constrained): (length, coverage, RMSE), of 10,000 data sets."""
 
-PUBLISHED_DATASETS = 10_000
-
 
 def cells(epsilon: float, n: int) -> dict[tuple[tuple[float, float], bool], tuple[float, float, float]]:
     return {key[2:]: value for key, value in PUBLISHED.items() if key[:2] == (epsilon, n)}
