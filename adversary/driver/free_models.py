@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -19,15 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import Bounds, from_fits, groups_of
 from adversary.driver.model_case import ENUMERATED, FITS, NUTS, enumerate_releases, is_model, latents_of, target_side
-from adversary.driver.posteriors import Prior, Readings
-from adversary.driver.run_audit import named_guarantees
+from adversary.driver.posteriors import Prior, Readings, distinct_arrays
+from adversary.driver.run_audit import ENGINES, named_guarantees
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import PrivacyLoss
 from adversary.reader.risk import DRAWS
 
 Simulator = Callable[[np.random.Generator, int], Mapping[str, ArrayLike]]
-
-ENGINES = ("exact", "enumerate", "importance", "mcmc")
 
 
 def audit_model(
@@ -97,8 +95,8 @@ def audit_model(
     >>> round(float(tree["risk"]["posterior_mean"]), 2), tree["bound"]["status"].values.tolist()
     (0.13, ['holds'])
     """
-    from adversary.models.enumeration import distinct_rows, released_names
-    from adversary.models.fitting import label_arrays
+    from adversary.models.enumeration import released_names
+    from adversary.models.fitting import fit_many, label_arrays
 
     if not is_model(model):
         raise TypeError(f"model must be a pymc.Model, got {model!r}")
@@ -107,21 +105,23 @@ def audit_model(
     check_probability("failure", failure)
     check_whole("records", records, minimum=1)
     names = list(released_names(model, released))
-    case = _Free(model, names, target, support or {})
     side = target_side(truth, target)
-    way = case.way(engine)
+    way = _way(model, names, target, support or {}, engine)
     size = (DRAWS if way == "enumerate" else FITS) if draws is None else int(check_whole("draws", draws, minimum=1))
     prior_seed, release_seed, fit_seed = blocks.seed_sequence(rng).spawn(3)
-    generator = np.random.default_rng(release_seed)
-    data = case.simulated(truth, simulate, size, generator)
-    first, place = distinct_rows([np.asarray(array).reshape(size, -1) for array in data.values()])
-    share = np.bincount(place) / size
-    weight = xr.DataArray(share, dims="release", attrs={"direction": "estimate", "mass": 1.0})
-    once = {name: array[first] for name, array in data.items()}
-    release = label_arrays(model, once, ("release",))
+    data, weight = distinct_arrays(_simulated(model, names, truth, simulate, size, np.random.default_rng(release_seed)))
+    release = label_arrays(model, data, ("release",))
     with dask_address(scheduler, workers) as address:
-        how = {"sampling": sampling, "progress": progress, "store": store, "scheduler": address}
-        readings = case.readings(way, once, release, weight, side, size, prior_seed, fit_seed, how)
+        if way == "enumerate":
+            prior, posterior = enumerate_releases(model, data, target, support or {})
+            readings = Readings(release, weight, posterior, prior, side, size, ENUMERATED)
+        else:
+            options: dict[str, Any] = {"nuts": NUTS[way], "support": support or {}, "sampling": sampling}
+            options |= {"rng": fit_seed, "prior_rng": prior_seed}
+            how = {"progress": progress, "store": store, "scheduler": address}
+            fits = fit_many(model, data, target, **options, **how)
+            before = Prior.from_chances(fits.before, fits.settled)
+            readings = from_fits(fits, release, weight, before, side, size)
     bounds = Bounds(_Recognised(model, tuple(names)), int(records), int(records), float(failure))
     table = bounds.table(named_guarantees(guarantee), readings.law, readings)
     groups = groups_of(readings, readings.risk(), table)
@@ -143,63 +143,38 @@ def audit_model(
     return tree
 
 
-@dataclass(frozen=True)
-class _Free:
-    """A model without a plan, and what is asked of it."""
+def _way(model: Any, names: list[str], target: str, support: Mapping[str, ArrayLike], engine: str) -> str:
+    """How the posteriors are to be found: "enumerate", "importance" or "mcmc"."""
+    from adversary.models.enumeration import is_enumerable
 
-    model: Any
-    names: list[str]
-    target: str
-    support: Mapping[str, ArrayLike] = field(default_factory=dict)
+    continuous = latents_of(model, names, target)
+    if engine == "enumerate" and continuous:
+        raise ValueError(f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous')
+    if engine == "enumerate" or (engine == "exact" and is_enumerable(model, names, support)):
+        return "enumerate"
+    return "importance" if engine == "exact" else engine
 
-    def way(self, engine: str) -> str:
-        """How the posteriors are to be found: "enumerate", "importance" or "mcmc"."""
-        from adversary.models.enumeration import is_enumerable
 
-        continuous = latents_of(self.model, self.names, self.target)
-        if engine == "enumerate" and continuous:
-            raise ValueError(f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous')
-        if engine == "enumerate" or (engine == "exact" and is_enumerable(self.model, self.names, self.support)):
-            return "enumerate"
-        return "importance" if engine == "exact" else engine
+def _simulated(
+    model: Any,
+    names: list[str],
+    truth: Mapping[str, Any],
+    simulate: Simulator | None,
+    size: int,
+    rng: np.random.Generator,
+) -> dict[str, NDArray[Any]]:
+    """Releases (release, *shape) by name, of the model or of the user's function."""
+    from adversary.models.importance import releases_under
 
-    def simulated(
-        self, truth: Mapping[str, Any], simulate: Simulator | None, size: int, rng: np.random.Generator
-    ) -> dict[str, NDArray[Any]]:
-        """Releases (release, *shape) by name, of the model or of the user's function."""
-        from adversary.models.importance import releases_under
-
-        if simulate is None:
-            return releases_under(self.model, truth, self.names, size, rng)
-        data = {name: np.asarray(value) for name, value in simulate(rng, size).items()}
-        if set(data) != set(self.names):
-            raise ValueError(f"simulate must return {self.names}, got {list(data)}")
-        for name, value in data.items():
-            if value.ndim != self.model[name].ndim + 1 or len(value) != size:
-                raise ValueError(f"simulate: {name} must have shape ({size}, *shape of one release), got {value.shape}")
-        return {name: data[name] for name in self.names}
-
-    def readings(
-        self,
-        way: str,
-        data: Mapping[str, NDArray[Any]],
-        release: xr.Dataset,
-        weight: xr.DataArray,
-        side: int,
-        size: int,
-        prior_seed: np.random.SeedSequence,
-        fit_seed: np.random.SeedSequence,
-        how: Mapping[str, Any],
-    ) -> Readings:
-        """Posteriors of all releases."""
-        if way == "enumerate":
-            prior, posterior = enumerate_releases(self.model, data, self.target, self.support)
-            return Readings(release, weight, posterior, prior, side, size, ENUMERATED)
-        from adversary.models.fitting import fit_many
-
-        options = {"nuts": NUTS[way], "support": self.support, "rng": fit_seed, "prior_rng": prior_seed, **how}
-        fits = fit_many(self.model, data, self.target, **options)
-        return from_fits(fits, release, weight, Prior.from_chances(fits.before, fits.settled), side, size)
+    if simulate is None:
+        return releases_under(model, truth, names, size, rng)
+    data = {name: np.asarray(value) for name, value in simulate(rng, size).items()}
+    if set(data) != set(names):
+        raise ValueError(f"simulate must return {names}, got {list(data)}")
+    for name, value in data.items():
+        if value.ndim != model[name].ndim + 1 or len(value) != size:
+            raise ValueError(f"simulate: {name} must have shape ({size}, *shape of one release), got {value.shape}")
+    return {name: data[name] for name in names}
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,14 @@ from adversary.driver.model_case import (
     target_side,
 )
 from adversary.driver.model_case import released_names as names_of_plan
-from adversary.driver.posteriors import UNRELIABLE, Prior, Readings, posterior_dataset, releases_to_fit
+from adversary.driver.posteriors import (
+    UNRELIABLE,
+    Prior,
+    Readings,
+    distinct_arrays,
+    posterior_dataset,
+    releases_to_fit,
+)
 from adversary.driver.sweep_inputs import Case
 from adversary.reader.risk import DRAWS, release_table
 
@@ -172,17 +179,13 @@ class ModelSweep:
     def _own(self, side: str, size: int) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any]]:
         """Without a plan: releases of the first model, which every other one reads too."""
         if (side, size) not in self._published:
-            from adversary.models.enumeration import distinct_rows
             from adversary.models.importance import releases_under
 
             first = next(iter(self.cases.values()))
             generator = np.random.default_rng(self.seed.generate_state(4))
             data = releases_under(first.reader, self.truths[side], self.names(first), size, generator)
-            rows, place = distinct_rows([np.asarray(array).reshape(size, -1) for array in data.values()])
-            weight = xr.DataArray(
-                np.bincount(place) / size, dims="release", attrs={"direction": "estimate", "mass": 1.0}
-            )
-            self._published[side, size] = xr.Dataset(), weight, {name: array[rows] for name, array in data.items()}
+            once, weight = distinct_arrays(data)
+            self._published[side, size] = xr.Dataset(), weight, once
         found: tuple[xr.Dataset, xr.DataArray, dict[str, Any]] = self._published[side, size]
         return found
 

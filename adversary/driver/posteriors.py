@@ -7,11 +7,13 @@ are the word "unreliable" instead of a number, and bounds that leave that releas
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from adversary._core import Floats, logit, posterior_ratio
@@ -243,10 +245,21 @@ def releases_to_fit(
 
 def distinct(release: xr.Dataset, weight: xr.DataArray) -> tuple[xr.Dataset, xr.DataArray]:
     """Each distinct release once, with the shares of all that are like it."""
+    arrays = [array.transpose("release", ...).values for array in release.values()]
+    first, total = _merged(arrays, weight.values)
+    return release.isel(release=first), xr.DataArray(total, dims="release", attrs=weight.attrs)
+
+
+def distinct_arrays(data: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], xr.DataArray]:
+    """The same of simulated releases (release, *shape) by name, each with the same share."""
+    first, count = _merged([*data.values()])
+    weight = xr.DataArray(count / count.sum(), dims="release", attrs={"direction": "estimate", "mass": 1.0})
+    return {name: array[first] for name, array in data.items()}, weight
+
+
+def _merged(arrays: list[NDArray[Any]], weight: Floats | None = None) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Places of each distinct row of arrays (row, *shape) together, and how many there are, or their weight."""
     from adversary.models.enumeration import distinct_rows
 
-    first, place = distinct_rows(
-        [array.transpose("release", ...).values.reshape(weight.size, -1) for array in release.values()]
-    )
-    total = np.bincount(place, weights=weight.values, minlength=first.size)
-    return release.isel(release=first), xr.DataArray(total, dims="release", attrs=weight.attrs)
+    first, place = distinct_rows([np.asarray(array).reshape(len(array), -1) for array in arrays])
+    return first, np.bincount(place, weights=weight, minlength=first.size)

@@ -28,7 +28,6 @@ from adversary.reader.risk import (
 )
 
 TRUTHS = ("in", "out")
-_BY_QUANTILE = ("posterior_quantile", "ratio_quantile")
 _INPUTS = ("prior", "rho", "siblings", "beliefs", "data")
 _EXACT = {"status": "ok", "k_hat": -np.inf, "anew": 0.0}
 
@@ -300,24 +299,25 @@ def _dataset(
     dims = [*outer, *(one.dim for one in ranges), "truth"]
     shape = ([] if priors is None else [priors.size]) + [len(one.values) for one in ranges] + [2]
     simulated = any("mcse" in one for rows in table.values() for one in rows)
-    inner = {"posterior_quantile": "quantile", "ratio_quantile": "quantile", "mcse": "measure"}
-    variables: dict[str, Any] = {}
-    for name in (*MEASURES, *_BY_QUANTILE, *(["mcse"] if simulated else [])):
-        more = [inner[name]] if name in inner else []
-        width = [{"quantile": len(QUANTILES), "measure": len(MEASURES)}[dim] for dim in more]
-        values = np.full([*shape, *width], np.nan)
-        for place, rows in table.items():
-            for i, one in enumerate(rows):
-                at = place if priors is None else (i, *place)
-                values[at] = one[name].values if name in one else 0.0
-        variables[name] = ([*dims, *more], values, {"direction": "estimate" if simulated else "exact"})
-    if any("status" in one for rows in table.values() for one in rows):
-        for name, missing in (("status", ""), ("k_hat", np.nan), ("anew", np.nan)):
-            values = np.full(shape, missing, dtype="<U10" if name == "status" else np.float64)
-            for place, rows in table.items():
-                for i, one in enumerate(rows):
-                    values[place if priors is None else (i, *place)] = one[name].item() if name in one else _EXACT[name]
-            variables[name] = (dims, values)
+    direction = {"direction": "estimate" if simulated else "exact"}
+    rows = {at if priors is None else (i, *at): one for at, every in table.items() for i, one in enumerate(every)}
+
+    def laid_out(name: str, missing: Any, otherwise: Any, **inner: int) -> tuple[Any, ...]:
+        """A variable at every place, `otherwise` where a summary is without it and `missing` where there is none."""
+        values = np.full([*shape, *inner.values()], missing, dtype="<U10" if missing == "" else np.float64)
+        for place, one in rows.items():
+            values[place] = one[name].values if name in one else otherwise
+        return [*dims, *inner], values
+
+    variables: dict[str, Any] = {name: (*laid_out(name, np.nan, 0.0), direction) for name in MEASURES}
+    variables |= {
+        name: (*laid_out(name, np.nan, 0.0, quantile=len(QUANTILES)), direction)
+        for name in ("posterior_quantile", "ratio_quantile")
+    }
+    if simulated:
+        variables["mcse"] = *laid_out("mcse", np.nan, 0.0, measure=len(MEASURES)), direction
+    if any("status" in one for one in rows.values()):
+        variables |= {name: laid_out(name, "" if name == "status" else np.nan, _EXACT[name]) for name in _EXACT}
     possible = np.zeros(shape[len(outer) :], dtype=bool)
     for place in table:
         possible[place] = True

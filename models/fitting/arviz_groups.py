@@ -131,10 +131,18 @@ class Groups:
         if side and draws * sum(model.rvs_to_values[rv].eval().size for rv in others) <= LARGEST:
             observed += others
         before = [*model.free_RVs, *(p for p in model.potentials if p not in told)]
-        return (
-            self._terms(before, latents, released, leading, True),
-            self._terms([*observed, *told], latents, released, leading, False),
-        )
+        variables = [*before, *observed, *told]
+        graphs = model.logp(vars=variables, sum=False, jacobian=False)
+        outputs = [sum_terms([graph]) for graph in graphs[: len(before)]] + graphs[len(before) :]
+        found = self._evaluated(outputs, latents, released, leading)
+        sizes, groups = next(iter(latents.values())).shape[: len(leading)], []
+        for part in (slice(len(before)), slice(len(before), None)):
+            rng, terms = np.random.default_rng(0), {}
+            for one, term in zip(variables[part], found[part], strict=True):
+                full = np.array(np.broadcast_to(term, (draws, *term.shape[1:])))
+                terms[one.name] = _break_ties(full, rng).reshape(*sizes, *term.shape[1:])
+            groups.append(label_arrays(model, terms, leading))
+        return groups[0], groups[1]
 
     def data(self, released: Arrays, leading: tuple[str, ...] = ()) -> dict[str, xr.Dataset]:
         """Groups `observed_data`, the release and the side data, and `constant_data`."""
@@ -151,14 +159,12 @@ class Groups:
     def _flat(value: NDArray[Any], leading: tuple[str, ...]) -> NDArray[Any]:
         return value.reshape(-1, *value.shape[len(leading) :])
 
-    def _terms(
-        self, variables: Sequence[Any], latents: Arrays, released: Arrays, leading: tuple[str, ...], in_all: bool
-    ) -> xr.Dataset:
-        """Log densities at every draw, the elements of a variable apart or added up."""
-        if not variables:
-            return xr.Dataset()
-        given, sizes = self.given, next(iter(latents.values())).shape[: len(leading)]
-        size = int(np.prod(sizes))
+    def _evaluated(
+        self, graphs: Sequence[TensorVariable], latents: Arrays, released: Arrays, leading: tuple[str, ...]
+    ) -> list[NDArray[np.float64]]:
+        """Graphs at every draw, (draw or 1, *shape) each."""
+        given = self.given
+        size = int(np.prod(next(iter(latents.values())).shape[: len(leading)]))
         inputs: dict[Any, NDArray[Any]] = {}
         for name, value in (given.latents | given.continuous).items():
             inputs[value] = self._flat(latents[name], leading).astype(value.dtype)
@@ -170,16 +176,9 @@ class Groups:
         for value in given.released.values():
             if len(inputs[value]) == 1:
                 places[value] = pt.tensor(dtype=value.dtype, shape=(1, *value.type.shape))
-        graphs: list[TensorVariable] = [given.model.logp(vars=[one], sum=False, jacobian=False)[0] for one in variables]
-        outputs = vectorize([sum_terms([graph]) for graph in graphs] if in_all else graphs, places)
-        found = pytensor.function(list(places.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")(
-            *inputs.values()
-        )
-        rng, terms = np.random.default_rng(0), {}
-        for one, term in zip(variables, found, strict=True):
-            full = np.array(np.broadcast_to(term, (size, *term.shape[1:])))
-            terms[one.name] = _break_ties(full, rng).reshape(*sizes, *term.shape[1:])
-        return label_arrays(given.model, terms, leading)
+        outputs = vectorize(list(graphs), places)
+        function = pytensor.function(list(places.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")
+        return list(function(*inputs.values()))
 
 
 def _break_ties(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:

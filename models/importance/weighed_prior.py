@@ -201,8 +201,8 @@ class WeighedPrior:
             window = slice(start, min(start + self.width, size))
             rows = {name: value[window] for name, value in released.items()}
             table = self.terms.table(rows)
-            parts = self._log_weights(rows, table)
-            for i, present, out in zip(range(start, size), *(part.T for part in parts), strict=False):
+            parts = [np.ascontiguousarray(part.T) for part in self._log_weights(rows, table)]
+            for i, present, out in zip(range(start, size), *parts, strict=False):
                 answer, best = Hypotheses.of(present, out), _largest_sum(present, out)
                 own = table[..., i - start : i - start + 1]
                 found = Sample(self.values, self.pure, own, answer, best - self.fit if self.values else np.inf)

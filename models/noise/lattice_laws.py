@@ -55,6 +55,17 @@ def on_lattice(value: TensorVariable, logp: TensorVariable) -> TensorVariable:
     return pt.switch(pt.eq(whole, pt.floor(whole)), logp, np.float64(-np.inf))
 
 
+def centre(rv: Any, size: Any, mu: Any, *rest: Any) -> TensorVariable:
+    """Where a chain starts: the first parameter of a law."""
+    del rv, rest
+    return mu if rv_size_is_none(size) else pt.full(size, mu)
+
+
+def _mode(rv: Any, size: Any, mu: Any, scale: Any) -> TensorVariable:
+    """The same, at a whole number."""
+    return centre(rv, size, pt.round(mu + pt.zeros_like(scale)))
+
+
 def log_theta(shift: TensorVariable, sigma2: TensorVariable) -> TensorVariable:
     r"""Log normaliser :math:`\log \sum_k \exp(-(k - s)^2 / (2 \sigma^2))` for a shift :math:`|s| \le 1/2`.
 
@@ -171,10 +182,7 @@ class DiscreteGaussian(Discrete):
             sigma2 = 0.5 / (rho if isinstance(rho, TensorVariable) else np.asarray(rho, dtype=np.float64))
         return super().dist([float64(mu), float64(sigma2)], **kwargs)
 
-    def support_point(rv: Any, size: Any, mu: Any, sigma2: Any) -> TensorVariable:
-        del rv
-        mode = pt.round(mu + pt.zeros_like(sigma2))
-        return mode if rv_size_is_none(size) else pt.full(size, mode)
+    support_point = _mode
 
     def logp(value: Any, mu: Any, sigma2: Any) -> TensorVariable:
         kernel = -((value - mu) ** 2) / (2 * sigma2) - log_theta(mu - pt.round(mu), sigma2)
@@ -244,10 +252,7 @@ class Geometric(Discrete):
     def dist(cls, mu: Any, epsilon: Any, **kwargs: Any) -> TensorVariable:
         return super().dist([float64(mu), float64(epsilon)], **kwargs)
 
-    def support_point(rv: Any, size: Any, mu: Any, epsilon: Any) -> TensorVariable:
-        del rv
-        mode = pt.round(mu + pt.zeros_like(epsilon))
-        return mode if rv_size_is_none(size) else pt.full(size, mode)
+    support_point = _mode
 
     def logp(value: Any, mu: Any, epsilon: Any) -> TensorVariable:
         kernel = -epsilon * pt.abs(value - mu) + pt.log1mexp(-epsilon) - _log_sides(mu, epsilon)
@@ -309,9 +314,7 @@ class Exact(Discrete):
     def dist(cls, value: Any, **kwargs: Any) -> TensorVariable:
         return super().dist([float64(value)], **kwargs)
 
-    def support_point(rv: Any, size: Any, value: Any) -> TensorVariable:
-        del rv
-        return value if rv_size_is_none(size) else pt.full(size, value)
+    support_point = centre
 
     def logp(value: Any, exact: Any) -> TensorVariable:
         return pt.switch(pt.eq(value, exact), np.float64(0.0), np.float64(-np.inf))

@@ -20,13 +20,14 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc.distributions.continuous import Continuous
 from pymc.distributions.distribution import Discrete
-from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammaln
 
+from adversary._core import log_theta
+
 from .compiled_draws import discrete_gaussian, draws_of
-from .lattice_laws import draw_discrete_gaussian, float64, on_lattice
+from .lattice_laws import centre, draw_discrete_gaussian, float64, on_lattice
 
 
 def _check_count_scale(count: Any, name: str, scale: Any) -> tuple[int, float]:
@@ -37,22 +38,13 @@ def _check_count_scale(count: Any, name: str, scale: Any) -> tuple[int, float]:
     return int(count), float(scale)
 
 
-def _centre(rv: Any, size: Any, mu: Any, *rest: Any) -> TensorVariable:
-    del rv, rest
-    return mu if rv_size_is_none(size) else pt.full(size, mu)
-
-
 def _shape(mu: Any, size: Any) -> tuple[int, ...]:
     return np.shape(mu) if size is None else tuple(size)
 
 
 def _log_choose(n: Any, k: Any) -> NDArray[np.float64]:
-    """Log binomial coefficient, minus infinity where k is outside 0..n."""
-    n, k = np.broadcast_arrays(n, k)
-    inside = (k >= 0) & (k <= n)
-    with np.errstate(all="ignore"):
-        value = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return np.where(inside, value, -np.inf)
+    """Log binomial coefficient, 0 <= k <= n."""
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
 
 
 def residue_log_probs(rho: float, count: int) -> NDArray[np.float64]:
@@ -63,30 +55,11 @@ def residue_log_probs(rho: float, count: int) -> NDArray[np.float64]:
     """
     residues = np.arange(count) - count // 2
     if count == 1 or 2 * count * np.exp(-(np.pi**2) * (1 - 1 / count) / rho) < 1e-17:
-        return np.asarray(-rho * residues**2 / count - 0.5 * np.log(np.pi * count / rho) - _log_dual(rho / count))
+        return np.asarray(-rho * residues**2 / count - log_theta(rho / count))
     reach = int(np.ceil(np.sqrt(60 / rho)))
     single = np.exp(-rho * np.arange(-reach, reach + 1) ** 2)
     total = reduce(np.convolve, [single / single.sum()] * count)
     return np.asarray(np.log(total[total.size // 2 + residues]))
-
-
-def _log_dual(rho: float) -> float:
-    """Log theta(rho) sqrt(rho / pi), from whichever side of Poisson summation converges."""
-    k = np.arange(1, 6)
-    if rho < np.pi:
-        return float(np.log1p(2 * np.exp(-((np.pi * k) ** 2) / rho).sum()))
-    return float(np.log1p(2 * np.exp(-rho * k**2).sum()) + 0.5 * np.log(rho / np.pi))
-
-
-def _theta(shift: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
-    """Sum over integers a of exp(-(a + shift)^2 / (2 sigma2)), for shifts (r,) of at most a half, up to a constant.
-
-    By Poisson summation where that converges faster, and then relative to its first term.
-    """
-    k = np.arange(-5, 6)[:, None]
-    if sigma2 * 2 * np.pi < 1:
-        return np.asarray(np.exp(-((k + shift) ** 2) / (2 * sigma2)).sum(axis=0))
-    return np.asarray((np.exp(-2 * np.pi**2 * sigma2 * k**2) * np.cos(2 * np.pi * k * shift)).sum(axis=0))
 
 
 class DiscreteGaussianSumRV(RandomVariable):
@@ -102,7 +75,7 @@ class DiscreteGaussianSumRV(RandomVariable):
         shape, d = _shape(mu, size), np.shape(log_h)[-1]
         sigma2 = 0.5 / (float(np.ravel(rho)[0]) * d)
         shift = (np.arange(d) - d // 2) / d
-        chance = np.exp(np.reshape(log_h, -1)[:d] + shift**2 / (2 * sigma2)) * _theta(shift, sigma2)
+        chance = np.exp(np.reshape(log_h, -1)[:d] + shift**2 / (2 * sigma2) + log_theta(0.5 / sigma2, shift))
         drawn = rng.choice(shift, p=chance / chance.sum(), size=shape)
         steps = draw_discrete_gaussian(rng, -drawn, np.full(shape, sigma2)).reshape(shape)
         return np.asarray(np.rint(mu) + d * steps + np.rint(d * drawn), dtype=np.int64)
@@ -145,7 +118,7 @@ class DiscreteGaussianSum(Discrete):
         count, rho = _check_count_scale(count, "rho", rho)
         return super().dist([float64(mu), float64(rho), float64(residue_log_probs(rho, count))], **kwargs)
 
-    support_point = _centre
+    support_point = centre
 
     def logp(value: Any, mu: Any, rho: Any, log_h: Any) -> TensorVariable:
         d = log_h.shape[-1].astype("float64")
@@ -209,7 +182,7 @@ class GeometricSum(Discrete):
         log_b = _log_choose(n + j, j) + j * log_odds + count * np.log(np.tanh(epsilon / 2))
         return super().dist([float64(mu), float64(epsilon), float64(log_b)], **kwargs)
 
-    support_point = _centre
+    support_point = centre
 
     def logp(value: Any, mu: Any, epsilon: Any, log_b: Any) -> TensorVariable:
         k, count = pt.abs(value - mu), log_b.type.shape[-1]
@@ -271,7 +244,7 @@ class LaplaceSum(Continuous):
         log_c = _log_choose(n, i) + gammaln(count + i) - (count + i) * np.log(2) - 2 * gammaln(count) - np.log(b)
         return super().dist([float64(mu), float64(b), float64(log_c)], **kwargs)
 
-    support_point = _centre
+    support_point = centre
 
     def logp(value: Any, mu: Any, b: Any, log_c: Any) -> TensorVariable:
         z, power = pt.abs(value - mu) / b, pt.arange(log_c.shape[-1])[::-1].astype("float64")
