@@ -55,13 +55,13 @@ class Solution:
     memo: dict[str, Any] = field(default_factory=dict)
     """What was worked out from it before."""
     unlimited: Any = None
-    """Of a solution with limits of `within_reach`: a function of a number of tries that solves without them."""
+    """Of a solution with limits of `within_reach`: a function that solves without them."""
 
     def without_limits(self) -> Solution | None:
         """The solution without these limits; None where it has none, or the other is not resolved."""
         if self.unlimited is not None and "unlimited" not in self.memo:
             try:
-                self.memo["unlimited"] = self.unlimited(TRIES)
+                self.memo["unlimited"] = self.unlimited()
             except ValueError:  # too many counts
                 self.memo["unlimited"] = None
         found: Solution | None = self.memo.get("unlimited")
@@ -96,9 +96,9 @@ def solve(
 ) -> Solution:
     """Messages up and down, with smaller trims until the ledger is within the tolerance, three times at most.
 
-    Where units that share a rate are not measured, and the first try does not do, their counts are limited to what the
-    measurements of others leave possible, unless some measurement is then not explained by noise. What an adversary
-    knows against all measurements is answered `unlimited`. Tilts that keep all shared rates are one try more.
+    Where leaves or units that share a rate are not measured, their counts are limited to what the measurements of
+    others leave possible, unless some measurement is then not explained by noise. What an adversary knows against all
+    measurements is answered `unlimited`. Tilts that keep all shared rates are one try more.
     """
     here, lodged = with_sole_children(tree, like, messages)
     made, bounds = layout(tree, here, prior, messages, outside)
@@ -106,33 +106,26 @@ def solve(
     near = None if messages else within_reach(tree, here, made, bounds)
     some = partial(_solve_layout, tree, like, prior, bounds, lodged, messages, outside, tolerance, tau)
     unlimited = partial(some, made)
-    if near is None:
-        return _possible(unlimited(TRIES))
-    found = unlimited(1)
-    if found is not None and found.truncation_bound <= tolerance:
-        return found
-    found = some(near, TRIES)
-    if found is not None and found.truncation_bound <= tolerance and _farthest(tree, like, found.mean)[1] <= NO_NOISE:
-        return replace(found, unlimited=unlimited)
-    return _possible(unlimited(TRIES))
-
-
-def _possible(found: Solution | None) -> Solution:
+    if near is not None:
+        found = some(near)
+        if found and found.truncation_bound <= tolerance and _farthest(tree, like, found.mean)[1] <= NO_NOISE:
+            return replace(found, unlimited=unlimited)
+    found = unlimited()
     assert found is not None
     return found
 
 
 def _solve_layout(
     tree: Tree, like: Likelihood, prior: LeafPrior, bounds: Bounds, lodged: Integers, messages: Mapping[str, Message],
-    outside: Message | None, tolerance: float, tau: float, made: Any, tries: int,
+    outside: Message | None, tolerance: float, tau: float, made: Any,
 ) -> Solution | None:  # fmt: skip
-    """The same of one layout; None of one try, or where counts are limited, and nothing is found possible."""
+    """The same of one layout; None where its counts are limited, and nothing is found possible."""
     from adversary._core import call
     from adversary.reader.spine.compiled import saddle, upward
 
     theta, sweeps = call(saddle, made, False)
-    shared, tentative = bool(made.units["sharing"].any()), tries == 1 or bool(made.units["near"].any())
-    attempt, blend = 0, shared
+    tentative, blend = bool(made.units["near"].any()), bool(made.units["sharing"].any())
+    attempt, tries = 0, TRIES
     while True:
         found, scale, wide = call(upward, made, theta, tau, False)
         if wide >= 0 and tentative:

@@ -86,7 +86,7 @@ def first_guess(L, v, t):
         guess = (
             (L.units[v].start * decay - 1.0) / (1.0 - L.units[v].slope * decay)
             if L.units[v].slope * decay < 1.0
-            else 0.0
+            else float(L.units[v].high)
         )
     return int(min(max(guess, 0.0), 1e15))
 

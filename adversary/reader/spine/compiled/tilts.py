@@ -14,7 +14,15 @@ import math
 import numpy as np
 
 from adversary._core import compilers
-from adversary.reader.spine.compiled.layout import is_measured, log_factor, log_summit, slope_of, tilt_above, top_rate
+from adversary.reader.spine.compiled.layout import (
+    is_measured,
+    log_factor,
+    log_summit,
+    slope_of,
+    summit,
+    tilt_above,
+    top_rate,
+)
 from adversary.reader.spine.compiled.leaves import first_guess, mode_of, walk
 
 compiled, inner = compilers(__file__)
@@ -25,6 +33,8 @@ CLOSE, SWEEPS = 1e-2, 120
 """A sweep that changes no tilt by more ends the search; so many are the most. In the second half of them steps that
 go on one way double: noisy counts that contradict each other by hundreds of standard deviations meet far out.
 """
+WIDE = 33.0
+"""Standard deviation of a sum of children from which on the change of a tilt counts in proportion to it."""
 SAME = 1e-3
 """A leaf's line holds while the tilt above it has changed by less."""
 ROUGH = 1e-5
@@ -103,11 +113,29 @@ def domains(L):
 
 
 @inner
+def flat_moments(drop, low, high):
+    """Log of the integral of exp(-drop x) from low to high, and mean and variance of x under it."""
+    width = high - low
+    fall = abs(drop) * width
+    if fall < 1e-3:
+        log, mean, variance = math.log(width) - 0.5 * fall, 0.5 - fall / 12.0, 1.0 / 12.0
+    else:
+        rest = math.exp(-fall)
+        log = math.log(width) + math.log(-math.expm1(-fall) / fall)
+        mean = 1.0 / fall - rest / -math.expm1(-fall)
+        variance = max(1.0 / fall**2 - rest / math.expm1(-fall) ** 2, 0.0)
+    if drop < 0.0:
+        return log - drop * high, high - width * mean, width * width * variance
+    return log - drop * low, low + width * mean, width * width * variance
+
+
+@inner
 def blend_rates(L, v, drop):
     """(x, slope, curvature) of a unit with a shared rate from where its factor's bound lies, over all rates at once.
 
     log_peak as a function of the tilt is convex, and its slope is where the summits of the rates lie on average. A
     tilt found so keeps all of a mixture whose rates lie far apart, where one at a summit would keep but that summit.
+    Where counts are limited and not measured, their sum takes the place of the summit, which jumps from end to end.
     """
     unit = L.units[v]
     top = -np.inf
@@ -115,27 +143,32 @@ def blend_rates(L, v, drop):
     for turn in range(2):
         for j in range(L.rates.size):
             rate = L.rates[j]
-            log = rate.log_weight + unit.sharing * rate.log_norm
-            log += log_summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, unit.low, unit.high)
+            if unit.rho > 0.0:
+                log = log_summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, unit.low, unit.high)
+                x = summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, unit.low, unit.high)
+                wide = 0.5 / unit.rho if unit.low < x < unit.high else 0.0
+            else:
+                log, x, wide = flat_moments(drop - rate.eta, float(unit.low), float(unit.high))
+            log += rate.log_weight + unit.sharing * rate.log_norm
             if turn == 0:
                 top = max(top, log)
             else:
-                free = unit.released - (drop - rate.eta) / (2.0 * unit.rho)
-                x = min(max(free, float(unit.low)), float(unit.high))
                 w = math.exp(log - top)
                 total += w
                 first += w * x
                 second += w * x * x
-                spread += w / (2.0 * unit.rho) if x == free else 0.0
+                spread += w * wide
     mean = first / total
-    growth = max(spread / total + second / total - mean * mean, 0.05 / (2.0 * unit.rho))
+    least = 0.025 / unit.rho if unit.rho > 0.0 else 1.0
+    growth = max(spread / total + second / total - mean * mean, least)
     return mean, -drop, 1.0 / growth
 
 
 @inner
 def line_of(L, v, t, theta, at, blend):
     """(x, slope, curvature): where a unit's factor is followed in one sweep, and minus its log's derivatives there."""
-    if blend and L.units[v].sharing > 0 and L.units[v].rho > 0.0 and L.units[v].table_size == 0:
+    unit = L.units[v]
+    if blend and unit.sharing > 0 and (unit.rho > 0.0 or unit.near > 0) and unit.table_size == 0:
         return blend_rates(L, v, t - theta)
     slope, curvature = slope_of(L, v, at)
     return at, slope, curvature
@@ -164,29 +197,46 @@ def saddle(L, blend):
         if least[v] >= 0.0:
             theta[v] = least[v] + 1.0
         at[v] = max(L.units[v].released, 0.0) if L.units[v].children > 0 else np.nan
+    places, slopes, curvatures = np.zeros(n), np.zeros(n), np.zeros(n)
+    means, totals, step, behind = np.zeros(n), np.zeros(n), np.zeros(n), 0.0
     sweeps = 0
     for sweep in range(SWEEPS):
         sweeps += 1
         most = STEP if 2 * sweep < SWEEPS else FARTHEST
         for v in range(n):
-            sums[v] = falls[v] = 0.0
+            sums[v] = falls[v] = totals[v] = 0.0
         for v in range(n - 1, -1, -1):
             t, unit = tilt_above(L, theta, v), L.units[v]
             if unit.low == unit.high:
-                line[v], fall[v] = float(unit.low), 0.0
+                line[v], fall[v], means[v] = float(unit.low), 0.0, float(unit.low)
             elif unit.children == 0:
                 if not abs(t - at[v]) < SAME:
                     mean, variance = leaf_moments(L, v, t)
                     line[v], fall[v], at[v] = mean + variance * t, variance, t
+                means[v] = line[v] - fall[v] * t
             else:
                 x, slope, curvature = line_of(L, v, t, theta[v], at[v], blend)
+                places[v], slopes[v], curvatures[v] = x, slope, curvature
                 c = falls[v]
                 line[v] = (sums[v] + c * (curvature * x - slope)) / (1.0 + curvature * c)
                 fall[v] = c / (1.0 + curvature * c)
+                means[v] = x + (theta[v] - t - slope) / curvature if curvature > 0.0 else totals[v]
             if v > 0:
                 sums[unit.parent] += line[v]
                 falls[unit.parent] += fall[v]
-        largest = 0.0
+                totals[unit.parent] += means[v]
+        ahead = 0.0  # slope of the bound along the last step, where it ends; `behind` where it began
+        for v in range(n):
+            if L.units[v].children > 0:
+                ahead += step[v] * (means[v] - totals[v])
+        if blend and behind < 0.0 and ahead > -0.5 * behind:  # the bound is convex: its least value lies on the way
+            share = max(-behind / (ahead - behind), 0.1)
+            for v in range(n):
+                theta[v] -= (1.0 - share) * step[v]
+                step[v] *= share
+            behind *= share
+            continue
+        largest = behind = 0.0
         for v in range(n):
             unit = L.units[v]
             if unit.children == 0:
@@ -201,10 +251,9 @@ def saddle(L, blend):
                     wanted = theta[v] + (math.copysign(STEP, off) if abs(off) > 0.5 else 0.0)
             else:
                 x = line[v] - fall[v] * t
-                place, slope, curvature = line_of(L, v, t, theta[v], at[v], blend)
-                wanted = t + slope + curvature * (x - place)
+                wanted = t + slopes[v] + curvatures[v] * (x - places[v])
             change = wanted - theta[v]
-            if change * before[v] < 0.0:  # to and fro: mixtures of rates may bend the other way
+            if change * before[v] < 0.0 and not blend:  # to and fro: mixtures of rates may bend the other way
                 longest[v] = min(longest[v], 0.5 * abs(before[v]))
             elif abs(change) > longest[v]:  # one way twice: an early turn is not to hold up what follows
                 longest[v] = min(2.0 * longest[v], most)
@@ -212,7 +261,9 @@ def saddle(L, blend):
             new = min(max(theta[v] + change, -FARTHEST), FARTHEST)
             if new <= least[v]:
                 new = 0.5 * (theta[v] + least[v]) if theta[v] > least[v] else least[v] + 0.5
-            largest = max(largest, abs(new - theta[v]))
+            step[v] = new - theta[v]
+            largest = max(largest, abs(step[v]) * max(1.0, math.sqrt(falls[v]) / WIDE))
+            behind += step[v] * (means[v] - totals[v])
             theta[v] = new
             if new != wanted:
                 x = sums[v] - falls[v] * new
