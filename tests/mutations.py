@@ -39,7 +39,7 @@ BUGS = {
         "r + 2.0 * np.sqrt(r * -np.log(d))", "r + np.sqrt(r * -np.log(d))", "privacy"
     ),
     "counts in the wrong order": Bug(
-        "zip(table, message, strict=True)])[:, ::-1]", "zip(table, message, strict=True)])", "reader"
+        "np.log(_correlated(table, message))[:, ::-1]", "np.log(_correlated(table, message))", "reader"
     ),
     "no allowance for rounding": Bug("np.asarray(t + 4.0 * np.maximum", "np.asarray(t + 0.0 * np.maximum", "privacy"),
     "the tail of Q for P": Bug(
