@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from adversary._core import Floats, Integers, call
+from adversary._core import Floats, Integers
 
 from .marginal import COSH, EXP, SINH, WITHIN
 
@@ -83,6 +83,7 @@ def log_likelihood(
     -------
     Nats, (row, group, mean, variance)
     """
+    from adversary._core import call
     from adversary.analyst.bounded.compiled import fill
 
     rows = np.pad(seen, ((0, 0), (0, 9 - seen.shape[1])))
