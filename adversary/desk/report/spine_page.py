@@ -356,9 +356,11 @@ class _Page:
         }  # fmt: skip
         cells = {
             "leaves": ("blocks", "count"), "answered": ("with an answer", "count"),
-            "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "number"),
+            "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "parameter"),
             "truncation_bound": ("mass left out", "at most"),
         }  # fmt: skip
+        evidence = self.data["cells"]["log_evidence"].round(2)
+        counted = self.table("cells", cells, data=self.data["cells"].assign(log_evidence=evidence))
         some = levels.assign(some=(levels["exact"] > 0) | (levels["bounded"] > 0))
         fixed = self.table("levels", known, "exact", data=some, where="some", title="What is known exactly")
         fixed.notes = ["A noisy count beside them adds nothing; it was off by the error shown.", *exact[:NOTED]]
@@ -367,7 +369,7 @@ class _Page:
             f"The query {self.about['query']} was read for {int(levels['units'].isel(cell=0).sum()):,} units."
             + moved * bool(shifts.size),
             ["Counts of units that are not measured are the sums of what lies in them."],
-            [self.table("levels", measured), *[fixed] * bool(fixed.rows or exact), self.table("cells", cells)],
+            [self.table("levels", measured), *[fixed] * bool(fixed.rows or exact), counted],
             self.figures(
                 "shrinkage",
                 lambda cell: spine_figures.shrinkage(cell.found.levels),
