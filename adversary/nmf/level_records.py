@@ -122,7 +122,11 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
         if name and (found := first_column(source, product, name, cells)) is not None:
             return found
     if root and not any(True for source in sources for _ in source.batches(["geocode"])):
-        raise ValueError(f"{path}: there is no unit {root!r} at level {levels[0]}")
+        every = Source(sources[0].path, sources[0].level, sources[0].kind, "")
+        codes = {code for _, batch in every.batches(["geocode"]) for code in batch["geocode"].unique().to_pylist()}
+        units = sorted({code[1:3] for code in codes} if levels[0] == WHOLE_STATE else codes)
+        some = f"; there are {', '.join(units[:3])}{', ...' if len(units) > 3 else ''}" if units else ""
+        raise ValueError(f"{path}: there is no unit {root!r} at level {levels[0]}{meant(root, units) or some}")
     raise ValueError(
         f"{path}: query {query!r} is not there; there are {', '.join(sorted(names)) or 'none'}"
         f"{meant(bare(query), sorted(names))}"

@@ -281,9 +281,9 @@ def test_a_level_that_is_gone_or_unknown_or_of_another_product_is_named(file: Pa
         ({"state": "4"}, "state must be its FIPS code of 2 digits, got '4'"),
         ({"county": "44"}, "county must be its FIPS code of 5 digits, got '44'"),
         ({"state": "44", "county": "44001"}, "give one of root, state and county"),
-        ({"state": "99"}, "there is no unit '99' at level Whole_State"),
+        ({"state": "99"}, "there is no unit '99' at level Whole_State; there are 04, 44"),
         ({"root": "0441"}, "root '0441' is no geocode of a level, by its length (State: 3, County: 8"),
-        ({"root": "04410009"}, "there is no unit '04410009' at level County"),
+        ({"root": "04410009"}, "there is no unit '04410009' at level County; did you mean '044100"),
     ],
 )
 def test_what_is_asked_for_and_not_there_is_named(published: tuple[Path, Any], asked: Any, message: str) -> None:
