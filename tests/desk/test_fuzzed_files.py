@@ -75,7 +75,7 @@ CASES = settings(
 
 
 @pytest.mark.slow
-@settings(CASES, max_examples=200, derandomize=True)
+@settings(CASES, max_examples=300, derandomize=True)
 @given(case=grammar.files(), which=WHICH)
 def test_any_file_gets_an_answer_or_one_line_that_names_it(case: Case, which: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
