@@ -15,7 +15,7 @@ from adversary._core import Floats
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.beliefs import Each
 from adversary.reader.plans import Released
-from adversary.reader.postprocessing import Postprocessing
+from adversary.reader.postprocessing import LeastSquares, Postprocessing
 
 REACH_NATS = 45.0
 """Counts are followed until a likelihood has fallen by exp(-45)."""
@@ -166,6 +166,11 @@ class AdjustedLink(Link):
 
     def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
         return self.log_prob(released, x[:, :, None], total[:, None, :])
+
+    @property
+    def formula(self) -> bool:
+        """Whether its likelihood is looked up, and not added up over the siblings' vectors or simulated."""
+        return isinstance(self.postprocessing, LeastSquares)
 
     def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:
         """log P(what is released | own count, total), broadcasting, with the releases along the first axis."""

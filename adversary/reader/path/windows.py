@@ -106,7 +106,7 @@ class Windows:
         for i in range(step + 1, len(self.steps)):
             here, link = self.steps[i], self.steps[i - 1].link if i else None
             summed = isinstance(link, SumLink | EachLink) and not link.believes(released)
-            told = link is None or isinstance(link, AdjustedLink) or summed
+            told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed
             if not (here.noises or here.adjusted) or not told or not (here.belief.proper or here.belief.flat):
                 return np.full(len(released), np.inf)
             rho = [min(noise.rho, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
