@@ -44,6 +44,7 @@ ANSWERED = {
     "epsilon_lower_bound_from_counts": "refused as successes and trials",
     "extend_then_compose": "refused as the size of a group",
     "largest_correlation": "refused as the coefficient it is",
+    "repeat_product": "values of any kind",
     "releases_within": "a threshold is the caller's",
 }
 """What answers, or refuses by another name, and why."""

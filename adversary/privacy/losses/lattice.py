@@ -19,6 +19,7 @@ from adversary._core import (
     check_non_negative,
     check_number,
     check_probability,
+    check_whole,
     exponential_excess,
     labelled,
     past_ties,
@@ -316,7 +317,7 @@ def either(chances: Iterable[float]) -> float:
 
 
 def repeat_product[T](base: T, times: int, unit: T, together: Callable[[T, T], T]) -> T:
-    """`together` applied to `times` copies of one value, by repeated squaring.
+    """`together` applied to `times` copies of one value, by repeated squaring; ValueError for fewer than none.
 
     Parameters
     ----------
@@ -332,7 +333,7 @@ def repeat_product[T](base: T, times: int, unit: T, together: Callable[[T, T], T
     >>> repeat_product(3, 4, 1, lambda a, b: a * b)
     81
     """
-    total = unit
+    times, total = int(check_whole("times", times, minimum=0)), unit
     while times:
         total = together(total, base) if times & 1 else total
         times >>= 1
