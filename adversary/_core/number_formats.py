@@ -30,7 +30,7 @@ def format_number(x: float) -> str:
         return "none" if np.isnan(x) else "unlimited" if x > 0 else "-unlimited"
     if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8:
         return f"{x:.0f}"
-    short = f"{x:.3e}".replace("e-0", "e-")
+    short = _short_exponent(f"{x:.3e}")
     exponent = int(short.partition("e")[2])
     return f"{x:.{max(3 - exponent, 0)}f}" if -6 < exponent < 9 else short
 
@@ -64,8 +64,7 @@ def format_bound(value: float, upper: bool, digits: int = 4) -> str:
     rounded = _outward(exact, unit, upper)
     if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.000, not 1.0000
         rounded = rounded.quantize(unit.scaleb(1))
-    short = f"{float(rounded):.{digits - 1}e}".replace("e-0", "e-")
-    return f"{rounded:f}" if -6 < exact.adjusted() < 9 else short
+    return f"{rounded:f}" if -6 < exact.adjusted() < 9 else _short_exponent(f"{float(rounded):.{digits - 1}e}")
 
 
 def _outward(exact: Decimal, unit: Decimal, upper: bool) -> Decimal:
@@ -287,7 +286,12 @@ def as_given(x: float) -> str:
     >>> as_given(0.1), as_given(1e-05)
     ('0.1', '1e-5')
     """
-    return f"{x:.15g}".replace("e-0", "e-")
+    return _short_exponent(f"{x:.15g}")
+
+
+def _short_exponent(text: str) -> str:
+    """A small number without the zero that Python puts into its exponent."""
+    return text.replace("e-0", "e-")
 
 
 _LONGEST = 12

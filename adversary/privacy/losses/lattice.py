@@ -317,7 +317,7 @@ def either(chances: Iterable[float]) -> float:
 
 
 def repeat_product[T](base: T, times: int, unit: T, together: Callable[[T, T], T]) -> T:
-    """`together` applied to `times` copies of one value, by repeated squaring; ValueError for fewer than none.
+    """`together` applied to `times` copies of one value, by repeated squaring.
 
     Parameters
     ----------
@@ -329,6 +329,10 @@ def repeat_product[T](base: T, times: int, unit: T, together: Callable[[T, T], T
     Returns
     -------
     base combined with itself `times` times.
+
+    Raises
+    ------
+    ValueError : times is not a whole number >= 0
 
     >>> repeat_product(3, 4, 1, lambda a, b: a * b)
     81

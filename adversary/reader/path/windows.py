@@ -117,10 +117,10 @@ class Windows:
                 centre = centre + curve * (below + released.sums[:, [self.steps[i - 1].link_level]])
                 weight = weight + curve
             low, high = _supports(here.belief, below)
-            ends = [np.clip(below, low, np.maximum(high, low)), np.rint(centre / weight) + np.zeros(below.shape)]
-            ends[1] = np.clip(ends[1], low, np.maximum(high, low))
+            high = np.maximum(high, low)
+            least, count = np.clip(below, low, high), np.clip(np.rint(centre / weight), low, high)
             several = here.adjusted or isinstance(link, AdjustedLink)
-            choices = np.rint(np.linspace(ends[0], ends[1], _CHOICES)) if several else np.array(ends[1:])
+            choices = np.rint(np.linspace(least, count, _CHOICES)) if several else count[None]
             short = np.array([self._short(i, released, below, count) for count in choices])
             best = short.argmin(axis=0)[None]
             lost = lost + np.take_along_axis(short, best, axis=0)[0]
