@@ -712,3 +712,17 @@ def test_exact_counts_that_rule_out_either_hypothesis_are_refused() -> None:
     release = plan.observe({"block": [[1, 1]]})
     with pytest.raises(ValueError, match="impossible"):
         adv.attacks.characteristics().posterior(plan, release)
+
+
+def test_a_sum_beside_beliefs_about_each_sibling_holds_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tract's noise alone would leave 13,000 counts possible; its one other block group is released sharply."""
+    levels = [adv.Level("block", DG(1.0), siblings=4), adv.Level("block group", DG(1.5), siblings=1)]
+    plan = adv.Plan([*levels, adv.Level("tract", adv.Laplace(300.0))])
+    reader = adv.Adversary(0.4, 7, {"block group": adv.Each(scipy.stats.poisson(9.0)), "tract": adv.Each()})
+    release = plan.release({"block": 8, "block group": 40, "tract": 70}, 1, 20)
+    path, rows = reader.path(plan), release_arrays(plan, release).cell(0)
+    assert max(size.max() for _, size in path.windows.above(rows, 0, path.known_counts(), closed=False)) < 100
+    found = reader.posterior(plan, release, counts=False)["log_odds"].values
+    monkeypatch.setattr(windows, "NEAR_NATS", 1e12)
+    assert path.windows.above(rows, 0, path.known_counts(), closed=False)[1][1].max() > 10_000
+    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)

@@ -107,7 +107,7 @@ class Windows:
             here, link = self.steps[i], self.steps[i - 1].link if i else None
             summed = isinstance(link, SumLink | EachLink) and not link.believes(released)
             told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed
-            if not (here.noises or here.adjusted) or not told or not (here.belief.proper or here.belief.flat):
+            if not (here.noises or here.adjusted) or not told or not _at_most_one(here.belief):
                 return np.full(len(released), np.inf)
             rho = [min(noise.rho, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
             centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
@@ -148,7 +148,7 @@ class Windows:
         sources = [
             (n, released.noisy[:, j], released.noisy[:, j]) for n, j in zip(step.noises, step.levels, strict=False)
         ]
-        if isinstance(link, SumLink):
+        if isinstance(link, SumLink | EachLink) and not link.believes(released):
             sums = released.sums[:, self.steps[i - 1].link_level]
             sources.append((link.noise, inside[0] + sums, inside[1] + sums))
         for noise, least, most in sources:
@@ -254,6 +254,12 @@ def _peak(noise: Mechanism) -> float:
     """Largest log density of continuous noise, if positive; no release of other noise has more than mass one."""
     inside = noise.noise
     return max(0.0, float(inside.log_likelihood(np.zeros(()), np.zeros(())))) if inside.is_continuous else 0.0
+
+
+def _at_most_one(belief: Belief) -> bool:
+    """Whether no total weighs more than one: of several siblings under a flat belief a total has many vectors."""
+    alone = belief.each is not None and belief.each.count == 1
+    return belief.proper or belief.flat or alone
 
 
 def _supports(belief: Belief, inside: Floats) -> tuple[Floats, Floats]:
