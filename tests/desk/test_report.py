@@ -262,3 +262,17 @@ def test_noise_that_limits_nothing_is_not_said_to_hold(tmp_path: Path) -> None:
     shown = " ".join(commands.run("audit", str(file)).stdout.split())
     assert "Nothing is guaranteed here" in shown
     assert "Every guarantee holds" not in shown
+
+
+def test_adversaries_who_differ_in_the_sampling_rate_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "sampled.toml"
+    path.write_text(
+        'neighbours = "unbounded"\ntruth = { block = 1 }\n'
+        'plan = { level = [{ name = "block", noise = "geometric", epsilon = 1.0 }] }\n'
+        "adversaries.all = { prior = 0.5, known = 0 }\n"
+        "adversaries.some = { prior = 0.5, known = 0, sampling_rate = 0.1 }\n",
+        encoding="utf-8",
+    )
+    made = of(adv.load_scenario(path))
+    assert table(made, "adversaries") == [["all", "100 %"], ["some", "10 %"]]
+    assert "does not know whether the target was drawn. What is known" in words(made)

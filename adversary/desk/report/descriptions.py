@@ -49,8 +49,8 @@ def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table
     said += filter(None, [shared.get("knows"), shared.get("believes") and f"believes that {shared['believes']}"])
     lines = [f"{'Every' if others else 'The'} adversary {join_words([*said])}."] * bool(said)
     if any(one["drawn"] != 1.0 for one in found.values()):
-        chance = f", which has a probability of {format_probability(shared['drawn'])}" * ("drawn" in shared)
-        lines.append(SAMPLED.format(chance))
+        drawn = shared.get("drawn")  # None: the table has the probabilities
+        lines.append(SAMPLED.format(f", which has a probability of {format_probability(drawn)}" if drawn else ""))
     if (k := shared.get("records")) is not None:
         whose = "every" if others else "this"
         lines.append(f"For {whose} adversary the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k}).")
