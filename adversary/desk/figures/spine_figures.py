@@ -1,7 +1,7 @@
 """Figures of a whole spine: the risk of every block, what the posterior makes of noisy counts, errors, worst blocks.
 
-Every function takes results by column (`spine_results`), or what was made of them, and gives a matplotlib `Figure` with
-the finding in its title.
+Every function takes the columns of results, or what was made of them, and gives a matplotlib `Figure` with the finding
+in its title.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Release files: TOML in, a noisy mean and variance and how to read them out; what `adversary infer` reads.
 
 `[release]` holds the published numbers, `[prior]` what was believed before (flat where there is none), `[posterior]`
-how the two are put together. A file with `[regression]` instead is for `regression_files`. Nothing in a file is
+how the two are put together. A file with `[regression]` instead is for `regression_file`. Nothing in a file is
 executed.
 """
 

@@ -1,6 +1,6 @@
 r"""What came out for every unit of a spine, as columns, and what the noise had promised about each block.
 
-Results are the columns of `spine_units.COLUMNS`, one entry per unit, as a dictionary of arrays, a data frame or a
+Results are the columns of `unit_table.COLUMNS`, one entry per unit, as a dictionary of arrays, a data frame or a
 Parquet table. A person more or less in a block moves the count of every unit above it, so that the noise that protects
 the difference is that of the whole path,
 
@@ -42,7 +42,7 @@ def results(
     released: Any, rho: Any, posterior: Any, membership: Any = None, prob: float = 0.9, cell: int = 0,
     mistaken: float = MISTAKEN_BELOW,
 ) -> Columns:  # fmt: skip
-    """Columns of one cell's results, in the order of the tree: `spine_units.COLUMNS`.
+    """Columns of one cell's results, in the order of the tree: `unit_table.COLUMNS`.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 """Privacy losses and how they add up: the loss of independent releases is the sum of their losses.
 
-The abstract law is in `pairs`, its leaves in `lattices`, `continuous` and `families`; sums across kinds are here. What
-can be exact is: explicit lattices are multiplied out, discrete Gaussians go to their certified engine, one lattice with
-one law of another kind is a mixture. Only what is left is rounded, up and down, on a grid.
+What can be exact is: explicit lattices are multiplied out, discrete Gaussians go to their certified engine, one lattice
+with one law of another kind is a mixture. Only what is left is rounded, up and down, on a grid.
 """
 
 from __future__ import annotations

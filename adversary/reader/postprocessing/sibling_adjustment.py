@@ -3,7 +3,7 @@
 A unit and its d siblings have noisy counts x and y_1, ..., y_d; the parent's published count t2 is fixed; the unit's
 published count t1 is a function of all of these. An adversary who knows t2 and thinks of counts X1 (own) and Y (all
 siblings together) needs P(t1 | t2, X1, Y). Kazan and Reiter 2025, section 2.11, read least squares; weights and
-non-negativity (`simplex`) are what agencies add.
+non-negativity (`nonnegative`) are what agencies add.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ m != 0, bounded by Chernoff: delta(e) <= t^t / (1 + t)^(1 + t) exp(-(e - rho)^2 
 
 Nodes left out. |F(u)| <= e^(rho s (s+1) - s eps + kappa h) Phi(u) / (|s (s+1)| + 4 u^2 / pi^2), kappa = s + 1/2 (1/2
 for s < 0), by Cauchy and Schwarz and |sin x| >= 2 |x| / pi. Where Phi(u) <= tau sqrt(1 + u^2 / u0^2) the sum of what is
-left out grows like a logarithm of the period only; `sieve` lists where Phi may be larger.
+left out grows like a logarithm of the period only; `revivals` lists where Phi may be larger.
 
 Rounding. 2^-53 times the sum of absolute terms times a count of operations: a model, generous in every test.
 
