@@ -726,3 +726,19 @@ def test_a_sum_beside_beliefs_about_each_sibling_holds_the_total(monkeypatch: py
     monkeypatch.setattr(windows, "NEAR_NATS", 1e12)
     assert path.windows.above(rows, 0, path.known_counts(), closed=False)[1][1].max() > 10_000
     np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
+
+
+def test_a_broad_belief_above_people_unknown_is_followed_as_far_as_the_releases_allow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Counts that one hypothesis excludes do not count as a misfit: the state's law has a tail of 36,000."""
+    plan = adv.Plan([adv.Level("town", adv.Geometric(2.2), siblings=5), adv.Level("state", DG(300.0))])
+    beliefs = {"state": scipy.stats.geom(1 / 864)}
+    reader = adv.attacks.all_but(scipy.stats.binom(5, 0.999999), level="town", beliefs=beliefs)
+    release = plan.observe({"town": [0, 5, -13, 4], "state": [2, 9, 2, 40]}, {"town": [1, 7, 1, 30]})
+    path, rows = reader.path(plan), release_arrays(plan, release).cell(0)
+    assert max(size.max() for _, size in path.windows.above(rows, -1, path.contributions, closed=False)) < 10
+    found = reader.posterior(plan, release, counts=False)["log_odds"].values
+    monkeypatch.setattr(windows, "NEAR_NATS", 1e12)
+    assert path.windows.above(rows, -1, path.contributions, closed=False)[1][1].max() > 30_000
+    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)

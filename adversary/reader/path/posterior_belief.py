@@ -49,7 +49,10 @@ class Learned(Belief):
         return scalar_or_array(np.where(inbound, value, -np.inf))
 
     def support(self, inside: int) -> tuple[int, int | None]:
-        return int(self.totals[0]), int(self.totals[-1])
+        """Those possible beside this count inside; all, for a count that is excluded."""
+        possible = np.flatnonzero(self.log_prob(self.totals, float(inside)) > -np.inf)
+        low, high = self.totals[possible[[0, -1]] if possible.size else [0, -1]]
+        return int(low), int(high)
 
     def window(self, inside: int) -> tuple[int, int] | None:
         return self.support(inside)  # type: ignore[return-value]
