@@ -14,8 +14,6 @@ from adversary.policy.census import PERSONS
 from adversary.reader.queries import (
     Query,
     effective_measurements,
-    known_block_loss,
-    known_block_posterior,
     linear_weights,
     log_bayes_factor,
     path_loss,
@@ -261,69 +259,8 @@ def test_the_loss_of_every_person_query_at_every_level_is_the_censuss() -> None:
     assert loss.renyi(1.0) == pytest.approx(rho, rel=1e-12)
 
 
-def test_a_known_block_with_all_its_queries_is_enumeration() -> None:
-    """The block's four answers, and one cell of its group, whose others are Poisson: everything written out."""
-    plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian(1.5), siblings=3), adv.Level("group", adv.Geometric(0.7))])
-    reader = adv.Adversary(prior=0.2, known=2, beliefs={"group": poisson(3.5)})
-    others, present, absent = np.array([[2, 1], [0, 3]]), (0, 0), (1, 1)
-    released = {"total": [8.0], "a": [4.0, 3.0], "b": [1.0, 6.0]}
-    release = plan.observe({"block": 4, "group": 9}, {"block": 5})
-    found = known_block_posterior(plan, reader, release, THREE, released, NOISE, others, present, absent)
-    counts, sibling_noise = np.arange(60), adv.DiscreteGaussian(1.5).total(3)
-    evidence = []
-    for inside in (0, 1):
-        histogram = others.copy()
-        histogram[present if inside else absent] += 1
-        log = adv.DiscreteGaussian(1.5).log_prob(4, int(histogram[present]))
-        for query in THREE:
-            answer = query.answer(histogram)
-            log += sum(
-                NOISE[query.name].log_prob(int(y), int(x)) for y, x in zip(released[query.name], answer, strict=True)
-            )
-        above = poisson(3.5).logpmf(counts) + sibling_noise.log_prob(5, counts)
-        above = above + adv.Geometric(0.7).log_prob(9, counts + int(histogram[present]))
-        evidence.append(log + np.log(np.exp(above).sum()))
-    factor = evidence[1] - evidence[0]
-    assert float(found["log_odds"]) == pytest.approx(np.log(0.2 / 0.8) + factor, rel=1e-12)
-    plain = reader.posterior(plan, release)
-    assert float(found["log_odds"] - plain["log_odds"]) == pytest.approx(float(found["log_bayes_factor"]), rel=1e-12)
-
-
-def test_the_law_of_a_known_blocks_posterior_averages_its_releases() -> None:
-    """Against drawn releases: the mean posterior of a reader whose beliefs the counts follow."""
-    plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian(1.5), siblings=3), adv.Level("group", adv.Geometric(0.7))])
-    reader = adv.Adversary(prior=0.2, known=2, beliefs={"group": poisson(3.5)})
-    law = known_block_loss(plan, reader, THREE, NOISE, (0, 0)).posterior(0.2)
-    one = reader.privacy_loss(plan).posterior(0.2)
-    assert one.mean("in") < law.mean("in")
-    rng, others, present = np.random.default_rng(11), np.array([[2, 1], [0, 3]]), np.array([[1, 0], [0, 0]])
-    above = rng.poisson(3.5, 1500)
-    block = 3 + adv.DiscreteGaussian(1.5).sample(0, rng, above.shape)
-    group = 3 + adv.Geometric(0.7).sample(above, rng)
-    siblings = adv.DiscreteGaussian(1.5).total(3).sample(above, rng)
-    odds = reader.posterior(plan, plan.observe({"block": block, "group": group}, {"block": siblings}))[
-        "log_odds"
-    ].values
-    for i in range(above.size):
-        released = {q.name: NOISE[q.name].sample(q.answer(others + present).astype(int), rng) for q in THREE}
-        odds[i] += log_bayes_factor(THREE, released, NOISE, others, 0)
-    posterior = 1 / (1 + np.exp(-odds))
-    assert posterior.mean() == pytest.approx(law.mean("in"), abs=4 * posterior.std() / np.sqrt(above.size))
-
-
-def test_readers_who_do_not_know_the_block_are_refused() -> None:
-    plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian(1.5))])
-    release, total = plan.observe({"block": 2}), TWO[0]
-    released: Any = {"total": [3]}
-    arguments: Any = ([total], released, {"total": NOISE["total"]})
-    with pytest.raises(ValueError, match="must know everybody else in 'block'"):
-        known_block_posterior(plan, adv.Adversary(beliefs={"block": poisson(1)}), release, *arguments, [1, 0, 0, 0], 0)
-    with pytest.raises(ValueError, match=r"knows \(0,\) others in the plan's cells of 'block', others has \(1,\)"):
-        known_block_posterior(plan, adv.Adversary(), release, *arguments, [1, 0, 0, 0], 0)
-    with pytest.raises(ValueError, match="takes one release"):
-        known_block_posterior(plan, adv.Adversary(), plan.observe({"block": [2, 3]}), *arguments, [0, 0, 0, 0], 0)
-    with pytest.raises(ValueError, match="hypotheses must be"):
-        known_block_loss(plan, adv.Adversary(hypotheses=(0, 2)), [total], {"total": NOISE["total"]}, 0)
+def test_answers_and_noise_that_do_not_fit_are_refused() -> None:
+    total, released = TWO[0], {"total": [3]}
     with pytest.raises(ValueError, match="noise must have one entry"):
         log_bayes_factor([total], released, {}, [0, 0, 0, 0], 0)
     with pytest.raises(TypeError, match="must be a Mechanism"):

@@ -1,7 +1,7 @@
 """All queries of a release together: what several marginals of one histogram tell about one person.
 
 A published file has many queries of every unit. `log_bayes_factor` and `path_loss` answer the reader who knows
-everybody else, exactly; `known_block_posterior` the one who knows the target's block. `effective_measurements` makes
+everybody else, exactly; a `Plan` with `queries` the one who knows the target's block. `effective_measurements` makes
 one measurement per unit and cell of all queries, by generalised least squares, for the spine. `sample_histograms`
 samples the whole posterior, and measures what that approximation costs.
 

@@ -3,8 +3,6 @@ from .effective import effective_measurements as effective_measurements
 from .effective import linear_weights as linear_weights
 from .effective import misstatement as misstatement
 from .histogram_sampler import sample_histograms as sample_histograms
-from .known_reader import known_block_loss as known_block_loss
-from .known_reader import known_block_posterior as known_block_posterior
 from .known_reader import log_bayes_factor as log_bayes_factor
 from .known_reader import path_loss as path_loss
 from .query import Query as Query
