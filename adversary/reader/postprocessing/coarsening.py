@@ -30,10 +30,10 @@ _FAR_NATS = TAIL_NATS + 8.0
 class Coarsened(Mechanism):
     """A mechanism each of whose releases is put through a non-decreasing function.
 
-    To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `step`, `is_continuous`,
-    `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is
-    integrated over intervals, and where a release is a single point of it (inside the ends of `Clamped`), "log
-    probability" is a log density. A release that cannot occur has log probability -inf.
+    To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `step` and `reach`; also
+    `is_continuous`, `variance` and `smallest_release` where they are not as inside. Integer noise inside is added up
+    exactly; continuous noise inside is integrated over intervals, and where a release is a single point of it (inside
+    the ends of `Clamped`), "log probability" is a log density. A release that cannot occur has log probability -inf.
     """
 
     __slots__ = ()
@@ -56,6 +56,18 @@ class Coarsened(Mechanism):
     @abstractmethod
     def step(self) -> str:
         """What it does to the releases of the mechanism inside, in words."""
+
+    @property
+    def is_continuous(self) -> bool:
+        return self.mechanism.is_continuous
+
+    @property
+    def variance(self) -> float:
+        return self.mechanism.variance
+
+    @property
+    def smallest_release(self) -> float:
+        return float(self.image(self.mechanism.smallest_release))
 
     @property
     def noise(self) -> Mechanism:
@@ -192,14 +204,6 @@ class Clamped(Coarsened):
             return f"numbers below {self.lower} are published as {self.lower}"
         return f"numbers outside {self.lower} to {self.upper} are published as the nearer end"
 
-    @property
-    def smallest_release(self) -> float:
-        return float(self.image(self.mechanism.smallest_release))
-
-    @property
-    def is_continuous(self) -> bool:
-        return self.mechanism.is_continuous
-
     def image(self, release: Any) -> Any:
         return np.clip(release, self.lower, self.upper)
 
@@ -214,10 +218,6 @@ class Clamped(Coarsened):
     @property
     def _ends(self) -> tuple[float, float]:
         return -np.inf if self.lower is None else self.lower, np.inf if self.upper is None else self.upper
-
-    @property
-    def variance(self) -> float:
-        return self.mechanism.variance
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         """Of counts, which start at 0. Infinite with an upper end: every count far above explains it equally well."""

@@ -48,14 +48,6 @@ class Suppressed(Coarsened):
     def step(self) -> str:
         return f'numbers below {self.below} are suppressed ("suppressed" stands here as {self.below - 1})'
 
-    @property
-    def is_continuous(self) -> bool:
-        return self.mechanism.is_continuous
-
-    @property
-    def smallest_release(self) -> float:
-        return float(self.image(self.mechanism.smallest_release))
-
     def image(self, release: Any) -> Any:
         return np.where(np.less(release, self.below), self.below - 1, release)
 
@@ -65,10 +57,6 @@ class Suppressed(Coarsened):
     def last(self, release: Floats) -> Floats:
         edge = np.nextafter(self.below, -np.inf) if self.is_continuous else self.below - 1.0
         return np.where(release < self.below - 1, -np.inf, np.where(release < self.below, edge, release))
-
-    @property
-    def variance(self) -> float:
-        return self.mechanism.variance
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         """Of counts, which start at 0."""
