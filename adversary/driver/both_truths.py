@@ -19,7 +19,7 @@ from adversary._core import Floats, logit, posterior_ratio
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import TOLERANCE
 from adversary.reader.counterfactual import unused_record
-from adversary.reader.path import Adversary, Truth, opposite, settle_truth
+from adversary.reader.path import Adversary, Truth, opposite
 from adversary.reader.plans import Plan
 from adversary.reader.risk import (
     BayesFactorLaw,
@@ -44,11 +44,6 @@ def truths_of(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Truth]:
     with suppress(ValueError):
         found[SIDES[truth.target]] = opposite(plan, reader, truth)
     return found
-
-
-def settled_truths(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Truth]:
-    """The same of counts by level."""
-    return truths_of(plan, reader, settle_truth(plan, reader, truth))
 
 
 def risk_of(
@@ -76,6 +71,7 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
         coords="minimal",
         compat="override",
         join="outer",
+        fill_value={"status": ""},
         combine_attrs="override",
     )
     for name, array in found.items():

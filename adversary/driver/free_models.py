@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
+from adversary._core import Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import Bounds, from_fits, groups_of
 from adversary.driver.model_case import ENUMERATED, FITS, NUTS, enumerate_releases, is_model, latents_of, target_side
 from adversary.driver.posteriors import Prior, Readings, distinct_arrays
-from adversary.driver.run_audit import ENGINES, named_guarantees
+from adversary.driver.run_audit import ENGINES, named_guarantees, origin
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import PrivacyLoss
 from adversary.reader.risk import DRAWS
@@ -108,7 +107,8 @@ def audit_model(
     side = target_side(truth, target)
     way = _way(model, names, target, support or {}, engine)
     size = (DRAWS if way == "enumerate" else FITS) if draws is None else int(check_whole("draws", draws, minimum=1))
-    prior_seed, release_seed, fit_seed = blocks.seed_sequence(rng).spawn(3)
+    seed = blocks.seed_sequence(rng)
+    prior_seed, release_seed, fit_seed = seed.spawn(3)
     data, weight = distinct_arrays(_simulated(model, names, truth, simulate, size, np.random.default_rng(release_seed)))
     release = label_arrays(model, data, ("release",))
     with dask_address(scheduler, workers) as address:
@@ -126,20 +126,9 @@ def audit_model(
     table = bounds.table(named_guarantees(guarantee), readings.law, readings)
     groups = groups_of(readings, readings.risk(), table)
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    tree.attrs |= {
-        "engine": engine,
-        "method": readings.method,
-        "target": target,
-        "failure": failure,
-        "draws": size,
-        "seed": str(blocks.seed_sequence(rng).entropy if rng is None or np.isscalar(rng) else "given as a generator"),
-        "sensitivity": str(records),
-        "released": json.dumps(names),
-        "truth": json.dumps(dict(truth), default=lambda value: np.asarray(value).tolist()),
-        "truncation_mass": np.nan if support else 1e-12,
-        "warnings": json.dumps([]),
-        "versions": json.dumps({name: version(name) for name in (NAME, "numpy", "scipy", "xarray", "pymc")}),
-    }
+    own = {"engine": engine, "method": readings.method, "target": target, "failure": failure, "draws": size}
+    own |= {"sensitivity": str(records), "released": json.dumps(names), "warnings": json.dumps([])}
+    tree.attrs |= own | origin(seed, rng, dict(truth), support, ["pymc"])
     return tree
 
 

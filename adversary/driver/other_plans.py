@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import blocks
-from adversary.driver.both_truths import risk_of, settled_truths, side_by_side
+from adversary.driver.both_truths import SIDES, risk_of, side_by_side, truths_of
 from adversary.driver.case import Bounds, own_loss
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy.mechanisms import Mechanism
@@ -28,24 +28,29 @@ Case = tuple[Plan, Adversary, Mapping[str, Any]]
 
 def of_alternatives(laws: SharedLaws, cases: Mapping[str, Case], target: int) -> dict[str, Any]:
     """Group `alternatives` (alternative): risk of other plans, with the adversary and truth they ask for."""
+    if not cases:
+        return {}
     side = "in" if target else "out"
-    found = {}
-    for name in blocks.track(list(cases), "alternatives"):
-        plan, reader, truth = cases[name]
-        one = risk_of(laws, plan, reader, {side: settle_truth(plan, reader, truth)}, [side]).sel(target=side, drop=True)
-        found[name] = one.drop_vars(["wrong_to_right", "right_to_wrong"], errors="ignore")
-    return {"alternatives": side_by_side(found, "alternative")} if found else {}
+    found = _compared(laws, cases, "alternative", [side]).sel(target=side, drop=True)
+    return {"alternatives": found.drop_vars(["wrong_to_right", "right_to_wrong"], errors="ignore")}
+
+
+def _compared(laws: SharedLaws, cases: Mapping[Any, Case], dim: str, sides: Sequence[str] = SIDES) -> xr.Dataset:
+    """`risk_of` every case, along a new dim."""
+    rows = {}
+    for key in blocks.track(list(cases), f"risk by {dim}"):
+        plan, reader, truth = cases[key]
+        rows[key] = risk_of(laws, plan, reader, truths_of(plan, reader, settle_truth(plan, reader, truth)), sides)
+    return side_by_side(rows, dim)
 
 
 def of_repeated(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Any]:
     """Group `repeated` (count, releases, target): risk after 1, 2, ... releases of a count that is published again."""
     found = {}
     for start, end in _runs(plan):
-        rows = {}
-        for number in blocks.track(list(range(1, end - start + 1)), f"releases of the {plan.names[start]}"):
-            shorter, counts = _first_of(plan, truth, start, end, number)
-            rows[number] = risk_of(laws, shorter, reader, settled_truths(shorter, reader, counts))
-        found[plan.names[start]] = side_by_side(rows, "releases")
+        first = {number: _first_of(plan, truth, start, end, number) for number in range(1, end - start + 1)}
+        cases = {number: (shorter, reader, counts) for number, (shorter, counts) in first.items()}
+        found[plan.names[start]] = _compared(laws, cases, "releases")
     return {"repeated": side_by_side(found, "count")} if found else {}
 
 
@@ -55,11 +60,8 @@ def of_one_query(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping
     if alone == plan:
         return {}
     own = {name: value for name, value in truth.items() if name in (*alone.names, *NOT_LEVELS)}
-    cases = {"one": (alone, own), "all": (plan, truth)}
-    rows = {
-        name: risk_of(laws, one, reader, settled_truths(one, reader, counts)) for name, (one, counts) in cases.items()
-    }
-    return {"queries": side_by_side(rows, "published")}
+    cases = {"one": (alone, reader, own), "all": (plan, reader, truth)}
+    return {"queries": _compared(laws, cases, "published")}
 
 
 def _runs(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -118,11 +120,7 @@ def of_postprocessing(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Ma
         "published": (plan, reader, truth),
         "raw": (raw, reader, truth),
     }
-    rows = {}
-    for name in blocks.track(list(cases), "raw and post-processed"):
-        one, who, counts = cases[name]
-        rows[name] = risk_of(laws, one, who, settled_truths(one, who, counts))
-    return {"postprocessing": side_by_side(rows, "published")}
+    return {"postprocessing": _compared(laws, cases, "published")}
 
 
 def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ may be a `pymc.Model` of one's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -18,6 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
+from adversary.driver.both_truths import side_by_side
 from adversary.driver.case import OWN, Case
 from adversary.driver.further_groups import ALSO, FurtherGroups, by_name, check_also, sweep_groups
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
@@ -289,34 +290,21 @@ def _concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
         return cases[0][1]
     result = {}
     for group in dict.fromkeys(name for _, groups in cases for name in groups):
-        names, parts = zip(*((str(name), groups[group]) for name, groups in cases if group in groups), strict=True)
-        if group == "release" and dim == "adversary" and all(part.equals(parts[0]) for part in parts):
-            result[group] = parts[0]
+        parts = {str(name): groups[group] for name, groups in cases if group in groups}
+        first, *others = parts.values()
+        if group == "release" and dim == "adversary" and all(part.equals(first) for part in others):
+            result[group] = first
             continue
-        if any("release" in part.dims for part in parts) and len({part.sizes.get("release") for part in parts}) > 1:
-            parts = tuple(part.assign_coords(release=np.arange(part.sizes["release"])) for part in parts)
-        joined = xr.concat(
-            list(_alike(parts)),
-            xr.DataArray(list(names), dims=dim, name=dim),
-            data_vars="all",
-            coords="minimal",
-            join="outer",
-            fill_value={"status": ""},
-            compat="override",
-            combine_attrs="override",
-        )
-        for name, array in joined.items():
-            if any(name in part and part[name].attrs.get("direction") == "estimate" for part in parts):
-                array.attrs["direction"] = "estimate"
+        if len({part.sizes.get("release") for part in parts.values()}) > 1:
+            parts = {name: part.assign_coords(release=np.arange(part.sizes["release"])) for name, part in parts.items()}
+        if any("status" in part and not part["status"].dims for part in parts.values()):  # exact ones are always "ok"
+            parts = {
+                name: part if "status" in part else part.assign(status="ok", unreliable_mass=0.0)
+                for name, part in parts.items()
+            }
+        joined = side_by_side(parts, dim)
         result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
     return result
-
-
-def _alike(parts: tuple[xr.Dataset, ...]) -> Iterator[xr.Dataset]:
-    """The parts with the statuses that exact ones leave out: they are always "ok"."""
-    for part in parts:
-        missing = "status" not in part and any("status" in other and not other["status"].dims for other in parts)
-        yield part.assign(status="ok", unreliable_mass=0.0) if missing else part
 
 
 def _attributes(
@@ -333,20 +321,28 @@ def _attributes(
     believers = [one for one in readers.values() if not is_model(one)]
     warned = [line for plan in plans.values() for line in cautions(plan, believers, truths.values())]
     shifts = (str(work.records if is_model(one) else one.shift) for one in readers.values())
-    packages = [NAME, "numpy", "scipy", "xarray"]
-    packages += ["pymc", "nutpie"] if work.engine != "exact" or any(is_model(one) for one in readers.values()) else []
-    return {
+    models = work.engine != "exact" or any(is_model(one) for one in readers.values())
+    own = {
         "engine": work.engine,
         "target": work.target,
         "failure": work.failure,
         "draws": DRAWS if work.draws is None else work.draws,
-        "seed": str(seed.entropy if rng is None or isinstance(rng, (int, np.integer)) else "given as a generator"),
         "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
         "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
         "sensitivity": ", ".join(dict.fromkeys(shifts)),
         "allocation": json.dumps(allocation),
-        "truth": json.dumps(named, default=lambda value: np.asarray(value).tolist()),
-        "truncation_mass": np.nan if work.support else 1e-12,
         "warnings": json.dumps(list(dict.fromkeys(warned))),
-        "versions": json.dumps({name: version(name) for name in packages}),
+    }
+    return own | origin(seed, rng, named, work.support, ["pymc", "nutpie"] if models else [])
+
+
+def origin(
+    seed: np.random.SeedSequence, rng: Any, truth: Mapping[str, Any], support: Any, packages: list[str]
+) -> dict[str, Any]:
+    """Attributes of every audit: its seed, truth, the mass left out, and the versions it was made with."""
+    return {
+        "seed": str(seed.entropy if rng is None or isinstance(rng, (int, np.integer)) else "given as a generator"),
+        "truth": json.dumps(truth, default=lambda value: np.asarray(value).tolist()),
+        "truncation_mass": np.nan if support else 1e-12,
+        "versions": json.dumps({name: version(name) for name in (NAME, "numpy", "scipy", "xarray", *packages)}),
     }
