@@ -14,7 +14,6 @@ from .loss import check_guarantee as check_guarantee
 from .loss import check_loss as check_loss
 from .loss import way_to_loss as way_to_loss
 from .posterior_law import TRUTHS as TRUTHS
-from .posterior_law import PosteriorOf as PosteriorOf
 from .posterior_law import side_of as side_of
 from .sampling import amplified_loss as amplified_loss
 from .sampling import sampled_loss as sampled_loss

@@ -2,63 +2,36 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_probability, halved, logit, over_labels, posterior_after
 
-
-class LawOfLoss(Protocol):
-    """What is asked of a privacy loss here."""
-
-    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]: ...
-    def expect(self, function: Callable[[Floats], Floats]) -> tuple[Any, Any]: ...
-
-
 TRUTHS = ("in", "out")
 
 
-class PosteriorOf(ABC):
-    """How a reader's posterior varies over releases, if the target is in and if it is out."""
-
-    __slots__ = ()
-    prior: Any
-
-    @abstractmethod
-    def mean(self, truth: str) -> Any:
-        """Expected posterior when the target is in (releases drawn from P) or out (from Q)."""
-
-    @abstractmethod
-    def cdf(self, x: ArrayLike, truth: str) -> Any:
-        """P(posterior <= x)."""
-
-    @abstractmethod
-    def quantile(self, q: ArrayLike, truth: str) -> Any:
-        """Smallest x with P(posterior <= x) >= q."""
-
-
 @dataclass(frozen=True, eq=False)
-class PosteriorLaw(PosteriorOf):
-    """Law of the posterior that the target is in, for any number of priors at once.
+class PosteriorLaw:
+    """Law over releases of the posterior that the target is in, for any number of priors at once.
 
     Parameters
     ----------
-    loss : law of the log-likelihood ratio
+    loss : PrivacyLoss, the law of the log-likelihood ratio
     prior : probability or array of probabilities; every answer has its shape, broadcast against the argument's
     """
 
-    loss: LawOfLoss
+    loss: Any
     prior: Any
 
     def __post_init__(self) -> None:
         check_probability("prior", self.prior)
 
     def mean(self, truth: str) -> Any:
+        """Expected posterior when the target is in (releases drawn from P) or out (from Q)."""
         side = side_of(truth)
 
         def mean(prior: Floats) -> Floats:
@@ -68,6 +41,7 @@ class PosteriorLaw(PosteriorOf):
         return over_labels(mean, self.prior)
 
     def cdf(self, x: ArrayLike, truth: str) -> Any:
+        """P(posterior <= x)."""
         side = side_of(truth)
 
         def cdf(x: Floats, prior: Floats) -> Floats:
@@ -80,6 +54,7 @@ class PosteriorLaw(PosteriorOf):
         return over_labels(cdf, x, self.prior)
 
     def quantile(self, q: ArrayLike, truth: str) -> Any:
+        """Smallest x with P(posterior <= x) >= q."""
         side = side_of(truth)
 
         def quantile(q: Floats, prior: Floats) -> Floats:
