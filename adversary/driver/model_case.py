@@ -115,7 +115,7 @@ class ModelCase:
         latent sits where its given values end and its law does not. A support that is too short makes it large. Latents
         of which that cannot be told are named in its attribute `not_checked`; it is NaN if that is all of them.
         """
-        names = released_names(self.plan, self.model, self.truth)
+        names = released_names(self.plan, self.model, self.truth.siblings)
         continuous = latents_of(self.model, names, self.target)
         if engine == "enumerate" and continuous:
             raise ValueError(
@@ -161,15 +161,10 @@ class ModelCase:
         vectors = [name for name in names if self.model[name].ndim == data[name].ndim == 1]
         return {name: data[name][:, None] if name in vectors else data[name] for name in names}
 
-    def settled(self, names: list[str]) -> list[str]:
-        """Released variables of exact levels, which condition the prior."""
-        exact = [level.name for level in self.plan.levels if level.is_exact]
-        return [name for name in names if _level(self.plan, name) in exact]
-
     def _by_enumeration(self, names: list[str], draws: int, seed: int) -> Readings:
         """Exact posteriors, each distinct release once."""
         release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        data, settled = self.read(release, names), self.settled(names)
+        data, settled = self.read(release, names), settled_names(self.plan, names)
         prior, posterior = enumerate_releases(self.model, data, self.target, self.support, settled)
         simulated = 0 if weight.attrs["direction"] == "exact" else draws
         return Readings(release, weight, posterior, prior, self.truth.target, simulated, ENUMERATED)
@@ -181,7 +176,7 @@ class ModelCase:
         release, weight = releases_to_fit(
             self.plan, self.truth, draws, seed, lambda release: self.without_unread(release, names)
         )
-        options: dict[str, Any] = {"nuts": nuts, "support": self.support, "settled": self.settled(names)}
+        options: dict[str, Any] = {"nuts": nuts, "support": self.support, "settled": settled_names(self.plan, names)}
         options |= {"sampling": self.sampling, "rng": seed, "prior_rng": self.prior_seed, **how}
         fits = fit_many(self.model, self.read(release, names), self.target, **options)
         return from_fits(fits, release, weight, Prior.from_chances(fits.before, fits.settled), self.truth.target, draws)
@@ -223,11 +218,14 @@ def enumerate_releases(
     return Prior.from_chances((before, 0.0), (after, 0.0)), posterior
 
 
-def released_names(plan: Plan, model: Any, truth: Truth) -> list[str]:
-    """The plan's released variables that the model leaves free; ValueError naming reason and remedy otherwise."""
+def released_names(plan: Plan, model: Any, siblings: Collection[str]) -> list[str]:
+    """The plan's released variables that the model leaves free; ValueError naming reason and remedy otherwise.
+
+    siblings : names of the levels whose siblings are released one by one
+    """
     expected = [f"noisy[{name}]" for name in plan.names]
     expected += [f"sibling_sum[{name}]" for i, name in enumerate(plan.names) if plan.sibling_noise(i) is not None]
-    expected += [f"siblings[{name}]" for name in plan.names if name in truth.siblings]
+    expected += [f"siblings[{name}]" for name in plan.names if name in siblings]
     accepted = [*expected, *["noisy"] * (len(plan.names) == 1)]
     free = {rv.name: rv for rv in model.free_RVs}
     for name in model.named_vars:
@@ -244,6 +242,12 @@ def released_names(plan: Plan, model: Any, truth: Truth) -> list[str]:
     for name in found:
         _check_kind(plan, name, free[name])
     return found
+
+
+def settled_names(plan: Plan, names: list[str]) -> list[str]:
+    """Released variables of exact levels, which condition the prior."""
+    exact = [level.name for level in plan.levels if level.is_exact]
+    return [name for name in names if _level(plan, name) in exact]
 
 
 def _check_name(plan: Plan, model: Any, name: str, accepted: list[str], free: Mapping[str, Any]) -> None:

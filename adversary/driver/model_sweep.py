@@ -8,7 +8,6 @@ by the model's own draws, and what then fails is "unreliable".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -25,6 +24,7 @@ from adversary.driver.model_case import (
     enumerate_releases,
     latents_of,
     settle_model_truth,
+    settled_names,
     target_side,
 )
 from adversary.driver.model_case import released_names as names_of_plan
@@ -96,7 +96,7 @@ class ModelSweep:
 
         if case.plan is None:
             return list(released_names(case.reader, self.released))
-        return names_of_plan(case.plan, case.reader, self._possible(case))
+        return names_of_plan(case.plan, case.reader, self.truths["in"].get("siblings", {}))
 
     def readings(self, place: Place, side: str) -> Readings:
         """Posteriors of the releases of one truth; `k_hat` of each, and `anew` where its draws were made anew.
@@ -167,7 +167,7 @@ class ModelSweep:
         size = (FITS if fitted else DRAWS) if self.draws is None else self.draws
         if case.plan is None:
             return (*self._own(side, size), size)
-        whole = ModelCase(case.plan, case.reader, self._truth(case, side), 0.0)
+        whole = ModelCase(case.plan, case.reader, settle_model_truth(case.plan, self.truths[side], self.target), 0.0)
         names, seed = self.names(case), int(self.seed.generate_state(2)[1])
         if fitted:
             once = partial(whole.without_unread, names=names)
@@ -191,18 +191,7 @@ class ModelSweep:
 
     def _settled(self, place: Place) -> list[str]:
         case = self.cases[place]
-        if case.plan is None:
-            return []
-        return ModelCase(case.plan, case.reader, self._possible(case), 0.0).settled(self.names(case))
-
-    def _possible(self, case: Case) -> Any:
-        """A truth that is possible: which one does not matter to what is released."""
-        with suppress(ValueError):
-            return self._truth(case, "in")
-        return self._truth(case, "out")
-
-    def _truth(self, case: Case, side: str) -> Any:
-        return settle_model_truth(case.plan, self.truths[side], self.target)
+        return [] if case.plan is None else settled_names(case.plan, self.names(case))
 
 
 _ADVICE = "more draws of the prior, or priors that explain the release, may help"

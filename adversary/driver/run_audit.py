@@ -149,7 +149,7 @@ def audit(
         for plan_name, one_plan in plans.items():
             by_truth = []
             for truth_name, one_truth in truths.items():
-                laws = work.laws(child_seed(seed, one_plan, one_truth), how)
+                laws = work.laws(_child_seed(seed, one_plan, one_truth), how)
                 cases = []
                 for name, one in readers.items():
                     case = work.case(one_plan, one, one_truth, seed)
@@ -256,24 +256,8 @@ def _title(guarantee: Guarantee) -> str:
     return f"guaranteed {guarantee.definition}" if guarantee.definition == OWN else guarantee.definition
 
 
-def child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
-    """Seed of the simulations for one plan and truth, whatever else is audited in the same call.
-
-    Parameters
-    ----------
-    seed : seed of the whole audit
-    plan : the plan; only the names of its levels count
-    truth : true counts by level, numbers or arrays
-
-    Returns
-    -------
-    int in [0, 2^63).
-
-    >>> from adversary.privacy.mechanisms import Geometric
-    >>> from adversary.reader.plans import Level
-    >>> child_seed(np.random.SeedSequence(1), Plan([Level("block", Geometric(1.0))]), {"block": 3}) < 2**63
-    True
-    """
+def _child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
+    """Seed of the simulations for one plan, by its levels' names, and truth, whatever else is audited in the call."""
     text = json.dumps([plan.names, {k: np.asarray(v).tolist() for k, v in truth.items()}])
     words = np.frombuffer(text.encode().ljust(-(-len(text) // 4) * 4), dtype=np.uint32)
     return int(

@@ -114,10 +114,19 @@ def sweep(
     [0.1169, 0.5238]
     """
     inputs = {"prior": prior, "rho": rho, "siblings": siblings, "beliefs": beliefs, "data": data}
-    of_models: dict[str, Any] = {"released": released, "target": target, "support": support or {}, "draws": draws}
-    of_models |= {"seed": blocks.seed_sequence(rng), "sampling": sampling or Sampling()}
-    risk, models = _swept(plan, reader, truth, inputs, of_models, laws or _laws(draws, rng), progress, coarse)
+    how = _how(laws, draws, rng, released, target, support, sampling)
+    risk, models = _swept(plan, reader, truth, inputs, *how, progress, coarse)
     return risk if models is None else xr.DataTree.from_dict({"risk": risk, **models.groups()})
+
+
+def _how(
+    laws: SharedLaws | None, draws: int | None, rng: Any, released: Any, target: str, support: Any, sampling: Any
+) -> tuple[dict[str, Any], SharedLaws]:
+    """What the models of a sweep are given, and its laws."""
+    seed = blocks.seed_sequence(rng)
+    size = DRAWS if draws is None else int(check_whole("draws", draws, minimum=1))
+    of_models = {"released": released, "target": target, "support": support or {}, "draws": draws, "seed": seed}
+    return of_models | {"sampling": sampling or Sampling()}, laws or SharedLaws(size, seed)
 
 
 def _swept(
@@ -133,7 +142,7 @@ def _swept(
     """The averages of a sweep, and its models if it has any."""
     prior = inputs.get("prior")
     ranges = ranges_of(plan, reader, truth, *(inputs.get(name) for name in ("rho", "siblings", "beliefs", "data")))
-    priors = None if prior is None else _priors(prior)
+    priors = None if prior is None else check_probability("prior", values_of("prior", prior, SHARES))
     shape = tuple(len(one.values) for one in ranges)
     places = list(np.ndindex(*shape))
     chosen = {p: [one.values[i] for one, i in zip(ranges, p, strict=True)] for p in places}
@@ -241,10 +250,8 @@ def base_and_sweeps(
             alone[name] = {name: values}
     if not alone:
         raise ValueError("give at least one of prior, rho, siblings, beliefs or data to go over, got none")
-    of_models: dict[str, Any] = {"released": None, "target": target, "support": support or {}, "draws": draws}
-    of_models |= {"seed": blocks.seed_sequence(rng), "sampling": sampling or Sampling()}
-    shared = laws or _laws(draws, rng)
-    base, *swept = (_swept(plan, reader, truth, one, of_models, shared, progress)[0] for one in ({}, *alone.values()))
+    how = _how(laws, draws, rng, None, target, support, sampling)
+    base, *swept = (_swept(plan, reader, truth, one, *how, progress)[0] for one in ({}, *alone.values()))
     return base, dict(zip(alone, swept, strict=True))
 
 
@@ -262,17 +269,6 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
     rows = [_ends(base, one, dim) for dim, one in swept.items()]
     found = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
     return found.assign_attrs(base.attrs)
-
-
-def _priors(prior: Any) -> Floats:
-    """Different probabilities, checked."""
-    return check_probability("prior", values_of("prior", prior, SHARES))
-
-
-def _laws(draws: int | None, rng: Any) -> SharedLaws:
-    return SharedLaws(
-        DRAWS if draws is None else int(check_whole("draws", draws, minimum=1)), blocks.seed_sequence(rng)
-    )
 
 
 def _both_truths(plan: Any, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -25,7 +25,6 @@ TWO = adv.Plan([adv.Level("block", DG(3.0), siblings=1), adv.Level("tract", DG(3
 LAW = [0.1, 0.4, 0.3, 0.2]
 READER = adv.Adversary(0.3, 0, {"tract": adv.Others(LAW)})
 TRUTH = {"block": 1, "tract": 2, "in": 1}
-SETTLED = model_case.settle_model_truth(ONE, {"block": 1, "in": 1}, "in")
 
 
 def one_block(name: str = "noisy[block]", prior: float = 0.3, **options: Any) -> pm.Model:
@@ -302,9 +301,9 @@ def test_a_support_that_is_too_short_shows_in_the_risk_group() -> None:
 
 def test_clamped_continuous_releases_are_real_numbers() -> None:
     plan = adv.Plan([adv.Level("block", adv.postprocessing.clamped(adv.Laplace(2.0)))])
-    assert model_case.released_names(plan, membership(plan, adv.Adversary(0.3, 1)), SETTLED) == ["noisy[block]"]
+    assert model_case.released_names(plan, membership(plan, adv.Adversary(0.3, 1)), ()) == ["noisy[block]"]
     with pytest.raises(ValueError, match=r"'noisy' is discrete .*publishes real numbers"):
-        model_case.released_names(plan, one_block("noisy"), SETTLED)
+        model_case.released_names(plan, one_block("noisy"), ())
 
 
 # Refusals: the reason and the remedy
