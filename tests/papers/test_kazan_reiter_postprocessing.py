@@ -17,8 +17,7 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.reader.postprocessing.coarsening import clamped
-from adversary.reader.postprocessing.sibling_adjustment import LeastSquares
-from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
+from adversary.reader.risk.postprocessed_risk import consistency_risk
 from tests.oracles import postprocessing
 
 BLOCK = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
@@ -57,7 +56,6 @@ def test_c28_likelihood_and_posterior_for_a_parent_of_one() -> None:
     np.testing.assert_allclose(found["likelihood"].sel(hypothesis="out"), [0.592715, 0.407285], atol=5e-7)
     np.testing.assert_allclose(found["likelihood"].sel(hypothesis="in"), [0.413223, 0.586777], atol=5e-7)
     np.testing.assert_allclose(found["posterior"], [0.410784, 0.590282], atol=5e-7)
-    np.testing.assert_array_equal(posterior_of([0, 1], LeastSquares(), 1, BLOCK, 27, 1, 0.5), found["posterior"])
 
 
 def test_c29_the_bound_is_one_release_with_the_siblings_share_of_rho() -> None:

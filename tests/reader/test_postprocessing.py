@@ -16,7 +16,7 @@ from adversary.reader.postprocessing.coarsening import clamped, rounded
 from adversary.reader.postprocessing.nonnegative import NonNegative, _placed
 from adversary.reader.postprocessing.rounding import RULES, last_numerator, nearest
 from adversary.reader.postprocessing.sibling_adjustment import LeastSquares, Postprocessing, WeightedNoise
-from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
+from adversary.reader.risk.postprocessed_risk import consistency_risk
 from tests.catalogue import DG, RHO1
 from tests.oracles import postprocessing
 from tests.tables import over, refusals
@@ -435,9 +435,6 @@ def test_risk_agrees_with_enumeration() -> None:
         for a in range(parent + 1):
             odds = 0.3 * laws[1][a] / (0.7 * laws[0][a])
             assert float(risk["posterior"].sel(release=a)) == pytest.approx(odds / (1 + odds), rel=1e-12)
-            assert posterior_of(a, LeastSquares(rule), parent, DG(0.5), 3, count, 0.3, known) == pytest.approx(
-                odds / (1 + odds), rel=1e-12
-            )
 
 
 def test_the_raw_and_bounding_readers_agree_with_enumeration() -> None:

@@ -25,13 +25,9 @@ def test_children_are_contiguous_whatever_the_order(names):
     assert tree.names[tree.level == 1].tolist() == [n for n in names if n.startswith("g")]
 
 
-def test_values_by_name_are_put_in_order():
+def test_units_are_found_by_name():
     tree = Tree.of(PARENTS)
-    names = [*sorted(PARENTS), "elsewhere"]
-    assert np.array(names)[tree.order(names)].tolist() == tree.names.tolist()
     assert tree.index(["b1", "t"]).tolist() == [tree.names.tolist().index("b1"), 0]
-    with pytest.raises(ValueError, match="no value is given for unit 'g3'"):
-        tree.order([name for name in PARENTS if name != "g3"])
     with pytest.raises(ValueError, match="no unit 'x'"):
         tree.index("x")
 

@@ -20,4 +20,3 @@ from .law_parts import DiscretePart as DiscretePart
 from .listed_releases import DRAWS as DRAWS
 from .listed_releases import release_table as release_table
 from .postprocessed_risk import consistency_risk as consistency_risk
-from .postprocessed_risk import posterior_of as posterior_of

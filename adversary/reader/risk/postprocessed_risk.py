@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from adversary._core import (
@@ -23,7 +22,6 @@ from adversary._core import (
     log_sum_exp,
     logit,
     one_number,
-    scalar_or_array,
 )
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 from adversary.reader.postprocessing import LeastSquares, NonNegative, Postprocessing
@@ -103,8 +101,12 @@ def consistency_risk(
         rule = NonNegative(rounding, draws, int(np.random.default_rng(rng).integers(2**53)))
     else:
         rule = LeastSquares(rounding, own_weight, sibling_weight)
+    total, own_counts = int(check_whole("count", count)), m + np.arange(2)[:, None]
+    if total < m + 1:
+        raise ValueError(f"count must be at least known + 1 = {m + 1}, or the target cannot be in, got {total}")
     release = np.arange(t2 + 1)
-    parts = _likelihoods(rule, release, t2, mechanism, d, count, m, approximate=approximate)
+    outcomes = release, t2, own_counts, total - own_counts, mechanism, d
+    parts = _as_published(rule, *outcomes) if approximate else rule.parts(*outcomes)
     log_like = log_sum_exp(parts, axis=0) - np.log(len(parts))
     target, factor = HYPOTHESES.index(truth), log_like[1] - log_like[0]
     posterior, weight = expit(logit(p) + factor), np.exp(log_like[target])
@@ -118,14 +120,14 @@ def consistency_risk(
             "ratio_mean": float(np.exp(log_like[target] + log_ratio).sum() / weight.sum()),
         },
         coords={"hypothesis": list(HYPOTHESES), "release": release},
-        attrs={"truth": truth, "prior": p, "parent": t2, "known": m, "count": int(count), "siblings": d},
+        attrs={"truth": truth, "prior": p, "parent": t2, "known": m, "count": total, "siblings": d},
     )
     simulated = len(parts) > 1
     if simulated:
         result["mcse"] = _standard_error(parts, log_like, posterior, target)
     own = _atoms(mechanism, m + 1, m, target)
     rest = mechanism if nonnegative else mechanism.total(d)
-    others = _atoms(rest, int(count) - m - 1, int(count) - m, target)
+    others = _atoms(rest, total - m - 1, total - m, target)
     for name, above in (("raw", NOTHING), ("bound", others)):
         average = BayesFactorLaw(float(logit(p)), target, own, above, 0, 1.0, False)
         result[f"{name}_posterior_mean"] = average.posterior_mean()[0]
@@ -139,73 +141,13 @@ def consistency_risk(
     return result
 
 
-def posterior_of(
-    release: ArrayLike,
-    postprocessing: Postprocessing,
-    parent: int,
-    mechanism: Mechanism,
-    siblings: int,
-    count: int,
-    prior: float,
-    known: int = 0,
-) -> Any:
-    """Posterior probability of "in" after the unit's adjusted count, for the adversary of `consistency_risk`.
-
-    Parameters
-    ----------
-    release : t1, published counts of the unit, whole numbers in [0, parent], any shape
-    postprocessing : how the counts are made to add up, `LeastSquares` or `NonNegative`
-    parent : t2, the parent's published count, >= 0
-    mechanism : integer noise of the unit's and of every sibling's count
-    siblings : number d of siblings, >= 1
-    count : the parent's true count, which the adversary knows; at least known + 1
-    prior : probability of "in", in [0, 1]
-    known : people in the unit apart from the target
-
-    Returns
-    -------
-    Probabilities, of the shape of `release` (Kazan and Reiter 2025, equations 2.43 to 2.47)
-
-    Raises
-    ------
-    ValueError : a release that is negative, not whole, or above the parent's
-
-    >>> from adversary.privacy.mechanisms import DiscreteGaussian
-    >>> round(float(posterior_of(2, LeastSquares(), 10, DiscreteGaussian.from_rho(0.5), 27, count=1, prior=0.5)), 6)
-    0.775491
-    """
-    t1, t2 = check_whole("release", release, minimum=0), int(check_whole("parent", parent, minimum=0))
-    if (t1 > t2).any():
-        raise ValueError(f"release must be at most the parent's {t2}, got {t1.max()}")
-    p = check_probability("prior", one_number("prior", prior))
-    m, d = int(check_whole("known", known, minimum=0)), int(check_whole("siblings", siblings, minimum=1))
-    parts = _likelihoods(postprocessing, t1.ravel(), t2, mechanism, d, count, m)
-    log_like = log_sum_exp(parts, axis=0)
-    return scalar_or_array(expit(logit(p) + log_like[1] - log_like[0]).reshape(t1.shape))
-
-
-def _likelihoods(
-    rule: Postprocessing,
-    release: Any,
-    parent: int,
-    mechanism: Mechanism,
-    siblings: int,
-    count: int,
-    known: int,
-    *,
-    approximate: bool = False,
-) -> Floats:
-    """log P(t1 | hypothesis), (part, hypothesis, release)."""
-    total = int(check_whole("count", count))
-    if total < known + 1:
-        raise ValueError(f"count must be at least known + 1 = {known + 1}, or the target cannot be in, got {total}")
-    own = known + np.arange(2)[:, None]
-    if not approximate:
-        return rule.parts(release, parent, own, total - own, mechanism, siblings)
-    if not isinstance(rule, LeastSquares) or not isinstance(mechanism, DiscreteGaussian):
-        raise TypeError(f"approximate takes a sum of discrete Gaussians as one: it needs that noise, got {mechanism!r}")
-    sum_of_noise = DiscreteGaussian(sigma2=siblings * (mechanism.sigma2 or 0))
-    return rule.given_noise(release, parent, own, total - own, mechanism, siblings, sum_of_noise)[None]
+def _as_published(rule: Postprocessing, release: Any, parent: int, own: Any, others: Any, noise: Any, d: int) -> Floats:
+    """log P(t1 | hypothesis), (1, hypothesis, release), with the siblings' summed noise as one discrete Gaussian."""
+    if not isinstance(rule, LeastSquares) or not isinstance(noise, DiscreteGaussian):
+        raise TypeError(f"approximate takes a sum of discrete Gaussians as one: it needs that noise, got {noise!r}")
+    return rule.given_noise(release, parent, own, others, noise, d, DiscreteGaussian(sigma2=d * (noise.sigma2 or 0)))[
+        None
+    ]
 
 
 def _standard_error(parts: Floats, log_like: Floats, posterior: Floats, target: int) -> float:

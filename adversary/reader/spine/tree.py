@@ -107,18 +107,6 @@ class Tree:
         except KeyError as missing:
             raise ValueError(f"the tree has no unit {missing.args[0]!r}") from None
 
-    def order(self, names: Iterable[str]) -> Integers:
-        """(node,) where each unit of the tree stands in `names`: `values[tree.order(names)]` is in the tree's order.
-
-        Every unit must be there exactly once; others may be too. ValueError naming one that is missing or twice there.
-        """
-        given = [str(name) for name in names]
-        place = _index_of_names(given)
-        missing = next((name for name in self.names.tolist() if name not in place), None)
-        if missing is not None:
-            raise ValueError(f"no value is given for unit {missing!r}")
-        return np.array([place[name] for name in self.names.tolist()], dtype=np.int64)
-
     def below(self, name: str) -> Integers:
         """(node,) indices, in rising order, of a unit and of everything below it: the nodes of `subtree(name)`."""
         start = int(self.index(name))
