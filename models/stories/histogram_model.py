@@ -136,8 +136,4 @@ def _seat(leaves: int, cells: int, leaf: int, cell: Any, shape: tuple[int, ...])
 
 def _sums(tree: Tree) -> Any:
     """(unit, leaf) which leaves lie in which unit."""
-    sums = np.zeros((len(tree), tree.leaves.size))
-    sums[tree.leaves, np.arange(tree.leaves.size)] = 1.0
-    for v in range(len(tree) - 1, 0, -1):
-        sums[tree.parent[v]] += sums[v]
-    return sums
+    return tree.sums(np.eye(tree.leaves.size))

@@ -25,10 +25,7 @@ def county(exact: bool = False, blocks: int = 60) -> Any:
     parents = {"county": None, **groups, **{f"b{i:03d}": f"g{i % 6}" for i in range(blocks)}}
     tree = spine.Tree.of(parents, ("county", "group", "block"))
     rng = np.random.default_rng(3)
-    truth = np.zeros(len(tree))
-    truth[tree.leaves] = rng.poisson(1.0, tree.leaves.size)
-    for v in range(len(tree) - 1, 0, -1):
-        truth[tree.parent[v]] += truth[v]
+    truth = tree.sums(rng.poisson(1.0, tree.leaves.size))
     rho = np.array([np.inf if exact else 0.05, 0.2, 0.1])[tree.level]
     noise = np.rint(rng.normal(0.0, np.sqrt(0.5 / np.where(np.isinf(rho), 1.0, rho))))
     released = truth + np.where(np.isinf(rho), 0.0, noise)

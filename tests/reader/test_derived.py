@@ -98,10 +98,7 @@ def test_a_place_of_many_blocks_is_as_precise_as_all_of_the_tree_and_the_rest_sa
     rng = np.random.default_rng(3)
     parents: Any = {"c": None} | {f"g{i}": "c" for i in range(6)} | {f"b{i}": f"g{i % 6}" for i in range(180)}
     tree = spine.Tree.of(parents, ("county", "group", "block"))
-    counts = np.zeros(len(tree))
-    counts[tree.leaves] = rng.poisson(30.0, tree.leaves.size)
-    for v in range(len(tree) - 1, 0, -1):
-        counts[tree.parent[v]] += counts[v]
+    counts = tree.sums(rng.poisson(30.0, tree.leaves.size))
     rho = np.array([0.05, 0.2, 0.1])[tree.level]
     released = counts + np.rint(rng.normal(0, np.sqrt(0.5 / rho)))
     found = spine.posterior(tree, released, rho, spine.Flat())

@@ -32,11 +32,7 @@ GROUP = spine.Tree.of({"g": None, "b1": "g", "b2": "g"})
 
 def release(tree: Any, leaves: Any, variance: Any, rng: Any, queries: Any = QUERIES) -> Any:
     """Noisy answers of all queries in all units, of (leaf, cell) counts."""
-    counts = np.zeros((len(tree), leaves.shape[1]), dtype=np.int64)
-    counts[tree.leaves] = leaves
-    for v in range(len(tree) - 1, 0, -1):
-        counts[tree.parent[v]] += counts[v]
-    answers = {q.name: q.answer(counts) for q in queries}
+    answers = {q.name: q.answer(tree.sums(leaves)) for q in queries}
     return {
         name: y if variance[name] == 0 else y + adv.DiscreteGaussian(variance[name] ** 0.5).sample(y * 0, rng)
         for name, y in answers.items()
@@ -45,10 +41,7 @@ def release(tree: Any, leaves: Any, variance: Any, rng: Any, queries: Any = QUER
 
 def log_likelihood(tree: Any, leaves: Any, released: Any, variance: Any, queries: Any = QUERIES) -> Any:
     """(state,) log likelihood of (state, leaf, cell) counts."""
-    counts = np.zeros((len(leaves), len(tree), leaves.shape[2]))
-    counts[:, tree.leaves] = leaves
-    for v in range(len(tree) - 1, 0, -1):
-        counts[:, tree.parent[v]] += counts[:, v]
+    counts = np.moveaxis(tree.sums(np.moveaxis(leaves, 1, 0)), 0, 1)
     total = np.zeros(len(leaves))
     for q in queries:
         gap = released[q.name] - q.answer(counts)

@@ -80,12 +80,8 @@ def cases(draw: Any) -> tuple[Any, str, list[float], list[float], int]:
     kind = draw(st.sampled_from(KINDS))
     mixed = kind.startswith("shared") and not kind.endswith("tree")
     tree = spine.Tree.of(draw(st.sampled_from([shape for shape in SHAPES if not (mixed and shape is MIXED)])))
-    truth = np.zeros(len(tree))
-    truth[tree.leaves] = draw(
-        st.lists(st.sampled_from((0, 2, 3)), min_size=tree.leaves.size, max_size=tree.leaves.size)
-    )
-    for v in range(len(tree) - 1, 0, -1):
-        truth[tree.parent[v]] += truth[v]
+    people = draw(st.lists(st.sampled_from((0, 2, 3)), min_size=tree.leaves.size, max_size=tree.leaves.size))
+    truth = tree.sums(np.array(people, dtype=float))
     n = len(tree)
     rho = np.array(draw(st.lists(st.sampled_from((0.15, 0.4, 1.3, 0.0, np.inf)), min_size=n, max_size=n)))
     noise = np.array(draw(st.lists(st.integers(-4, 3), min_size=n, max_size=n)))

@@ -20,10 +20,7 @@ FEW = spine.SharedRate([0.3, 0.9], shape=None)
 
 def noisy(seed=0, tree=TREE, rho=RHO, mean=1.0, cells=None):
     rng = np.random.default_rng(seed)
-    counts = np.zeros((len(tree), cells or 1))
-    counts[tree.leaves] = rng.negative_binomial(0.5, 0.5 / (0.5 + mean), (tree.leaves.size, cells or 1))
-    for v in range(len(tree) - 1, 0, -1):
-        counts[tree.parent[v]] += counts[v]
+    counts = tree.sums(rng.negative_binomial(0.5, 0.5 / (0.5 + mean), (tree.leaves.size, cells or 1)))
     released = counts + np.rint(rng.normal(0, np.sqrt(0.5 / rho)[:, None], counts.shape))
     return (counts, released) if cells else (counts[:, 0], released[:, 0])
 
@@ -128,10 +125,7 @@ def test_the_path_engine_agrees_where_each_sibling_is_believed_apart():
 
 def test_large_counts_agree_with_least_squares():
     rng = np.random.default_rng(2)
-    counts = np.zeros(len(TREE))
-    counts[TREE.leaves] = rng.integers(200, 2000, TREE.leaves.size)
-    for v in range(len(TREE) - 1, 0, -1):
-        counts[TREE.parent[v]] += counts[v]
+    counts = TREE.sums(rng.integers(200, 2000, TREE.leaves.size))
     rho = RHO.copy()
     rho[TREE.index(["g", "k"])] = 0.0, np.inf
     released = counts + np.where(np.isinf(rho), 0, np.rint(rng.normal(0, 3, counts.size)))

@@ -25,11 +25,8 @@ def counties():
     parents = {"c": None} | {f"t{i}": "c" for i in range(2)} | {f"g{i}": f"t{i // 2}" for i in range(4)}
     parents |= {f"b{i}": f"g{i // 6}" for i in range(24)}
     tree = spine.Tree.of(parents, ("county", "tract", "group", "block"))
-    counts = np.zeros((len(tree), COUNTIES), dtype=np.int64)
     rates = rng.choice(np.asarray(PRIOR.means), (4, COUNTIES))
-    counts[tree.leaves] = rng.poisson(rng.gamma(0.5, rates[np.arange(24) // 6] / 0.5))
-    for v in range(len(tree) - 1, 0, -1):
-        counts[tree.parent[v]] += counts[v]
+    counts = tree.sums(rng.poisson(rng.gamma(0.5, rates[np.arange(24) // 6] / 0.5)))
     noise = [adv.DiscreteGaussian.from_rho(RHO[i]).sample(np.zeros(COUNTIES, int), rng) for i in tree.level]
     return tree, counts, counts + np.array(noise), np.array(RHO)[tree.level]
 

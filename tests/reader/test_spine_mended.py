@@ -10,17 +10,12 @@ import scipy.stats
 
 import adversary as adv
 from tests.oracles import spine as oracle
+from tests.reader.test_spine import square
 from tests.reader.test_spine_agreement import in_pieces
 
 spine = adv.spine
 INF, NAN = np.inf, np.nan
 STATUS = spine.STATUS
-
-
-def square(rho: float, released: float) -> Any:
-    if np.isinf(rho):
-        return lambda x: np.where(x == released, 0.0, -np.inf)
-    return None if rho == 0.0 else lambda x: -rho * (released - x) ** 2
 
 
 def enumerated(tree: Any, released: Any, rho: Any, groups: Any, most: int, **log_like: Any) -> oracle.Enumeration:

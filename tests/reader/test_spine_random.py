@@ -25,10 +25,7 @@ def random_case(rng: np.random.Generator) -> tuple[Any, Any, Any]:
             parents[group] = f"t{i}"
             parents |= {f"{group}b{k}": group for k in range(rng.integers(1, 13))}
     tree = spine.Tree.of(parents)
-    counts = np.zeros(len(tree))
-    counts[tree.leaves] = rng.poisson(rng.choice([0.05, 0.3, 3.0, 40.0]), tree.leaves.size)
-    for v in range(len(tree) - 1, 0, -1):
-        counts[tree.parent[v]] += counts[v]
+    counts = tree.sums(rng.poisson(rng.choice([0.05, 0.3, 3.0, 40.0]), tree.leaves.size))
     variance = (10.0 ** rng.uniform(0.0, 4.0, 4))[tree.depth]
     inner = np.flatnonzero(tree.children > 0)[1:]
     variance[inner[rng.random(inner.size) < 0.3]] = np.inf

@@ -268,10 +268,7 @@ def noisy_blocks(blocks: int) -> tuple[Any, Any, Any]:
     for group in ("t0g0", "t1g0", "t1g1"):
         parents |= {f"{group}b{i}": group for i in range(blocks)}
     tree, rng = spine.Tree.of(parents), np.random.default_rng(1)
-    counts = np.zeros(len(tree))
-    counts[tree.leaves] = rng.poisson(rng.gamma(0.5, 50.0, tree.leaves.size))
-    for v in range(len(tree) - 1, 0, -1):
-        counts[tree.parent[v]] += counts[v]
+    counts = tree.sums(rng.poisson(rng.gamma(0.5, 50.0, tree.leaves.size)))
     variance = np.array([np.inf, 6.0, 3.0, 8000.0])[tree.depth]
     variance[tree.index("t0g0")] = np.inf
     noise = np.rint(rng.normal(size=len(tree)) * np.sqrt(np.where(np.isinf(variance), 0.0, variance)))
@@ -299,10 +296,7 @@ def beside_a_group_not_measured(groups: dict[str, str]) -> tuple[Any, Any]:
     parents: dict[str, str | None] = {"county": None, "t0": "county", "t1": "county", **groups}
     parents |= {f"{group}b{i}": group for group in groups for i in range(12)}
     tree, rng = spine.Tree.of(parents), np.random.default_rng(1)
-    counts = np.zeros(len(tree))
-    counts[tree.leaves] = rng.poisson(0.3, tree.leaves.size)
-    for v in range(len(tree) - 1, 0, -1):
-        counts[tree.parent[v]] += counts[v]
+    counts = tree.sums(rng.poisson(0.3, tree.leaves.size))
     variance = np.array([6.0, 6.0, 3.0, 8000.0])[tree.depth]
     variance[tree.index("t0g0")] = np.inf
     released = counts + np.rint(rng.normal(size=len(tree)) * np.sqrt(np.where(np.isinf(variance), 0.0, variance)))

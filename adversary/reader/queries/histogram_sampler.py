@@ -235,10 +235,7 @@ def _chain(tree: Tree, given: Answers, problem: Any, x: Any, draws: int, burn: i
     cell = problem.present if inside else problem.absent
     if problem.leaf >= 0 and cell >= 0:
         everybody[problem.leaf, cell] += 1
-    units = np.zeros((len(tree), x.shape[1]))
-    units[tree.leaves] = everybody
-    for v in range(len(tree) - 1, 0, -1):
-        units[tree.parent[v]] += units[v]
+    units = tree.sums(everybody)
     gap = np.concatenate([y - q.answer(units) for q, y in zip(given.queries, given.released, strict=True)], axis=1)
     if problem.exact.any():
         loose = np.zeros_like(problem.exact)

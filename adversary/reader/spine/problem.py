@@ -211,9 +211,7 @@ def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Message]
         return count
     if messages:
         raise ValueError("a tree with messages of subtrees needs rates shared within parents")
-    below = own.astype(np.int64)
-    for v in range(len(tree) - 1, 0, -1):
-        below[tree.parent[v]] += below[v]
+    below = tree.sums(own[tree.leaves].astype(np.int64))
     if prior.within == "tree":
         units = np.array([0])
     elif prior.within in tree.levels:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Integers
 
@@ -106,6 +106,15 @@ class Tree:
             return np.array([self._index[name] for name in map(str, names)], dtype=np.int64)
         except KeyError as missing:
             raise ValueError(f"the tree has no unit {missing.args[0]!r}") from None
+
+    def sums(self, leaves: ArrayLike) -> Any:
+        """(node, ...) the sum over every unit's leaves of values (leaf, ...), in the order of `leaves`."""
+        values = np.asarray(leaves)
+        total = np.zeros((len(self), *values.shape[1:]), dtype=values.dtype)
+        total[self.leaves] = values
+        for v in range(len(self) - 1, 0, -1):
+            total[self.parent[v]] += total[v]
+        return total
 
     def below(self, name: str) -> Integers:
         """(node,) indices, in rising order, of a unit and of everything below it: the nodes of `subtree(name)`."""
