@@ -218,6 +218,29 @@ def test_several_truths_have_a_section_each(tmp_path: Path) -> None:
         assert base == [risk]
 
 
+def test_what_does_not_depend_on_the_truth_is_said_and_drawn_once(tmp_path: Path) -> None:
+    """With the same others under both truths; the page says so where something is left out."""
+    scenario = changed(
+        tmp_path, "granville_1940", ("[truth]", "[truths.alone]"), ('"block group" = 1', '"block group" = 4'),
+        more='\n[truths.nobody]\nblock = 0\n"block group" = 3\n[sensitivity]\nprior = [0.1, 0.5]\n',
+    )  # fmt: skip
+    made = of(scenario)
+    tables = [one.name for one in made.tables]
+    assert (tables.count("both truths"), tables.count("sensitivity"), tables.count("bounds")) == (1, 1, 2)
+    made.draw_once()
+    drawn = [one.name for one in made.figures]
+    assert (drawn.count("tests"), drawn.count("tornado"), drawn.count("posterior_by_release")) == (1, 1, 2)
+    assert [titles(made).count(one) for one in ("Sensitivity", "What the guarantees allow")] == [1, 2]
+    assert words(made).count("What does not depend on the truth stands under the first.") == 1
+
+
+def test_a_meaning_of_the_budget_that_does_not_apply_is_a_sentence() -> None:
+    scenario, tree = audited("school_classes")
+    assert "Not applicable: bounded, both cells read, because the scenario describes a single cell." in words(
+        audit_answer.document(scenario, tree, words=False)
+    )
+
+
 def test_a_failed_sampler_gives_a_word_instead_of_a_number(tmp_path: Path) -> None:
     scenario, tree = audited("granville_1940")
     failed = tree.copy()

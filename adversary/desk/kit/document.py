@@ -196,6 +196,18 @@ class Section:
         for part in self.parts:
             yield from part.walk()
 
+    @property
+    def says(self) -> bool:
+        """Whether there is anything to read in it."""
+        own = self.finding or self.paragraphs or self.tables or self.notes
+        return bool(own) or any(part.says for part in self.parts)
+
+    def drop_empty_parts(self) -> None:
+        """Leave out parts in which nothing is left."""
+        for part in self.parts:
+            part.drop_empty_parts()
+        self.parts = [part for part in self.parts if part.says or any(one.figures for one in part.walk())]
+
 
 @dataclass
 class Card:
@@ -254,6 +266,16 @@ class Document:
     def tables(self) -> list[Table]:
         """All tables."""
         return [table for section in self.every_section for table in section.tables]
+
+    def draw_once(self) -> None:
+        """Leave out figures that look like an earlier one, as under a second truth."""
+        drawn: set[bytes | str] = set()
+        for section in self.every_section:
+            fresh = [one for one in section.figures if one.svg not in drawn]
+            drawn.update(one.svg for one in fresh)
+            section.figures[:] = fresh
+        for section in self.sections:
+            section.drop_empty_parts()
 
     def as_json(self) -> dict[str, Any]:
         """Title, verdict, warnings and records under stable keys."""

@@ -48,6 +48,7 @@ def write(document: Document, folder: Path) -> list[Path]:
 
 def _render(document: Document) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the page, of the tables and of the figures that could be drawn."""
+    document.draw_once()
     yield PAGE, to_html(document).encode()
     tables, figures = document.tables, document.figures
     names = _file_names([table.name or table.title or "table" for table in tables])

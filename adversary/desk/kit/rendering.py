@@ -105,7 +105,7 @@ def _show_card(card: Card, screen: Console) -> None:
 
 
 def _show_section(section: Section, screen: Console) -> None:
-    if not section.on_screen:
+    if not (section.on_screen and section.says):
         return
     screen.print("", Text(section.title, style="bold"), sep="\n")
     apart = "\n" * (len(section.paragraphs) > 1 and not section.tables)  # a text to be read, not lines about a table

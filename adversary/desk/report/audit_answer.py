@@ -62,6 +62,8 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
     sections = [method_sections.coverage_section(scenario)]
     told = [result_sections.results(name, one, part) for name, one, part in every]
     _say_once(told)
+    for later in told[1:]:
+        later.notes.append("What does not depend on the truth stands under the first.")
     sections += told
     more = profile_section.section(scenario, tree), method_sections.other_meanings(*every[0][1:])
     sections += [*filter(None, more), *method_sections.method(scenario, tree)]
@@ -81,12 +83,18 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
 
 
 def _say_once(sections: Iterable[Section]) -> None:
-    """What holds under several truths is said of the first."""
+    """What holds under several truths is said of the first; a figure is left out where the page is written."""
     said: set[str] = set()
-    for part in (inner for section in sections for inner in section.walk()):
-        for lines in (part.paragraphs, part.notes, *(table.notes for table in part.tables)):
-            lines[:] = [line for line in lines if line not in said]
-            said.update(lines)
+    first: dict[str, Any] = {}
+    for section in sections:
+        for part in section.walk():
+            for lines in (part.paragraphs, part.notes, *(table.notes for table in part.tables)):
+                lines[:] = [line for line in lines if line not in said]
+                said.update(lines)
+            found = part.finding, [(table.columns, table.texts) for table in part.tables]
+            if first.setdefault(part.title, found) is not found and first[part.title] == found:
+                part.finding, part.tables = "", []
+        section.drop_empty_parts()
 
 
 def _sweeps(tree: xr.DataTree) -> list[str]:

@@ -61,9 +61,21 @@ def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
             continue
         try:
             found[name] = scenario.with_neighbours(neighbours, cells)
-        except (ValueError, TypeError) as why:
-            refused.append(f"{name}: {str(why).removeprefix(f'{scenario.path}: ')}")
+        except (ValueError, TypeError):
+            refused.append(f"{name}, {_unfit(scenario, cells)}")
     return found, refused
+
+
+def _unfit(scenario: Scenario, cells: int) -> str:
+    """Why a meaning of the budget does not apply."""
+    if cells == 1:
+        return "because the scenario's noise, counts or beliefs do not fit it"
+    attack = next((one.attack for one in scenario.readers.values() if one.attack != "characteristics"), None)
+    if attack is not None:
+        return f"because a {attack} attack asks about a single cell"
+    if scenario.plan.postprocessing is not None:
+        return "because the post-processing is of a single cell"
+    return "because the scenario describes a single cell"
 
 
 def reading(neighbours: str, cells: int) -> str:

@@ -139,8 +139,8 @@ class Uniform(Belief):
         return self.upper is None
 
     def describe(self, level: str, inside: str) -> str:
-        end = "wards" if self.upper is None else f" to {self.upper}"
-        return f"of the {level}'s total, every number from the {inside}'s count up{end} is equally likely"
+        end = "upwards" if self.upper is None else f"to {self.upper}"
+        return f"all totals of the {level} from the {inside}'s count {end} are equally likely"
 
 
 @dataclass(frozen=True)
