@@ -10,7 +10,7 @@ import typer
 
 from adversary._core import check_probability
 from adversary.desk.answers import bounds_answer
-from adversary.desk.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, number, read_scenario, whole
+from adversary.desk.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, read_scenario
 from adversary.desk.files import Scenario, check_releases, load_profile_file, read_toml
 from adversary.desk.kit import Document, audit_words
 from adversary.desk.report import EVERYONE, ExplainRequest, explain_answer
@@ -27,31 +27,26 @@ def explain_command(
     audience: Annotated[str, typer.Option(help=f"For whom: {', '.join((*AUDIENCES, EVERYONE))}.")] = AUDIENCES[0],
     topic: Annotated[str | None, typer.Option(help=f"Of what, of these: {', '.join(TOPICS)}.")] = None,
     epsilon: Epsilon = None,
-    delta: Annotated[str | None, typer.Option(help="With --epsilon: its delta.", metavar="NUMBER")] = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon: its delta.", metavar="NUMBER")] = None,
     rho: Rho = None,
     mu: Mu = None,
     prior: Annotated[
-        list[str] | None,
+        list[float] | None,
         typer.Option(help="Where an adversary starts, such as 0.1 or 1/864; may be repeated.", metavar="P"),
     ] = None,
     failure: Annotated[
-        str | None,
+        float | None,
         typer.Option(help="Probability with which a limit may fail that is not certain; else the file's.", metavar="P"),
     ] = None,
     releases: Annotated[
-        str | None, typer.Option(help="Tell of so many releases together, each with the guarantee.", metavar="K")
+        int | None, typer.Option(help="Tell of so many releases together, each with the guarantee.", metavar="K")
     ] = None,
     truth: Truths = None,
 ) -> Document:
     """What a guarantee, a tolerated risk or an audit means, in words."""
     given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
-    numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
-    asked = ExplainRequest(
-        audience, topic, [number("--prior", text) for text in prior] if prior else None,
-        None if failure is None else number("--failure", failure),
-        None if releases is None else whole("--releases", releases),
-        tuple(name for name, text in (("priors", prior), ("failure", failure), ("releases", releases)) if text),
-    )  # fmt: skip
+    numbers = {name: x for name, x in given.items() if x is not None}
+    asked = ExplainRequest(audience, topic, prior or None, failure, releases)
     if (file is None) != bool(numbers):
         what = "both" if numbers else "neither"
         raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")

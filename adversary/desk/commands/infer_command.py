@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from adversary.desk.answers import bounded_answer, regression_answer
-from adversary.desk.commands.options import answering, number
+from adversary.desk.commands.options import answering
 from adversary.desk.files import RegressionFile, load_any_release_file, parse_prior
 from adversary.desk.kit import Document
 
@@ -24,7 +24,7 @@ def infer_command(
         typer.Option(help='"flat", or mu0,kappa0,nu0,s0 such as 12.5,1,1,3.8; default: the file\'s.', metavar="PRIOR"),
     ] = None,
     prob: Annotated[
-        str | None, typer.Option(help="Probability of every interval; default: the file's.", metavar="P")
+        float | None, typer.Option(help="Probability of every interval; default: the file's.", metavar="P")
     ] = None,
     unconstrained: Annotated[
         bool, typer.Option("--unconstrained", help="Ignore the bounds of the data, except in the comparison.")
@@ -33,8 +33,7 @@ def infer_command(
     """The mean and standard deviation behind noisy ones, or the regression line behind noisy sums."""
     with _collect_warnings() as notes:
         believed = None if prior is None else parse_prior(prior)
-        chance = None if prob is None else number("--prob", prob)
-        file = load_any_release_file(release).asked(believed, chance, False if unconstrained else None)
+        file = load_any_release_file(release).asked(believed, prob, False if unconstrained else None)
         kind: Any = regression_answer if isinstance(file, RegressionFile) else bounded_answer
         tree, posteriors = kind.solve(file)
     shown: Document = kind.document(file, tree, posteriors, notes)

@@ -12,7 +12,7 @@ import xarray as xr
 
 from adversary.desk.answers import exact_adversaries, exact_guarantees, table_answer
 from adversary.desk.answers.exact_guarantees import Beside
-from adversary.desk.commands.options import SEED, Truths, answering, number, read_scenario
+from adversary.desk.commands.options import SEED, Truths, answering, read_scenario
 from adversary.desk.files import load_table_file, read_toml
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words, safe_names
 from adversary.desk.report import how
@@ -30,12 +30,11 @@ def invariants_command(
     ],
     truth: Truths = None,
     failure: Annotated[
-        str | None, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
+        float | None, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
     ] = None,
 ) -> Document:
     """What exact totals beside a noisy release cost: guarantees before and after, and what adversaries learn."""
-    chance = None if failure is None else number("--failure", failure)
-    return (_table if _is_table(scenario) else _plan)(scenario, truth, chance)
+    return (_table if _is_table(scenario) else _plan)(scenario, truth, failure)
 
 
 def _is_table(path: Path) -> bool:

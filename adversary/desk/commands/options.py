@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import typer
+from typer.models import OptionInfo
 
 from adversary._core import remove_empty
-from adversary.desk.answers import LEVELS, PRIORS
 from adversary.desk.files import Scenario, load_scenario
 from adversary.desk.kit import FORMS, Document, check_form, deliver, printable
 
@@ -22,43 +23,30 @@ SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
 
 
-def _usual(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
-
-
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Priors = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--prior",
-        help="An adversary's prior, such as 0.1 or 1/864; may be repeated.",
-        metavar="P",
-        show_default=_usual(PRIORS),
-    ),
+    list[float],
+    typer.Option("--prior", help="An adversary's prior, such as 0.1 or 1/864; may be repeated.", metavar="P"),
 ]
 Levels = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--level",
-        help="Probability of a false alarm of a test; may be repeated.",
-        metavar="P",
-        show_default=_usual(LEVELS),
-    ),
+    list[float], typer.Option("--level", help="Probability of a false alarm of a test; may be repeated.", metavar="P")
 ]
 Truths = Annotated[
     list[str] | None,
     typer.Option("--truth", help='Replace a true count: "block group=10"; may be repeated.', metavar="LEVEL=COUNT"),
 ]
 Epsilon = Annotated[
-    str | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
+    float | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
 ]
-Rho = Annotated[str | None, typer.Option(help="Zero-concentrated DP with this rho.", metavar="NUMBER")]
-Mu = Annotated[str | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")]
+Rho = Annotated[float | None, typer.Option(help="Zero-concentrated DP with this rho.", metavar="NUMBER")]
+Mu = Annotated[float | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")]
 Product = Annotated[
     str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
 ]
 Directory = Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")]
-Failure = Annotated[str, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")]
+Failure = Annotated[
+    float, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
+]
 Form = Annotated[
     str,
     typer.Option(
@@ -69,7 +57,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no answer, onl
 Out = Annotated[
     Path | None, typer.Option(help="Directory for report.html, data.nc, tables as CSV and figures.", metavar="DIR")
 ]
-Cells = Annotated[str, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]
+Cells = Annotated[int, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]
 Workers = Annotated[int | None, typer.Option(help="Processes on this machine.", show_default="1")]
 Scheduler = Annotated[
     str | None, typer.Option(help="Dask scheduler to work on, such as tcp://10.0.0.1:8786.", metavar="ADDRESS")
@@ -115,17 +103,35 @@ def number(option: str, text: str) -> float:
         raise ValueError(f"{option} must be a number such as 0.1 or 1/864, got {text!r}") from None
 
 
-def several(option: str, texts: list[str] | None, usual: Sequence[float]) -> list[float]:
-    """The numbers of an option that may be repeated, or the usual ones."""
-    return [number(option, text) for text in texts] if texts else list(usual)
-
-
 def whole(option: str, text: str) -> int:
     """A whole number."""
     try:
         return int(text)
     except ValueError:
         raise ValueError(f"{option} must be a whole number, got {text!r}") from None
+
+
+PARSED: dict[Any, Callable[[str, str], Any]] = {float: number, int: whole}
+"""Types of options that are read from texts here, so that what is refused is one line."""
+
+
+def _as_text(one: Parameter) -> tuple[Parameter, Callable[[Any], Any]]:
+    """A parameter as typer has it, and what reads its value: a number, none, or several, from texts."""
+    kind, *more = get_args(one.annotation) or (one.annotation,)
+    inner = next((x for x in (kind, *get_args(kind)) if x in PARSED), None)
+    option = next((x for x in more if isinstance(x, OptionInfo)), None)
+    if inner is None or option is None:
+        return one, lambda given: given
+    option, many, usual = copy(option), get_origin(kind) is list, one.default
+    option.metavar = option.metavar or "NUMBER"
+    name = next(iter(option.param_decls or ()), f"--{one.name.replace('_', '-')}")
+    default = None if usual is None else [f"{x:g}" for x in usual] if many else f"{usual:g}"
+    shown = one.replace(annotation=Annotated[list[str] if many else str | None, option], default=default)
+
+    def read(given: Any) -> Any:
+        return given and ([PARSED[inner](name, x) for x in given] if many else PARSED[inner](name, given))
+
+    return shown, read
 
 
 class Output(NamedTuple):
@@ -145,7 +151,8 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
 
     The common options are checked before anything is computed; one that the function has itself is its own.
     """
-    own = [one for one in signature(function, eval_str=True).parameters.values() if one.name != "output"]
+    given_own = [one for one in signature(function, eval_str=True).parameters.values() if one.name != "output"]
+    own, readers = zip(*map(_as_text, given_own), strict=True) if given_own else ((), ())
     common = signature(_common, eval_str=True).parameters.values()
     names = {one.name for one in own}
     every = [*own, *(one for one in common if one.name not in names)]
@@ -155,6 +162,9 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
         out, as_json, form, quiet = (given.pop(one.name) for one in common)
         with one_line_errors():
             chosen = check_form("json" if as_json else form)
+            given |= {
+                one.name: read(given[one.name]) for one, read in zip(own, readers, strict=True) if one.name in given
+            }
         if "out" in names:
             given["out"] = out
         function(**given, output=Output(out, chosen, quiet))

@@ -20,9 +20,7 @@ from adversary.desk.commands.options import (
     Scheduler,
     Workers,
     extras,
-    number,
     one_line_errors,
-    several,
     with_output,
 )
 from adversary.desk.report import spine_page
@@ -49,7 +47,7 @@ def spine_command(
     queries: Annotated[
         str, typer.Option(help="What is read: one, the query alone; or all, for estimates of its cells from all.")
     ] = "one",
-    prior: Annotated[str, typer.Option(help="An adversary's prior that one more person is in the block.")] = "0.1",
+    prior: Annotated[float, typer.Option(help="An adversary's prior that one more person is in the block.")] = 0.1,
     known: Annotated[
         str | None,
         typer.Option(
@@ -60,8 +58,8 @@ def spine_command(
         ),
     ] = None,
     mistaken: Annotated[
-        str, typer.Option(help="Posterior probability below which what is known is taken to be wrong.", metavar="P")
-    ] = "0.001",
+        float, typer.Option(help="Posterior probability below which what is known is taken to be wrong.", metavar="P")
+    ] = 0.001,
     product: Product = None,
     state: Annotated[str | None, typer.Option(help="FIPS code of one state, such as 44.", metavar="SS")] = None,
     county: Annotated[str | None, typer.Option(help="FIPS code of one county, such as 44007.", metavar="SSCCC")] = None,
@@ -78,10 +76,9 @@ def spine_command(
         str, typer.Option("--leaf-prior", help=f"Of the counts of blocks: {FORMS}.", metavar="PRIOR")
     ] = "shared-rate",
     threshold: Annotated[
-        list[str] | None,
-        typer.Option(help="Ratio of posterior to prior to count blocks above; may be repeated.", show_default="2"),
-    ] = None,
-    failure: Annotated[str, typer.Option(help="Probability with which the bound may fail.", metavar="P")] = "0.05",
+        list[float], typer.Option(help="Ratio of posterior to prior to count blocks above; may be repeated.")
+    ] = [*spine_answer.THRESHOLDS],  # noqa: B006
+    failure: Annotated[float, typer.Option(help="Probability with which the bound may fail.", metavar="P")] = 0.05,
     level: Annotated[str, typer.Option(help="Level whose units are done one by one.")] = "County",
     workers: Workers = None,
     scheduler: Scheduler = None,
@@ -93,12 +90,12 @@ def spine_command(
     """
     with one_line_errors(interrupted="go on with --resume"), _ended_as_interrupted():
         question = Question(
-            str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), _parse_known(known),
-            number("--mistaken", mistaken), level=level, product=product, root=root, state=state, county=county,
+            str(directory), query, _cells(cell), leaf_prior(leaves), prior, _parse_known(known),
+            mistaken, level=level, product=product, root=root, state=state, county=county,
             totals=None if totals is None else str(totals), queries=queries,
         )  # fmt: skip
-        thresholds = check_positive("--threshold", several("--threshold", threshold, spine_answer.THRESHOLDS))
-        chance = float(check_probability("--failure", number("--failure", failure)))
+        thresholds = check_positive("--threshold", threshold)
+        chance = float(check_probability("--failure", failure))
         with extras():
             made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
         found = spine_answer.solve(question, made, thresholds.tolist(), chance)

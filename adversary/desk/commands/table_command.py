@@ -37,8 +37,8 @@ def table_command(
         str | None, typer.Option(help="Geometric noise: pure DP of all levels, or of each.", metavar="NUMBERS")
     ] = None,
     cells: Counted = None,
-    prior: Annotated[str, typer.Option(help="The adversary's prior, such as 0.1 or 1/864.", metavar="P")] = "1/2",
-    failure: Failure = "0.05",
+    prior: Annotated[float, typer.Option(help="The adversary's prior, such as 0.1 or 1/864.", metavar="P")] = 0.5,
+    failure: Failure = 0.05,
     seed: Annotated[int, typer.Option(help="Seed of simulated releases.")] = SEED,
 ) -> Document:
     """What an adversary learns about one person in every cell of a table."""
@@ -50,8 +50,7 @@ def table_command(
     noises = dict(zip(names, map(law, counts_answer.shares(text, number, option, names)), strict=True))
     frame, where = load_counts(counts)
     chosen = None if cells is None else _names(cells)
-    chance = number("--failure", failure)
-    tree = counts_answer.solve(frame, noises, number("--prior", prior), chosen, chance, seed, where)
+    tree = counts_answer.solve(frame, noises, prior, chosen, failure, seed, where)
     return counts_answer.document(counts.stem, tree)
 
 

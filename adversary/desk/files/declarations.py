@@ -18,7 +18,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": f"^({PRODUCT})$"}]}
 TYPES: dict[str, dict[str, Any]] = {
     "text": {"type": "string"}, "word": {"type": "string"}, "whole": {"type": "integer"}, "number": NUMBER,
-    "numbers": {"type": "array", "items": NUMBER}, "flag": {"type": "boolean"}, "list": {"type": "array"}, "any": {},
+    "real": NUMBER, "numbers": {"type": "array", "items": NUMBER}, "flag": {"type": "boolean"},
+    "list": {"type": "array"}, "any": {},
 }  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
 
 
 def _schema(one: Key, beside: Mapping[str, Key]) -> dict[str, Any]:
-    said = {"description": one.about} | ({} if one.default in (..., None) else {"default": one.default})
+    said = {"description": one.about} | ({} if one.default in (..., None, {}) else {"default": one.default})
     if one.kind in ("table", "open"):
         return said | _object(one.keys)
     if one.kind == "named":

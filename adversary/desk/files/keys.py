@@ -1,4 +1,4 @@
-"""One table of a file, read key by key: typed, checked, and whatever nobody asked for refused; tables of counts as CSV.
+"""One table of a file, read key by key: typed, checked, and whatever nobody asked for refused.
 
 Nothing in a file is executed. An error names the file, the key, the rule and the value, and suggests the key that was
 probably meant. A file of more than 1 MiB or nested more than 20 deep is refused before it is parsed: the parser takes
@@ -7,7 +7,6 @@ quadratic time for long keys, and recurses into brackets.
 
 from __future__ import annotations
 
-import csv
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +16,10 @@ from functools import partial
 from itertools import accumulate
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from adversary._core import meant
-
-if TYPE_CHECKING:
-    import pandas as pd
+from adversary._core import check_probability, meant
+from adversary.desk.files.counts_file import load_counts
 
 MOST_BYTES, DEEPEST = 2**20, 20
 """Limits of a TOML file: its size, and how deep a value may lie in it."""
@@ -121,15 +118,18 @@ class Key(NamedTuple):
 
     Parameters
     ----------
-    kind : "text", "word" (of `words`), "whole", "number", "numbers", "flag", "table", "open" (a table whose reader
-        checks its keys), "named" (tables by name), "rows" (a list of tables), "list" or "any" (its reader checks it)
+    kind : "text", "word" (of `words`), "whole", "number" (kept exact), "real", "numbers", "flag", "table", "open" (a
+        table whose reader checks its keys), "named" (tables by name), "rows" (a list of tables), "list" or "any" (its
+        reader checks it)
     about : what it says, in a line
-    default : where it is left out; None: nothing, ...: it is required
+    default : where it is left out; None: nothing, {}: an empty table, ...: it is required
     words : the choices of a word
     keys : those of its table or tables; "*" stands for names of the file's own
     example : in a starting file, as TOML; of "*" whole lines, of "rows" the keys of each that are given
     live : whether a starting file has it without being required
-    rule : what it must be, in an error
+    rule : what it must be, in an error; usual words where not given
+    make : what becomes of a value, of (key, value); of a table, of that table; of what its reader checks, of the table
+        it stands in and its key
     """
 
     kind: str
@@ -139,7 +139,8 @@ class Key(NamedTuple):
     keys: Mapping[str, Any] = {}
     example: Any = ""
     live: bool = False
-    rule: str = "a whole number"
+    rule: str = ""
+    make: Callable[..., Any] | None = None
 
 
 def texts(**more: str) -> dict[str, Key]:
@@ -181,13 +182,28 @@ class Keys:
     def __getitem__(self, key: str) -> Any:
         """The value of a declared key."""
         one = self.declared[key]
+        if one.default is not ... and one.default != {} and not self.has(key):
+            return one.default
+        whole = int if one.make is None else (int, float)
         read: dict[str, Callable[[], Any]] = {
-            "word": lambda: self.one_of(key, tuple(one.words), one.default),
-            "whole": lambda: self.get(key, int, one.rule, one.default),
-            "number": lambda: self.number(key, one.default),
-            "flag": lambda: self.get(key, bool, "true or false", one.default),
+            "text": lambda: self.text(key),
+            "word": lambda: self.one_of(key, tuple(one.words)),
+            "whole": lambda: self.get(key, whole, one.rule or "a whole number"),
+            "number": lambda: self.number(key),
+            "real": lambda: plain(self.number(key)),
+            "numbers": lambda: self.numbers(key),
+            "flag": lambda: self.get(key, bool, "true or false"),
+            "table": lambda: self.table(key),
         }
-        return read.get(one.kind, lambda: self.text(key))()
+        if one.kind not in read:
+            return one.make and self.build(key, partial(one.make, self, key))
+        value = read[one.kind]()
+        given = (value,) if one.kind == "table" else (key, value)
+        return value if one.make is None else self.build(key, partial(one.make, *given))
+
+    def read(self) -> dict[str, Any]:
+        """The value of every declared key."""
+        return {key: self[key] for key in self.declared}
 
     @classmethod
     def of_file(cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key]) -> Keys:
@@ -230,11 +246,6 @@ class Keys:
             raise ValueError(f"{self.where(key)}: must be without control characters, got {given!r}")
         return given
 
-    @property
-    def told(self) -> dict[str, Any]:
-        """Every declared text by its key, and the path, as `Told` takes them."""
-        return {key: self.text(key) for key, one in self.declared.items() if one.kind == "text"} | {"path": self.file}
-
     def one_of(self, key: str, choices: tuple[str, ...], default: Any = ...) -> str:
         """A word out of a few."""
         value = self.get(key, str, f"one of {choices}", default)
@@ -250,11 +261,6 @@ class Keys:
     def number(self, key: str, default: Any = ...) -> Any:
         """A number, or a product of fractions as text ("64/25 * 165/4099"), which is kept exact."""
         return self._number(key, self.get(key, (int, float, str), _NUMBER, default))
-
-    def checked(self, key: str, check: Callable[[str, Any], Any], default: Any = ...) -> Any:
-        """What `check(key, number)` makes of a number, or None."""
-        given = plain(self.number(key, default))
-        return None if given is None else self.build(key, partial(check, key, given))
 
     def measure(self, key: str, default: Any = ...) -> Any:
         """A number of a size that can be calculated with: 0, or between LEAST and MOST; others: elsewhere."""
@@ -275,13 +281,6 @@ class Keys:
                 )
         return None if values is None else [self._number(key, value) for value in values]
 
-    def pair(self, key: str, what: str) -> tuple[float, float]:
-        """A list of two numbers."""
-        found = [plain(x) for x in self.numbers(key)]
-        if len(found) != 2:
-            raise ValueError(f"{self.where(key)}: must be two numbers, {what}, got {found}")
-        return found[0], found[1]
-
     def _number(self, key: str, value: Any) -> Any:
         if not isinstance(value, str):
             return value
@@ -299,10 +298,12 @@ class Keys:
 
     def table(self, key: str) -> Keys:
         """The table under a key."""
-        declared = self.declared[key].keys if key in self.declared and self.declared[key].kind == "table" else None
-        example = str(self.declared[key].example) if key in self.declared else ""
-        rule = f"a table such as {example}" if example.startswith("{") else "a table"
-        return Keys(self.get(key, dict, rule), self.file, f"{self.key + '.' if self.key else ''}{key}", declared)
+        one = self.declared.get(key, Key("any", ""))
+        example = str(one.example)
+        rule = one.rule or (f"a table such as {example}" if example.startswith("{") else "a table")
+        given = self.get(key, dict, rule, one.default if one.default == {} else ...)
+        keys = one.keys if one.kind == "table" else None
+        return Keys(given, self.file, f"{self.key + '.' if self.key else ''}{key}", keys)
 
     def columns(self, key: str, *names: str) -> tuple[Path, list[Any], Callable[[int], str]]:
         """A CSV file by its path from this one's: where it is, columns of it by name, and what its rows are called."""
@@ -357,44 +358,24 @@ class Keys:
             raise ValueError(f"{self.where(key) if key else f'{self.file}: {self.key}'}: {message}") from None
 
 
+def pair(what: str) -> Callable[[str, Any], tuple[float, float]]:
+    """What makes two numbers of a list, or refuses it."""
+
+    def made(key: str, values: Any) -> tuple[float, float]:
+        del key
+        found = [plain(x) for x in values]
+        if len(found) != 2:
+            raise ValueError(f"must be two numbers, {what}, got {found}")
+        return found[0], found[1]
+
+    return made
+
+
+def probability(key: str, given: Any) -> float:
+    """A probability, or ValueError."""
+    return float(check_probability(key, given))
+
+
 def plain(number: Any) -> Any:
     """A fraction as a float; what is missing, and whole numbers, as they are."""
     return number if number is None or isinstance(number, int) else float(number)
-
-
-def load_counts(path: str | Path) -> tuple[pd.DataFrame, Callable[[int], str]]:
-    """Read a CSV file whose first line names its columns; cells stay words, which `audit_table` checks.
-
-    Parameters
-    ----------
-    path : the file, in UTF-8
-
-    Returns
-    -------
-    (table, what errors call a row, by its place: "line 3").
-
-    Raises
-    ------
-    OSError : the file cannot be read
-    ValueError : it is empty, not CSV in UTF-8, or a row has not one cell for each column; the message names the line
-    """
-    import pandas as pd
-
-    rows, lines = [], []
-    with Path(path).open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        try:
-            names = next(reader, [])
-            for row in reader:
-                if row:
-                    rows.append(row)
-                    lines.append(reader.line_num)
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"line {reader.line_num + 1}: must be CSV in UTF-8, got {error}") from None
-    if not names:
-        raise ValueError("the file is empty: its first line must name the columns")
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != len(names):
-            raise ValueError(f"line {line}: must have a cell for each of {len(names)} columns, got {len(row)}")
-    frame = pd.DataFrame(rows, columns=[name.strip() for name in names], dtype=object)
-    return frame, lambda row: f"line {lines[row]}"

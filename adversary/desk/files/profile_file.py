@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from adversary._core import check_non_negative, check_probability, check_whole
-from adversary.desk.files.keys import Key, Keys, Told, plain, read_toml, texts
+from adversary.desk.files.keys import Key, Keys, Told, plain, probability, read_toml, texts
 from adversary.desk.files.plan_keys import check_releases
 from adversary.desk.files.profile_keys import PROFILE, read_profile
 from adversary.policy.budget import NOISES, STATISTICS, RiskProfile
@@ -26,24 +26,6 @@ FAILURE = 0.05
 
 DIGITS = 15
 """Decimals that can be asked for, at most."""
-
-_UTILITY = {
-    "base": Key("whole", "people or events that the rate is out of, known exactly", example="4012"),
-    "target": Key("number", "the rate it is compared with", example='"6/1000"'),
-    "deviations": Key("numbers", "distances of the true rate from it", example='["1/2000", "1/1000"]'),
-    "noise": Key("word", "law of the noise", "geometric", tuple(NOISES)),
-}
-FILE = {
-    **texts(),
-    "statistic": Key("word", "what may be published: anything, or one count only", STATISTICS[0], STATISTICS),
-    "round_down": Key("whole", "decimals to keep of epsilon", None, example="2"),
-    "failure": Key("number", "probability with which a definition that is not certain may fail", FAILURE, live=True),
-    "delta": Key("number", "of approximate DP", DELTA, example="1e-6"),
-    "releases": Key("whole", "releases of the same data that keep the profile together", None, example="12"),
-    "profile": Key("open", "the risk that is tolerated", None, keys=PROFILE, live=True),
-    "profiles": Key("named", "several by name, in place of [profile]", None, keys=PROFILE),
-    "utility": Key("table", "a rate that is published with the noise, to see what it costs", None, keys=_UTILITY),
-}
 
 
 @dataclass(frozen=True)
@@ -62,6 +44,66 @@ class Utility:
     target: float | Fraction
     deviations: tuple[float | Fraction, ...]
     noise: str = "geometric"
+
+
+def _read_utility(table: Keys) -> Utility:
+    found = table.read()
+    for deviation in found["deviations"]:
+        table.build("deviations", partial(check_non_negative, "deviations", plain(deviation)))
+        if plain(found["target"]) + plain(deviation) > 1.0:
+            raise ValueError(f"{table.where('deviations')}: must leave the rate at most 1, got {deviation}")
+        if found["deviations"].count(deviation) > 1:
+            raise ValueError(f"{table.where('deviations')}: values must differ, got {deviation} more than once")
+    return Utility(**found | {"deviations": tuple(found["deviations"])})
+
+
+def _count(name: str, given: Any) -> int:
+    return int(check_whole(name, given, minimum=1))
+
+
+def _rate(name: str, given: Any) -> Any:
+    """A probability, kept as it is written."""
+    check_probability(name, plain(given))
+    return given
+
+
+def _digits(name: str, given: Any) -> int:
+    """Decimals, no more than a double has."""
+    digits = int(check_whole(name, given, minimum=0))
+    if digits > DIGITS:
+        raise ValueError(f"{name} must be at most {DIGITS}, got {digits}")
+    return digits
+
+
+def _delta(name: str, given: Any) -> float:
+    if not 0.0 < given < 1.0:
+        raise ValueError(f"{name} must be in (0, 1), got {given}")
+    return float(given)
+
+
+_UTILITY = {
+    "base": Key("whole", "people or events that the rate is out of, known exactly", example="4012", make=_count),
+    "target": Key("number", "the rate it is compared with", example='"6/1000"', make=_rate),
+    "deviations": Key("numbers", "distances of the true rate from it", example='["1/2000", "1/1000"]'),
+    "noise": Key("word", "law of the noise", "geometric", tuple(NOISES)),
+}
+ASKED = {
+    "statistic": Key("word", "what may be published: anything, or one count only", STATISTICS[0], STATISTICS),
+    "round_down": Key("whole", "decimals to keep of epsilon", None, example="2", make=_digits),
+    "failure": Key("real", "probability with which a definition that is not certain may fail", FAILURE, live=True,
+                   make=probability),
+    "delta": Key("real", "of approximate DP", DELTA, example="1e-6", make=_delta),
+    "releases": Key("whole", "releases of the same data that keep the profile together", None, example="12",
+                    make=lambda _, given: check_releases(given)),
+    "utility": Key("table", "a rate that is published with the noise, to see what it costs", None, keys=_UTILITY,
+                   make=_read_utility),
+}  # fmt: skip
+FILE = {
+    **texts(),
+    **ASKED,
+    "profile": Key("open", "the risk that is tolerated", None, keys=PROFILE, live=True),
+    "profiles": Key("named", "several by name, in place of [profile]", None, keys=PROFILE),
+}
 
 
 @dataclass(frozen=True)
@@ -110,20 +152,11 @@ def load_profile_file(path: str | Path) -> ProfileFile:
     file = Path(path)
     document = read_toml(file)
     top = Keys.of_file(document, file, "a profile file", FILE)
-    failure, delta = float(top.checked("failure", check_probability, FAILURE)), top.checked("delta", _delta, DELTA)
+    profiles, named = top.one_or_many("profile", "profiles", _profile), top.has("profiles")
     return ProfileFile(
-        _profiles(top), top.has("profiles"), **top.told,
-        statistic=top["statistic"],
-        round_down=top.checked("round_down", _digits, None), failure=failure, delta=delta,
-        releases=top.checked("releases", lambda _, given: check_releases(given), None),
-        utility=_utility(top.table("utility")) if top.has("utility") else None, document=document,
+        profiles=profiles if named else {"": profiles}, named=named, **{key: top[key] for key in (*texts(), *ASKED)},
+        path=file, document=document,
     )  # fmt: skip
-
-
-def _profiles(top: Keys) -> dict[str, RiskProfile]:
-    """One profile under the name "", or the named ones."""
-    found = top.one_or_many("profile", "profiles", _profile)
-    return found if top.has("profiles") else {"": found}
 
 
 def _profile(table: Keys) -> RiskProfile:
@@ -131,34 +164,3 @@ def _profile(table: Keys) -> RiskProfile:
     if not name.isprintable():
         raise ValueError(f"{table.file}: {many}: names must be without control characters, got {name!r}")
     return read_profile(table)
-
-
-def _utility(table: Keys) -> Utility:
-    base, target = table.checked("base", _count), table.number("target")
-    table.checked("target", check_probability)
-    deviations = table.numbers("deviations")
-    for deviation in deviations:
-        table.build("deviations", partial(check_non_negative, "deviations", plain(deviation)))
-        if plain(target) + plain(deviation) > 1.0:
-            raise ValueError(f"{table.where('deviations')}: must leave the rate at most 1, got {deviation}")
-        if deviations.count(deviation) > 1:
-            raise ValueError(f"{table.where('deviations')}: values must differ, got {deviation} more than once")
-    return Utility(base, target, tuple(deviations), table["noise"])
-
-
-def _count(name: str, given: Any) -> int:
-    return int(check_whole(name, given, minimum=1))
-
-
-def _digits(name: str, given: Any) -> int:
-    """Decimals, no more than a double has."""
-    digits = int(check_whole(name, given, minimum=0))
-    if digits > DIGITS:
-        raise ValueError(f"{name} must be at most {DIGITS}, got {digits}")
-    return digits
-
-
-def _delta(name: str, given: Any) -> float:
-    if not 0.0 < given < 1.0:
-        raise ValueError(f"{name} must be in (0, 1), got {given}")
-    return float(given)

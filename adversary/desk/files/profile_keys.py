@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from adversary.desk.files.keys import Key, Keys
-from adversary.policy.budget import RiskProfile, Tolerance
+from adversary.policy.budget import RatioOrAbsolute, RiskProfile, Tolerance
 
 _WHOM = ("inclusion", "value")
 PROFILE = {
@@ -44,85 +44,66 @@ def read_profile(table: Keys) -> RiskProfile:
     ------
     ValueError : a key is unknown, missing, of the wrong kind or out of range; file, key, rule and value are named
     """
-    kinds = _kinds()
-    names, make = kinds[table.one_of("kind", tuple(kinds))]
+    own = {one.kind: one for one in Tolerance.__subclasses__() if one.kind}  # those whose fields are the keys
+    kinds: dict[str, Any] = {
+        **_KINDS,
+        **{kind: (tuple(getattr(one, "__dataclass_fields__", ())), one) for kind, one in own.items()},
+    }
+    kind = table.one_of("kind", tuple(kinds))
+    names, make = kinds[kind]
     table.only("kind", *names, *_WHOM)
-    return table.build("", partial(make, table))  # type: ignore[no-any-return]
+    return table.build("", partial(_made, table, kind, names, make))  # type: ignore[no-any-return]
 
 
-def _difference(table: Keys) -> RiskProfile:
-    (by,) = _numbers(table, "by")
-    if not 0.0 < by < 1.0:
-        points = f"; {by:g} percentage points are {by / 100.0:g}" if 1.0 <= by < 100.0 else ""
-        raise ValueError(f"{table.where('by')}: must be a difference of probabilities in (0, 1), got {by:g}{points}")
-    return _restrict(table, RiskProfile.difference(by))
+def _made(table: Keys, kind: str, names: tuple[str, ...], make: Callable[..., Any]) -> RiskProfile:
+    """The profile for the adversaries that the table names, if it names any; some kinds need them."""
+    required = kind in ("box", "point")
+    whom = {name: given for name in _WHOM if (given := _whom(table, name, required, kind == "point")) is not None}
+    if kind == "minimum":
+        first, *others = _several(table)
+        profile = first.minimum(*others) if others else first
+    else:
+        numbers = [float(table.number(name)) for name in names]
+        made = table.build(names[0], partial(make, *numbers)) if len(names) == 1 else make(*numbers)
+        profile = made if isinstance(made, RiskProfile) else RiskProfile(made)
+    return profile.within(**whom) if whom else profile
 
 
-def _minimum(table: Keys) -> RiskProfile:
+def _several(table: Keys) -> list[RiskProfile]:
     rule = 'a list of profiles, such as [{ kind = "constant", ratio = 3 }, { kind = "difference", by = 0.2 }]'
     rows = table.get("of", list, rule)
     if not rows:
         raise ValueError(f"{table.where('of')}: must be {rule}, got []")
-    first, *others = (read_profile(Keys(row, table.file, f"{_below(table)}of[{i}]")) for i, row in enumerate(rows, 1))
-    return _restrict(table, first.minimum(*others) if others else first)
+    below = f"{table.key}." if table.key else ""
+    return [read_profile(Keys(row, table.file, f"{below}of[{i}]")) for i, row in enumerate(rows, 1)]
 
 
-_KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]] = {
-    "constant": (("ratio",), lambda table: _restrict(table, RiskProfile.constant(*_numbers(table, "ratio")))),
-    "ratio or absolute": (
-        ("ratio", "absolute"),
-        lambda table: RiskProfile.ratio_or_absolute(
-            *_numbers(table, "ratio", "absolute"), *(_whom(table, name) for name in _WHOM)
-        ),
-    ),
-    "box": (
-        ("ratio",),
-        lambda table: RiskProfile.box(
-            float(table.number("ratio")), *(_whom(table, name, required=True) for name in _WHOM)
-        ),
-    ),
+def _difference(by: float) -> RiskProfile:
+    if not 0.0 < by < 1.0:
+        points = f"; {by:g} percentage points are {by / 100.0:g}" if 1.0 <= by < 100.0 else ""
+        raise ValueError(f"must be a difference of probabilities in (0, 1), got {by:g}{points}")
+    return RiskProfile.difference(by)
+
+
+_KINDS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    "constant": (("ratio",), RiskProfile.constant),
+    "ratio or absolute": (("ratio", "absolute"), RatioOrAbsolute),
+    "box": (("ratio",), RiskProfile.constant),
     "difference": (("by",), _difference),
-    "point": (("ratio",), lambda table: RiskProfile.point(*_numbers(table, "ratio", *_WHOM))),
-    "minimum": (("of",), _minimum),
+    "point": (("ratio",), RiskProfile.constant),
+    "minimum": (("of",), RiskProfile.minimum),
 }
+"""Kinds written in a form of their own: the keys, and what their numbers make."""
 
 
-def _kinds() -> dict[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]]:
-    """Those written in a form of their own, and every tolerance with a `kind`, whose fields are the keys."""
-    own = {one.kind: one for one in Tolerance.__subclasses__() if one.kind}
-    return {**_KINDS, **{kind: (_names(one), partial(_from_fields, one)) for kind, one in own.items()}}
-
-
-def _names(kind: type[Tolerance]) -> tuple[str, ...]:
-    return tuple(getattr(kind, "__dataclass_fields__", ()))
-
-
-def _from_fields(kind: type[Tolerance], table: Keys) -> RiskProfile:
-    return _restrict(table, RiskProfile(kind(*_numbers(table, *_names(kind)))))
-
-
-def _below(table: Keys) -> str:
-    return f"{table.key}." if table.key else ""
-
-
-def _numbers(table: Keys, *names: str) -> list[float]:
-    return [float(table.number(name)) for name in names]
-
-
-def _whom(table: Keys, key: str, *, required: bool = False) -> Any:
+def _whom(table: Keys, key: str, required: bool, single: bool) -> Any:
     """None, a number, or (from, to)."""
     if not table.has(key) and not required:
         return None
     given = table.get(key, (int, float, str, list), _RANGE)
-    if not isinstance(given, list):
+    if single or not isinstance(given, list):
         return float(table.number(key))
     if len(given) != 2:
         raise ValueError(f"{table.where(key)}: must be {_RANGE}, got {given!r}")
     low, high = map(float, table.numbers(key))
     return low, high
-
-
-def _restrict(table: Keys, profile: RiskProfile) -> RiskProfile:
-    """The profile for the adversaries that the table names, if it names any."""
-    given = {name: whom for name in _WHOM if (whom := _whom(table, name)) is not None}
-    return profile.within(**given) if given else profile

@@ -8,60 +8,77 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 from adversary._core import check_whole
 from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease
 from adversary.desk.files import release_file
-from adversary.desk.files.keys import Key, Keys, Told, plain, read_toml, texts
+from adversary.desk.files.keys import Key, Keys, Told, pair, read_toml, texts
 
 DRAWS, MOST_DRAWS = 3000, 10_000
 """Of each chain: where a file says nothing, and at most (a quarter of a minute, and as many as 200 MiB)."""
 
-_BOUNDS = "[lowest, highest] of any value"
+
+def _release(table: Keys) -> dict[str, Any]:
+    """What was published, and what the variables are."""
+    given = table.read()
+    words = {name: given.pop(name) for name in "xy"}
+    return {"release": RegressionRelease(**given), **words}
 
 
-def _numbers(names: Sequence[str], *examples: float) -> dict[str, Key]:
-    return {name: Key("number", f"of {name}", example=f"{one}") for name, one in zip(names, examples, strict=True)}
+def _prior(table: Keys) -> RegressionLaw:
+    given = table.read()
+    del given["kind"]
+    return RegressionLaw(**given)
+
+
+def _rows(table: Keys, key: str) -> list[tuple[float, float]]:
+    rows = table.get(key, list, "two rows of two numbers")
+    return [pair("a row")(key, Keys({key: row}, table.file, table.key).numbers(key)) for row in rows]
+
+
+def _draws(name: str, given: Any) -> int:
+    draws = int(check_whole(name, given, minimum=8))
+    if draws > MOST_DRAWS:
+        raise ValueError(f"{name} must be at most {MOST_DRAWS:,}, got {draws:,}")
+    return draws
+
+
+def _sums(about: str, names: Sequence[str], *examples: float) -> Key:
+    """Numbers that the file gives by name, in their order."""
+    keys = {name: Key("real", f"of {name}", example=f"{one}") for name, one in zip(names, examples, strict=True)}
+    return Key("table", about, keys=keys, make=lambda table: [float(x) for x in table.read().values()])
 
 
 _REGRESSION = {
     "x": Key("text", "what the regressor is", "", example='"age"', live=True),
     "y": Key("text", "what the outcome is", "", example='"income"', live=True),
-    "n": Key("whole", "pairs", example="46"),
-    "epsilon": Key("number", "of each of the nine numbers, Laplace noise", example="0.1"),
-    "x_bounds": Key("numbers", "lowest and highest regressor", example="[30, 177]"),
-    "y_bounds": Key("numbers", "lowest and highest outcome", example="[28, 129.9]"),
-    "sums": Key(
-        "table",
-        "of the data brought to [0, 1], with noise",
-        keys=_numbers(SUMS[1:], 9.6, 3.9, 18.7, 6.1, 8.6),
-    ),
-    "moments": Key(
-        "table", "sums of powers of x, with noise of their own", keys=_numbers(MOMENTS[1:], 9.2, 4.1, 2.1, 1.2)
-    ),
+    "n": release_file.FILE["release"].keys["n"]._replace(about="pairs", example="46"),
+    "epsilon": Key("real", "of each of the nine numbers, Laplace noise", example="0.1"),
+    "x_bounds": Key("numbers", "lowest and highest regressor", example="[30, 177]", make=release_file.BOUNDS),
+    "y_bounds": Key("numbers", "lowest and highest outcome", example="[28, 129.9]", make=release_file.BOUNDS),
+    "sums": _sums("of the data brought to [0, 1], with noise", SUMS[1:], 9.6, 3.9, 18.7, 6.1, 8.6),
+    "moments": _sums("sums of powers of x, with noise of their own", MOMENTS[1:], 9.2, 4.1, 2.1, 1.2),
 }
+_KIND = release_file.PRIORS[1]
 _PRIOR = {
-    "kind": Key(
-        "word", "of what was believed before", words=release_file.PRIORS[1:], example=f'"{release_file.PRIORS[1]}"'
-    ),
-    "mu0": Key("numbers", "intercept and slope are near these", example="[0, 0]"),
-    "Lambda0": Key("list", "precision matrix of the two", example="[[1, 0], [0, 1]]"),
-    "a0": Key("number", "shape of the inverse gamma law of the variance", example="1"),
-    "b0": Key("number", "its scale", example="1"),
+    "kind": Key("word", "of what was believed before", words=(_KIND,), example=f'"{_KIND}"'),
+    "mu0": Key("numbers", "intercept and slope are near these", example="[0, 0]", make=pair("(intercept, slope)")),
+    "Lambda0": Key("list", "precision matrix of the two", example="[[1, 0], [0, 1]]", make=_rows),
+    "a0": Key("real", "shape of the inverse gamma law of the variance", example="1"),
+    "b0": Key("real", "its scale", example="1"),
 }
 _REGIONS = get_args(Region)
 _POSTERIOR = release_file.READ | {
     "region": Key("word", "lines that the bounds allow", "weak", _REGIONS),
-    "draws": Key("whole", "of each chain", DRAWS),
+    "draws": Key("whole", "of each chain", DRAWS, make=_draws),
 }
 FILE = {
     **texts(),
-    "regression": Key("table", "what was published of pairs (x, y)", keys=_REGRESSION),
-    "prior": Key("table", "what was believed before, in the units of the data", None, keys=_PRIOR),
-    "posterior": Key("table", "how the two are put together", None, keys=_POSTERIOR),
+    "regression": Key("table", "what was published of pairs (x, y)", keys=_REGRESSION, make=_release),
+    "prior": Key("table", "what was believed before, in the units of the data", None, keys=_PRIOR, make=_prior),
+    "posterior": Key("table", "how the two are put together", {}, keys=_POSTERIOR, make=Keys.read),
 }
 
 
@@ -123,49 +140,5 @@ def load_any_release_file(path: str | Path) -> release_file.ReleaseFile | Regres
         return release_file.load_release_file(path)
     if "release" in document:
         raise ValueError(f"{path}: give either a table 'release' or a table 'regression': both are there")
-    return _regression_file(Path(path), document)
-
-
-def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
-    top, reading = release_file.open_release(file, document, FILE)
-    table = top.table("regression")
-    return RegressionFile(
-        _release(table), _prior(top.table("prior")) if top.has("prior") else None,
-        constrained=reading["constrained"],
-        region=reading["region"],
-        draws=reading.checked("draws", _draws, DRAWS),
-        prob=reading.checked("prob", release_file.check_prob, release_file.PROB),
-        **top.told, x=table["x"], y=table["y"],
-    )  # fmt: skip
-
-
-def _release(table: Keys) -> RegressionRelease:
-    found: dict[str, Any] = {
-        "sums": _numbers_by_name(table, "sums", SUMS[1:]),
-        "moments": _numbers_by_name(table, "moments", MOMENTS[1:]),
-    }
-    found |= {"n": release_file.whole(table, "n"), "epsilon": plain(table.number("epsilon"))}
-    found |= {name: table.pair(name, _BOUNDS) for name in ("x_bounds", "y_bounds")}
-    return table.build("", partial(RegressionRelease, **found))  # type: ignore[no-any-return]
-
-
-def _draws(name: str, given: Any) -> int:
-    draws = int(check_whole(name, given, minimum=8))
-    if draws > MOST_DRAWS:
-        raise ValueError(f"{name} must be at most {MOST_DRAWS:,}, got {draws:,}")
-    return draws
-
-
-def _numbers_by_name(table: Keys, key: str, names: tuple[str, ...]) -> list[float]:
-    """Numbers that the file gives by name, in their order."""
-    numbers = table.table(key)
-    return [float(numbers.number(name)) for name in names]
-
-
-def _prior(table: Keys) -> RegressionLaw:
-    table.one_of("kind", release_file.PRIORS[1:])
-    rows = table.get("Lambda0", list, "two rows of two numbers")
-    found: dict[str, Any] = {"mu0": table.pair("mu0", "(intercept, slope)")}
-    found["Lambda0"] = [Keys({"Lambda0": row}, table.file, table.key).pair("Lambda0", "a row") for row in rows]
-    found |= {name: plain(table.number(name)) for name in ("a0", "b0")}
-    return table.build("", partial(RegressionLaw, **found))  # type: ignore[no-any-return]
+    given = release_file.open_release(Path(path), document, FILE)
+    return RegressionFile(**given.pop("regression"), **given)

@@ -15,11 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_probability, check_whole
+from adversary._core import check_whole
 from adversary.desk.files.belief_keys import BELIEF, read_beliefs
 from adversary.desk.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.desk.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
-from adversary.desk.files.keys import FILES, PRODUCT, Key, Keys, Told, read_toml, texts
+from adversary.desk.files.keys import FILES, PRODUCT, Key, Keys, Told, probability, read_toml, texts
 from adversary.desk.files.plan_keys import PLAN, origins, read_plan, sequences
 from adversary.desk.files.profile_keys import PROFILE, read_profile
 from adversary.desk.files.sensitivity_keys import SENSITIVITY, Ranges, read_ranges
@@ -67,7 +67,8 @@ FILE = {
     **texts(),
     "neighbours": Key("word", "for which the budget is: a record is added (unbounded) or changes (bounded)",
                       words=NEIGHBOURS, example='"unbounded"'),
-    "failure": Key("number", "probability with which a bound that is not certain may fail", 0.05, live=True),
+    "failure": Key("real", "probability with which a bound that is not certain may fail", 0.05, live=True,
+                   make=probability),
     "plan": Key("table", "what is published, with which noise", keys=PLAN),
     "truth": Key("open", "the true counts, of every level", None, keys=TRUTH, live=True),
     "truths": Key("named", "several truths by name, in place of [truth]", None, keys=TRUTH),
@@ -265,8 +266,7 @@ def load_scenario(path: str | Path) -> Scenario:
 def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     top = Keys.of_file(document, file, "a scenario file", FILE)
     words = {name: top.get(name, str, "text", "") for name in texts()}
-    neighbours = top["neighbours"]
-    failure = float(top.checked("failure", check_probability, 0.05))
+    neighbours, failure = top["neighbours"], top["failure"]
     plan = read_plan(top.table("plan"), neighbours)
     published = origins(document)
     readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))

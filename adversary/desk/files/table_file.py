@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import check_probability
 from adversary.desk.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.desk.files.invariant_keys import INVARIANTS, Published, read_invariants
-from adversary.desk.files.keys import Key, Keys, Told, read_toml, texts
+from adversary.desk.files.keys import Key, Keys, Told, probability, read_toml, texts
 from adversary.desk.files.plan_keys import LEVEL, NOISES, PARAMETERS, check_releases, read_noise
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
@@ -46,12 +45,16 @@ _TABLE = {
     "records": Key("whole", "that noise made for the margins covers, at most", None, example="2"),
     "released": Key("list", "the noisy table, if there is one", None, example="[[6, 8], [1, 6]]", live=True),
     "known": Key("list", "counts that the adversary knows to be in it", None, example="[[0, 0], [0, 0]]"),
-    "releases": Key("whole", "tables that are released beside the same margins", 1),
+    "releases": Key(
+        "whole", "tables that are released beside the same margins", 1, make=lambda _, given: check_releases(given)
+    ),
 }
 _GUARANTEE = GUARANTEE | {"zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}
 FILE = {
     **texts(),
-    "failure": Key("number", "probability with which a bound that is not certain may fail", 0.05, live=True),
+    "failure": Key(
+        "real", "probability with which a bound that is not certain may fail", 0.05, live=True, make=probability
+    ),
     "invariants": Key("table", "margins that are published exactly", keys=INVARIANTS),
     "table": Key("table", "the noise, and what was released", keys=_TABLE),
     "prior": Key("table", "what is believed of a record; without it: all cells alike", None, keys=_PRIOR),
@@ -126,8 +129,7 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
     shape = tuple(len(counts) for counts in published.margins.counts)
     made_for, mechanism = table.build("", partial(_mechanism, table, published))
     released, known = (_table(table, key, shape, kind) for key, kind in (("released", float), ("known", int)))
-    table["releases"]
-    times = table.checked("releases", lambda _, given: check_releases(given), 1)
+    times = table["releases"]
     prior = _prior(top.table("prior"), published) if top.has("prior") else table_prior(None, *_margins(published))
     if known is not None:
         table.build("known", partial(unknown_margins, published.margins, known))
@@ -137,9 +139,11 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
             f"got {mechanism!r}"
         )
     promises = read_guarantees(top.table("guarantee")) if top.has("guarantee") else _of_noise(mechanism, made_for)
-    chance = top.checked("failure", check_probability, 0.05) if failure is None else failure
-    chance = float(top.build("failure", lambda: check_probability("failure", chance)))
-    return TableFile(published, mechanism, promises, made_for, prior, released, known, times, chance, **top.told)
+    chance = top["failure"] if failure is None else top.build("failure", partial(probability, "failure", failure))
+    words = {key: top[key] for key in texts()}
+    return TableFile(
+        published, mechanism, promises, made_for, prior, released, known, times, chance, **words, path=file
+    )
 
 
 def _margins(published: Published) -> tuple[Any, Any]:

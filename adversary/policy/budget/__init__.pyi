@@ -35,6 +35,7 @@ from .risk_bounds import epsilon_for_risk as epsilon_for_risk
 from .risk_bounds import relative_risk_bound as relative_risk_bound
 from .risk_bounds import risk_surface as risk_surface
 from .risk_profile import RiskProfile as RiskProfile
+from .tolerances import RatioOrAbsolute as RatioOrAbsolute
 from .tolerances import Tolerance as Tolerance
 from .verdict_on_guarantee import BROKEN as BROKEN
 from .verdict_on_guarantee import KEPT as KEPT
