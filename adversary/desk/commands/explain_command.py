@@ -46,7 +46,9 @@ def explain_command(
     """What a guarantee, a tolerated risk or an audit means, in words."""
     given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
     numbers = {name: x for name, x in given.items() if x is not None}
-    asked = ExplainRequest(audience, topic, prior or None, failure, releases)
+    options = {"priors": prior or None, "failure": failure, "releases": releases}
+    used = tuple(name for name, value in options.items() if value is not None)
+    asked = ExplainRequest(audience, topic, prior or None, failure, releases, used)
     if (file is None) != bool(numbers):
         what = "both" if numbers else "neither"
         raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")

@@ -32,8 +32,9 @@ def bounds_command(
     failure: options.Failure = bounds_answer.FAILURE,
 ) -> Document:
     """What a guarantee allows any adversary: beliefs, tests, and epsilon at a delta."""
+    deltas = bounds_answer.deltas_of(delta)
     guarantee, parameters = bounds_answer.guarantee_of(epsilon, rho, mu, delta)
-    tree = bounds_answer.solve(guarantee, parameters, prior, level, bounds_answer.deltas_of(delta), failure)
+    tree = bounds_answer.solve(guarantee, parameters, prior, level, deltas, failure)
     return bounds_answer.document(guarantee, parameters, tree)
 
 

@@ -118,15 +118,16 @@ PARSED: dict[Any, Callable[[str, str], Any]] = {float: number, int: whole}
 def _as_text(one: Parameter) -> tuple[Parameter, Callable[[Any], Any]]:
     """A parameter as typer has it, and what reads its value: a number, none, or several, from texts."""
     kind, *more = get_args(one.annotation) or (one.annotation,)
-    inner = next((x for x in (kind, *get_args(kind)) if x in PARSED), None)
+    listed = next((x for x in (kind, *get_args(kind)) if get_origin(x) is list), kind)
+    inner = next((x for x in (listed, *get_args(listed)) if x in PARSED), None)
     option = next((x for x in more if isinstance(x, OptionInfo)), None)
     if inner is None or option is None:
         return one, lambda given: given
-    option, many, usual = copy(option), get_origin(kind) is list, one.default
+    option, many, usual = copy(option), get_origin(listed) is list, one.default
     option.metavar = option.metavar or "NUMBER"
     name = next(iter(option.param_decls or ()), f"--{one.name.replace('_', '-')}")
     default = None if usual is None else [f"{x:g}" for x in usual] if many else f"{usual:g}"
-    shown = one.replace(annotation=Annotated[list[str] if many else str | None, option], default=default)
+    shown = one.replace(annotation=Annotated[list[str] | None if many else str | None, option], default=default)
 
     def read(given: Any) -> Any:
         return given and ([PARSED[inner](name, x) for x in given] if many else PARSED[inner](name, given))

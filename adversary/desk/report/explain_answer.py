@@ -77,11 +77,7 @@ class ExplainRequest:
     priors: Sequence[float] | None = None
     failure: float | None = None
     releases: int | None = None
-
-    @property
-    def given(self) -> list[str]:
-        """Options that were asked for, which some text must make use of."""
-        return [name for name in ("priors", "failure", "releases") if getattr(self, name) is not None]
+    given: tuple[str, ...] = ()
 
     @property
     def audiences(self) -> tuple[str, ...]:
