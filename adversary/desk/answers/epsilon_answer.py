@@ -55,15 +55,18 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
     (profile, composition, releases); `utility` (profile).
     """
     bounded = {name: replace(one, loss=one.epsilon) for name, one in recommended.items() if _positive(one)}
-    found = {
-        "recommended": _summary(recommended),
+    found: dict[str, dict[str, xr.Dataset]] = {
         "readers": {
             name: budget.risk_surface(one.profile, statistic=one.statistic) for name, one in recommended.items()
         },
         "forms": {name: _forms(file, one) for name, one in bounded.items()},
         "releases": {name: _curve(file, one) for name, one in bounded.items() if file.releases is not None},
     }
-    groups = {name: _concat_profiles(one) if isinstance(one, dict) else one for name, one in found.items() if one}
+    groups = {"recommended": _summary(recommended)}
+    for group, parts in found.items():
+        if parts:
+            together = xr.concat(list(parts.values()), "profile", combine_attrs="drop_conflicts")
+            groups[group] = together.assign_coords(profile=list(parts))
     if file.utility is not None:
         groups["utility"] = _utility(file, file.utility)
     tree = xr.DataTree.from_dict(groups)
@@ -143,10 +146,6 @@ def _utility(file: ProfileFile, asked: Utility) -> xr.Dataset:
         file.profiles, base=asked.base, target=asked.target, deviations=asked.deviations, noise=asked.noise,
         statistic=file.statistic, round_down=file.round_down, failure=file.failure, releases=_count(file),
     )  # fmt: skip
-
-
-def _concat_profiles(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    return xr.concat(list(parts.values()), "profile", combine_attrs="drop_conflicts").assign_coords(profile=list(parts))
 
 
 def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> Document:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -26,6 +25,7 @@ SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
 DRAWS = 4096
 """Simulated releases, where laws are simulated."""
 RISKS = ("posterior_mean", "ratio_mean", "possible", "mcse")
+AS_IT_IS = "as it is"
 MOVED = 0.005
 """A change of an expected posterior below this is called small."""
 
@@ -94,13 +94,12 @@ def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
     each = [one[[name for name in RISKS if name in one]].reset_coords(drop=True) for _, _, one in rows]
     risk = xr.concat(each, "row", join="outer").rename(truth="target")
     risk = risk.where(risk["possible"].astype(bool))
-    names = [_input_words(dim, value) for dim, value, _ in rows]
-    found = both_targets(risk, risk).assign(
-        {key: ("row", [one[i] for one in names]) for i, key in enumerate(("input", "value"))}
-    )
+    inputs = [figures.INPUTS.get(dim, dim) if dim else AS_IT_IS for dim, _, _ in rows]
+    values = [figures.input_value(dim, str(value)) if dim else "" for dim, value, _ in rows]
+    found = both_targets(risk, risk).assign(input=("row", inputs), value=("row", values))
     columns = {"row": None, "input": "input", "value": "value", **AVERAGES}
     words, name = dict.fromkeys(AVERAGES, RULED_OUT), f"sensitivity {truth}".strip()
-    return tabulate(found, columns, name=name, called=words, marked={"input": names[0][0]})
+    return tabulate(found, columns, name=name, called=words, marked={"input": AS_IT_IS})
 
 
 def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Iterator[Figure]:
@@ -115,13 +114,9 @@ def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], 
             own = float(base.attrs[f"base_{dim}"])
             yield Figure(
                 f"fan_{dim} {truth}".strip(),
-                partial(_fan, _with_own(base, swept[dim], dim, own), dim, own),
+                partial(figures.tornado.fan, _with_own(base, swept[dim], dim, own), dim, own=own),
                 f"Posteriors at other {what}.",
             )
-
-
-def _fan(swept: xr.Dataset, dim: str, own: float) -> Any:
-    return figures.tornado.fan(swept, dim, own=own)
 
 
 def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.Dataset:
@@ -132,11 +127,6 @@ def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.D
     if not values.min() <= own <= values.max() or np.isclose(values, own, rtol=1e-9, atol=0.0).any():
         return kept
     return xr.concat([kept, base[names].expand_dims({dim: [own]})], dim)
-
-
-def _input_words(dim: str, value: Any) -> tuple[str, str]:
-    """An input and its value in words."""
-    return (figures.INPUTS.get(dim, dim), figures.input_value(dim, str(value))) if dim else ("as it is", "")
 
 
 def _sibling_lines(swept: dict[str, xr.Dataset]) -> Iterator[str]:

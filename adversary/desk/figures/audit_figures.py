@@ -174,7 +174,9 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     ax.plot(prior, most, color=kit.BLUE, lw=1.2, ls=(0, (1, 1.5)), gid="95 % of releases")
     tightest = np.inf
     bound = of_reader(tree["bound"].to_dataset(), name)
-    for definition, colour in zip(bound["definition"].values, _bound_colours(bound), strict=True):
+    free = cycle(kit.BOUND_COLOURS[:-1])
+    for definition in bound["definition"].values:
+        colour = kit.INK if definition == OWN else next(free)
         reach = float(bound["loss_bound"].sel(definition=definition))
         if not np.isfinite(reach):
             continue
@@ -260,11 +262,6 @@ def repeated_releases(tree: xr.DataTree, count: str, name: str) -> Figure:
     if found.sizes["releases"] < 3:
         raise ValueError("two releases make no curve")
     return fan(found.where(found["posterior_mean"].notnull().any("truth"), drop=True), "releases")
-
-
-def _bound_colours(bound: xr.Dataset) -> list[str]:
-    names, free = [str(name) for name in bound["definition"].values], cycle(kit.BOUND_COLOURS[:-1])
-    return [kit.INK if name == OWN else next(free) for name in names]
 
 
 @kit.house_style

@@ -168,7 +168,10 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
         style = "-" if i == 0 else "--"
         lines = ax.contour(mu, sigma, density.T, levels, colors=[colour], linewidths=1.5, linestyles=style)
         lines.set_gid(name)
-    _cross(ax, first)
+    released, variance = first.release.mean, first.release.variance
+    if released is not None and variance is not None and float(as_array(variance)) >= 0.0:
+        at = float(as_array(released)), float(as_array(variance)) ** 0.5
+        ax.plot(*at, "x", color=kit.INK, ms=8, mew=2, gid="released")
     ax.set(xlabel=_axis("mean", quantity, unit), ylabel=_axis("standard deviation", quantity, unit))
     dark = Line2D([], [], color=kit.INK, lw=1.4, label="largest that the bounds allow")
     cross = Line2D([], [], color=kit.INK, ls="", marker="x", label="released")
@@ -237,14 +240,6 @@ def _levels(density: Floats) -> list[float]:
     inside = np.cumsum(ordered) / ordered.sum()
     found = {float(ordered[np.searchsorted(inside, prob)]) for prob in LEVELS}
     return sorted(level for level in found if level < ordered[0]) or [0.5 * float(ordered[0])]
-
-
-def _cross(ax: Axes, one: Posterior) -> None:
-    """The released mean and standard deviation, where both are there and the latter is not below zero."""
-    mean, variance = one.release.mean, one.release.variance
-    if mean is not None and variance is not None and float(as_array(variance)) >= 0.0:
-        at = float(as_array(mean)), float(as_array(variance)) ** 0.5
-        ax.plot(*at, "x", color=kit.INK, ms=8, mew=2, gid="released")
 
 
 def _axis(what: str, quantity: str, unit: str) -> str:

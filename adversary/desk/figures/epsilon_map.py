@@ -71,7 +71,8 @@ def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
     both = single and any(free_prior(one.profile) is None for one in recommended.values())
     pairs = [(name, one, log) for name, one in recommended.items() for log in ((False, True) if both else (False,))]
     figure, axes = panels(len(pairs))
-    norm, heights = _norm(recommended), _heights(recommended)
+    norm, needed = _norm(recommended), [one.loss for one in recommended.values() if one.status == BOUNDED]
+    heights = (0.6 * min(needed), 4.0 * max(needed)) if needed and not single else None  # several curves share an axis
     for ax, (name, one, log) in zip(axes, pairs, strict=True):
         if free_prior(one.profile) is None:
             _map(ax, one, norm, log=log, small=not single)
@@ -202,12 +203,6 @@ def _norm(recommended: Mapping[str, Recommendation]) -> LogNorm:
     return LogNorm(
         low, low * min(max(WIDEST, 5.0 * most / low), max(2.0, float(every.max()) / low if every.size else WIDEST))
     )
-
-
-def _heights(recommended: Mapping[str, Recommendation]) -> tuple[float, float] | None:
-    """A log axis that several curves share; a single one has a plain axis."""
-    needed = [one.loss for one in recommended.values() if one.status == BOUNDED]
-    return (0.6 * min(needed), 4.0 * max(needed)) if len(recommended) > 1 and needed else None
 
 
 def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool) -> None:

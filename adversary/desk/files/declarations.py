@@ -122,7 +122,7 @@ def _lines(keys: Mapping[str, Key], path: str, live: bool, given: Mapping[str, s
         here = live and (given is not None or one.live or one.default is ...)
         value = (given or {}).get(name) or one.example or _toml(one.words[0] if one.words else one.default)
         for text in value if isinstance(value, list) else [f"{_bare(name)} = {value}"]:
-            yield _line(here, text, one.about + _choices(one))
+            yield _line(here, text, one.about + f": {', '.join(one.words)}" * bool(one.words))
     for name, one in keys.items():
         if one.kind not in tables or one.kind == "named":
             continue
@@ -147,10 +147,6 @@ def _rows(one: Key, path: str) -> Iterator[str]:
 
 def _line(live: bool, text: str, about: str) -> str:
     return f"{'' if live else '# '}{text}".ljust(36) + f" # {about}"
-
-
-def _choices(one: Key) -> str:
-    return f": {', '.join(one.words)}" if one.words else ""
 
 
 def _bare(name: str) -> str:

@@ -71,7 +71,9 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise ValueError(f"{file}: must be a TOML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
     try:
         text = given.decode("utf-8")
-        document = None if _too_deep(_STRING.sub("s", text)) else tomllib.loads(text)
+        bare = _STRING.sub("s", text)
+        depth = max(accumulate((x in "[{") - (x in "]}") for x in re.findall(r"[][{}]", bare)), default=0)
+        document = None if depth > DEEPEST or _LONG_KEY.search(bare) else tomllib.loads(text)
     except ValueError as error:
         raise ValueError(f"{file}: not a TOML file: {error}{_line(given, str(error))}") from None
     if document is None:
@@ -89,12 +91,6 @@ def _line(given: bytes, error: str) -> str:
     twice = "twice" in error or "overwrite" in error
     rules = "words have double quotes, numbers a point", "each level is a [[plan.level]], in two brackets"
     return f": {line!r}; {rules[twice]}"
-
-
-def _too_deep(text: str) -> bool:
-    """Whether brackets, or the parts of a key, go too deep, in a text without strings and comments."""
-    depths = accumulate((x in "[{") - (x in "]}") for x in re.findall(r"[][{}]", text))
-    return max(depths, default=0) > DEEPEST or _LONG_KEY.search(text) is not None
 
 
 def _check_values(document: Mapping[str, Any], file: Path) -> None:

@@ -96,12 +96,9 @@ def read_adversary(table: Keys, plan: Plan) -> Adversary:
     pair = table.get("hypotheses", list, "two whole numbers [out, in]", None)
     rate = _sampling_rate(table)
     counts = tuple(known) if isinstance(known, list) else known
-
-    def make_known() -> Adversary:
-        reader = Adversary(prior, counts, beliefs, tuple(pair) if pair else None, attack=attack, sampling_rate=rate)
-        return _fitting(plan, reader)
-
-    return table.build("", make_known)  # type: ignore[no-any-return]
+    hypotheses = tuple(pair) if pair else None
+    make = partial(Adversary, prior, counts, beliefs, hypotheses, attack=attack, sampling_rate=rate)
+    return table.build("", lambda: _fitting(plan, make()))  # type: ignore[no-any-return]
 
 
 def _sampling_rate(table: Keys) -> float:
@@ -276,7 +273,9 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     first = next(iter(every.values()))
     ranges = read_ranges(top.table("sensitivity"), plan, first) if top.has("sensitivity") else None
     published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None
-    profile, statistic = _profile(top.table("profile")) if top.has("profile") else (None, "any")
+    tolerated = top.table("profile") if top.has("profile") else None
+    statistic = "any" if tolerated is None else tolerated.one_of("statistic", STATISTICS, "any")
+    profile = None if tolerated is None else read_profile(tolerated)
     _check_siblings(top, plan, every, facts)
     for reader in every.values():
         for name, truth in facts.items():
@@ -327,12 +326,6 @@ def _check_siblings(top: Keys, plan: Plan, readers: dict[str, Adversary], truths
                     f"{top.where(whose)}.siblings.{published[level]}: is required, a list of {count} counts in a table "
                     f"[{whose}.siblings], and missing: {rule}"
                 )
-
-
-def _profile(table: Keys) -> tuple[RiskProfile, str]:
-    """The risk that is tolerated, and what is published."""
-    statistic = table.one_of("statistic", STATISTICS, "any")
-    return read_profile(table), statistic
 
 
 def _truth(table: Keys, plan: Plan, published: Mapping[str, str]) -> dict[str, Any]:

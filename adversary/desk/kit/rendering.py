@@ -203,13 +203,11 @@ def to_csv(table: Table) -> str:
             value = cell.value if isinstance(cell, Measured) else cell
             cells += (list(value) if isinstance(value, tuple) else [value, value]) if ends else [value]
             cells += [cell.error if isinstance(cell, Measured) else None] * spread
-        writer.writerow(["" if cell is None else _inert(cell) if isinstance(cell, str) else cell for cell in cells])
+        inert = [
+            f"'{x}" if isinstance(x, str) and x[:1] in "=+-@\t\r" else x for x in cells
+        ]  # formulas to spreadsheets
+        writer.writerow(["" if cell is None else cell for cell in inert])
     return buffer.getvalue()
-
-
-def _inert(text: str) -> str:
-    """Words that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
 def to_html(document: Document) -> str:

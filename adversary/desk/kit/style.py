@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from functools import wraps
 from itertools import cycle
 from textwrap import fill
 from typing import Any
@@ -75,7 +75,7 @@ def _make_printable(figure: Figure) -> None:
         for axis in (ax.xaxis, ax.yaxis):
             named = axis.get_major_formatter()
             if isinstance(named, FuncFormatter):  # also of ticks that have names
-                named.func = partial(_printable_tick, named.func)
+                named.func = partial(lambda text, *at: printable(text(*at)), named.func)
     parts = [part for ax in figure.axes for part in ax.get_children() if not isinstance(part, Axis)]
     labels = [axis.label for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
     for one in (*figure.texts, *labels, *(inner for part in parts for inner in part.findobj())):
@@ -83,10 +83,6 @@ def _make_printable(figure: Figure) -> None:
             one.set_text(printable(one.get_text()))
         if isinstance(name := one.get_gid(), str):
             one.set_gid(printable(name))
-
-
-def _printable_tick(text: Callable[[float, Any], str], value: float, place: Any) -> str:
-    return printable(text(value, place))
 
 
 def edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, offset: float) -> None:

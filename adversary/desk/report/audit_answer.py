@@ -70,10 +70,12 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
     if words:
         said, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
         sections.append(Section("In words", parts=said, notes=notes, on_screen=False))
+    swept = tree["sensitivity"].subtree if "sensitivity" in tree.children else ()
+    sweeps = [node.path.strip("/") for node in swept if node.data_vars]
     return Document(
         scenario.name,
         tree,
-        listed=[*(name for name in LISTED if name in tree.children), *_sweeps(tree)],
+        listed=[*(name for name in LISTED if name in tree.children), *sweeps],
         card=_card(every, scenario, tree),
         lead=[line for line in (scenario.description, scenario.source and f"Source: {scenario.source}") if line],
         sections=sections,
@@ -95,13 +97,6 @@ def _say_once(sections: Iterable[Section]) -> None:
             if first.setdefault(part.title, found) is not found and first[part.title] == found:
                 part.finding, part.tables = "", []
         section.drop_empty_parts()
-
-
-def _sweeps(tree: xr.DataTree) -> list[str]:
-    """Groups of the sensitivity analysis."""
-    if "sensitivity" not in tree.children:
-        return []
-    return [node.path.strip("/") for node in tree["sensitivity"].subtree if node.data_vars]
 
 
 def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tree: xr.DataTree) -> Card:
@@ -129,6 +124,7 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
         (f"At most, by {audit_words.definition_words(promise)}", outward_percent(limit, True) + PERCENT),
     ]
     finding = result_sections.finding(one, part)
+    asked = dict.fromkeys(MEANINGS[reader.attack] for reader in one.readers.values())
     return Card(
         " ".join(verdict),
         status,
@@ -139,7 +135,7 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
             "Before and after the release, and the bound.",
             finding,
         ),
-        _sense(one),
+        "Percentages are probabilities, to the adversary, that " + "; or that ".join(asked) + ".",
     )
 
 
@@ -147,16 +143,6 @@ def worst_status(tree: xr.DataTree) -> str:
     """Of all guarantees, adversaries and truths."""
     statuses = {str(status) for status in tree["bound"].to_dataset()["status"].values.ravel()} - {""}
     return max(statuses, key=RANK.index)
-
-
-def _sense(scenario: Scenario) -> str:
-    """What is believed: "in", by the kind of attack."""
-    attacks = dict.fromkeys(one.attack for one in scenario.readers.values())
-    return (
-        "Percentages are probabilities, to the adversary, that "
-        + "; or that ".join(MEANINGS[one] for one in attacks)
-        + "."
-    )
 
 
 VERDICTS = {

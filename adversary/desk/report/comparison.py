@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import xarray as xr
 
@@ -78,9 +77,14 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
     highest = found["posterior_mean"].max(["truth", "adversary"])
     said = ", ".join(f"{format_probability(float(highest.sel(file=name)))} ({name})" for name in audits)
     ratios = ", ".join(f"{format_number(float(found['ratio_mean'].sel(file=name).max()))} ({name})" for name in audits)
+    draw = figures.audit_figures.belief_ranges
     first = {name: audit_words.cases(*one)[0][2] for name, one in audits.items()}
     drawn = [
-        Figure(f"beliefs {name}", partial(_beliefs, part), f"{name}: before and after the release.")
+        Figure(
+            f"beliefs {name}",
+            partial(figures.audit_figures.belief_ranges, part),
+            f"{name}: before and after the release.",
+        )
         for name, part in first.items()
     ]
     tables = [_table(found, name) for name in TABLES]
@@ -116,7 +120,3 @@ def _table(found: xr.Dataset, name: str) -> Table:
         name: Column(name, kind) for name in names
     }
     return tabulate(made, columns, name=name, called={"quantity": words}, missing="–")
-
-
-def _beliefs(tree: xr.DataTree) -> Any:
-    return figures.audit_figures.belief_ranges(tree)

@@ -94,7 +94,8 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     of_each = [risk if key == own else others.sel(alternative=key, drop=True) for key in plans]
     means = [joined(risk, mean=(one, "posterior_mean"), ratio=(one, "ratio_mean")) for one in of_each]
     found = xr.concat(means, "plan", join="outer").assign_coords(plan=list(plans))
-    found["variance"] = ("plan", [", ".join(_variances(one)) for one in plans.values()])
+    noises = [{one.origins[level.name]: level.mechanism for level in one.plan.levels} for one in plans.values()]
+    found["variance"] = ("plan", [", ".join(format_number(x.variance) for x in one.values()) for one in noises])
     columns = {
         "plan": "neighbours", "adversary": "adversary", "variance": "noise variance by level",
         "mean": ("expected posterior", "probability"), "ratio": ("ratio", "number"),
@@ -111,12 +112,6 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
             *(f"Not applicable: {why}." for why in json.loads(tree.attrs.get("not_applicable", "[]"))),
         ],
     )
-
-
-def _variances(scenario: Scenario) -> list[str]:
-    """Noise variance of every level of the file, once where it is published several times."""
-    by_level = {scenario.origins[level.name]: level.mechanism.variance for level in scenario.plan.levels}
-    return [format_number(variance) for variance in by_level.values()]
 
 
 def method(scenario: Scenario, tree: xr.DataTree) -> list[Section]:

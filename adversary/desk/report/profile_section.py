@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_bound, join_words, percentage, sentence
+from adversary._core import format_bound, format_uncrossed, join_words, percentage, sentence
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Section, Table, tabulate
 from adversary.desk.kit.audit_words import definition_words
@@ -68,19 +68,11 @@ def dependent_adversaries(scenario: Scenario) -> dict[str, int]:
     return {name: count for name, (count, own) in moved.items() if count > own}
 
 
-def called_readers(names: Collection[str]) -> str:
-    """Adversaries by name, or the only one."""
-    if not all(names):
-        return "this adversary"
-    return f"adversar{'ies' if len(names) > 1 else 'y'} {join_words(list(names))}"
-
-
 def depends(names: Collection[str]) -> str:
     """That what these adversaries believe of everybody else depends on the target, as a sentence."""
-    return (
-        f"What {called_readers(names)} believe{'s' * (len(names) == 1)} of everybody else depends on whether the "
-        "target is in."
-    )
+    named = f"adversar{'ies' if len(names) > 1 else 'y'} {join_words(list(names))}"
+    who = named if all(names) else "this adversary"
+    return f"What {who} believe{'s' * (len(names) == 1)} of everybody else depends on whether the target is in."
 
 
 def caveat(scenario: Scenario) -> str:
@@ -163,8 +155,6 @@ def _losses(one: xr.Dataset) -> tuple[str, str]:
     status, loss, allowed = str(one["status"].item()), float(one["loss"]), float(one["allowed"])
     if status == NOT_COVERED:
         return "–", "–"
-    for digits in range(4, 10):
-        shown = format_bound(loss, True, digits), format_bound(allowed, False, digits)
-        if status != KEPT or np.isinf(allowed) or float(shown[0]) <= float(shown[1]):
-            return shown
-    return (format_bound(loss, True),) * 2
+    if status != KEPT or np.isinf(allowed):
+        return format_bound(loss, True), format_bound(allowed, False)
+    return format_uncrossed(loss, allowed, range(4, 10)) or (format_bound(loss, True),) * 2

@@ -21,7 +21,7 @@ from adversary._core import Floats, check_number, check_whole, over_labels
 from adversary.driver import TableCounts
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.forms import NOISES
-from adversary.policy.budget.recommend import BOUNDED, Recommendation, recommend_epsilon
+from adversary.policy.budget.recommend import BOUNDED, recommend_epsilon
 from adversary.policy.budget.release_budget import allocate, largest
 from adversary.policy.budget.risk_bounds import check_word
 from adversary.policy.budget.risk_profile import RiskProfile
@@ -210,7 +210,12 @@ def tradeoff_table(
     rates = [_fraction("deviation", deviation) for deviation in deviations]
     counts = [rate_counts(base, target, rate) for rate in rates]
     found = {name: recommend_epsilon(p, statistic=statistic, round_down=round_down) for name, p in profiles.items()}
-    parameters = [_parameter(one, noise, unit, failure, releases) for one in found.values()]
+    parameters = [
+        one.epsilon
+        if not one.epsilon > 0.0 or (unit == "epsilon" and releases == 1)
+        else allocate(replace(one, loss=one.epsilon), noise, failure=failure, releases=releases).parameter
+        for one in found.values()
+    ]
     noises = [mechanism_for(noise, x) if x > 0.0 else None for x in parameters]
     ways = [[switch_of_rate(m, base, target, rate) if m else (np.nan,) * 2 for rate in rates] for m in noises]
     errors = [rmse(m) if m else np.nan for m in noises]
@@ -234,13 +239,6 @@ def tradeoff_table(
     table["parameter"].attrs["units"] = unit
     threshold = rate_counts(base, target, 0.0).threshold
     return table.assign_attrs(threshold=threshold, failure=float(failure), releases=int(releases))
-
-
-def _parameter(found: Recommendation, noise: str, unit: str, failure: float, releases: int) -> float:
-    """What a kind of noise is sold with under a recommendation."""
-    if not found.epsilon > 0.0 or (unit == "epsilon" and releases == 1):
-        return found.epsilon
-    return allocate(replace(found, loss=found.epsilon), noise, failure=failure, releases=releases).parameter
 
 
 def _simple(rate: float) -> Fraction:

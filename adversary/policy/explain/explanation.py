@@ -56,7 +56,12 @@ class _Options:
             case Guarantee():
                 yield from self._of_guarantee(subject, _fitting(topic, OF_GUARANTEES, "a guarantee"), releases)
             case Recommendation() if topic in OF_GUARANTEES:
-                yield from self._of_guarantee(_recommended_guarantee(subject), topic, releases)
+                if subject.status != BOUNDED:
+                    raise ValueError(
+                        f"there is no recommended guarantee to explain, the recommendation is {subject.status}"
+                    )
+                pure = PureDP(budget_facts.without_rounding(subject).epsilon)
+                yield from self._of_guarantee(pure, topic, releases)
             case Recommendation():
                 _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
                 facts = budget_facts.of_recommendation(subject, self.audience, self.priors)
@@ -69,7 +74,9 @@ class _Options:
                 yield from paragraphs(self.audience, "verdict", guarantee_facts.of_verdict(subject))
             case xr.DataTree():
                 _fitting(topic, ("audit",), "an audit")
-                facts = audit_facts.of_audit(_check_audit(subject), self.audience)
+                if missing := [name for name in ("risk", "bound") if name not in subject.children]:
+                    raise ValueError(f"the tree is not an audit: it has no group {missing[0]!r}")
+                facts = audit_facts.of_audit(subject, self.audience)
                 yield from paragraphs(self.audience, "audit", facts)
             case _:
                 raise TypeError(
@@ -175,19 +182,6 @@ def _fitting(topic: str | None, topics: Sequence[str], subject: str) -> str | No
     if topic is not None and topic not in topics:
         raise ValueError(f"topic of {subject} must be one of {', '.join(map(repr, topics))}, got {topic!r}")
     return topic
-
-
-def _recommended_guarantee(found: Recommendation) -> Guarantee:
-    """The pure DP that is recommended."""
-    if found.status != BOUNDED:
-        raise ValueError(f"there is no recommended guarantee to explain, the recommendation is {found.status}")
-    return PureDP(budget_facts.without_rounding(found).epsilon)
-
-
-def _check_audit(tree: xr.DataTree) -> xr.DataTree:
-    if missing := [name for name in ("risk", "bound") if name not in tree.children]:
-        raise ValueError(f"the tree is not an audit: it has no group {missing[0]!r}")
-    return tree
 
 
 def _share(name: str, x: Any, *, zero: bool = False) -> float:
