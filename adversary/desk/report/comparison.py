@@ -77,7 +77,6 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
     highest = found["posterior_mean"].max(["truth", "adversary"])
     said = ", ".join(f"{format_probability(float(highest.sel(file=name)))} ({name})" for name in audits)
     ratios = ", ".join(f"{format_number(float(found['ratio_mean'].sel(file=name).max()))} ({name})" for name in audits)
-    draw = figures.audit_figures.belief_ranges
     first = {name: audit_words.cases(*one)[0][2] for name, one in audits.items()}
     drawn = [
         Figure(
