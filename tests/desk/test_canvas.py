@@ -105,7 +105,6 @@ DRAWN: dict[str, Callable[[], Figure]] = {
     "spine, risk": lambda: spine_figures.risk(table(), block_results.path_guarantee(table()).ratio(0.1), 1.25, 0.05),
     "spine, risk alone": lambda: spine_figures.risk(table()),
     "spine, shrinkage": lambda: spine_figures.shrinkage(table()),
-    "spine, worst": lambda: spine_figures.worst(table(), 5, block_results.path_guarantee(table()).ratio(0.1)),
 }
 
 

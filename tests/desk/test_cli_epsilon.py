@@ -215,8 +215,8 @@ def test_figures_say_which_profiles_have_no_place_in_them(tmp_path: Path) -> Non
     mixed = "releases = 2\nround_down = 2\n" + each.format("middle", 0.1) + each.format("tiny", 0.001) + rate
     text = commands.printed("epsilon", written(tmp_path, mixed), "--format", "md")
     links = re.findall(r"!\[(.*)\]\((\w+)\.svg\)", text)
-    assert [name for _, name in links] == ["epsilon_by_reader", "tolerated_and_kept", "per_release", "accuracy"]
-    assert [caption.endswith("Not drawn: tiny.") for caption, _ in links] == [False, True, True, True]
+    assert [name for _, name in links] == ["epsilon_by_reader", "per_release", "accuracy"]
+    assert [caption.endswith("Not drawn: tiny.") for caption, _ in links] == [False, True, True]
     nothing = f'[profile]\nkind = "ratio or absolute"\nratio = 3\nabsolute = 1\n{rate}'
     text = commands.printed("epsilon", written(tmp_path, nothing), "--format", "md")
     assert re.findall(r"\]\((\w+)\.svg\)", text) == ["epsilon_by_reader"]

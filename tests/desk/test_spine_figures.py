@@ -139,16 +139,3 @@ def test_shrinkage_has_a_panel_and_a_diagonal_for_every_level_of_several_units()
     np.testing.assert_allclose(lines["block"].get_ydata(), table()["mean"][here])
     with pytest.raises(ValueError, match="no level has two units"):
         spine_figures.shrinkage({name: table()[name][:1] for name in ("level", "noisy", "mean")})
-
-
-def test_the_worst_come_first() -> None:
-    columns = table()
-    figure = spine_figures.worst(columns, 5, block_results.path_guarantee(columns).ratio(0.1))
-    lines = drawn(figure)
-    top = np.sort(block_results.blocks(columns, "ratio"))[::-1][:5]
-    np.testing.assert_allclose(lines["ratio"].get_xdata(), top)
-    rows = block_results.worst_rows(columns, 5)
-    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == columns["geocode"][rows].tolist()
-    np.testing.assert_allclose(lines["noisy"].get_xdata(), columns["noisy"][rows].astype(float))
-    short = {name: columns[name] for name in ("geocode", "ratio", "status", "noisy", "mean", "sd")}
-    np.testing.assert_allclose(drawn(spine_figures.worst(short, 5))["mean"].get_xdata(), columns["mean"][rows])

@@ -233,18 +233,11 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
     if any(_positive(one) and one.epsilon < one.loss for one in recommended.values()):
         table.notes.append("The last two bounds are at the epsilon rounded down.")
     drawn = [name for name, one in recommended.items() if _positive(one)]
-    caption = "Ratio of posterior to prior: the largest possible, the tolerated, and the bound at the epsilon."
-    drawing = Figure(
-        "tolerated_and_kept",
-        lambda: figures.tolerated_and_kept(recommended),
-        caption + _not_drawn(recommended, drawn),
-    )
     return Section(
         "Recommended epsilon",
         "No adversary exceeds the tolerance of the profile at the recommended epsilon." if drawn else "",
         [f"{name}: {one.words}" for name, one in recommended.items() if named and one.status != budget.BOUNDED],
         tables=[table],
-        figures=[drawing] * bool(drawn),
     )
 
 

@@ -5,7 +5,6 @@ from . import regression_figures as regression_figures
 from . import tornado as tornado
 from .budget_figures import accuracy as accuracy
 from .budget_figures import per_release as per_release
-from .budget_figures import tolerated_and_kept as tolerated_and_kept
 from .epsilon_map import epsilon_by_reader as epsilon_by_reader
 from .guarantee_figures import epsilon_ladder as epsilon_ladder
 from .guarantee_figures import posterior_by_prior as posterior_by_prior

@@ -1,4 +1,4 @@
-"""Figures of a recommended epsilon: what it keeps, what it costs in accuracy, what several releases share of it.
+"""Figures of a recommended epsilon: what it costs in accuracy, what several releases share of it.
 
 Every function takes what the library returned and gives a matplotlib `Figure` with the finding in its title.
 """
@@ -17,71 +17,6 @@ from matplotlib.ticker import FuncFormatter
 from adversary._core import Floats, as_array, format_bound, format_number, format_probability, shown_epsilon
 from adversary.desk.figures import epsilon_map
 from adversary.desk.kit import style as kit
-from adversary.policy.budget import BOUNDED, Recommendation, relative_risk_bound
-
-RATIOS = {"largest possible": kit.GREY, "tolerated": epsilon_map.BINDS, "kept": kit.BLUE}
-"""Lines of ratios by name, and their colours."""
-
-
-@kit.house_style
-def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
-    """The ratio a profile tolerates and the bound that its epsilon keeps, on slices through the adversary who binds.
-
-    Parameters
-    ----------
-    recommended : by name; those with a finite epsilon above 0 are drawn
-
-    Raises
-    ------
-    ValueError : there is none
-    """
-    bounded = {name: one for name, one in recommended.items() if one.status == BOUNDED and one.epsilon > 0.0}
-    if not bounded:
-        raise ValueError("recommended must hold a finite epsilon above 0, got none: there is no bound to draw")
-    single = len(bounded) == 1
-    pairs = [(name, one, cut) for name, one in bounded.items() for cut in _slices(one, every=single)]
-    figure, axes = epsilon_map.panels(len(pairs))
-    for ax, (name, one, cut) in zip(axes, pairs, strict=True):
-        _ratios(ax, one, cut, small=not single)
-        kit.panel_title(ax, cut.words if single else epsilon_map.in_two_lines(name))
-    kit.key(figure, RATIOS)
-    epsilon_map.outer_labels(axes)
-    (one, *others) = bounded.values()
-    least = "" if others else f"At epsilon = {epsilon_map.epsilon_text(one)} "
-    kit.title(figure, f"{least}no adversary exceeds the tolerated ratio")
-    return figure
-
-
-def _slices(one: Recommendation, *, every: bool) -> list[epsilon_map.Slice]:
-    """The slices through the adversary who binds: along the prior in which adversaries differ, or along both."""
-    free = epsilon_map.free_prior(one.profile)
-    names = (free,) if free is not None else ("value", "inclusion") if every else ("value",)
-    own = {"inclusion": one.inclusion, "value": one.value}
-    fixed = {"inclusion": one.value, "value": one.inclusion}
-    x = np.geomspace(epsilon_map.RARE, 1.0, 401 if every else 151)
-    ends = dict(zip(("inclusion", "value"), one.profile.domain, strict=True))
-    seen = {name: np.union1d(x, np.maximum((own[name], *ends[name]), epsilon_map.RARE)) for name in names}
-    return [epsilon_map.Slice(name, fixed[name], seen[name]) for name in names]
-
-
-def _ratios(ax: Axes, one: Recommendation, cut: epsilon_map.Slice, *, small: bool) -> None:
-    """Ratios along a slice."""
-    p, q = cut.readers
-    tolerated, most = as_array(one.profile(p, q)), 1.0 / (np.asarray(p) * q)
-    reached = as_array(relative_risk_bound(p, q, one.epsilon, "upper", one.statistic))
-    top = 1.0 + 2.5 * (float(reached.max()) - 1.0)
-    epsilon_map.prior_axis(ax, cut, min(float(cut.x[0]), epsilon_map.RARE), small=small)
-    ax.set(ylim=(1.0, top), ylabel="posterior / prior")
-    room = np.minimum(np.minimum(tolerated, most), top)
-    ax.fill_between(cut.x, reached, room, color=kit.BLUE, alpha=0.1, lw=0, gid="spare")
-    ax.fill_between(cut.x, np.minimum(most, top), top, color=kit.LIGHT, lw=0, gid="impossible")
-    ax.plot(cut.x, most, color=kit.GREY, lw=1.2, gid="possible")
-    ax.plot(cut.x, np.where(np.isfinite(tolerated), tolerated, np.nan), color=epsilon_map.BINDS, gid="tolerated")
-    ax.plot(cut.x, reached, color=kit.BLUE, gid="kept")
-    own = one.inclusion if cut.along == "inclusion" else one.value
-    at = int(np.argmin(np.abs(cut.x - own)))
-    epsilon_map.dot(ax, (float(cut.x[at]), float(reached[at])), one)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda r, _: f"{r:g}"))
 
 
 @kit.house_style

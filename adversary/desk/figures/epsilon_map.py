@@ -52,12 +52,6 @@ class Slice(NamedTuple):
         fixed = max(self.fixed, 1e-9)
         return (self.x, fixed) if self.along == "inclusion" else (fixed, self.x)
 
-    @property
-    def words(self) -> str:
-        """Who they are."""
-        other = "value" if self.along == "inclusion" else "inclusion"
-        return f"Adversaries with {other} prior {prior(self.fixed)}"
-
 
 @kit.house_style
 def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:

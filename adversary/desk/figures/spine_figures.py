@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from adversary._core import Floats, check_positive, format_bound, format_number, percent
 from adversary.desk.kit import style as kit
-from adversary.nmf.runs import Columns, LevelFindings, blocks, column, levels_of, worst_rows
+from adversary.nmf.runs import Columns, LevelFindings, blocks, column, levels_of
 
 ORANGE = kit.COLOURS[1]
 BINS = 60
@@ -149,40 +149,3 @@ def _round_ticks(low: float, high: float, width: float) -> list[float]:
     size = size[size >= 0.8 * width]
     ticks = [-float(t) for t in size[::-1] if -t >= low] + [0.0] + [float(t) for t in size if t <= high]
     return ticks if len(ticks) > 2 else sorted({*ticks, float(f"{high:.1g}")})
-
-
-@kit.house_style
-def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = None) -> Figure:
-    """The blocks with the largest ratios: the ratio, and the count with its interval and the noisy one.
-
-    `table` has `geocode`, and `name` where blocks have one, `ratio`, `noisy`, `mean`, `hdi_lower` and `hdi_upper`, or
-    `sd`.
-    """
-    rows = worst_rows(table, count)
-    ratio, noisy, mean = (column(table, name)[rows].astype(np.float64) for name in ("ratio", "noisy", "mean"))
-    if "hdi_lower" in table:
-        low, high = (column(table, name)[rows].astype(np.float64) for name in ("hdi_lower", "hdi_upper"))
-    else:
-        sd = column(table, "sd")[rows].astype(np.float64)
-        low, high = np.maximum(mean - sd, 0.0), mean + sd
-    codes = column(table, "geocode")[rows].tolist()
-    names = column(table, "name")[rows].tolist() if "name" in table else codes
-    y = np.arange(rows.size)
-    figure, (left, right) = kit.canvas(11.0, 1.5 + 0.3 * rows.size, 1, 2, sharey=True)
-    left.axvline(1.0, color=kit.GREY, lw=1.0, zorder=0)
-    left.hlines(y, 1.0, ratio, color=kit.BLUE, lw=1.0, zorder=1)
-    left.plot(ratio, y, "o", color=kit.BLUE, ms=6, gid="ratio")
-    if bounds and np.isfinite(bounds[1]):
-        left.axvline(bounds[1], color=kit.INK, lw=1.4, ls=kit.BOUND, gid="largest")
-    left.set(yticks=y, xlabel="posterior over prior")
-    left.set_yticklabels([name or code for name, code in zip(names, codes, strict=True)])
-    left.set_ylim(rows.size - 0.4, -0.6)
-    right.hlines(y, low, high, color=kit.BLUE, lw=2.0, gid="interval")
-    right.plot(mean, y, "o", color=kit.BLUE, ms=6, gid="mean", label="posterior mean and interval")
-    right.plot(noisy, y, "x", color=ORANGE, ms=6, mew=1.6, gid="noisy", label="noisy count")
-    right.set_xlabel("people in the cell")
-    figure.legend(loc="outside lower right", ncols=2, frameon=False)
-    kit.panel_title(left, "dashed: the largest that the guarantee allows" if bounds and np.isfinite(bounds[1]) else "")
-    ends = format_number(float(ratio[-1])), format_number(float(ratio[0]))
-    kit.title(figure, f"Where most is learned: ratios of {ends[0]} to {ends[1]}")
-    return figure

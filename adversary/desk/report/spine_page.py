@@ -30,8 +30,8 @@ from adversary.desk.report.descriptions import SPINE_NUMBERS, accuracy, describe
 from adversary.nmf.runs import MISTAKEN, PROVEN
 from adversary.reader.queries import misstatement
 
-DRAWN_BLOCKS = NOTED = 12
-"""Rows of the figure of blocks; notes on what was read."""
+NOTED = 12
+"""Notes on what was read."""
 
 DOUBLED = "One count of the path is exact, so that another person must make up for this one: two paths change."
 
@@ -278,11 +278,6 @@ class _Page:
                 f"{format_probability(float(first['posterior']))}."
             ),
             tables=[self.blocks("worst", columns)],
-            figures=self.figures(
-                "worst",
-                lambda cell: spine_figures.worst(cell.found.worst, DRAWN_BLOCKS, self.limits(cell)),
-                "Left: the ratio. Right: the count; cross: published; bar: the highest posterior density set.",
-            ),
             notes=["Counts and their sets come from everything published, under the prior of all blocks."],
         )
 
