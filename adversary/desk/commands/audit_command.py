@@ -47,7 +47,7 @@ def audit_command(
         bool, typer.Option("--check", help="Exit with code 3 if a guarantee is violated or the risk profile broken.")
     ] = False,
 ) -> None:
-    """What the scenario's adversaries learn, averaged over releases, and what the guarantees allow them."""
+    """What an adversary learns about one person, averaged over releases, and what the guarantee allows."""
     out = output.folder
     with options.one_line_errors(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
         read = options.read_scenario(scenario, truth)
@@ -77,7 +77,7 @@ def compare_command(
     engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
 ) -> Document:
-    """What the adversaries of two scenarios learn, side by side."""
+    """Two audits side by side: the same scenario with other noise, other neighbours or another adversary."""
     names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
     if first.resolve() == second.resolve():
         raise ValueError(f"{first}: give two different scenarios, got the same file twice")
@@ -94,7 +94,7 @@ def sensitivity_command(
     ],
     truth: options.Truths = None,
 ) -> Document:
-    """How far the answers move with prior, budget, siblings and beliefs, under both truths."""
+    """How far the answers move with prior, budget, siblings and beliefs."""
     read = options.read_scenario(scenario, truth)
     return sensitivity_answer.document(read, sensitivity_answer.solve(read))
 

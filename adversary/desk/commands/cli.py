@@ -6,9 +6,12 @@ the input is refused, in one line on standard error and with nothing written; 13
 
 from __future__ import annotations
 
+import ast
 import sys
 import warnings
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -20,106 +23,64 @@ AUDIT, CHOOSE, INFER, SETUP = "Audit a release", "Choose a guarantee", "Analyse 
 
 
 class Entry(NamedTuple):
-    """The line of help of a command, its group, an example, and its module where that has another name."""
+    """The group of a command, an example, and its help if it is a group itself."""
 
-    help: str
     group: str
     example: str
-    module: str = ""
+    help: str = ""
 
 
 COMMANDS = {
-    "audit": Entry(
-        "What an adversary learns about one person, averaged over releases, and what the guarantee allows.",
-        AUDIT,
-        "adversary audit data/granville_1940.toml --out report",
-    ),
-    "table": Entry(
-        "What an adversary learns about one person in every cell of a table, under planned noise.",
-        AUDIT,
-        "adversary table data/town_counts.csv --rho 0.1 --levels block,group,tract",
-    ),
-    "compare": Entry(
-        "Two audits side by side: the same scenario with other noise, other neighbours or another adversary.",
-        AUDIT,
-        "adversary compare data/granville_1940.toml data/granville_1940_bounded.toml",
-        "audit_command",
-    ),
-    "sensitivity": Entry(
-        "How far the answers move with prior, budget, siblings and beliefs.",
-        AUDIT,
-        "adversary sensitivity data/clinic_visits.toml --out sensitivity",
-        "audit_command",
-    ),
-    "explain": Entry(
-        "What a guarantee, a tolerated risk or an audit means, in words.",
-        AUDIT,
-        "adversary explain data/granville_1940.toml --audience regulator",
-    ),
+    "audit": Entry(AUDIT, "audit data/granville_1940.toml --out report"),
+    "table": Entry(AUDIT, "table data/town_counts.csv --rho 0.1 --levels block,group,tract"),
+    "compare": Entry(AUDIT, "compare data/granville_1940.toml data/granville_1940_bounded.toml"),
+    "sensitivity": Entry(AUDIT, "sensitivity data/clinic_visits.toml --out sensitivity"),
+    "explain": Entry(AUDIT, "explain data/granville_1940.toml --audience regulator"),
     "plan": Entry(
-        "The noise of a table's levels that keeps a tolerated risk with the least error.",
-        CHOOSE,
-        "adversary plan data/town_counts.csv --profile data/survey_profile.toml --levels block,group,tract",
-        "table_command",
+        CHOOSE, "plan data/town_counts.csv --profile data/survey_profile.toml --levels block,group,tract"
     ),
-    "epsilon": Entry(
-        "The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy.",
-        CHOOSE,
-        "adversary epsilon data/durham_infant_mortality.toml --out epsilon",
-        "guarantee_commands",
-    ),
-    "bounds": Entry(
-        "What a guarantee allows any adversary: beliefs, tests, and epsilon at a delta.",
-        CHOOSE,
-        "adversary bounds --rho 2.63 --prior 1/100",
-        "guarantee_commands",
-    ),
-    "invariants": Entry(
-        "What exact totals beside a noisy release cost: guarantees with and without them, and what is learned.",
-        CHOOSE,
-        "adversary invariants data/districts_1940_total.toml",
-    ),
+    "epsilon": Entry(CHOOSE, "epsilon data/durham_infant_mortality.toml --out epsilon"),
+    "bounds": Entry(CHOOSE, "bounds --rho 2.63 --prior 1/100"),
+    "invariants": Entry(CHOOSE, "invariants data/districts_1940_total.toml"),
     "census": Entry(
+        CHOOSE, "census scenario C --out census_c",
         "What the noise of the 2020 Census allows an adversary to learn, by concern.",
-        CHOOSE,
-        "adversary census scenario C --out census_c",
-        "guarantee_commands",
     ),
-    "infer": Entry(
-        "The posterior of the real mean and deviation behind noisy ones, or of a regression line behind noisy sums.",
-        INFER,
-        "adversary infer data/blood_lead.toml",
-    ),
-    "spine": Entry(
-        "The exact posterior of every count of a geographic spine, and what it reveals about one person by block.",
-        INFER,
-        "adversary spine county --query DETAILED --cell 0,1,0,2 --out found",
-    ),
+    "infer": Entry(INFER, "infer data/blood_lead.toml"),
+    "spine": Entry(INFER, "spine county --query DETAILED --cell 0,1,0,2 --out found"),
     "nmf": Entry(
+        INFER, "nmf synth county --blocks 2000 --shape 2x2x2x7",
         "Noisy Measurement Files: make a synthetic one, or check one.",
-        INFER,
-        "adversary nmf synth county --blocks 2000 --shape 2x2x2x7",
     ),
-    "init": Entry(
-        "A commented file for a command to begin with.",
-        SETUP,
-        "adversary init audit scenario.toml",
-        "setup_commands",
-    ),
-    "schema": Entry(
-        "The JSON schema of a kind of file, so that an editor completes keys, or of what --json prints.",
-        SETUP,
-        "adversary schema scenario",
-        "setup_commands",
-    ),
-    "doctor": Entry(
-        "Versions, cores, caches and optional extras of this installation.",
-        SETUP,
-        "adversary doctor --json",
-        "setup_commands",
-    ),
-}
-"""Every command `x`, in the order in which a user needs them: `x_command` in the module of that name."""
+    "init": Entry(SETUP, "init audit scenario.toml"),
+    "schema": Entry(SETUP, "schema scenario"),
+    "doctor": Entry(SETUP, "doctor --json"),
+}  # fmt: skip
+"""Every command `x`, in the order in which a user needs them: `x_command` of its module."""
+MODULES = {
+    **dict.fromkeys(("compare", "sensitivity"), "audit_command"), "plan": "table_command",
+    **dict.fromkeys(("epsilon", "bounds", "census"), "guarantee_commands"),
+    **dict.fromkeys(("init", "schema", "doctor"), "setup_commands"),
+}  # fmt: skip
+"""Where a command is, if its module has another name."""
+
+
+def module_of(name: str) -> str:
+    """The module of a command."""
+    return MODULES.get(name, f"{name}_command")
+
+
+@cache
+def _docstrings(module: str) -> dict[str, str]:
+    """First lines of the docstrings of a module's functions, read without importing what it needs."""
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
+    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+    return {one.name: (ast.get_docstring(one) or "").partition("\n")[0] for one in functions}
+
+
+def help_of(name: str) -> str:
+    """The line of help of a command."""
+    return COMMANDS[name].help or _docstrings(module_of(name))[f"{name}_command"]
 
 
 class Commands(TyperGroup):
@@ -133,15 +94,15 @@ class Commands(TyperGroup):
 def load(name: str) -> Any:
     """A command with all its options, its line of help and its example."""
     entry = COMMANDS[name]
-    made = getattr(import_module(f"adversary.desk.commands.{entry.module or f'{name}_command'}"), f"{name}_command")
+    made = getattr(import_module(f"adversary.desk.commands.{module_of(name)}"), f"{name}_command")
     if isinstance(made, typer.Typer):
         command: Any = typer.main.get_group(made)
     else:
         alone = typer.Typer(add_completion=False)
         alone.command(name)(made)
         command = typer.main.get_command(alone)
-    command.help = "\n\n".join([entry.help, *(command.help or "").split("\n\n")[1:]])
-    command.epilog = f"Example: {entry.example}"
+    command.help = entry.help or command.help
+    command.epilog = f"Example: adversary {entry.example}"
     return command
 
 
@@ -154,7 +115,7 @@ app = typer.Typer(
     epilog="Begin with: adversary audit data/granville_1940.toml --out report",
 )
 for _name, _entry in COMMANDS.items():
-    app.command(_name, help=_entry.help, rich_help_panel=_entry.group)(lambda: None)
+    app.command(_name, help=help_of(_name), rich_help_panel=_entry.group)(lambda: None)
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ def infer_command(
         bool, typer.Option("--unconstrained", help="Ignore the bounds of the data, except in the comparison.")
     ] = False,
 ) -> Document:
-    """The mean and standard deviation behind noisy ones, or the regression line behind noisy sums."""
+    """The posterior of the real mean and deviation behind noisy ones, or of a regression line behind noisy sums."""
     with _collect_warnings() as notes:
         believed = None if prior is None else parse_prior(prior)
         file = load_any_release_file(release).asked(believed, prob, False if unconstrained else None)

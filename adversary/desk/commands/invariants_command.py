@@ -33,7 +33,7 @@ def invariants_command(
         float | None, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
     ] = None,
 ) -> Document:
-    """What exact totals beside a noisy release cost: guarantees before and after, and what adversaries learn."""
+    """What exact totals beside a noisy release cost: guarantees with and without them, and what is learned."""
     return (_table if _is_table(scenario) else _plan)(scenario, truth, failure)
 
 

@@ -35,7 +35,7 @@ COMPILER = "none: models that PyMC samples itself run slower"
 def schema_command(
     kind: Annotated[str, typer.Argument(help=f"One of {', '.join((*FILES, 'result'))}.", metavar="KIND")],
 ) -> None:
-    """The JSON schema of a kind of file, or of what --json prints."""
+    """The JSON schema of a kind of file, so that an editor completes keys, or of what --json prints."""
     with one_line_errors():
         check_word("kind", kind, (*FILES, "result"))
         print(json.dumps(RESULT if kind == "result" else schema(kind), indent=2))
@@ -57,7 +57,7 @@ def init_command(
 
 @answering()
 def doctor_command() -> Document:
-    """Versions, cores, caches and optional extras of this installation; what reads spines is compiled if need be."""
+    """Versions, cores, caches and optional extras of this installation."""
     compile_spine()
     return document(examine())
 

@@ -41,7 +41,7 @@ def table_command(
     failure: Failure = 0.05,
     seed: Annotated[int, typer.Option(help="Seed of simulated releases.")] = SEED,
 ) -> Document:
-    """What an adversary learns about one person in every cell of a table."""
+    """What an adversary learns about one person in every cell of a table, under planned noise."""
     names = _names(levels)
     if (rho is None) == (epsilon is None):
         raise ValueError("--rho or --epsilon must be given, and not both")
@@ -61,7 +61,7 @@ def plan_command(
     levels: LevelNames,
     cells: Counted = None,
 ) -> Document:
-    """The rho of every level of a table that keeps a tolerated risk with the least error."""
+    """The noise of a table's levels that keeps a tolerated risk with the least error."""
     file = load_profile_file(profile)
     if len(file.profiles) != 1:
         raise ValueError(f"{profile}: must have one profile, got {', '.join(file.profiles)}")
