@@ -360,4 +360,5 @@ def test_every_truth_has_its_readers_and_all_share_the_verdicts(tmp_path: Path) 
     tree = audited(scenario)
     assert tree["tolerated"]["truth"].values.tolist() == ["patient", "stranger"]
     assert tree["profile"].attrs["status"] == "kept"
-    assert read(scenario).count("These adversaries and the risk profile") == 2
+    assert (tree["tolerated"]["outside"] == 0.0).all()  # under both truths, so that it is said once
+    assert read(scenario).count("These adversaries and the risk profile") == 1

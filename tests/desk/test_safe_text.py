@@ -58,9 +58,12 @@ def test_no_two_names_share_a_file_and_none_leaves_its_folder(names: list[str]) 
         assert len(name.encode()) < 400
 
 
+LOOKALIKES = ("a b", "a_b", "..", "x/../y")
+
+
 def hostile(tmp_path: Path, *, more: str = "") -> Path:
     """A scenario of which every name and text is written to do harm."""
-    two = "[truths.{0}]\n{1} = 1\n{2} = 3\n"
+    two = "[truths.{0}]\n{1} = 1\n{2} = {3}\n"
     block, tract = json.dumps("block [/red]\x1b[2J"), json.dumps("tract\u202e")
     level = '[[plan.level]]\nname = {}\nnoise = "geometric"\nepsilon = 4\n'
     reader = "[adversaries.{0}]\nprior = 0.3\nknown = 0\n[adversaries.{0}.beliefs]\n{1} = {{ upper = 6 }}\n"
@@ -69,7 +72,7 @@ def hostile(tmp_path: Path, *, more: str = "") -> Path:
         f"title = {json.dumps(' '.join(HOSTILE))}\ndescription = {json.dumps(HOSTILE[2])}\n"
         f"source = {json.dumps(HOSTILE[3])}\n"
         + 'neighbours = "unbounded"\n[plan]\n' + level.format(block) + "siblings = 1\n" + level.format(tract)
-        + "".join(two.format(json.dumps(name), block, tract) for name in ("a b", "a_b", "..", "x/../y"))
+        + "".join(two.format(json.dumps(name), block, tract, 3 + i) for i, name in enumerate(LOOKALIKES))
         + reader.format(json.dumps(HOSTILE[0]), tract) + reader.format(json.dumps(HOSTILE[2]), tract)
         + '[guarantee]\n"pure DP" = { epsilon = 2 }\n' * 0 + more,
         encoding="utf-8",
