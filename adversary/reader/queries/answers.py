@@ -42,12 +42,8 @@ def check_answers(
     ValueError : a query without answers, answers without a query, a wrong shape, a variance that is negative, an answer
         that is not finite where it was measured
     """
-    shape = check_queries(queries)
+    shape = check_queries(queries, released=released, variance=variance)
     names = [query.name for query in queries]
-    for what, given in (("released", released), ("variance", variance)):
-        if set(given) != set(names):
-            odd = sorted(set(given) ^ set(names))
-            raise ValueError(f"{what} must have one entry for each query, {names}; wrong or missing: {odd}")
     units = {name: np.shape(as_array(released[name]))[:1] for name in names}
     if len(set(units.values())) > 1 or () in units.values():
         raise ValueError(f"released must have one row of answers per unit in every query, got units {units}")

@@ -61,12 +61,7 @@ def log_bayes_factor(
     >>> log_bayes_factor([total, sexes], {"total": [4], "sex": [2, 1]}, noise, [1, 1], present=0)
     1.625
     """
-    shape = check_queries(queries)
-    names = [query.name for query in queries]
-    for what, given in (("released", released), ("noise", noise)):
-        if set(given) != set(names):
-            odd = sorted(set(given) ^ set(names))
-            raise ValueError(f"{what} must have one entry for each query, {names}; wrong or missing: {odd}")
+    shape = check_queries(queries, released=released, noise=noise)
     known = check_whole("others", others, minimum=0)
     known = known.reshape(*known.shape[: known.ndim - len(shape)], -1) if known.shape[-len(shape) :] == shape else known
     if known.ndim not in (1, 2) or known.shape[-1] != int(np.prod(shape)):
@@ -107,10 +102,7 @@ def path_loss(queries: Sequence[Query], noise: Noise, present: Any, absent: Any 
     >>> round(path_loss(queries, {"total": Gaussian(1.0), "sex": Gaussian(1.0)}, present=0, absent=1).mu, 4)
     1.4142
     """
-    check_queries(queries)
-    names = [query.name for query in queries]
-    if set(noise) != set(names):
-        raise ValueError(f"noise must have one entry for each query, {names}, got {sorted(noise)}")
+    check_queries(queries, noise=noise)
     return compose_losses(
         [
             mechanism.privacy_loss(sensitivity=1, cells=moved)

@@ -129,8 +129,11 @@ class Query:
         return np.moveaxis(total, 0, -1)
 
 
-def check_queries(queries: Sequence[Query]) -> tuple[int, ...]:
-    """Shape of the histogram that all queries are about; ValueError where they differ, or share a name."""
+def check_queries(queries: Sequence[Query], **given: Mapping[str, Any]) -> tuple[int, ...]:
+    """Shape of the histogram that all queries are about; ValueError where they differ, or share a name.
+
+    What is `given` must have one entry for each query.
+    """
     if not queries:
         raise ValueError("queries must be at least one, got none")
     names = [query.name for query in queries]
@@ -139,6 +142,10 @@ def check_queries(queries: Sequence[Query]) -> tuple[int, ...]:
     shapes = {query.histogram_shape for query in queries}
     if len(shapes) > 1:
         raise ValueError(f"queries must be about one histogram, got the shapes {sorted(shapes)}")
+    for what, entries in given.items():
+        if set(entries) != set(names):
+            odd = sorted(set(entries) ^ set(names))
+            raise ValueError(f"{what} must have one entry for each query, {names}; wrong or missing: {odd}")
     return queries[0].histogram_shape
 
 
