@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.special import expit
 
 from adversary._core import Sampling
-from adversary.driver.posteriors import UNRELIABLE, Groups, Prior, Readings, posterior_dataset, releases_to_fit
+from adversary.driver.posteriors import NUTS, UNRELIABLE, Groups, Prior, Readings, read_releases, releases_to_fit
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
@@ -51,10 +51,7 @@ class Case:
             law = laws.of(self.plan, reader, self.truth)
             risk = risk_summary(law, invariant, prior.base)
         else:
-            if engine == "enumerate":
-                readings = self._by_enumeration(prior, draws, seed)
-            else:
-                readings = self._by_sampling(prior, draws, seed, engine, **laws.how)
+            readings = self._by_model(prior, draws, seed, NUTS.get(engine), **laws.how)
             law, risk = readings.law, readings.risk()
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
@@ -67,26 +64,15 @@ class Case:
         posterior = self.reader.posterior(self.plan, release, counts=False)
         return Readings(release, weight, posterior, prior, self.truth.target, 0, "exact recursion over levels")
 
-    def _by_enumeration(self, prior: Prior, draws: int, seed: int) -> Readings:
-        """By enumerating the PyMC model of the same story."""
-        from adversary.models.enumeration import enumerate_posterior
-
-        release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        found = enumerate_posterior(*self._model_and_data(release))["probability"]
-        posterior = posterior_dataset(self.reader.prior, found.sel({"in": 1}).values, found.sel({"in": 0}).values)
-        simulated = 0 if weight.attrs["direction"] == "exact" else draws
-        return Readings(
-            release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the PyMC model"
-        )
-
-    def _by_sampling(self, prior: Prior, draws: int, seed: int, engine: str, **how: Any) -> Readings:
-        """By draws of the PyMC model of the same story."""
-        from adversary.models.fitting import fit_many
-
-        release, weight = releases_to_fit(self.plan, self.truth, draws, seed)
-        nuts = "always" if engine == "mcmc" else "where needed"
-        fits = fit_many(*self._model_and_data(release), nuts=nuts, sampling=self.sampling, rng=seed, **how)
-        return from_fits(fits, release, weight, prior, self.truth.target, draws)
+    def _by_model(self, prior: Prior, draws: int, seed: int, nuts: str | None, **how: Any) -> Readings:
+        """By the PyMC model of the same story, enumerated or drawn from."""
+        if nuts is None:
+            release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
+        else:
+            release, weight = releases_to_fit(self.plan, self.truth, draws, seed)
+        model, data = self._model_and_data(release)
+        options: dict[str, Any] = {"support": {}, "nuts": nuts, "prior": prior, "sampling": self.sampling, "rng": seed}
+        return read_releases(model, self.truth.target, release, weight, data, draws, **options, **how)
 
     def _model_and_data(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:
         """The PyMC model of plan and reader, and the releases as it names them."""
@@ -100,16 +86,6 @@ class Case:
         model = hierarchical_counts(self.plan, self.reader, upper=upper, individually=apart)
         data = observed(release) | observed(release, individually=apart)
         return model, {name: value for name, value in data.items() if name in model.named_vars}
-
-
-def from_fits(fits: Any, release: xr.Dataset, weight: xr.DataArray, prior: Prior, target: int, draws: int) -> Readings:
-    """Readings from the draws of many fits."""
-    found = fits.estimate
-    start = float(expit(prior.log_odds))
-    posterior = posterior_dataset(start, found["posterior"].values, found["complement"].values)
-    posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
-    simulated = 0 if weight.attrs["direction"] == "exact" else draws
-    return Readings(release, weight, posterior, prior, target, simulated, fits.method, fits.groups, fits.advice)
 
 
 def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups:

@@ -16,9 +16,9 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Sampling, blocks, check_probability, check_whole, dask_address
-from adversary.driver.case import Bounds, from_fits, groups_of
-from adversary.driver.model_case import ENUMERATED, FITS, NUTS, enumerate_releases, is_model, latents_of, target_side
-from adversary.driver.posteriors import Prior, Readings, distinct_arrays
+from adversary.driver.case import Bounds, groups_of
+from adversary.driver.model_case import FITS, is_model, latents_of, target_side
+from adversary.driver.posteriors import NUTS, distinct_arrays, read_releases
 from adversary.driver.run_audit import ENGINES, named_guarantees, origin
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import PrivacyLoss
@@ -95,7 +95,7 @@ def audit_model(
     (0.13, ['holds'])
     """
     from adversary.models.enumeration import released_names
-    from adversary.models.fitting import fit_many, label_arrays
+    from adversary.models.fitting import label_arrays
 
     if not is_model(model):
         raise TypeError(f"model must be a pymc.Model, got {model!r}")
@@ -112,16 +112,10 @@ def audit_model(
     data, weight = distinct_arrays(_simulated(model, names, truth, simulate, size, np.random.default_rng(release_seed)))
     release = label_arrays(model, data, ("release",))
     with dask_address(scheduler, workers) as address:
-        if way == "enumerate":
-            prior, posterior = enumerate_releases(model, data, target, support or {})
-            readings = Readings(release, weight, posterior, prior, side, size, ENUMERATED)
-        else:
-            options: dict[str, Any] = {"nuts": NUTS[way], "support": support or {}, "sampling": sampling}
-            options |= {"rng": fit_seed, "prior_rng": prior_seed}
-            how = {"progress": progress, "store": store, "scheduler": address}
-            fits = fit_many(model, data, target, **options, **how)
-            before = Prior.from_chances(fits.before, fits.settled)
-            readings = from_fits(fits, release, weight, before, side, size)
+        options: dict[str, Any] = {"nuts": NUTS.get(way), "support": support or {}, "sampling": sampling}
+        options |= {"rng": fit_seed, "prior_rng": prior_seed}
+        options |= {"progress": progress, "store": store, "scheduler": address}
+        readings = read_releases(model, side, release, weight, data, size, target=target, **options)
     bounds = Bounds(_Recognised(model, tuple(names)), int(records), int(records), float(failure))
     table = bounds.table(named_guarantees(guarantee), readings.law, readings)
     groups = groups_of(readings, readings.risk(), table)

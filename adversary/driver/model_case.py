@@ -11,8 +11,9 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Sampling
-from adversary.driver.case import Bounds, from_fits, groups_of
-from adversary.driver.posteriors import Groups, Prior, Readings, posterior_dataset, releases_to_fit
+from adversary.driver.case import Bounds, groups_of
+from adversary.driver.posteriors import NUTS, Groups, Readings, read_releases, releases_to_fit
 from adversary.privacy import Guarantee
 from adversary.reader.conditioned import ExactTotals
 from adversary.reader.path import Truth
@@ -30,10 +31,6 @@ from adversary.reader.risk import DRAWS, release_table
 
 FITS = 1000
 """Simulated releases, unless told, where each distinct one is fitted by a sampler."""
-
-ENUMERATED = "enumeration of the model"
-NUTS = {"exact": "where needed", "importance": "where needed", "mcmc": "always"}
-"""Where NUTS samples, by engine."""
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[(.*)\])?")
 
@@ -122,10 +119,13 @@ class ModelCase:
                 f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous: use "exact" '
                 'or "importance", which sum out the discrete latents and draw the continuous ones'
             )
-        if engine in ("mcmc", "importance") or continuous:
-            readings = self._by_sampling(names, NUTS[engine], FITS if draws is None else draws, seed, **how)
-        else:
-            readings = self._by_enumeration(names, DRAWS if draws is None else draws, seed)
+        nuts = NUTS.get(engine, NUTS["importance"] if continuous else None)
+        options: dict[str, Any] = {"target": self.target, "support": self.support}
+        options |= {"settled": settled_names(self.plan, names), "sampling": self.sampling}
+        options |= {"nuts": nuts, "rng": seed, "prior_rng": self.prior_seed, **how}
+        readings = read_releases(
+            self.model, self.truth.target, *self.releases(names, nuts is not None, draws, seed), **options
+        )
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
         bounds = Bounds(self.plan, self.records * (2 if both else 1), self.records, self.failure, totals=self.totals)
         risk = readings.risk()
@@ -153,6 +153,21 @@ class ModelCase:
         share = np.any(known, axis=0).reshape(sizes).mean(axis=(0, 1)) if known else np.full(sizes[2], np.nan)
         return float((weight * share).sum()), {"not_checked": ", ".join(unchecked)} if unchecked else {}
 
+    def releases(
+        self, names: list[str], fitted: bool, draws: int | None, seed: int
+    ) -> tuple[xr.Dataset, xr.DataArray, dict[str, NDArray[Any]], int]:
+        """Releases, their weights, what the model reads of them, and how many are simulated at most.
+
+        Each distinct one once where they are fitted; what the model leaves unread is NaN there.
+        """
+        size = (FITS if fitted else DRAWS) if draws is None else draws
+        if fitted:
+            once = partial(self.without_unread, names=names)
+            release, weight = releases_to_fit(self.plan, self.truth, size, seed, once)
+        else:
+            release, weight = release_table(self.plan, self.truth, draws=size, rng=seed)
+        return release, weight, self.read(release, names), size
+
     def read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:
         """What the model reads of these releases, under its own names; one number may be a vector of length one."""
         data = observed(release) | observed(release, individually=True)
@@ -160,26 +175,6 @@ class ModelCase:
             data["noisy"] = data[f"noisy[{self.plan.names[0]}]"]
         vectors = [name for name in names if self.model[name].ndim == data[name].ndim == 1]
         return {name: data[name][:, None] if name in vectors else data[name] for name in names}
-
-    def _by_enumeration(self, names: list[str], draws: int, seed: int) -> Readings:
-        """Exact posteriors, each distinct release once."""
-        release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        data, settled = self.read(release, names), settled_names(self.plan, names)
-        prior, posterior = enumerate_releases(self.model, data, self.target, self.support, settled)
-        simulated = 0 if weight.attrs["direction"] == "exact" else draws
-        return Readings(release, weight, posterior, prior, self.truth.target, simulated, ENUMERATED)
-
-    def _by_sampling(self, names: list[str], nuts: str, draws: int, seed: int, **how: Any) -> Readings:
-        """Posteriors by sampling, each distinct release once; what the model leaves unread is NaN in the release."""
-        from adversary.models.fitting import fit_many
-
-        release, weight = releases_to_fit(
-            self.plan, self.truth, draws, seed, lambda release: self.without_unread(release, names)
-        )
-        options: dict[str, Any] = {"nuts": nuts, "support": self.support, "settled": settled_names(self.plan, names)}
-        options |= {"sampling": self.sampling, "rng": seed, "prior_rng": self.prior_seed, **how}
-        fits = fit_many(self.model, self.read(release, names), self.target, **options)
-        return from_fits(fits, release, weight, Prior.from_chances(fits.before, fits.settled), self.truth.target, draws)
 
     def without_unread(self, release: xr.Dataset, names: list[str]) -> xr.Dataset:
         """The release with NaN in place of every number the model does not read."""
@@ -190,32 +185,6 @@ class ModelCase:
                 hidden = result["level"].isin(unread)
                 result[kind] = result[kind].where(~hidden)
         return result
-
-
-def enumerate_releases(
-    model: Any,
-    data: Mapping[str, NDArray[Any]],
-    target: str,
-    support: Mapping[str, ArrayLike],
-    settled: Sequence[str] = (),
-) -> tuple[Prior, xr.Dataset]:
-    """Prior, and exact posteriors of releases (release, *shape) by name."""
-    from adversary.models.enumeration import compile_enumerator
-
-    run = compile_enumerator(model, list(data), target, support)
-    values = run.targets[0].values
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"target {target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
-    found = run(data)
-    chances = [found["probability"].reindex({target: [value]}, fill_value=0.0) for value in (1, 0)]
-    before = after = float(found["prior"].values.ravel()[0])
-    if settled:
-        given = compile_enumerator(model, list(data), target, support, settled)
-        after = float(given({name: array[:1] for name, array in data.items()})["prior"].values.ravel()[0])
-    posterior = posterior_dataset(before, *(chance.values.ravel() for chance in chances))
-    if support:
-        posterior = posterior.assign(edge_mass=found["edge_mass"])
-    return Prior.from_chances((before, 0.0), (after, 0.0)), posterior
 
 
 def released_names(plan: Plan, model: Any, siblings: Collection[str]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,8 @@ from scipy.special import expit
 
 from adversary._core import Sampling, logit, seed_sequence
 from adversary.driver.model_case import (
-    ENUMERATED,
     FITS,
     ModelCase,
-    enumerate_releases,
     latents_of,
     settle_model_truth,
     settled_names,
@@ -34,10 +32,10 @@ from adversary.driver.posteriors import (
     Readings,
     distinct_arrays,
     posterior_dataset,
-    releases_to_fit,
+    read_releases,
 )
 from adversary.driver.sweep_inputs import Case
-from adversary.reader.risk import DRAWS, release_table
+from adversary.reader.risk import DRAWS
 
 Place = tuple[int, ...]
 WEIGHED = "draws of all priors of the sweep, weighed by each prior and release"
@@ -111,11 +109,11 @@ class ModelSweep:
             best = int(np.argmax(weight.values))
             self._shown = place, {name: array[[best]] for name, array in data.items()}
         settled = self._settled(place)
-        simulated = 0 if weight.attrs["direction"] == "exact" else size
         if place not in self.priors:
-            prior, posterior = enumerate_releases(model, data, self.target, self.support, settled)
-            return Readings(release, weight, posterior, prior, target, simulated, ENUMERATED)
+            options: dict[str, Any] = {"target": self.target, "support": self.support, "settled": settled}
+            return read_releases(model, target, release, weight, data, size, **options)
         prior, posterior = self._weighed(place, data, settled)
+        simulated = 0 if weight.attrs["direction"] == "exact" else size
         return Readings(release, weight, posterior, prior, target, simulated, WEIGHED, advice=_ADVICE)
 
     def groups(self) -> dict[str, xr.Dataset]:
@@ -164,17 +162,11 @@ class ModelSweep:
     def _releases(self, place: Place, side: str) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any], int]:
         """Releases of one truth, their weights, what the model reads of them, and how many are simulated at most."""
         case, fitted = self.cases[place], place in self.priors
-        size = (FITS if fitted else DRAWS) if self.draws is None else self.draws
         if case.plan is None:
+            size = (FITS if fitted else DRAWS) if self.draws is None else self.draws
             return (*self._own(side, size), size)
         whole = ModelCase(case.plan, case.reader, settle_model_truth(case.plan, self.truths[side], self.target), 0.0)
-        names, seed = self.names(case), int(self.seed.generate_state(2)[1])
-        if fitted:
-            once = partial(whole.without_unread, names=names)
-            release, weight = releases_to_fit(case.plan, whole.truth, size, seed, once)
-        else:
-            release, weight = release_table(case.plan, whole.truth, draws=size, rng=seed)
-        return release, weight, whole.read(release, names), size
+        return whole.releases(self.names(case), fitted, self.draws, int(self.seed.generate_state(2)[1]))
 
     def _own(self, side: str, size: int) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any]]:
         """Without a plan: releases of the first model, which every other one reads too."""

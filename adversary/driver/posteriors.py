@@ -7,13 +7,13 @@ are the word "unreliable" instead of a number, and bounds that leave that releas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
 
 from adversary._core import Floats, logit, posterior_ratio
@@ -26,6 +26,9 @@ UNRELIABLE = "unreliable"
 
 NEGLIGIBLE = 0.1
 """Share of an average's error up to which releases without an answer are part of that error."""
+
+NUTS = {"importance": "where needed", "mcmc": "always"}
+"""Where NUTS samples, by engine; the others enumerate."""
 
 WORST = {"r_hat": np.max, "ess": np.min, "divergences": np.max}
 """Diagnostics of a fit, with what the worst of many is."""
@@ -224,6 +227,54 @@ def posterior_dataset(prior: float, present: Floats, out: Floats) -> xr.Dataset:
     factor = odds - float(logit(prior)) if 0 < prior < 1 else np.where(np.isnan(odds), np.nan, 0.0)
     values = {"posterior": present, "log_odds": odds, "ratio": posterior_ratio(prior, factor)}
     return xr.Dataset({name: ("release", value) for name, value in values.items()})
+
+
+def read_releases(
+    model: Any,
+    side: int,
+    release: xr.Dataset,
+    weight: xr.DataArray,
+    data: Mapping[str, NDArray[Any]],
+    size: int,
+    *,
+    target: str = "in",
+    support: Mapping[str, ArrayLike],
+    settled: Sequence[str] = (),
+    nuts: str | None = None,
+    prior: Prior | None = None,
+    **how: Any,
+) -> Readings:
+    """What a model says of releases (release, *shape) by name: by enumeration, or by `fit_many` as `nuts` says.
+
+    side : of the truth; size : simulated releases, where they are not listed; prior : the model's own unless given
+    """
+    simulated = 0 if weight.attrs["direction"] == "exact" else size
+    if nuts is not None:
+        from adversary.models.fitting import fit_many
+
+        fits = fit_many(model, data, target, nuts=nuts, support=support, settled=settled, **how)
+        found, held = fits.estimate, prior or Prior.from_chances(fits.before, fits.settled)
+        start = float(expit(held.log_odds))
+        posterior = posterior_dataset(start, found["posterior"].values, found["complement"].values)
+        posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
+        return Readings(release, weight, posterior, held, side, simulated, fits.method, fits.groups, fits.advice)
+    from adversary.models.enumeration import compile_enumerator
+
+    run = compile_enumerator(model, list(data), target, support)
+    values = run.targets[0].values
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError(f"target {target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
+    found = run(data)
+    chances = [found["probability"].reindex({target: [value]}, fill_value=0.0) for value in (1, 0)]
+    before = after = float(found["prior"].values.ravel()[0])
+    if settled:
+        given = compile_enumerator(model, list(data), target, support, settled)
+        after = float(given({name: array[:1] for name, array in data.items()})["prior"].values.ravel()[0])
+    posterior = posterior_dataset(before, *(chance.values.ravel() for chance in chances))
+    if support:
+        posterior = posterior.assign(edge_mass=found["edge_mass"])
+    held = prior or Prior.from_chances((before, 0.0), (after, 0.0))
+    return Readings(release, weight, posterior, held, side, simulated, "enumeration of the model")
 
 
 def releases_to_fit(
