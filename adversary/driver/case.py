@@ -11,7 +11,7 @@ import xarray as xr
 from scipy.special import expit
 
 from adversary._core import Sampling
-from adversary.driver.posteriors import NUTS, UNRELIABLE, Groups, Prior, Readings, read_releases, releases_to_fit
+from adversary.driver.posteriors import NUTS, UNRELIABLE, Groups, Prior, Readings, read_releases, releases_to_read
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
@@ -66,10 +66,7 @@ class Case:
 
     def _by_model(self, prior: Prior, draws: int, seed: int, nuts: str | None, **how: Any) -> Readings:
         """By the PyMC model of the same story, enumerated or drawn from."""
-        if nuts is None:
-            release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        else:
-            release, weight = releases_to_fit(self.plan, self.truth, draws, seed)
+        release, weight = releases_to_read(self.plan, self.truth, draws, seed, nuts is not None)
         model, data = self._model_and_data(release)
         options: dict[str, Any] = {"support": {}, "nuts": nuts, "prior": prior, "sampling": self.sampling, "rng": seed}
         return read_releases(model, self.truth.target, release, weight, data, draws, **options, **how)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import xarray as xr
@@ -27,36 +26,32 @@ EVERYTHING = (*ALSO, "repeated", "postprocessing", "priors", "budgets")
 """All that can be asked for."""
 
 
-@dataclass(frozen=True)
-class FurtherGroups:
-    """What is asked beside the audit itself; only an `Adversary` has laws to answer it from."""
-
-    also: tuple[str, ...]
-    alternatives: Mapping[Any, Mapping[str, Alternative]]
-    profile: Callable[[float, float], Any] | None
-    failure: float
-
-    def groups(
-        self, case: Case | ModelCase, truth: Mapping[str, Any], truth_name: Any, name: Any, laws: SharedLaws
-    ) -> Groups:
-        """Groups of one case."""
-        if not isinstance(case, Case):
-            return {}
-        plan, reader, settled = case.plan, case.reader, case.truth
-        ways: dict[str, Callable[[], dict[str, Any]]] = {
-            "both_truths": lambda: of_both_truths(laws, plan, reader, settled, self.failure),
-            "baseline": lambda: of_unused_record(laws, plan, reader, settled),
-            "queries": lambda: of_one_query(laws, plan, reader, truth),
-            "repeated": lambda: of_repeated(laws, plan, reader, truth),
-            "postprocessing": lambda: of_postprocessing(laws, plan, reader, truth),
-            "priors": lambda: at_priors(laws, plan, reader, settled),
-            "budgets": lambda: of_budgets(laws, plan, reader, settled, self.failure),
-        }
-        found: Groups = {}
-        for one in self.also:
-            found |= ways[one]()
-        found |= of_alternatives(laws, self.alternatives.get((name, truth_name), {}), settled.target)
-        return found if self.profile is None else found | of_profile(laws, plan, reader, settled, self.profile)
+def further_groups(
+    case: Case | ModelCase,
+    truth: Mapping[str, Any],
+    laws: SharedLaws,
+    also: Collection[str],
+    alternatives: Mapping[str, Alternative],
+    profile: Callable[[float, float], Any] | None,
+) -> Groups:
+    """What is asked beside the audit itself of one case; only an `Adversary` has laws to answer it from."""
+    if not isinstance(case, Case):
+        return {}
+    plan, reader, settled = case.plan, case.reader, case.truth
+    ways: dict[str, Callable[[], dict[str, Any]]] = {
+        "both_truths": lambda: of_both_truths(laws, plan, reader, settled, case.failure),
+        "baseline": lambda: of_unused_record(laws, plan, reader, settled),
+        "queries": lambda: of_one_query(laws, plan, reader, truth),
+        "repeated": lambda: of_repeated(laws, plan, reader, truth),
+        "postprocessing": lambda: of_postprocessing(laws, plan, reader, truth),
+        "priors": lambda: at_priors(laws, plan, reader, settled),
+        "budgets": lambda: of_budgets(laws, plan, reader, settled, case.failure),
+    }
+    found: Groups = {}
+    for one in also:
+        found |= ways[one]()
+    found |= of_alternatives(laws, alternatives, settled.target)
+    return found if profile is None else found | of_profile(laws, plan, reader, settled, profile)
 
 
 def check_also(also: Any, plans: Mapping[Any, Plan], alternatives: Any, sensitivity: Any) -> None:

@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Sampling
 from adversary.driver.case import Bounds, groups_of
-from adversary.driver.posteriors import NUTS, Groups, Readings, read_releases, releases_to_fit
+from adversary.driver.posteriors import NUTS, Groups, Readings, read_releases, releases_to_read
 from adversary.privacy import Guarantee
 from adversary.reader.conditioned import ExactTotals
 from adversary.reader.path import Truth
 from adversary.reader.plans import Plan, observed
-from adversary.reader.risk import DRAWS, release_table
+from adversary.reader.risk import DRAWS
 
 FITS = 1000
 """Simulated releases, unless told, where each distinct one is fitted by a sampler."""
@@ -161,11 +161,8 @@ class ModelCase:
         Each distinct one once where they are fitted; what the model leaves unread is NaN there.
         """
         size = (FITS if fitted else DRAWS) if draws is None else draws
-        if fitted:
-            once = partial(self.without_unread, names=names)
-            release, weight = releases_to_fit(self.plan, self.truth, size, seed, once)
-        else:
-            release, weight = release_table(self.plan, self.truth, draws=size, rng=seed)
+        once = partial(self.without_unread, names=names)
+        release, weight = releases_to_read(self.plan, self.truth, size, seed, fitted, once)
         return release, weight, self.read(release, names), size
 
     def read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:

@@ -277,14 +277,21 @@ def read_releases(
     return Readings(release, weight, posterior, held, side, simulated, "enumeration of the model")
 
 
-def releases_to_fit(
-    plan: Plan, truth: Truth, draws: int, seed: int, read: Callable[[xr.Dataset], xr.Dataset] = lambda release: release
+def releases_to_read(
+    plan: Plan,
+    truth: Truth,
+    draws: int,
+    seed: int,
+    fitted: bool,
+    read: Callable[[xr.Dataset], xr.Dataset] = lambda release: release,
 ) -> tuple[xr.Dataset, xr.DataArray]:
-    """Releases that are to be fitted one by one, and their shares: each distinct one once, as it is `read`.
+    """Releases and their shares; those that are to be `fitted` one by one, each distinct one once, as it is `read`.
 
-    Every release that matters, with its exact weight, if they are at most `draws`; otherwise so many simulated ones.
+    Of these every release that matters, with its exact weight, if they are at most `draws`, or so many simulated ones.
     """
     release, weight = release_table(plan, truth, draws=draws, rng=seed)
+    if not fitted:
+        return release, weight
     if weight.attrs["direction"] == "exact":
         once = distinct(read(release), weight)
         if once[1].size <= draws:

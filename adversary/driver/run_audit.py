@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.both_truths import side_by_side
 from adversary.driver.case import OWN, Case
-from adversary.driver.further_groups import ALSO, FurtherGroups, by_name, check_also, sweep_groups
+from adversary.driver.further_groups import ALSO, by_name, check_also, further_groups, sweep_groups
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
 from adversary.driver.other_plans import COARSE_DRAWS
 from adversary.driver.posteriors import Groups
@@ -141,7 +141,7 @@ def audit(
     seed = blocks.seed_sequence(rng)
     promises = named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants, sampling)
-    more = FurtherGroups(tuple(also), by_name(alternatives or {}, readers, truths), profile, float(failure))
+    others = by_name(alternatives or {}, readers, truths)
     swept: Groups = {}
     by_plan = []
     with dask_address(scheduler, workers) as address:
@@ -153,9 +153,8 @@ def audit(
                 cases = []
                 for name, one in readers.items():
                     case = work.case(one_plan, one, one_truth, seed)
-                    cases.append(
-                        (name, work.run(case, laws, how) | more.groups(case, one_truth, truth_name, name, laws))
-                    )
+                    more = further_groups(case, one_truth, laws, also, others.get((name, truth_name), {}), profile)
+                    cases.append((name, work.run(case, laws, how) | more))
                 by_truth.append((truth_name, _concat_groups(cases, "adversary")))
                 if sensitivity:
                     swept |= work.swept(
