@@ -9,11 +9,8 @@ from .fitting import MarginGibbs as MarginGibbs
 from .fitting import fit as fit
 from .fitting import published_gibbs_law as published_gibbs_law
 from .noise import DiscreteGaussian as DiscreteGaussian
-from .noise import DiscreteGaussianSum as DiscreteGaussianSum
 from .noise import Exact as Exact
 from .noise import Geometric as Geometric
-from .noise import GeometricSum as GeometricSum
-from .noise import LaplaceSum as LaplaceSum
 from .stories import actual_world as actual_world
 from .stories import counterfactual_world as counterfactual_world
 from .stories import hierarchical_counts as hierarchical_counts

@@ -3,9 +3,6 @@ from .lattice_laws import DiscreteGaussian as DiscreteGaussian
 from .lattice_laws import Exact as Exact
 from .lattice_laws import Geometric as Geometric
 from .lattice_laws import float64 as float64
-from .noise_sums import DiscreteGaussianSum as DiscreteGaussianSum
-from .noise_sums import GeometricSum as GeometricSum
-from .noise_sums import LaplaceSum as LaplaceSum
 from .release_law import Law as Law
 from .release_law import OwnLogProb as OwnLogProb
 from .release_law import law as law

@@ -30,8 +30,9 @@ def draws_of(law: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def register(draw: Callable[..., Any]) -> Callable[..., Any]:
         compiled: Callable[..., Any] = draw if hasattr(draw, "py_func") else numba_njit(draw)
-        source = Path(getattr(draw, "py_func", draw).__code__.co_filename).parent
-        key = int(digest_of(source), 16)  # PyTensor keeps machine code by it: an edited draw must not find the old one
+        code = getattr(draw, "py_func", draw).__code__
+        key = int(digest_of(Path(code.co_filename).parent) + code.co_name.encode().hex(), 16)
+        # PyTensor keeps machine code by it: an edited draw must not find the old one
         numba_core_rv_funcify.register(law)(lambda op, node: (compiled, key))
         return compiled
 
@@ -53,6 +54,25 @@ def discrete_gaussian(rng: Any, mu: float, sigma2: float) -> int:
         y = float(rng.geometric(stop)) - float(rng.geometric(stop))
         if np.log(rng.random()) < -((y - shift) ** 2) / (2.0 * sigma2) + abs(y) / width - bound:
             return int(centre + y)
+
+
+def discrete_gaussian_sum(rng: Any, value: float, sigma2: float, count: int) -> int:
+    """A whole number plus so many discrete Gaussians."""
+    total = int(np.rint(value))
+    for _ in range(count):
+        total += discrete_gaussian(rng, 0.0, sigma2)
+    return total
+
+
+def geometric_sum(rng: Any, value: float, epsilon: float, count: int) -> int:
+    """A whole number plus so many two-sided geometrics, a difference of two negative binomials."""
+    stop = -np.expm1(-epsilon)
+    return int(np.rint(value) + rng.negative_binomial(count, stop) - rng.negative_binomial(count, stop))
+
+
+def laplace_sum(rng: Any, value: float, scale: float, count: int) -> float:
+    """A number plus so many Laplace noises, a difference of two gamma variables."""
+    return float(value + rng.gamma(count, scale) - rng.gamma(count, scale))
 
 
 @draws_of(DiscreteUniformRV)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pymc.distributions.dist_math import check_icdf_parameters, check_icdf_value, check_parameters
 from pymc.distributions.distribution import Discrete
 from pymc.distributions.shape_utils import rv_size_is_none
+from pymc.vartypes import discrete_types
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
@@ -51,6 +52,8 @@ def float64(value: Any) -> TensorVariable:
 
 def on_lattice(value: TensorVariable, logp: TensorVariable) -> TensorVariable:
     """`logp` at whole numbers, minus infinity elsewhere."""
+    if value.dtype in discrete_types:
+        return logp
     whole = value.astype("float64")
     return pt.switch(pt.eq(whole, pt.floor(whole)), logp, np.float64(-np.inf))
 

@@ -1,11 +1,13 @@
 """From a mechanism to the PyMC variable of its release: `released("noisy[block]", mechanism, count)`.
 
-Every mechanism has a law here. Those with a formula are written in PyTensor; any other, for instance a post-processed
-one, is asked for its own `log_prob` and `sample`.
+Every mechanism has a law here. Single noises are written in PyTensor; any other, for instance a post-processed one or a
+sum of noises, is asked for its own `log_prob` and `sample`, which is faster than a graph that adds up the terms of a
+sum.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
@@ -17,15 +19,17 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.graph.replace import _vectorize_node
+from pytensor.link.numba.dispatch.basic import generate_fallback_impl, numba_funcify
 from pytensor.tensor.variable import TensorVariable
+from scipy.special import gammaln
 
 from adversary.privacy import mechanisms
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.invariants import VectorNoise
 from adversary.privacy.losses import PrivacyLoss, compose_losses
 
-from .lattice_laws import DiscreteGaussian, Exact, Geometric, float64
-from .noise_sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
+from .compiled_draws import discrete_gaussian_sum, draws_of, geometric_sum, laplace_sum
+from .lattice_laws import DiscreteGaussian, Exact, Geometric, centre, float64, on_lattice
 
 Law = Callable[..., TensorVariable]
 
@@ -143,35 +147,53 @@ class _Unchecked:
 
 @singledispatch
 def _law(mechanism: mechanisms.Mechanism, value: Any, count: int) -> Law:
-    total = mechanism if count == 1 else mechanism.total(count)
+    return _own_law(mechanism if count == 1 else mechanism.total(count), value)
 
-    def logp(release: TensorVariable, true: TensorVariable) -> TensorVariable:
-        return own_log_prob(_Unchecked(total), release, true)
 
-    def random(true: Any, rng: np.random.Generator | None = None, size: Any = None) -> Any:
+def _own_law(total: mechanisms.Mechanism, value: Any, logp: Any = None, **options: Any) -> Law:
+    """By what the mechanism says of itself: its log density, unless given, and its draws."""
+
+    def own_logp(release: TensorVariable, true: TensorVariable, *unused: Any) -> TensorVariable:
+        del unused
+        log_p = own_log_prob(_Unchecked(total), release, true)
+        return log_p if total.is_continuous else on_lattice(release, log_p)
+
+    def random(true: Any, *unused: Any, rng: np.random.Generator | None = None, size: Any = None) -> Any:
+        del unused
         shape = np.shape(true) if size is None else tuple(size)
         return np.asarray(total.sample(np.broadcast_to(true, shape), np.random.default_rng(rng)))
 
-    kind = type(mechanism).__name__
+    parameters = [float64(value), *options.pop("parameters", ())]
     dtype = "float64" if total.is_continuous else "int64"
-    value = float64(value)
-    return lambda name, **kwargs: pm.CustomDist(
-        name, value, logp=logp, random=random, signature="()->()", dtype=dtype, class_name=kind, **kwargs
-    )
+    options |= {"logp": logp or own_logp, "random": random, "dtype": dtype, "class_name": type(total).__name__}
+    return lambda name, **kwargs: pm.CustomDist(name, *parameters, **options, **kwargs)
+
+
+def _sum_law(mechanism: mechanisms.Mechanism, value: Any, scale: float, count: int, draw: Any, logp: Any = None) -> Law:
+    """A value plus so many noises; `draw` is compiled in Numba mode, of the value, the scale of a noise and `count`."""
+    parameters = np.float64(scale), np.int64(count)
+    unnamed = _own_law(mechanism.total(count), value, logp, parameters=parameters, support_point=centre)
+
+    def named(name: str, **kwargs: Any) -> TensorVariable:
+        variable = unnamed(name, **kwargs)
+        draws_of(type(variable.owner.op))(draw)
+        return variable
+
+    return named
 
 
 @_law.register
 def _(mechanism: mechanisms.DiscreteGaussian, value: Any, count: int) -> Law:
     if count == 1:
         return partial(DiscreteGaussian, mu=value, sigma2=0.5 / mechanism.rho)
-    return partial(DiscreteGaussianSum, mu=value, rho=mechanism.rho, count=count)
+    return _sum_law(mechanism, value, 0.5 / mechanism.rho, count, discrete_gaussian_sum)
 
 
 @_law.register
 def _(mechanism: mechanisms.Geometric, value: Any, count: int) -> Law:
     if count == 1:
         return partial(Geometric, mu=value, epsilon=mechanism.epsilon)
-    return partial(GeometricSum, mu=value, epsilon=mechanism.epsilon, count=count)
+    return _sum_law(mechanism, value, mechanism.epsilon, count, geometric_sum)
 
 
 @_law.register
@@ -183,7 +205,21 @@ def _(mechanism: mechanisms.Gaussian, value: Any, count: int) -> Law:
 def _(mechanism: mechanisms.Laplace, value: Any, count: int) -> Law:
     if count == 1:
         return partial(pm.Laplace, mu=float64(value), b=np.float64(mechanism.scale))
-    return partial(LaplaceSum, mu=value, b=mechanism.scale, count=count)
+    return _sum_law(mechanism, value, mechanism.scale, count, laplace_sum, partial(_log_laplace_sum, count))
+
+
+def _log_laplace_sum(d: int, release: Any, true: Any, b: Any, *unused: Any) -> TensorVariable:
+    r"""With a gradient, :math:`z = |y - \mu| / b` and :math:`n = d - 1`; Kotz, Kozubowski and Podgorski (2001), 2.3.1.
+
+    .. math:: f(y) = \frac{e^{-z}}{b \, n!^2} \sum_{i=0}^{n} \binom{n}{i} \frac{(n + i)!}{2^{d + i}} z^{n - i}
+    """
+    del unused
+    power = np.arange(d - 1.0, -1.0, -1.0)
+    i = d - 1.0 - power
+    log_c = gammaln(d + i) - gammaln(i + 1) - gammaln(d - i) - (d + i) * np.log(2) - gammaln(d)
+    z = pt.abs(release - true) / b
+    log_power = pt.switch(power > 0, power * pt.log(z)[..., None], np.float64(0.0))
+    return pt.logsumexp(log_c + log_power, axis=-1) - z - pt.log(b)
 
 
 @_law.register
@@ -269,6 +305,14 @@ def _batch(op: OwnLogProb, node: Apply, *batched: TensorVariable) -> Apply:
 
 
 _vectorize_node.register(OwnLogProb, _batch)
+
+
+@numba_funcify.register(OwnLogProb)  # type: ignore[untyped-decorator]
+def _(op: OwnLogProb, node: Apply, **kwargs: Any) -> Any:
+    """In Numba mode, PyTensor's default, NumPy is asked all the same: that is meant, and no reason to warn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Numba will use object mode")
+        return generate_fallback_impl(op, node, **kwargs)
 
 
 def own_log_prob(law: Any, *inputs: Any) -> TensorVariable:
