@@ -78,11 +78,12 @@ class Groups:
         latents: Arrays,
         prior: Arrays,
         released: Arrays,
+        stats: Arrays,
         leading: tuple[str, ...],
         variables: Sequence[str] | None,
         rng: np.random.Generator,
-    ) -> tuple[dict[str, xr.Dataset], NDArray[np.float64]]:
-        """Every group of draws of one release or, the last of the leading dims, of many; and their log densities."""
+    ) -> dict[str, xr.Dataset]:
+        """Every group of draws of one release or, the last of the leading dims, of many; `stats` as `Fit` has them."""
         many = leading[2:]
         sizes = next(iter(latents.values())).shape[: len(leading)]
         names = self.names(variables, int(np.prod(sizes)))
@@ -92,7 +93,10 @@ class Groups:
         found["log_prior"], found["log_likelihood"] = self.log_densities(latents, released, leading, not many)
         terms = [*found["log_prior"].values(), *found["log_likelihood"].values()]
         lp = sum((term.values.reshape(*sizes, -1).sum(axis=-1) for term in terms), start=np.zeros(sizes))
-        return found | self.data(released, many), lp
+        told = {"diverging": stats["diverging"] == 1, "lp": lp}
+        told["energy"] = np.where(np.isnan(stats["energy"]), -lp, stats["energy"])
+        found["sample_stats"] = label_arrays(self.source, {**stats, **told}, leading)
+        return found | self.data(released, many)
 
     def chosen(self, latents: Arrays, names: Sequence[str], leading: tuple[str, ...]) -> xr.Dataset:
         """Draws of these variables, of draws of every latent."""

@@ -88,18 +88,10 @@ def fit(
     prior = fitter.prior.prior_draws(sampling.chains * sampling.draws, generator)
     prior = {name: value.reshape(*sizes, *value.shape[1:]) for name, value in prior.items()}
     sampled = bool(fitter.prior.values)
-    found, lp = groups.all_of(one.latents, prior, row, CHAIN_DRAW, variables, generator)
-    if one.trace is None:
-        told = {"diverging": np.zeros(sizes, dtype=bool), "energy": -lp, "lp": lp}
-    else:
-        told = {"diverging": one.trace.diverging, "energy": one.trace.energy, "lp": lp}
-    if target is not None:
-        told["probability"] = one.chance
+    stats = one.stats if target is None else one.stats | {"probability": one.chance}
+    found = groups.all_of(one.latents, prior, row, stats, CHAIN_DRAW, variables, generator)
     before = None if target is None else fitter.prior.before()[0]
-    found["sample_stats"] = xr.Dataset({name: (CHAIN_DRAW, value) for name, value in told.items()})
     found["estimate" if sampled else "exact"] = _summary(one, before, sampled)
-    axes = {"chain": np.arange(sizes[0]), "draw": np.arange(sizes[1])}
-    found = {name: group.assign_coords(axes) if "chain" in group.dims else group for name, group in found.items()}
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
     engine = "enumeration" if not sampled else "importance" if one.trace is None else "nutpie"
     tree.attrs |= attributes(engine, sampling, rng)

@@ -25,6 +25,7 @@ from .nuts import Nuts, Trace
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
+STATS = ("diverging", "energy")
 LONGER = 4
 """How many times as long the second try of a fit is."""
 _ROUNDING = 1e-14  # error of a sum over all states
@@ -65,7 +66,14 @@ class Fit:
     @property
     def divergences(self) -> float:
         """Number of draws that diverged, NaN without NUTS."""
-        return np.nan if self.trace is None else float(self.trace.diverging.sum())
+        return float(self.stats["diverging"].sum())
+
+    @property
+    def stats(self) -> Arrays:
+        """Which draws diverged, and their energies, (chain, draw) each; NaN without NUTS."""
+        unknown = np.full(self.chance.shape, np.nan)
+        found = (unknown, unknown) if self.trace is None else (self.trace.diverging, self.trace.energy)
+        return dict(zip(STATS, found, strict=True))
 
 
 @dataclass(frozen=True)

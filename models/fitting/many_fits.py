@@ -22,7 +22,7 @@ from adversary._core import KEPT, PerThread, Sampling
 from adversary._core import blocks as runner
 
 from .arviz_groups import Groups
-from .fitter import Fit, Fitter
+from .fitter import STATS, Fitter
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -32,8 +32,8 @@ BLOCK = 256
 """Releases weighed between two savings; a quarter as many where each is sampled."""
 SUMMARY = ("posterior", "complement", "mcse", "r_hat", "ess", "divergences", "k_hat", "explained", "passed")
 """What every fit is summed up in, one number each."""
-STATS = ("diverging", "energy")
 AXES = ("chain", "draw", "release")
+_LATENT = "latent "
 SUMMED = "all latents summed out"
 WEIGHED = "draws of the prior, weighed by each release"
 SAMPLED = "discrete latents summed out, continuous ones sampled by nutpie"
@@ -117,17 +117,17 @@ def fit_many(
     prior = compiled.value.prior
     released = prior.batched(observed)
     size = next(iter(released.values())).shape[0]
-    children, layout = fit_seed.spawn(size), _layout(compiled.value)
+    children, kind = fit_seed.spawn(size), _record(compiled.value)
     width = BLOCK // 4 if nuts == "always" else BLOCK
     work: dict[str, Piece] = {}
     for start in range(0, size, width):
         window = slice(start, min(start + width, size))
         data, seeds = {name: value[window] for name, value in released.items()}, children[window]
-        told = ([*prior.latents], sampling, nuts, version("nutpie"))
+        told = (kind.descr, sampling, nuts, version("nutpie"))
         numbers = [] if store is None else [*data.values(), *prior.at_first_draws(data)]
         work[f"fits-{runner.work_name(seeds[0], told, numbers=numbers)}"] = data, seeds
     blocks = runner.map_blocks(
-        partial(_fit_block, compiled, layout),
+        partial(_fit_block, compiled, kind),
         work,
         store,
         description="releases fitted, in blocks",
@@ -135,11 +135,11 @@ def fit_many(
         scheduler=scheduler,
         workers=workers,
     )
-    found = layout.unpacked(np.concatenate(list(blocks.values())))
+    found = np.concatenate(list(blocks.values()))
     before = prior.before()
     after = prior.before({name: released[name] for name in settled}) if settled else before
     sampled = ~np.isnan(found["divergences"])
-    traces = {name: np.moveaxis(found[name,], 0, 2) for name in prior.latents}
+    traces = {name: np.moveaxis(found[_LATENT + name], 0, 2) for name in prior.latents}
     stats = {name: np.moveaxis(found[name], 0, 2) for name in STATS}
     generator = np.random.default_rng(draw_seed)
     first = prior.prior_draws(sampling.chains * draws_kept(sampling), generator)
@@ -163,17 +163,8 @@ def _groups(
     if not drawn.size:
         return {}
     traces = {name: value[:, :, drawn] for name, value in traces.items()}
-    found, lp = groups.all_of(traces, first, {n: v[drawn] for n, v in released.items()}, AXES, None, rng)
-    weighed = np.isnan(stats["energy"][:, :, drawn])
-    told = {
-        "diverging": stats["diverging"][:, :, drawn] == 1,
-        "energy": np.where(weighed, -lp, stats["energy"][:, :, drawn]),
-        "lp": lp,
-    }
-    axes = found["posterior"].coords
-    found["sample_stats"] = xr.Dataset({n: (AXES, v) for n, v in told.items()}).assign_coords(
-        chain=axes["chain"], draw=axes["draw"]
-    )
+    here = {n: v[drawn] for n, v in released.items()}, {n: v[:, :, drawn] for n, v in stats.items()}
+    found = groups.all_of(traces, first, *here, AXES, None, rng)
     if drawn.size == every.size:
         return found
     by_release = {n: g for n, g in found.items() if "release" in g.dims}
@@ -194,47 +185,25 @@ def draws_kept(sampling: Sampling) -> int:
     return min(KEPT, sampling.draws)
 
 
-def _fit_block(compiled: PerThread[Fitter], layout: Layout, piece: Piece) -> Floats:
-    """Rows of one block of releases."""
+def _fit_block(compiled: PerThread[Fitter], kind: np.dtype[Any], piece: Piece) -> NDArray[Any]:
+    """Records of one block of releases."""
     fitter, (data, seeds) = compiled.value, piece
-    return np.stack([layout.packed(_row(one)) for one in fitter.fits(data, seeds, draws_kept(fitter.sampling))])
+    rows = np.empty(len(seeds), kind)
+    for row, one in zip(rows, fitter.fits(data, seeds, draws_kept(fitter.sampling)), strict=True):
+        values = {name: getattr(one, name) for name in SUMMARY} | one.stats
+        for name, value in (values | {_LATENT + name: value for name, value in one.latents.items()}).items():
+            row[name] = value
+    return rows
 
 
-def _row(fit: Fit) -> dict[Any, Any]:
-    """All that is kept of a fit."""
-    shape = fit.chance.shape
-    unknown = dict.fromkeys(STATS, np.full(shape, np.nan))
-    stats: dict[Any, Any] = unknown if fit.trace is None else {name: getattr(fit.trace, name) for name in STATS}
-    return {name: getattr(fit, name) for name in SUMMARY} | stats | {(name,): v for name, v in fit.latents.items()}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The results of one release as one row of numbers, so that a block of releases is one array; shapes by name.
-
-    A latent is called by a tuple of its name alone, so that it may be named like anything else.
-    """
-
-    shapes: Mapping[Any, tuple[int, ...]]
-
-    def packed(self, values: Mapping[Any, ArrayLike]) -> Floats:
-        """One release's row."""
-        return np.concatenate([np.asarray(values[name], dtype=np.float64).ravel() for name in self.shapes])
-
-    def unpacked(self, rows: Floats) -> dict[Any, NDArray[Any]]:
-        """Arrays (release, *shape) by name."""
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()])[:-1]
-        parts = np.split(rows, ends, axis=1)
-        return {n: p.reshape(-1, *shape) for (n, shape), p in zip(self.shapes.items(), parts, strict=True)}
-
-
-def _layout(fitter: Fitter) -> Layout:
+def _record(fitter: Fitter) -> np.dtype[Any]:
+    """All that is kept of one release, so that a block of releases is one array."""
     sizes = (fitter.sampling.chains, draws_kept(fitter.sampling))
-    latents = {(name,): (*sizes, *value.shape[1:]) for name, value in fitter.prior.latents.items()}
-    return Layout(dict.fromkeys(SUMMARY, ()) | dict.fromkeys(STATS, sizes) | latents)
+    latents = [(_LATENT + name, "f8", (*sizes, *value.shape[1:])) for name, value in fitter.prior.latents.items()]
+    return np.dtype([(name, "f8") for name in SUMMARY] + [(name, "f8", sizes) for name in STATS] + latents)
 
 
-def _estimate(found: Mapping[Any, NDArray[Any]]) -> xr.Dataset:
+def _estimate(found: NDArray[Any]) -> xr.Dataset:
     """Summaries per release; no probability where the answer cannot be trusted."""
     passed = found["passed"] == 1
     values = {name: found[name] for name in SUMMARY[:-1]}

@@ -22,32 +22,6 @@ _HALF, _ONE, _TWO, _QUARTER = (np.float64(x) for x in (0.5, 1.0, 2.0, 0.25))
 
 
 @dataclass(frozen=True)
-class LogUpTo(Transform):
-    """q = log x - log(top - x); log x where top is infinite."""
-
-    top: float
-    name = "log_up_to"
-    ndim_supp = 0
-
-    def forward(self, value: Any, *inputs: Any) -> TensorVariable:
-        del inputs
-        if np.isinf(self.top):
-            return pt.log(value)
-        start = pt.switch(value < np.float64(self.top), value, np.float64(self.top / 2))  # of a prior that is cut there
-        return pt.log(start) - pt.log(np.float64(self.top) - start)
-
-    def backward(self, value: Any, *inputs: Any) -> TensorVariable:
-        del inputs
-        return pt.exp(value) if np.isinf(self.top) else np.float64(self.top) * pt.sigmoid(value)
-
-    def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
-        del inputs
-        if np.isinf(self.top):
-            return value
-        return np.log(np.float64(self.top)) - pt.softplus(value) - pt.softplus(-value)
-
-
-@dataclass(frozen=True)
 class RootUpTo(Transform):
     r"""Of an inverse gamma variable with scale beta, below top: a root of the precision, its logarithm where small.
 

@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.analyst.bounded import BoundedRelease, Flat, NormalInverseGamma
 
-from .coordinates import LogUpTo, RootUpTo, Standardised, pool_normal
+from .coordinates import RootUpTo, Standardised, pool_normal
 
 _TWO = np.float64(2.0)
 _NEVER = np.float64(-np.inf)
@@ -100,8 +100,8 @@ def _feasible(public: PublicData) -> tuple[TensorVariable, TensorVariable]:
 
 def _flat_prior(public: PublicData, top: float) -> tuple[TensorVariable, TensorVariable]:
     """Flat on mu, and on sigma2 up to `top`; improper, so that it cannot be drawn from."""
-    moved, ends = {"default_transform": LogUpTo(top)}, (np.float64(0.0), np.float64(top))
-    sigma2 = pm.HalfFlat("sigma2", **moved) if math.isinf(top) else pm.Uniform("sigma2", *ends, **moved)
+    ends = np.float64(0.0), np.float64(top)
+    sigma2 = pm.HalfFlat("sigma2") if math.isinf(top) else pm.Uniform("sigma2", *ends)
     place = pool_normal(public.n, public.scales.get("mean"), public.values.get("mean"), sigma2, public.middle)
     mu = pm.CustomDist(
         "mu",

@@ -11,15 +11,13 @@ import pytensor.tensor as pt
 import pytest
 
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
-from adversary.models.summaries.coordinates import LogUpTo, RootUpTo, Standardised
+from adversary.models.summaries.coordinates import RootUpTo, Standardised
 
 Q = np.linspace(-12.0, 12.0, 49)
 MEANS = [
     (m, s, v) for m in (-3.0, 0.1, 0.5, 2.0) for s in (1e-4, 0.03, 1.0, 50.0) for v in (1e-6, 0.01, 0.2, 0.25 - 1e-9)
 ]
 CASES: dict[str, tuple[Any, list[tuple[float, ...]]]] = {
-    "sigma2, logarithm": (LogUpTo(0.25), [()]),
-    "sigma2, logarithm, no end": (LogUpTo(np.inf), [()]),
     "sigma2, root": (RootUpTo(0.25), [(0.5, beta) for beta in (1e-6, 7e-4, 0.3, 40.0)]),
     "sigma2, root, no end": (RootUpTo(np.inf), [(0.5, beta) for beta in (1e-6, 40.0)]),
     "mu": (Standardised(None), MEANS[::5]),
