@@ -6,7 +6,6 @@ A posterior is any function from released arrays (simulation, ...) to a mapping 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,37 +34,30 @@ Posterior = Callable[[Arrays], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Law(ABC):
-    """A law of one variable in every simulation: values, shape (simulation, ..., value) or fewer leading axes."""
+class Law:
+    r"""A law of one variable in every simulation: exact, or by L independent draws.
+
+    Parameters
+    ----------
+    values : (simulation, ..., value) or fewer leading axes
+    weight : probability of each value; 1 for draws
+    own : 1 for draws, among which the truth counts as another one
+    """
 
     values: NDArray[Any]
-
-    @abstractmethod
-    def place(self, truth: NDArray[Any], uniform: Floats) -> Floats:
-        """Where the truth (simulation, ...) falls: uniform when the truth has this law."""
-
-
-@dataclass(frozen=True)
-class Pmf(Law):
-    r"""Exact probabilities of the values: :math:`F(x-) + V \, P(x)`."""
-
-    probability: Floats
+    weight: Any = 1.0
+    own: float = 1.0
 
     def place(self, truth: NDArray[Any], uniform: Floats) -> Floats:
+        r"""Where the truth (simulation, ...) falls, uniform when it has this law.
+
+        :math:`F(x-) + V \, P(x)`, or :math:`(\#\{v < x\} + V (\#\{v = x\} + 1)) / (L + 1)`.
+        """
         x = truth[..., None]
-        below = np.where(self.values < x, self.probability, 0.0).sum(axis=-1)
-        at = np.where(self.values == x, self.probability, 0.0).sum(axis=-1)
-        return np.asarray(np.minimum(below + uniform * at, 1.0))  # probabilities add up to one and a rounding error
-
-
-@dataclass(frozen=True)
-class Sample(Law):
-    r"""L independent draws: :math:`(\#\{v < x\} + V (\#\{v = x\} + 1)) / (L + 1)`."""
-
-    def place(self, truth: NDArray[Any], uniform: Floats) -> Floats:
-        x = truth[..., None]
-        below, at = (self.values < x).sum(axis=-1), (self.values == x).sum(axis=-1)
-        return np.asarray((below + uniform * (at + 1)) / (self.values.shape[-1] + 1))
+        below = np.where(self.values < x, self.weight, 0.0).sum(axis=-1)
+        at = np.where(self.values == x, self.weight, 0.0).sum(axis=-1) + self.own
+        total = self.values.shape[-1] + 1 if self.own else 1.0
+        return np.asarray(np.minimum((below + uniform * at) / total, 1.0))  # a pmf adds up to one and a rounding error
 
 
 def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Law:
@@ -76,7 +68,7 @@ def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Law:
             raise ValueError(f"pmf of {name} must have shape {(*shape, values.shape[-1])}, got {pmf.shape}")
         if not (np.abs(pmf.sum(axis=-1) - 1) < 1e-6).all():
             raise ValueError(f"pmf of {name} must sum to one in every simulation, got {pmf.sum(axis=-1).min()}")
-        return Pmf(values, pmf)
+        return Law(values, pmf, 0.0)
     draws = np.asarray(given)
     rest = draws.shape[:1] + draws.shape[2:]
     if draws.ndim != len(shape) + 1 or rest != shape or draws.size == 0 or not np.isfinite(draws).all():
@@ -84,7 +76,7 @@ def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Law:
             f"draws of {name} must have shape (simulations, draws, ...) = {(shape[0], 'L', *shape[1:])}, finite, "
             f"got {draws.shape}"
         )
-    return Sample(np.moveaxis(draws, 1, -1))
+    return Law(np.moveaxis(draws, 1, -1))
 
 
 @dataclass(frozen=True)

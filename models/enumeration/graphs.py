@@ -79,9 +79,9 @@ class Conditioned:
         return not set(self.released.values()).isdisjoint(ancestors([variable]))
 
     def values_of(self, name: str) -> TensorVariable:
-        """A latent or Deterministic as a function of the discrete latents' values."""
+        """A latent or Deterministic as a function of the latents' values."""
         if name not in self.model.named_vars:
-            known = _join_names([*self.latents, *(v.name for v in self.model.deterministics)])
+            known = _join_names([*self.latents, *self.continuous, *(v.name for v in self.model.deterministics)])
             raise ValueError(f"target {name!r} is not in the model, which has {known}")
         (graph,) = self.model.replace_rvs_by_values([self.model[name]])
         if self.uses_release(graph):
@@ -194,9 +194,7 @@ def compile_deterministics(given: Conditioned, names: Sequence[str]) -> Callable
     """
     latents = [given.model[name] for name in (*given.latents, *given.continuous)]
     for name in names:
-        (graph,) = given.model.replace_rvs_by_values([given.model[name]])
-        if given.uses_release(graph):
-            raise ValueError(f"variable {name} depends on the release; a variable must be a function of the latents")
+        given.values_of(name)  # or it is refused
     roots = {v: v.type() for v in latents}
     rooted = graph_replace([given.model[name] for name in names], roots, strict=False)
     draws = {root: pt.tensor(dtype=root.dtype, shape=(None, *root.type.shape)) for root in roots.values()}

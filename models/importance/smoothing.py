@@ -14,7 +14,6 @@ Vehtari, Simpson, Gelman, Yao and Gabry (2024), "Pareto smoothed importance samp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,20 +58,10 @@ class Importance:
         return cls(weights, k_hat, float(np.log(total) + top))
 
     @property
-    def reliable(self) -> bool:
-        """Whether averages over these weights may be trusted."""
-        return self.k_hat < LARGEST_KHAT
-
-    @property
     def ess(self) -> float:
         """Effective number of draws, Kish's."""
         square = float((self.weights**2).sum())
         return 1.0 / square if square > 0 else 0.0
-
-    def mean(self, values: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Posterior mean of values (draw, ...) and its Monte Carlo standard error, (...)."""
-        mean = np.tensordot(self.weights, values, 1)
-        return mean, np.sqrt(np.tensordot(self.weights**2, (values - mean) ** 2, 1))
 
 
 def _smooth_tail(log_weights: Floats) -> tuple[Floats, float]:

@@ -191,12 +191,7 @@ class Terms:
 
 def target_graph(given: Conditioned, target: str) -> TensorVariable:
     """The target as a function of the values of the latents, discrete or continuous."""
-    if target not in given.model.named_vars:
-        known = [*given.latents, *given.continuous, *(v.name for v in given.model.deterministics)]
-        raise ValueError(f"target {target!r} is not in the model, which has {', '.join(known) or 'none'}")
-    (graph,) = given.model.replace_rvs_by_values([given.model[target]])
-    if given.uses_release(graph):
-        raise ValueError(f"target {target} depends on the release; a target must be a function of the latents")
+    graph = given.values_of(target)
     if graph.ndim:
         raise ValueError(f"target {target!r} must be one number, 0 or 1, it has {graph.ndim} dimensions")
     return graph

@@ -6,7 +6,6 @@ from .lattice_laws import float64 as float64
 from .release_law import Law as Law
 from .release_law import OwnLogProb as OwnLogProb
 from .release_law import law as law
-from .release_law import own_log_prob as own_log_prob
 from .release_law import released as released
 from .release_law import released_loss as released_loss
 from .release_law import released_together as released_together

@@ -155,7 +155,7 @@ def _own_law(total: mechanisms.Mechanism, value: Any, logp: Any = None, **option
 
     def own_logp(release: TensorVariable, true: TensorVariable, *unused: Any) -> TensorVariable:
         del unused
-        log_p = own_log_prob(_Unchecked(total), release, true)
+        log_p = OwnLogProb(_Unchecked(total))(release, true)
         return log_p if total.is_continuous else on_lattice(release, log_p)
 
     def random(true: Any, *unused: Any, rng: np.random.Generator | None = None, size: Any = None) -> Any:
@@ -279,9 +279,14 @@ def released_together(name: str, noise: VectorNoise, table: Any, **kwargs: Any) 
 
 
 class OwnLogProb(Op):
-    """`law.log_prob(*inputs)` in a PyTensor graph, in NumPy; one number for all that the last `core` dims hold.
+    """Log probability by a law's own numbers, in NumPy, where there is no formula in PyTensor: it has no gradient.
 
-    It broadcasts over the others, and so is its own batch version.
+    It broadcasts over all dims but the last `core`, which together have one number, and so is its own batch version.
+
+    Parameters
+    ----------
+    law : hashable object with `log_prob(*arrays)`, which broadcasts: a mechanism, a post-processed release
+    core : number of dims that one number is for
     """
 
     __props__ = ("law", "core")
@@ -289,9 +294,10 @@ class OwnLogProb(Op):
     def __init__(self, law: Any, core: int = 0) -> None:
         self.law, self.core = law, core
 
-    def make_node(self, *inputs: TensorVariable) -> Apply:
-        rank = max(x.ndim for x in inputs)
-        padded = [pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in inputs]
+    def make_node(self, *inputs: Any) -> Apply:
+        variables = [pt.as_tensor_variable(x) for x in inputs]
+        rank = max(x.ndim for x in variables)  # equal rank, so that added axes line up
+        padded = [pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in variables]
         shape = tuple(1 if all(x.type.shape[k] == 1 for x in padded) else None for k in range(rank - self.core))
         return Apply(self, padded, [pt.tensor(dtype="float64", shape=shape)])  # an axis known to broadcast stays known
 
@@ -299,12 +305,7 @@ class OwnLogProb(Op):
         outputs[0][0] = np.asarray(self.law.log_prob(*inputs), dtype=np.float64)
 
 
-def _batch(op: OwnLogProb, node: Apply, *batched: TensorVariable) -> Apply:
-    del node
-    return op.make_node(*batched)
-
-
-_vectorize_node.register(OwnLogProb, _batch)
+_vectorize_node.register(OwnLogProb, lambda op, node, *batched: op.make_node(*batched))
 
 
 @numba_funcify.register(OwnLogProb)  # type: ignore[untyped-decorator]
@@ -313,16 +314,3 @@ def _(op: OwnLogProb, node: Apply, **kwargs: Any) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Numba will use object mode")
         return generate_fallback_impl(op, node, **kwargs)
-
-
-def own_log_prob(law: Any, *inputs: Any) -> TensorVariable:
-    """Log probability by a law's own numbers, where there is no formula in PyTensor. No gradient.
-
-    Parameters
-    ----------
-    law : hashable object with `log_prob(*arrays)`, which broadcasts: a mechanism, a post-processed release
-    *inputs : tensor_like
-    """
-    variables = [pt.as_tensor_variable(x) for x in inputs]
-    rank = max(x.ndim for x in variables)  # equal rank first, so that added axes line up
-    return OwnLogProb(law)(*(pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in variables))

@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import Floats
-from adversary.models.noise import float64, own_log_prob, released
+from adversary.models.noise import OwnLogProb, float64, released
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.plans import Plan
 from adversary.reader.postprocessing import Postprocessing
@@ -47,7 +46,7 @@ def released_adjusted(plan: Plan, rule: Postprocessing) -> None:
         float64(own),
         float64(total - own),
         float64(parent),
-        logp=law.logp,
+        logp=OwnLogProb(law),
         random=law.random,
         signature="(),(),()->()",
         dtype="int64",
@@ -62,12 +61,6 @@ class _Adjusted:
     postprocessing: Postprocessing
     mechanism: Mechanism
     siblings: int
-
-    def logp(
-        self, release: TensorVariable, own: TensorVariable, others: TensorVariable, parent: TensorVariable
-    ) -> TensorVariable:
-        """The log probability in a graph."""
-        return own_log_prob(self, release, own, others, parent)
 
     def log_prob(self, release: Floats, own: Floats, others: Floats, parent: Floats) -> Floats:
         """That of the algorithm; minus infinity where some number is no count."""

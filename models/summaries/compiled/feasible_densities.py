@@ -31,7 +31,7 @@ _LEAST_ANGLE = 1e-13
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _DEPTH = 36.0  # nats: what is left out is 1e-15 of the whole
 _TOLERANCE = 1e-7  # of a panel against its halves, which are then some 1e-11 from the truth
-_PANELS = 400
+_PANELS = 400  # at most
 
 Floats = NDArray[np.float64]
 Five = tuple[float, float, float, float, float]
@@ -83,17 +83,12 @@ def _log_integrand(log_angle: float, case: Case) -> float:
 def _top(case: Case) -> float:
     """Log of the angle of the integrand's top, by golden section."""
     low, high = math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-9
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = _log_integrand(left, case), _log_integrand(right, case)
     while high - low > 1e-9:
-        if at_left > at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = _log_integrand(left, case)
+        left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+        if _log_integrand(left, case) > _log_integrand(right, case):
+            high = right
         else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = _log_integrand(right, case)
+            low = left
     return 0.5 * (low + high)
 
 
@@ -112,13 +107,10 @@ def _angle_below_level(inside: float, outside: float, level: float, case: Case) 
 
 
 @compiled
-def _edges(top: float, case: Case, edges: Floats) -> None:
+def _edges(top: float, peak: float, case: Case) -> Floats:
     """Seven sorted angles between which the integrand is smooth, beyond which it is nothing."""
-    peak = _log_integrand(top, case)
-    ends = math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-12
-    edges[0] = math.exp(top)
-    for side in range(2):
-        end = ends[side]
+    edges = np.full(7, math.exp(top))
+    for side, end in enumerate((math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-12)):
         for i, fall in enumerate((_DEPTH, 1.0)):
             end = _angle_below_level(top, end, peak - fall, case)
             edges[1 + 2 * side + i] = math.exp(end)
@@ -126,11 +118,7 @@ def _edges(top: float, case: Case, edges: Floats) -> None:
     for i in range(2):
         angle = (1 + i) * math.asin(math.sqrt(min(max(released[i], 0.0), 1.0)))
         edges[5 + i] = min(max(angle, edges[1]), edges[3])
-    for i in range(1, 7):
-        k = i
-        while k > 0 and edges[k - 1] > edges[k]:
-            edges[k - 1], edges[k] = edges[k], edges[k - 1]
-            k -= 1
+    return np.sort(edges)
 
 
 @compiled
@@ -162,48 +150,35 @@ def _slopes(angle: float, case: Case) -> Five:
 
 
 @compiled
-def _panel(low: float, high: float, peak: float, case: Case, totals: Floats) -> None:
+def _panel(low: float, high: float, peak: float, case: Case) -> Floats:
     """Integrals over one panel: of the integrand and of its derivatives."""
-    for k in range(5):
-        totals[k] = 0.0
-    half = 0.5 * (high - low)
+    totals, half = np.zeros(5), 0.5 * (high - low)
     for i in range(_NODES.size):
         value = _slopes(low + half * (1.0 + _NODES[i]), case)
         weight = half * _WEIGHTS[i] * math.exp(value[0] - peak)
         totals[0] += weight
         for k in range(1, 5):
             totals[k] += weight * value[k]
+    return totals
 
 
 @compiled
 def _integrals(top: float, peak: float, case: Case) -> Floats:
     """Integrals over all angles: panels are halved until their halves agree with them."""
-    edges, panels, total = np.empty(7), np.empty((_PANELS, 5)), np.zeros(5)
-    low, high = np.empty(_PANELS), np.empty(_PANELS)
-    _edges(top, case, edges)
-    waiting, used = 0, 6
-    for i in range(6):
-        low[i], high[i] = edges[i], edges[i + 1]
-        _panel(low[i], high[i], peak, case, panels[i])
-        for k in range(5):
-            total[k] += panels[i, k]
-        waiting += 1
-    whole = np.empty(5)
-    while waiting > 0:
-        waiting -= 1
-        for k in range(5):
-            whole[k] = panels[waiting, k]
-        start, end = low[waiting], high[waiting]
-        change = 0.0
-        for i in range(2):  # the halves take the place of the whole and the one after it
-            low[waiting + i] = start + 0.5 * i * (end - start)
-            high[waiting + i] = start + 0.5 * (i + 1) * (end - start)
-            _panel(low[waiting + i], high[waiting + i], peak, case, panels[waiting + i])
-            change += panels[waiting + i, 0]
-        for k in range(5):
-            total[k] += panels[waiting, k] + panels[waiting + 1, k] - whole[k]
-        if used < _PANELS - 1 and abs(change - whole[0]) > _TOLERANCE * total[0]:
-            waiting, used = waiting + 2, used + 1
+    edges, total = _edges(top, peak, case), np.zeros(5)
+    waiting = [(edges[i], edges[i + 1], _panel(edges[i], edges[i + 1], peak, case)) for i in range(6)]
+    for _, _, part in waiting:
+        total += part
+    used = len(waiting)
+    while waiting:
+        low, high, whole = waiting.pop()
+        middle = low + 0.5 * (high - low)
+        left, right = _panel(low, middle, peak, case), _panel(middle, high, peak, case)
+        total += left + right - whole
+        if used < _PANELS and abs(left[0] + right[0] - whole[0]) > _TOLERANCE * total[0]:
+            waiting.append((low, middle, left))
+            waiting.append((middle, high, right))
+            used += 1
     return total
 
 
