@@ -6,11 +6,13 @@ batches of states, draws and releases, without PyTensor's small constants.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
+from numpy.typing import NDArray
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
@@ -23,6 +25,8 @@ from pytensor.scalar.math import Log1mexp, Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorConstant, TensorVariable
+
+Compiled = Callable[..., list[NDArray[Any]]]
 
 
 @node_rewriter([Elemwise])  # type: ignore[untyped-decorator]
@@ -127,6 +131,33 @@ def vectorize(
     for node in toposort(soft, blockers=inputs):
         new |= zip(node.outputs, vectorized_node(node, [new.get(i, i) for i in node.inputs]), strict=True)
     return [new[graph] for graph in soft]
+
+
+def compile_batches(
+    graphs: Sequence[TensorVariable],
+    leading: Mapping[Any, tuple[int | None, ...]],
+    held: Mapping[Any, TensorVariable] | None = None,
+) -> Compiled:
+    """Compile graphs of one point for batches, in plain NumPy.
+
+    Parameters
+    ----------
+    graphs : tensors of one point
+    leading : for each input, in the order of the function's arguments, the sizes of its leading axes; None if unknown
+    held : what takes the place of other inputs, with leading axes of its own
+
+    Returns
+    -------
+    A function of arrays (*leading, *shape), one for each input, that returns an array (*leading, *shape) per graph.
+
+    >>> x, y = pt.dscalars("x", "y")
+    >>> compile_batches([x + y], {x: (None,)}, {y: pt.constant(1.0)})(np.array([1.0, 3.0]))[0].tolist()
+    [2.0, 4.0]
+    """
+    places = {v: pt.tensor(dtype=v.dtype, shape=(*axes, *v.type.shape)) for v, axes in leading.items()}
+    outputs = vectorize(graphs, {**(held or {}), **places})
+    compiled: Compiled = pytensor.function([*places.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore")
+    return compiled
 
 
 def vectorized_node(node: Any, batches: Sequence[Any]) -> list[Any]:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-from numpy.typing import NDArray
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from .batched_graphs import NUMPY_MODE, sum_terms, vectorize
+from .batched_graphs import Compiled, compile_batches, sum_terms
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
 
@@ -152,7 +148,7 @@ def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
                 )
 
 
-def compile_batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:
+def compile_batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Compiled:
     """Compile graphs over states and releases.
 
     Parameters
@@ -165,17 +161,11 @@ def compile_batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) 
     A function. Inputs: each discrete latent, shape (states, 1, *shape), then each released variable, (1, releases,
     *shape). Outputs, one per graph: (states or 1, releases or 1, *shape).
     """
-    latents = {v: pt.tensor(dtype=v.dtype, shape=(None, 1, *v.type.shape)) for v in conditioned.latents.values()}
-    released = {v: pt.tensor(dtype=v.dtype, shape=(1, None, *v.type.shape)) for v in conditioned.released.values()}
-    inputs = {**latents, **released}
-    outputs = vectorize(graphs, inputs)
-    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
-        list(inputs.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
-    )
-    return compiled
+    latents = dict.fromkeys(conditioned.latents.values(), (None, 1))
+    return compile_batches(graphs, {**latents, **dict.fromkeys(conditioned.released.values(), (1, None))})
 
 
-def compile_deterministics(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDArray[Any]]]:
+def compile_deterministics(given: Conditioned, names: Sequence[str]) -> Compiled:
     """Compile deterministics as functions of draws of the latents.
 
     Parameters
@@ -197,11 +187,7 @@ def compile_deterministics(given: Conditioned, names: Sequence[str]) -> Callable
         given.values_of(name)  # or it is refused
     roots = {v: v.type() for v in latents}
     rooted = graph_replace([given.model[name] for name in names], roots, strict=False)
-    draws = {root: pt.tensor(dtype=root.dtype, shape=(None, *root.type.shape)) for root in roots.values()}
-    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
-        list(draws.values()), vectorize(rooted, draws), mode=NUMPY_MODE, on_unused_input="ignore"
-    )
-    return compiled
+    return compile_batches(rooted, dict.fromkeys(roots.values(), (None,)))
 
 
 def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tuple[str, ...]:

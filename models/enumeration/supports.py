@@ -38,7 +38,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.stories import FreeCellsRV, TabulatedRV, free_bounds
 
-from .batched_graphs import NUMPY_MODE, vectorize
+from .batched_graphs import NUMPY_MODE, Compiled, compile_batches
 from .state_grid import distinct_rows
 
 Values = NDArray[np.int64]
@@ -222,7 +222,7 @@ class Ends:
     name: str
     values: Values
     parents: tuple[str, ...]
-    beyond: Callable[..., list[NDArray[Any]]]
+    beyond: Compiled
     whole: bool
 
     @classmethod
@@ -230,12 +230,8 @@ class Ends:
         """Compile for a latent and the values given for it."""
         name, values = rv.name, np.unique(np.asarray(given)).astype(np.int64)
         shape = tuple(int(n) for n in _number(rv.shape))
-        met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
-        roots = {v: v.type() for v in met if v in set(moving)}
-        names = tuple(v.name for v in roots)
-        parents = {root: pt.tensor(dtype=root.dtype, shape=(None, *root.type.shape)) for root in roots.values()}
-        if roots:  # the functions of a law copy what is random in it
-            (rv,) = graph_replace([rv], roots)
+        rv, parents = given_parents(rv, moving)
+        names, each = tuple(v.name for v in parents), dict.fromkeys(parents.values(), (None,))
 
         def all_at(value: int) -> TensorVariable:
             return pt.constant(np.full(shape, value))
@@ -244,12 +240,11 @@ class Ends:
             lower = pm.logcdf(rv, all_at(values[0] - 1), warn_rvs=False)
             upper = pm.logcdf(rv, all_at(values[-1]), warn_rvs=False)
         except NotImplementedError:
-            return cls(name, values, names, _mass(rv, values, shape, parents), True)
+            return cls(name, values, names, _mass(rv, values, shape, [*parents.values()]), True)
         after = pm.logp(rv, all_at(values[-1] + 1), warn_rvs=False)
-        graphs = vectorize([lower, upper, after], parents)
         nothing = np.float64(-np.inf)
-        outputs = [pt.gt(graphs[0], nothing), pt.or_(pt.lt(graphs[1], -_MISSING), pt.gt(graphs[2], nothing))]
-        return cls(name, values, names, _compile(parents, outputs), False)
+        graphs = [pt.gt(lower, nothing), pt.or_(pt.lt(upper, -_MISSING), pt.gt(after, nothing))]
+        return cls(name, values, names, compile_batches(graphs, each), False)
 
     def reached(self, draws: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
         """Whether some cell is at an end with mass beyond it, at points (point, *shape) of every latent.
@@ -274,22 +269,22 @@ class Ends:
         return bool(all((np.abs(part - 1.0) <= _MISSING).all() for part in parts))
 
 
-def _mass(
-    rv: TensorVariable, values: Values, shape: tuple[int, ...], parents: Mapping[Any, Any]
-) -> Callable[..., list[NDArray[Any]]]:
+def given_parents(rv: TensorVariable, moving: Collection[Variable]) -> tuple[TensorVariable, dict[Any, Any]]:
+    """A latent whose law reads free inputs in place of random variables, and these inputs by what they stand for."""
+    met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
+    parents = {v: v.type() for v in met if v in set(moving)}
+    if parents:  # the functions of a law copy what is random in it
+        (rv,) = graph_replace([rv], parents)
+    return rv, parents
+
+
+def _mass(rv: TensorVariable, values: Values, shape: tuple[int, ...], parents: Sequence[Any]) -> Compiled:
     """The probability of the values: of each cell, or of all cells together where these have one law."""
     joint = rv.owner.op.ndim_supp > 0
     cells = itertools.product(values, repeat=math.prod(shape)) if joint else ([v] * math.prod(shape) for v in values)
     if values.size ** (math.prod(shape) if joint else 1) > _LARGEST_HULL:
         return lambda *unused: [np.array(np.nan)]
-    states = np.array([*cells], dtype=np.int64).reshape(-1, *shape)
-    (one,) = vectorize([pm.logp(rv, value := rv.type(), warn_rvs=False)], {value: pt.constant(states)})
-    (log_p,) = vectorize([one], parents)
-    return _compile(parents, [pt.exp(log_p).sum(axis=1 if parents else 0)])
-
-
-def _compile(parents: Mapping[Any, Any], outputs: list[Any]) -> Callable[..., list[NDArray[Any]]]:
-    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
-        list(parents.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
-    )
-    return compiled
+    states, value = np.array([*cells], dtype=np.int64).reshape(1, -1, *shape), rv.type()
+    graph = pm.logp(rv, value, warn_rvs=False)
+    log_p = compile_batches([graph], dict.fromkeys(parents, (None, 1)), {value: pt.constant(states)})
+    return lambda *given: [np.exp(log_p(*(one[:, None] for one in given))[0]).sum(axis=1)]

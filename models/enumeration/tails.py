@@ -15,20 +15,19 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from pymc.vartypes import discrete_types
-from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors, truncated_graph_inputs
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import CauchyRV, LaplaceRV, LogisticRV, NormalRV
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from .batched_graphs import NUMPY_MODE, sum_terms, vectorize
+from .batched_graphs import Compiled, compile_batches, sum_terms
 from .graphs import Conditioned, compile_batched
 from .state_grid import distinct_rows
+from .supports import given_parents
 
 Floats = NDArray[np.float64]
 
@@ -71,11 +70,6 @@ class GrowingEnumerator:
     def targets(self) -> Any:
         """As of an `Enumerator`."""
         return self.current.targets
-
-    @property
-    def grid(self) -> Any:
-        """As of an `Enumerator`."""
-        return self.current.grid
 
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
         """As an `Enumerator`, with `cut_mass` ([release]): at most so much of the posterior lies beyond."""
@@ -158,23 +152,17 @@ class Tail:
 
     name: str
     parents: tuple[str, ...]
-    log_p: Callable[..., Any]
+    log_p: Compiled
     shape: tuple[int, ...]
 
     @classmethod
     def of(cls, rv: TensorVariable, shape: tuple[int, ...], moving: Collection[Any]) -> Tail:
         """Compile for a latent."""
         name = rv.name
-        met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
-        roots = {v: v.type() for v in met if v in set(moving)}
-        if roots:
-            (rv,) = graph_replace([rv], roots)
-        value = rv.type()
-        places = {root: pt.tensor(dtype=root.dtype, shape=(None, 1, *root.type.shape)) for root in roots.values()}
-        values = pt.tensor(dtype=value.dtype, shape=(1, None, *value.type.shape))
-        (graph,) = vectorize([pm.logp(rv, value, warn_rvs=False)], {value: values, **places})
-        compiled = pytensor.function([*places.values(), values], graph, mode=NUMPY_MODE, on_unused_input="ignore")
-        return cls(name, tuple(v.name for v in roots), compiled, shape)
+        rv, parents = given_parents(rv, moving)
+        value, leading = rv.type(), dict.fromkeys(parents.values(), (None, 1))
+        log_p = compile_batches([pm.logp(rv, value, warn_rvs=False)], {**leading, value: (1, None)})
+        return cls(name, tuple(v.name for v in parents), log_p, shape)
 
     def beyond(self, states: Mapping[str, NDArray[Any]], top: int) -> Floats:
         """Log of the probability that some cell is larger than `top`, at most: (state,).
@@ -189,7 +177,7 @@ class Tail:
             first, place = distinct_rows(flat)
         values = np.arange(top + 1, 4 * top + 64).reshape(1, -1, *[1] * len(self.shape))
         values = np.broadcast_to(values, (1, values.shape[1], *self.shape)).astype(np.int64)
-        found = self.log_p(*(row[first][:, None] for row in rows), values)
+        (found,) = self.log_p(*(row[first][:, None] for row in rows), values)
         log_p = np.broadcast_to(found, (first.size, values.shape[1], *self.shape)).reshape(
             first.size, values.shape[1], -1
         )

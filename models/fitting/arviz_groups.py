@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
 import xarray as xr
 from numpy.typing import NDArray
 from pymc.backends.arviz import find_constants, find_observations
@@ -23,12 +21,11 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import NAME, Sampling, seed_sequence
 from adversary.models.enumeration import (
-    NUMPY_MODE,
     Conditioned,
+    compile_batches,
     compile_deterministics,
     condition,
     sum_terms,
-    vectorize,
     wanted_names,
 )
 from adversary.models.importance import releases_given
@@ -176,13 +173,9 @@ class Groups:
             batch = np.asarray(released[name], value.dtype)
             batch = batch if batch.ndim > value.ndim else batch[None]
             inputs[value] = np.tile(batch, (size // len(batch), *[1] * value.ndim)) if len(batch) > 1 else batch
-        places = {v: pt.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in inputs}
-        for value in given.released.values():
-            if len(inputs[value]) == 1:
-                places[value] = pt.tensor(dtype=value.dtype, shape=(1, *value.type.shape))
-        outputs = vectorize(list(graphs), places)
-        function = pytensor.function(list(places.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")
-        return list(function(*inputs.values()))
+        single = {v for v in given.released.values() if len(inputs[v]) == 1}
+        function = compile_batches(graphs, {v: (1,) if v in single else (None,) for v in inputs})
+        return function(*inputs.values())
 
 
 def _break_ties(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:

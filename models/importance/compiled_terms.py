@@ -6,21 +6,19 @@ and releases come as (1, 1, release, *shape), so that a term is worked out over 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.models.enumeration import NUMPY_MODE, Conditioned, sum_terms, vectorize
+from adversary.models.enumeration import Compiled, Conditioned, compile_batches, sum_terms
 
 Floats = NDArray[np.float64]
-Compiled = Callable[..., list[NDArray[Any]]]
 
 _CACHED = 2**17
 """Cells that the processor's own memory holds: of 20,000 rows of side data, six draws at once."""
@@ -38,12 +36,11 @@ class Pure:
     @classmethod
     def of(cls, given: Conditioned, terms: Sequence[TensorVariable], few: Sequence[NDArray[Any]]) -> Pure:
         """Compile those of the terms that a drawn latent enters; `few` are the states met."""
-        smooth, places, held = _smooth(given, terms), _places(given), _substitutions(given, few)
+        smooth = sum_terms(_smooth(given, terms))
         side = (rv for rv in given.model.observed_RVs if rv.name not in given.released)
         met = len(few[0]) if few else 1
         widest = max((int(rv.size.eval()) for rv in side), default=1)
-        graphs = vectorize([sum_terms(smooth)], {**held, **places})
-        return cls(_function(list(places.values()), graphs), met, met * widest)
+        return cls(compile_batches([smooth], _drawn(given, 3), _substitutions(given, few)), met, met * widest)
 
     def __call__(self, draws: Sequence[NDArray[Any]], size: int) -> Floats:
         found = np.empty((size, self.met))
@@ -80,17 +77,14 @@ class Group:
         smooth = _smooth(given, terms)
         plain = [term for term in terms if term not in smooth]
         mixed = [term for term in smooth if not released.isdisjoint(ancestors([term]))]
-        places, held = _places(given), _substitutions(given, few)
-        data = {given.released[name]: _tensor(given.released[name], (1, 1, None)) for name in names}
-        graphs = vectorize([sum_terms(mixed)], {**held, **places, **data})
-        full = {v: _constant(v, s[:, None]) for v, s in zip(given.latents.values(), every, strict=True)}
-        rows = {v: _tensor(v, (1, None)) for v in data}
-        (flat,) = vectorize([sum_terms(plain)], {**full, **rows})
+        data = [given.released[name] for name in names]
+        every_state = {v: _constant(v, s[:, None]) for v, s in zip(given.latents.values(), every, strict=True)}
+        over_all = {**_drawn(given, 3), **dict.fromkeys(data, (1, 1, None))}
         return cls(
             names,
             bool(mixed),
-            _function([*places.values(), *data.values()], graphs),
-            _function(list(rows.values()), [flat]),
+            compile_batches([sum_terms(mixed)], over_all, _substitutions(given, few)),
+            compile_batches([sum_terms(plain)], dict.fromkeys(data, (1, None)), every_state),
         )
 
     def at(self, draws: Sequence[NDArray[Any]], pure: Floats, data: Sequence[NDArray[Any]]) -> Floats:
@@ -113,9 +107,9 @@ def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorV
     return [term for term in terms if not drawn.isdisjoint(ancestors([term]))]
 
 
-def _places(given: Conditioned) -> dict[TensorVariable, TensorVariable]:
-    """Inputs (draw, 1, 1, *shape) for the drawn latents."""
-    return {v: _tensor(v, (None, 1, 1)) for v in given.continuous.values()}
+def _drawn(given: Conditioned, axes: int) -> dict[Any, tuple[int | None, ...]]:
+    """Leading axes of the drawn latents, the first one for draws."""
+    return dict.fromkeys(given.continuous.values(), (None, *[1] * (axes - 1)))
 
 
 def _substitutions(given: Conditioned, few: Sequence[NDArray[Any]]) -> dict[TensorVariable, TensorVariable]:
@@ -125,16 +119,14 @@ def _substitutions(given: Conditioned, few: Sequence[NDArray[Any]]) -> dict[Tens
 
 def compiled_target(given: Conditioned, graph: TensorVariable, states: Sequence[NDArray[Any]]) -> Compiled:
     """Values of the target over draws and states."""
-    places = {v: _tensor(v, (None, 1)) for v in given.continuous.values()}
     held = {v: _constant(v, s[None]) for v, s in zip(given.latents.values(), states, strict=True)}
-    return _function(list(places.values()), vectorize([graph], {**held, **places}))
+    return compile_batches([graph], _drawn(given, 2), held)
 
 
 def compiled_back(given: Conditioned) -> Compiled:
     """Drawn latents on their own scale, from their values (draw, *shape) and those of the summed ones."""
-    places = {v: _tensor(v, (None,)) for v in (*given.continuous.values(), *given.latents.values())}
     graphs = given.model.replace_rvs_by_values([given.model[name] for name in given.continuous])
-    return _function(list(places.values()), vectorize(graphs, places) if graphs else [])
+    return compile_batches(graphs, dict.fromkeys([*given.continuous.values(), *given.latents.values()], (None,)))
 
 
 def _finite_or_raise(log_p: Floats) -> Floats:
@@ -143,14 +135,5 @@ def _finite_or_raise(log_p: Floats) -> Floats:
     return log_p
 
 
-def _tensor(variable: TensorVariable, leading: tuple[int | None, ...]) -> TensorVariable:
-    return pt.tensor(dtype=variable.dtype, shape=(*leading, *variable.type.shape))
-
-
 def _constant(variable: TensorVariable, states: NDArray[Any]) -> TensorVariable:
     return pt.constant(states.astype(variable.dtype))
-
-
-def _function(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Compiled:
-    compiled: Compiled = pytensor.function(inputs, outputs, mode=NUMPY_MODE, on_unused_input="ignore")
-    return compiled
