@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._core import KEPT, Sampling, seed_sequence
 from adversary.models.enumeration import (
     Enumerator,
-    compile_deterministics,
     compile_enumerator,
-    condition,
     released_names,
     wanted_names,
 )
-from adversary.models.fitting import Fitter
+from adversary.models.fitting import Fitter, Groups
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
@@ -112,29 +111,22 @@ def listed_laws(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Any]:
     return {name: (table[name].values, table[f"probability[{name}]"].values) for name in variables}
 
 
-@dataclass(frozen=True)
-class Likelihood:
-    """log p(y | v) at values v (value,), for each simulation: (simulation, ..., value)."""
-
-    values: NDArray[Any]
-    log_p: Floats
-
-    def __call__(self, at: NDArray[Any]) -> Floats:
-        """At values (..., k), minus infinity at those that are not listed."""
-        place = np.clip(np.searchsorted(self.values, at), 0, self.values.size - 1)
-        shape = np.broadcast_shapes(place.shape, (*self.log_p.shape[:-1], 1))
-        found = np.take_along_axis(self.log_p, np.broadcast_to(place, shape), axis=-1)
-        return np.where(self.values[place] == at, found, -np.inf)
+def _looked_up(values: NDArray[Any], log_p: Floats, at: NDArray[Any]) -> Floats:
+    """log_p (simulation, ..., value) of these values (value,) at others (..., k); minus infinity if not listed."""
+    place = np.clip(np.searchsorted(values, at), 0, values.size - 1)
+    shape = np.broadcast_shapes(place.shape, (*log_p.shape[:-1], 1))
+    found = np.take_along_axis(log_p, np.broadcast_to(place, shape), axis=-1)
+    return np.where(values[place] == at, found, -np.inf)
 
 
-def likelihoods(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Likelihood]:
-    r"""Log likelihood of each variable's values, :math:`\log P(v \mid y) - \log P(v)` up to a constant of y."""
+def likelihoods(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Callable[[NDArray[Any]], Floats]]:
+    r"""Log likelihood of each variable as a function of values, :math:`\log P(v \mid y) - \log P(v)` up to what y adds."""
     result = {}
     for name in variables:
         pmf, prior = table[f"probability[{name}]"].values, table[f"prior_probability[{name}]"].values
         with np.errstate(divide="ignore", invalid="ignore"):
             log_p = np.where(pmf > 0, np.log(pmf) - np.log(prior), -np.inf)
-        result[name] = Likelihood(table[name].values, log_p)
+        result[name] = partial(_looked_up, table[name].values, log_p)
     return result
 
 
@@ -186,9 +178,7 @@ def posterior_draws(
     """Draws of all latents after a release, continuous ones too: of the prior, weighed, or of NUTS."""
     prior_seed, fit_seed = seed_sequence(rng).spawn(2)
     fitter = Fitter.of(model, tuple(released), None, support, (), prior_seed, sampling)
-    given = condition(model, tuple(released), continuous=True)
-    extra = [name for name in variables if name not in fitter.prior.latents]  # latents are always drawn
-    derive = compile_deterministics(given, extra) if extra else None
+    groups = Groups.of(model, tuple(released))
 
     def posterior(observed: Arrays) -> dict[str, Any]:
         size = len(next(iter(observed.values())))
@@ -200,14 +190,9 @@ def posterior_draws(
                 f"of {size} posteriors {len(failed)} cannot be trusted, the first of {row}: give longer settings, or "
                 "another parametrisation"
             )
-        found: dict[str, Any] = {}
-        for name in fitter.prior.latents:
-            drawn = np.stack([one.latents[name] for one in fits])
-            found[name] = drawn.reshape(size, -1, *drawn.shape[3:])
-        if derive is not None:
-            order = (found[name] for name in (*given.latents, *given.continuous))
-            values = derive(*(one.reshape(-1, *one.shape[2:]) for one in order))
-            found |= {n: v.reshape(size, -1, *v.shape[1:]) for n, v in zip(extra, values, strict=True)}
-        return found
+        latents = {name: np.stack([one.latents[name] for one in fits]) for name in fitter.prior.latents}
+        latents = {name: value.reshape(size, -1, *value.shape[3:]) for name, value in latents.items()}
+        every = [*latents, *(name for name in variables if name not in latents)]
+        return {name: value.values for name, value in groups.chosen(latents, every, ("simulation", "draw")).items()}
 
     return posterior

@@ -73,15 +73,12 @@ class Grid:
     shapes: dict[str, tuple[int, ...]]
 
     @classmethod
-    def over(
-        cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]], largest: int | None = None
-    ) -> Grid:
+    def over(cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]]) -> Grid:
         """The product of the supports; ValueError when it is too large to go through."""
         grid = cls({k: axes for k, (_, axes) in supports.items()}, {k: shape for k, (shape, _) in supports.items()})
-        limit = LARGEST_GRID if largest is None else largest
-        if grid.size > limit:
+        if grid.size > LARGEST_GRID:
             sizes = {name: tuple(map(len, axes)) for name, axes in grid.axes.items()}
-            raise ValueError(f"{grid.size:.3g} joint states, more than {limit:.0e}; values per latent: {sizes}")
+            raise ValueError(f"{grid.size:.3g} joint states, more than {LARGEST_GRID:.0e}; values per latent: {sizes}")
         return grid
 
     @property

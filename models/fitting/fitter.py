@@ -43,7 +43,6 @@ class Fit:
     ess : effective number of draws, the smallest
     k_hat, explained : of the weights of draws of the prior: see `Hypotheses` and `Sample`
     passed : whether the numbers may be used
-    values : draws (chain, draw, *shape) of the latents that are not summed out, on the sampler's scale
     latents : draws (chain, draw, *shape) of every latent on its own scale
     chance : P(target = 1 | what is not summed out, release) of every draw, (chain, draw)
     r_hat : the largest, NaN without NUTS
@@ -57,7 +56,6 @@ class Fit:
     k_hat: float
     explained: float
     passed: bool
-    values: Sequence[NDArray[Any]]
     latents: Arrays
     chance: Floats
     r_hat: float = np.nan
@@ -150,12 +148,7 @@ class Fitter:
     def _by_importance(self, sample: Sample, row: Arrays, kept: int, rng: np.random.Generator) -> Fit:
         """By draws of the prior, drawn again by their weights."""
         answer, sizes = sample.answer, (self.sampling.chains, kept)
-        size = sizes[0] * sizes[1]
-        if answer.weights.any():
-            values, latents = self.prior.draws_of(sample, row, size, rng)
-        else:
-            values = [_nothing(value, size) for value in self.prior.values]
-            latents = {name: _nothing(value, size) for name, value in self.prior.latents.items()}
+        possible = answer.weights.any()
         return Fit(
             answer.present,
             answer.out,
@@ -164,10 +157,18 @@ class Fitter:
             answer.k_hat,
             sample.explained,
             sample.reliable,
-            [value.reshape(*sizes, *value.shape[1:]) for value in values],
-            {name: value.reshape(*sizes, *value.shape[1:]) for name, value in latents.items()},
+            self._by_chain(self.prior.draws_of(sample, row, sizes[0] * kept, rng) if possible else None, sizes),
             np.full(sizes, answer.present),
         )
+
+    def _by_chain(self, latents: Arrays | None, sizes: tuple[int, int]) -> Arrays:
+        """Draws (draw, *shape) of every latent as (chain, draw, *shape); without any, something in their place."""
+        if latents is None:
+            latents = {
+                name: np.full((sizes[0] * sizes[1], *like.shape[1:]), np.nan if like.dtype.kind == "f" else -1)
+                for name, like in self.prior.latents.items()
+            }
+        return {name: value.reshape(*sizes, *value.shape[1:]) for name, value in latents.items()}
 
     def _by_nuts(self, sample: Sample, row: Arrays, seed: Any, kept: int, progress: bool) -> Fit:
         """By NUTS, and if that fails once more and longer."""
@@ -198,13 +199,11 @@ class Fitter:
         open_target = self.prior.terms.one_reads_draws or (one.any() and not one.all())
         settled = not open_target or bool(target.constant[0] and sample.reliable)
         place = np.linspace(0, sizes[1] - 1, min(kept, sizes[1])).astype(np.int64)
-        picked = [value.reshape(*sizes, *value.shape[1:])[:, place] for value in values]
-        size, shape = sizes[0] * place.size, (sizes[0], place.size)
-        if broken:
-            latents = {name: _nothing(value, size) for name, value in self.prior.latents.items()}
-        else:
-            flat = [value.reshape(size, *value.shape[2:]) for value in picked]
-            latents = self.prior.terms.latents(flat, row, np.random.default_rng(seed), size)
+        kept_trace = Trace(*(part[:, place] for part in (trace.points, trace.diverging, trace.energy)))
+        shape = kept_trace.diverging.shape
+        flat = self.prior.split(kept_trace.points.reshape(-1, trace.points.shape[-1]))
+        rng = np.random.default_rng(seed)
+        latents = None if broken else self.prior.terms.latents(flat, row, rng, len(flat[0]))
         return Fit(
             float(chance.mean()),
             float(expit(-odds).mean()),
@@ -219,11 +218,10 @@ class Fitter:
                 and sample.reached
                 and self._agrees(sample, trace, chance)
             ),
-            picked,
-            {name: value.reshape(*shape, *value.shape[1:]) for name, value in latents.items()},
+            self._by_chain(latents, shape),
             chance[:, place],
             float(np.fmax(target.r_hat[0], smooth.r_hat.max())),
-            Trace(trace.points[:, place], trace.diverging[:, place], trace.energy[:, place]),
+            kept_trace,
         )
 
     def _log_odds(self, values: Sequence[NDArray[Any]], row: Arrays) -> Floats:
@@ -283,8 +281,3 @@ def given_side_data(prior: WeighedPrior, sampling: Sampling, seed: np.random.See
     points = trace.points.reshape(-1, trace.points.shape[-1])
     independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
     return prior.given(prior.split(points[independent]), second)
-
-
-def _nothing(like: NDArray[Any], size: int) -> NDArray[Any]:
-    """In place of draws where none is possible."""
-    return np.full((size, *like.shape[1:]), np.nan if like.dtype.kind == "f" else -1)

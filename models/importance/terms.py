@@ -19,9 +19,9 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import Conditioned, Grid, Slot, support_of
+from adversary.models.enumeration import Compiled, Conditioned, Grid, Slot, support_of
 
-from .compiled_terms import Compiled, Floats, Group, Pure, compiled_back, compiled_target
+from .compiled_terms import Floats, Group, Pure, compiled_back, compiled_target
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -260,21 +260,18 @@ class WeighedPrior:
         parts = np.split(points, np.cumsum(sizes)[:-1], axis=1)
         return [part.reshape(-1, *value.shape[1:]) for part, value in zip(parts, self.values, strict=True)]
 
-    def draws_of(
-        self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator
-    ) -> tuple[list[NDArray[Any]], Arrays]:
-        """So many draws given one release, by the weights of a sample: values of what is drawn, and every latent on its
-        own scale, (draw, *shape) each."""
+    def draws_of(self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator) -> Arrays:
+        """So many draws (draw, *shape) of every latent on its own scale given one release, by a sample's weights."""
         place = rng.permutation(_systematic(sample.answer.weights, size, rng))
         values = [value[place] for value in sample.values]
-        return values, self.terms.latents(values, row, rng, size, sample.pure[place], sample.table)
+        return self.terms.latents(values, row, rng, size, sample.pure[place], sample.table)
 
     def prior_draws(self, size: int, rng: np.random.Generator) -> Arrays:
         """So many draws of every latent given what is known beside the release, (draw, *shape)."""
         held = self.held()
         if not held.ess > 0:
             raise ValueError("what the model knows beside the release is impossible under its prior")
-        return self.draws_of(Sample(self.values, self.pure, self.terms.table({}), held, np.inf), {}, size, rng)[1]
+        return self.draws_of(Sample(self.values, self.pure, self.terms.table({}), held, np.inf), {}, size, rng)
 
     def batched(self, observed: Mapping[str, ArrayLike]) -> Arrays:
         """Releases (release, *shape) as the model's variables hold them, checked."""

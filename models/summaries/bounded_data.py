@@ -65,11 +65,10 @@ class Statistics:
 
     def log_feasible(self, mean: TensorVariable | None, variance: TensorVariable | None) -> TensorVariable:
         """Log density of the noisy statistics that are released and of feasible exact ones."""
-        constant, given = np.float64(0.0), []
-        for value, rate in ((mean, self.rate1), (variance, self.rate2)):
-            given.append((np.float64(0.0), np.float64(0.0)) if value is None else (rate, value))
-            constant = constant if value is None else constant + pt.log(rate / _TWO)
-        (rate1, seen1), (rate2, seen2) = given
+        released = [(r, y) for r, y in ((self.rate1, mean), (self.rate2, variance)) if y is not None]
+        constant = sum((pt.log(rate / _TWO) for rate, _ in released), start=_ZERO)
+        rate1, seen1 = (_ZERO, _ZERO) if mean is None else (self.rate1, mean)
+        rate2, seen2 = (_ZERO, _ZERO) if variance is None else (self.rate2, variance)
         return constant + log_feasible(self.n, self.mu, self.sigma2, rate1, rate2, seen1, seen2)
 
     def log_mass(self) -> TensorVariable:
@@ -77,7 +76,11 @@ class Statistics:
         return self.log_feasible(None, None)
 
 
-Law = Callable[..., Any]
+_LAWS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "mean": (normal_laplace, lambda mu, variance, size: pm.Normal.dist(mu, pt.sqrt(variance), size=size)),
+    "variance": (gamma_laplace, lambda a, sigma2, size: pm.Gamma.dist(a, a / sigma2, size=size)),
+}
+"""Density of each free statistic with noise, by its two parameters and the rate; and its own law without noise."""
 
 
 def bounded(
@@ -172,49 +175,33 @@ def released_statistics(release: BoundedRelease) -> dict[str, float]:
 
 def _marginal(public: PublicData, statistics: Statistics, constrained: bool) -> None:
     """The released statistics with the exact ones integrated out, and the chance that these were feasible."""
-    laws = {"mean": _noisy_mean, "variance": _noisy_variance}
-    noisy = {name: laws[name](public, statistics) for name in public.names}
+    low, width = np.float64(public.release.bounds[0]), np.float64(public.release.width)
+    own = {
+        "mean": (low + width * statistics.mu, width**2 * statistics.spread),
+        "variance": (statistics.alpha, width**2 * statistics.sigma2),
+    }
+    noisy = {name: _noisy(public, name, own[name]) for name in public.names}
     if constrained:
+        places = {
+            "mean": (statistics.mu, statistics.spread, statistics.rate1),
+            "variance": (statistics.alpha, statistics.sigma2, statistics.rate2),
+        }
         unit = {name: public.on_unit(name, value) for name, value in noisy.items()}
-        free = sum(_unit_density(statistics, name, value) for name, value in unit.items())
+        free = sum(_LAWS[name][0](value, *places[name]) for name, value in unit.items())
         pm.Potential("feasible", statistics.log_feasible(unit.get("mean"), unit.get("variance")) - free)
 
 
-def _unit_density(statistics: Statistics, name: str, value: TensorVariable) -> TensorVariable:
-    if name == "mean":
-        return normal_laplace(value, statistics.mu, statistics.spread, statistics.rate1)
-    return gamma_laplace(value, statistics.alpha, statistics.sigma2, statistics.rate2)
-
-
-def _noisy_mean(public: PublicData, statistics: Statistics) -> TensorVariable:
-    """Free sample means plus Laplace noise, in the units of the data."""
-    low, width = np.float64(public.release.bounds[0]), np.float64(public.release.width)
-
-    def logp(value: Any, mu: Any, variance: Any, scale: Any) -> TensorVariable:
-        return normal_laplace(value, mu, variance, _ONE / scale)
-
-    def dist(mu: Any, variance: Any, scale: Any, size: Any) -> TensorVariable:
-        return pm.Normal.dist(mu, pt.sqrt(variance), size=size) + pm.Laplace.dist(_ZERO, scale, size=size)
-
-    parameters = low + width * statistics.mu, width**2 * statistics.spread, public.scales["mean"]
-    return _custom(public, "mean", parameters, logp, dist)
-
-
-def _noisy_variance(public: PublicData, statistics: Statistics) -> TensorVariable:
-    """Free sample variances plus Laplace noise, in the units of the data."""
-
-    def logp(value: Any, sigma2: Any, alpha: Any, scale: Any) -> TensorVariable:
-        return gamma_laplace(value, alpha, sigma2, _ONE / scale)
-
-    def dist(sigma2: Any, alpha: Any, scale: Any, size: Any) -> TensorVariable:
-        return pm.Gamma.dist(alpha, alpha / sigma2, size=size) + pm.Laplace.dist(_ZERO, scale, size=size)
-
-    parameters = np.float64(public.release.width**2) * statistics.sigma2, statistics.alpha, public.scales["variance"]
-    return _custom(public, "variance", parameters, logp, dist)
-
-
-def _custom(public: PublicData, name: str, parameters: Any, logp: Law, dist: Law) -> TensorVariable:
-    return pm.CustomDist(f"noisy[{name}]", *parameters, logp=logp, dist=dist, observed=public.seen(name))
+def _noisy(public: PublicData, name: str, parameters: tuple[Any, Any]) -> TensorVariable:
+    """A free statistic plus Laplace noise, in the units of the data."""
+    density, exact = _LAWS[name]
+    return pm.CustomDist(
+        f"noisy[{name}]",
+        *parameters,
+        public.scales[name],
+        logp=lambda value, first, second, scale: density(value, first, second, _ONE / scale),
+        dist=lambda first, second, scale, size: exact(first, second, size) + pm.Laplace.dist(_ZERO, scale, size=size),
+        observed=public.seen(name),
+    )
 
 
 def _joint(public: PublicData, statistics: Statistics, constrained: bool) -> None:

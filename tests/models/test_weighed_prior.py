@@ -327,7 +327,7 @@ def test_draws_given_a_release_follow_its_posterior() -> None:
     prior = WeighedPrior.of(model, ("noisy",), rng=3, draws=4000)
     row = {"noisy": data["noisy"][2]}
     (sample,) = prior.weigh({"noisy": data["noisy"][2:3]})
-    _, drawn = prior.draws_of(sample, row, 4000, np.random.default_rng(1))
+    drawn = prior.draws_of(sample, row, 4000, np.random.default_rng(1))
     assert drawn["in"].mean() == pytest.approx(exact(row), abs=0.03)
     x, k = np.linspace(-8, 6, 4001)[:, None], np.arange(5)
     weight = st.norm(-1, 1).pdf(x) * st.binom.pmf(k, 4, expit(x)) * np.exp(DiscreteGaussian(2.0).log_prob(4, k))
