@@ -120,7 +120,7 @@ def _looked_up(values: NDArray[Any], log_p: Floats, at: NDArray[Any]) -> Floats:
 
 
 def likelihoods(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Callable[[NDArray[Any]], Floats]]:
-    r"""Log likelihood of each variable as a function of values, :math:`\log P(v \mid y) - \log P(v)` up to what y adds."""
+    r"""Log likelihood of each variable by value, :math:`\log P(v \mid y) - \log P(v)` up to a constant of y."""
     result = {}
     for name in variables:
         pmf, prior = table[f"probability[{name}]"].values, table[f"prior_probability[{name}]"].values
