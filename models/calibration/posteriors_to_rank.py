@@ -121,7 +121,7 @@ def _looked_up(values: NDArray[Any], log_p: Floats, at: NDArray[Any]) -> Floats:
 
 def likelihoods(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Callable[[NDArray[Any]], Floats]]:
     r"""Log likelihood of each variable by value, :math:`\log P(v \mid y) - \log P(v)` up to a constant of y."""
-    result = {}
+    result: dict[str, Callable[[NDArray[Any]], Floats]] = {}
     for name in variables:
         pmf, prior = table[f"probability[{name}]"].values, table[f"prior_probability[{name}]"].values
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -193,6 +193,7 @@ def posterior_draws(
         latents = {name: np.stack([one.latents[name] for one in fits]) for name in fitter.prior.latents}
         latents = {name: value.reshape(size, -1, *value.shape[3:]) for name, value in latents.items()}
         every = [*latents, *(name for name in variables if name not in latents)]
-        return {name: value.values for name, value in groups.chosen(latents, every, ("simulation", "draw")).items()}
+        found = groups.chosen(latents, every, ("simulation", "draw"))
+        return {name: found[name].values for name in every}
 
     return posterior

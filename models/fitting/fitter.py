@@ -199,7 +199,7 @@ class Fitter:
         open_target = self.prior.terms.one_reads_draws or (one.any() and not one.all())
         settled = not open_target or bool(target.constant[0] and sample.reliable)
         place = np.linspace(0, sizes[1] - 1, min(kept, sizes[1])).astype(np.int64)
-        kept_trace = Trace(*(part[:, place] for part in (trace.points, trace.diverging, trace.energy)))
+        kept_trace = Trace(trace.points[:, place], trace.diverging[:, place], trace.energy[:, place])
         shape = kept_trace.diverging.shape
         flat = self.prior.split(kept_trace.points.reshape(-1, trace.points.shape[-1]))
         rng = np.random.default_rng(seed)

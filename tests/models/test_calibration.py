@@ -18,8 +18,6 @@ from scipy.stats import norm, poisson
 
 import adversary as adv
 from adversary import models
-from adversary.analyst.bounded.bounded_release import BoundedRelease
-from adversary.analyst.regression.sufficient_statistics import RegressionRelease
 from adversary.models import noise
 from adversary.models.calibration import posteriors_to_rank
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Law, as_law, posterior_of
@@ -96,27 +94,9 @@ CASES: dict[str, Callable[[], pm.Model]] = {
 }
 """Models whose latents are all discrete, by the name of the function that builds them."""
 
-SAMPLED: dict[str, Callable[[], pm.Model]] = {
-    "hierarchical_counts, unknown rates": lambda: models.hierarchical_counts(
-        levels(), reader(BetaBinomial(4, 2.0, 3.0)), rates=True
-    ),
-    "bounded": lambda: models.bounded(BoundedRelease(0.3, 0.1, n=10, epsilon=(0.5, 0.5))),
-    "regression": lambda: models.regression(
-        RegressionRelease([1.5, 1.1, 1.5, 1.0, 1.1], [1.5, 1.1, 0.9, 0.7], n=3, epsilon=1.0)
-    ),
-}
-"""Models with continuous latents. The last two have no membership to marginalise: the posterior of `bounded` is
-calibrated in tests/analyst, and draws from `regression` are compared with importance sampling of its prior."""
-
-
-def builders() -> set[str]:
-    """Exported functions that return a model."""
-    functions = {name: value for name in models.__all__ if inspect.isfunction(value := getattr(models, name))}
-    return {
-        name
-        for name, value in functions.items()
-        if inspect.signature(value).return_annotation in ("pm.Model", pm.Model)
-    }
+ELSEWHERE = {"bounded", "regression", "noisy_histograms"}
+"""The posterior of `bounded` is calibrated in tests/analyst, draws from `regression` are compared with importance
+sampling of its prior, and `noisy_histograms` is calibrated with the sampler of its step method."""
 
 
 def overall(tree: xr.DataTree) -> float:
@@ -124,8 +104,9 @@ def overall(tree: xr.DataTree) -> float:
 
 
 def test_every_exported_model_is_calibrated_here() -> None:
-    elsewhere = {"noisy_histograms"}  # with the sampler of its step method
-    assert builders() - elsewhere == {name.split(",")[0] for name in (*CASES, *SAMPLED)}
+    functions = {name: value for name in models.__all__ if inspect.isfunction(value := getattr(models, name))}
+    built = {n for n, f in functions.items() if inspect.signature(f).return_annotation in ("pm.Model", pm.Model)}
+    assert built - ELSEWHERE == {name.split(",")[0] for name in CASES}
 
 
 @pytest.mark.slow
@@ -150,28 +131,14 @@ def test_the_exact_reader_is_calibrated(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("belief", [GammaPoisson(2.0, 1.0), BetaBinomial(4, 2.0, 3.0)], ids=["poisson", "binomial"])
-def test_the_exact_reader_of_unknown_rates_is_calibrated(belief: Any) -> None:
-    model = models.hierarchical_counts(levels(), reader(belief), rates=True)
-    posterior = posterior_of(levels(), reader(belief))
-    tree = calibrate(model, variables=["in"], simulations=SIMULATIONS, posterior=posterior, rng=22, progress=False)
-    assert list(tree) == ["prior_sbc"]
-    assert overall(tree) > 1e-3
-
-
-@pytest.mark.slow
-def test_draws_of_continuous_latents_are_calibrated() -> None:
-    tree = calibrate(SAMPLED["hierarchical_counts, unknown rates"](), simulations=400, rng=23, progress=False)
-    assert tree.attrs["engine"] == "importance"
-    assert set(tree["prior_sbc"].data_vars) == {"in", "rate[tract]", "others[tract]"}
-    assert overall(tree) > 1e-3
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_draws_of_an_unknown_rate_of_poisson_counts_are_calibrated() -> None:
-    model = models.hierarchical_counts(levels(), reader(GammaPoisson(2.0, 1.0)), upper=25, rates=True)
-    tree = calibrate(model, simulations=1000, rng=24, progress=False)
+@pytest.mark.parametrize(
+    ("belief", "simulations"),
+    [(BetaBinomial(4, 2.0, 3.0), 400), pytest.param(GammaPoisson(2.0, 1.0), 1000, marks=pytest.mark.thorough)],
+    ids=["binomial", "poisson"],
+)
+def test_draws_of_an_unknown_rate_are_calibrated(belief: Any, simulations: int) -> None:
+    model = models.hierarchical_counts(levels(), reader(belief), upper=25, rates=True)
+    tree = calibrate(model, simulations=simulations, rng=23, progress=False)
     assert tree.attrs["engine"] == "importance"
     assert set(tree["prior_sbc"].data_vars) == {"in", "rate[tract]", "others[tract]"}
     assert overall(tree) > 1e-3

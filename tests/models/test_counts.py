@@ -16,6 +16,7 @@ from adversary.models.noise.release_law import _law
 from adversary.privacy import mechanisms
 from adversary.reader.beliefs.belief import Others, Point, Uniform
 from adversary.reader.beliefs.unknown_rate import BetaBinomial, GammaPoisson
+from adversary.reader.path import attacks
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans.plan import Level, Plan
 from adversary.reader.plans.release import observed
@@ -133,6 +134,12 @@ def test_prior_draws_follow_the_story(belief: Any) -> None:
 def test_intervening_on_the_target_fixes_the_count() -> None:
     model = pm.do(membership(Plan([Level("block", BLOCK)]), Adversary(0.5, 3)), {"in": 1})
     assert (pm.draw(model["count[block]"], draws=3) == 4).all()
+
+
+@pytest.mark.parametrize(("pmf", "answer"), [([1.0, 0.0], 0.0), ([0.0, 0.0, 1.0], 1.0)])
+def test_a_count_that_settles_the_target(pmf: list[float], answer: float) -> None:
+    model = hierarchical_counts(Plan([Level("block", BLOCK)]), attacks.all_but(pmf, 2, level="block"))
+    assert float(enumerate_posterior(model, {"noisy[block]": 3}).posterior) == answer
 
 
 def test_bad_bounds_are_refused_with_the_remedy() -> None:

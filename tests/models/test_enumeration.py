@@ -154,6 +154,7 @@ def test_vector_latents_potentials_and_deterministics() -> None:
             assert result["probability[total]"].sel(total=total)[row].item() == pytest.approx(expected, abs=1e-13)
     np.testing.assert_allclose(result["probability[shifted]"], result["probability[x]"])
     assert list(result["shifted"].values) == [10, 11, 12]
+    assert result["cell"].values.tolist() == ["a", "b"]
 
 
 def test_prior_counts_potentials_on_the_latents_alone() -> None:
@@ -233,22 +234,6 @@ def test_dependent_bounds_take_the_hull() -> None:
     np.testing.assert_allclose(result.prior_probability, np.full(4, 0.25), rtol=1e-12)
 
 
-def test_binomial_and_hypergeometric_latents_know_their_support() -> None:
-    with pm.Model() as model:
-        x = pm.Binomial("x", n=4, p=np.float64(0.3))
-        z = pm.HyperGeometric("z", N=10, k=4, n=8)
-        pm.Normal("y", x - z, np.float64(1))
-    result = enumerate_posterior(model, {"y": 0.0}, ["x", "z"])
-    joint = np.array(
-        [
-            [st.binom.pmf(i, 4, 0.3) * st.hypergeom.pmf(j, 10, 4, 8) * st.norm.pdf(0, i - j, 1) for j in (2, 3, 4)]
-            for i in range(5)
-        ]
-    )
-    np.testing.assert_allclose(result["probability[x]"], joint.sum(1) / joint.sum(), rtol=1e-9)
-    np.testing.assert_allclose(result["probability[z]"], joint.sum(0) / joint.sum(), rtol=1e-9)
-
-
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "unknown observed": ({"observed": {"nosy": 1}}, ValueError, "observed 'nosy' is not in the model, which has"),
     "unknown target": ({"target": "out"}, ValueError, "target 'out' is not in the model; its latents .* 'in', 'total'"),
@@ -308,24 +293,3 @@ def test_an_undefined_density_is_refused() -> None:
         pm.Potential("nan", pm.math.log(x - np.float64(1)))
     with pytest.raises(ValueError, match=r"log density is nan at \{'in': 0\}"):
         enumerate_posterior(model, {})
-
-
-@pytest.mark.parametrize(
-    ("law", "pmf"),
-    [
-        (lambda: pm.DiscreteUniform("others", 0, 60), st.randint(0, 61)),
-        (lambda: pm.Poisson("others", 3), st.poisson(3)),
-        (lambda: pm.Binomial("others", 10, 0.25), st.binom(10, 0.25)),
-    ],
-    ids=["uniform", "poisson", "binomial"],
-)
-def test_plain_python_numbers_are_read_in_double_precision(law: Any, pmf: Any) -> None:
-    """PyTensor reads them as float32 and int8, and takes logs so."""
-    added = mechanisms.DiscreteGaussian(2.0)
-    with pm.Model() as model:
-        noise.released("noisy", added, pm.Bernoulli("in", 0.5) + law())
-    counts = np.arange(80)
-    weights = [float(pmf.pmf(counts) @ np.exp(added.log_prob(4, counts + k))) for k in (0, 1)]
-    found = enumerate_posterior(model, {"noisy": 4})
-    assert found["posterior"].item() == pytest.approx(weights[1] / sum(weights), abs=1e-12)
-    assert found["log_evidence"].item() == pytest.approx(np.log(np.mean(weights)), abs=1e-12)

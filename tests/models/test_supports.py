@@ -1,4 +1,4 @@
-"""Supports of truncated laws, in enumeration and in the law's own density; labels of vector targets."""
+"""Supports of truncated laws, in enumeration and in the law's own density."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def bounds(build: Any) -> tuple[int, int]:
         (lambda: pm.Truncated("x", pm.Binomial.dist(pm.DiscreteUniform("n", 2, 5), 0.5), lower=1), (1, 5)),
         (lambda: pm.Binomial("x", 4, pm.Beta("theta", 1.0, 2.0)), (0, 4)),
         (lambda: pm.Bernoulli("x", pm.Beta("theta", 1.0, 2.0)), (0, 1)),
+        (lambda: pm.HyperGeometric("x", N=10, k=4, n=8), (2, 4)),
     ],
 )
 def test_a_support_is_the_laws_own_cut_by_the_truncation(build: Any, expected: tuple[int, int]) -> None:
@@ -77,29 +78,6 @@ def test_truncated_laws_have_their_exact_log_probabilities(law: Any, twin: Any, 
     assert found.dtype == np.float64
     np.testing.assert_allclose(found[inside], twin.logpmf(values[inside]) - np.log(mass), rtol=1e-12)
     assert np.isneginf(found[~inside]).all()
-
-
-def test_a_truncated_latent_is_enumerated() -> None:
-    with pm.Model() as model:
-        present = pm.Bernoulli("in", 0.3)
-        others = pm.Truncated("others", pm.Poisson.dist(2.0), upper=6)
-        pm.Normal("noisy", present + others, 1.5)
-    result = enumerate_posterior(model, {"noisy": 2.2})
-    k = np.arange(7)
-    weights = st.poisson.pmf(k, 2.0) * np.array([[0.7], [0.3]]) * st.norm.pdf(2.2, k + np.array([[0], [1]]), 1.5)
-    assert result["posterior"].item() == pytest.approx(weights[1].sum() / weights.sum(), abs=1e-14)
-
-
-def test_a_vector_target_keeps_the_models_coordinates() -> None:
-    with pm.Model(coords={"person": ["Ann", "Ben"], "cell": [10, 20, 30]}) as model:
-        present = pm.Bernoulli("in", np.array([0.2, 0.6]), dims="person")
-        pm.Deterministic("place", present[:, None] * np.arange(3), dims=("person", "cell"))
-        pm.Normal("noisy", present.sum(), np.float64(1.0))
-    result = enumerate_posterior(model, {"noisy": 1.3}, ["in", "place"])
-    assert result["person"].values.tolist() == ["Ann", "Ben"]
-    assert result["cell"].values.tolist() == [10, 20, 30]
-    assert result["probability[place]"].dims == ("person", "cell", "place")
-    assert result["posterior[in]"].sel(person="Ben").item() > result["posterior[in]"].sel(person="Ann").item()
 
 
 def edges(build: Any, support: dict[str, Any], noisy: float = 3.0) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ import scipy.stats as st
 import adversary as adv
 from adversary import models
 from adversary.models.enumeration.enumerate import compile_enumerator
-from adversary.models.fitting import fit_many
 from adversary.reader.path import attacks
 from tests.catalogue import DG
 from tests.oracles import attacks as zoo
@@ -295,16 +293,6 @@ def values_of(beast: Beast, releases: Sequence[Sequence[int]]) -> dict[str, np.n
     return result
 
 
-def test_published_numbers_of_one_release_and_of_many_are_read_alike() -> None:
-    beast = ZOO["clamped at zero"]
-    many = values_of(beast, beast.releases)
-    model = beast.model()
-    together = compile_enumerator(model, tuple(many))(many).posterior.values
-    apart = [adv.enumerate_posterior(model, {k: v[i] for k, v in many.items()}).posterior for i in range(4)]
-    np.testing.assert_array_equal(together, [float(p) for p in apart])
-    assert all(model[name].dtype == "int64" for name in many)
-
-
 def observe(plan: adv.Plan, values: dict[str, Any]) -> Any:
     """The same numbers as a release of the plan."""
     groups: dict[str, dict[str, Any]] = {"noisy": {}, "sibling_sum": {}, "siblings": {}}
@@ -369,30 +357,6 @@ def test_releases_are_left_free_and_densities_are_double(name: str) -> None:
         assert all(dim in model.coords for dim in dims)
 
 
-def called_by(make: Callable[[], pm.Model]) -> str:
-    """The function of `models` that an entry of the zoo calls."""
-    (name,) = [name for name in make.__code__.co_names if inspect.isfunction(getattr(models, name, None))]
-    return name
-
-
-ELSEWHERE = {
-    "actual_world",
-    "counterfactual_world",
-    "bounded",
-    "regression",
-    "invariants",
-    "noisy_histograms",
-}
-"""Models with a continuous latent or a target that is no membership, whose oracles stand further below or apart."""
-
-
-def test_every_exported_model_is_in_the_zoo() -> None:
-    functions = {name: value for name in models.__all__ if inspect.isfunction(value := getattr(models, name))}
-    built = {n for n, f in functions.items() if inspect.signature(f).return_annotation in ("pm.Model", pm.Model)}
-    assert built - ELSEWHERE == {called_by(beast.model) for beast in ZOO.values()}
-    assert built >= ELSEWHERE
-
-
 def test_individual_siblings_in_two_cells_agree_with_the_exact_engine() -> None:
     reader = adv.Adversary(0.4, (1, 0), {"tract": adv.Each([0.6, 0.4])})
     plan = adv.Plan([adv.Level("block", LOW, siblings=2), adv.Level("tract", HIGH)], cells=2)
@@ -416,18 +380,6 @@ def test_the_actual_world_can_be_sampled_with_default_steps() -> None:
         )  # fmt: skip
     seen = np.bincount(trace["posterior"]["record"].values.ravel(), minlength=3) / 600
     np.testing.assert_allclose(seen, exact, atol=0.15)
-
-
-@pytest.mark.parametrize("name", ["gamma-Poisson", "beta-binomial"])
-def test_fits_with_an_unknown_rate_agree_within_four_standard_errors(name: str) -> None:
-    belief, high, laws = RATES[name]
-    model = models.hierarchical_counts(TRACT_ONE, adv.Adversary(0.4, 1, {"tract": belief}), upper=high, rates=True)
-    given = dict(zip(SUMS, np.array(FEW[:3]).T, strict=True))
-    found = fit_many(model, given, rng=4, progress=False).estimate
-    exact = [zoo.posterior(tract_sum(0.4, 1, laws)(), release) for release in FEW[:3]]
-    assert set(found["status"].values.tolist()) == {"ok"}
-    assert (np.abs(found["posterior"].values - exact) < 4 * found["mcse"].values + 1e-6).all()
-    assert (found["mcse"] < 0.01).all()
 
 
 RATES = {
