@@ -144,9 +144,8 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
     alarms = {"level": ("false alarms", "probability"), "power": ("detections at most", "% at most")}
     powers = tabulate(tests, alarms, name="tests")
-    simple = "simple_epsilon" in epsilon
-    heads = {"epsilon": "epsilon (tight)", "simple_epsilon": "epsilon (simple)"} if simple else {"epsilon": "epsilon"}
-    ladders = epsilon_table(epsilon, heads)
+    tight = f"epsilon{' (tight)' * ('simple_epsilon' in epsilon)}"
+    ladders = epsilon_table(epsilon, {"epsilon": tight, "simple_epsilon": "epsilon (simple)"})
     power, at_delta = powers.rows[len(powers.rows) // 2], ladders.rows[-1]
     return Document(
         name,
@@ -234,11 +233,9 @@ def belief_section(tree: xr.DataTree) -> Section:
         "prior": ("prior", "probability"), "posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval"),
         "difference": ("difference (points)", "points interval"), "largest_f1": ("largest F1", "at most"),
     }  # fmt: skip
-    scored = "largest_f1" in found
-    kept = found.assign(difference=_exact(found["difference"]))
-    table = tabulate(kept, {name: columns[name] for name in columns if scored or name != "largest_f1"}, name="beliefs")
+    table = tabulate(found.assign(difference=_exact(found["difference"])), columns, name="beliefs")
     most = tuple(map(float, _exact(of_any["difference"]).values))
-    table.add("any", None, tuple(map(float, of_any["ratio"].values)), most, *[None] * scored)
+    table.add("any", None, tuple(map(float, of_any["ratio"].values)), most, *[None] * ("largest_f1" in found))
     return Section(
         "Beliefs about one person",
         f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
@@ -260,11 +257,9 @@ def _summary(tree: xr.DataTree) -> Section:
         "advantage": "detections minus false alarms (advantage)",
         "auc": "area under detections against false alarms (AUC)",
     }
-    loss = tree["any_prior"].to_dataset()["loss_bound"]
-    table.add(f"privacy loss in either direction, {_chance(float(tree.attrs['failure']))}", float(loss))
-    for name, text in words.items():
-        if name in found:
-            table.add(text, float(found[name]))
+    loss = float(tree["any_prior"]["loss_bound"])
+    table.add(f"privacy loss in either direction, {_chance(float(tree.attrs['failure']))}", loss)
+    table.rows += [(text, float(found[name])) for name, text in words.items() if name in found]
     points = format_bound(100.0 * float(found["advantage"]), True)
     return Section(
         "Summary measures", f"Detections exceed false alarms by at most {points} percentage points.", tables=[table]

@@ -70,12 +70,10 @@ def solve(
 def _queries(made: CensusScenario) -> xr.Dataset:
     """The counted queries, labelled by their places."""
     every = list(made.queries)
-    columns = {
-        "level": np.array([one.level for one in every], dtype=str),
-        "name": np.array([one.query for one in every], dtype=str),
-        "rho_star": np.array([str(one.rho_star) for one in every], dtype=str),
-        "cells": np.array([one.cells for one in every], dtype=int),
-    }
+    words = {"level": [one.level for one in every], "name": [one.query for one in every]}
+    words["rho_star"] = [str(one.rho_star) for one in every]
+    columns = {name: np.array(column, dtype=str) for name, column in words.items()}
+    columns["cells"] = np.array([one.cells for one in every], dtype=int)
     return xr.Dataset({name: ("query", column) for name, column in columns.items()}, {"query": np.arange(len(every))})
 
 

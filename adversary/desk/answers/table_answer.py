@@ -183,11 +183,9 @@ def _bounds(found: Mapping[str, xr.Dataset]) -> Table:
 
 def _lengths(costs: xr.Dataset) -> Table:
     title = f"Expected length of noise for changes of {int(costs['adjacency'])} records (people)"
-    table = Table(["noise", Column("length", "number")], title=title, name="noise")
-    for kind, dim, text in (("own", "mechanism", "made for the margins"), ("naive", "baseline", "usual")):
-        for name in costs[dim].values:
-            table.add(f"{text}: {name}", float(costs[kind].sel({dim: name})))
-    return table
+    kinds = (("own", "mechanism", "made for the margins"), ("naive", "baseline", "usual"))
+    rows = [(f"{text}: {x}", float(costs[kind].sel({dim: x}))) for kind, dim, text in kinds for x in costs[dim].values]
+    return Table(["noise", Column("length", "number")], [*rows], title=title, name="noise")
 
 
 def table_figures(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figure]:

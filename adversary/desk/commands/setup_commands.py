@@ -11,7 +11,6 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 import xarray as xr
 
@@ -73,31 +72,18 @@ def compile_spine() -> None:
 
 def examine() -> xr.DataTree:
     """Groups `machine`, `packages` (package: version and the extra they belong to) and `caches` (cache: folder)."""
-    found = packages()
+    found, places = packages(), caches()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     compiler = shutil.which("g++") or shutil.which("clang++") or ""
     machine = {"cores": cores, "python": platform.python_version(), "system": platform.system(), "compiler": compiler}
-    places = caches()
+    each = {"version": [_version_of(name) for name in found], "extra": [*found.values()]}
+    kept = {"folder": [*map(str, places.values())], "writable": [_writable(folder) for folder in places.values()]}
     groups = {
-        "machine": xr.Dataset({name: ((), value) for name, value in machine.items()}),
-        "packages": xr.Dataset(
-            {
-                "version": ("package", np.array([_version_of(name) for name in found])),
-                "extra": ("package", np.array(list(found.values()))),
-            },
-            {"package": list(found)},
-        ),
-        "caches": xr.Dataset(
-            {
-                "folder": ("cache", np.array([str(folder) for folder in places.values()])),
-                "writable": ("cache", np.array([_writable(folder) for folder in places.values()])),
-            },
-            {"cache": list(places)},
-        ),
+        "machine": xr.Dataset(machine),
+        "packages": xr.Dataset({name: ("package", x) for name, x in each.items()}, {"package": [*found]}),
+        "caches": xr.Dataset({name: ("cache", x) for name, x in kept.items()}, {"cache": [*places]}),
     }
-    tree = xr.DataTree.from_dict(groups)
-    tree.attrs["version"] = __version__
-    return tree
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs={"version": __version__}), **groups})
 
 
 def packages() -> dict[str, str]:
@@ -133,16 +119,11 @@ def _writable(folder: Path) -> bool:
 def document(tree: xr.DataTree) -> Document:
     """The answer of `examine` for people."""
     machine, packs, places = (tree[name].to_dataset() for name in ("machine", "packages", "caches"))
-    needed = {"extra": {"": "everything"}}
     heads = {"package": "package", "version": "version", "extra": "needed for"}
-    installed = tabulate(packs, heads, name="packages", called=needed)
-    missing = packs.where(packs["version"] == MISSING, drop=True)
-    extras = sorted({str(extra) for extra in missing["extra"].values})
-    kept = tabulate(
-        places.assign(writable=("cache", np.where(places["writable"], "yes", "no"))),
-        {"cache": "compiled by", "folder": "folder", "writable": "writable"},
-        name="caches",
-    )
+    installed = tabulate(packs, heads, name="packages", called={"extra": {"": "everything"}})
+    extras = sorted({str(extra) for extra in packs["extra"].values[packs["version"].values == MISSING]})
+    folders = {"cache": "compiled by", "folder": "folder", "writable": "writable"}
+    kept = tabulate(places, folders, name="caches", called={"writable": {True: "yes", False: "no"}})
     compiler = str(machine["compiler"].values)
     warnings = [f"Extra `{name}` is not installed: pip install '{NAME}[{name}]'." for name in extras if name]
     warnings += [f"Code compiled by {row[0]} is compiled again in every run." for row in kept.rows if row[2] == "no"]

@@ -85,18 +85,20 @@ def read_belief(parent: Keys, name: str) -> beliefs.Belief:
             "a belief table has exactly one of upper (uniform), total (point), known (others), probabilities (pmf), "
             f"law, each, between, counts or sampled, got {kinds}"
         )
+
+    def whole(key: str) -> int:
+        return int(table.get(key, int, "a whole number"))
+
     makers: dict[str, Callable[[], beliefs.Belief]] = {
-        "upper": lambda: beliefs.Uniform(table.get("upper", int, "a whole number")),
-        "total": lambda: beliefs.Point(table.get("total", int, "a whole number")),
-        "known": lambda: beliefs.Known(table.get("known", int, "a whole number")),
+        "upper": lambda: beliefs.Uniform(whole("upper")),
+        "total": lambda: beliefs.Point(whole("total")),
+        "known": lambda: beliefs.Known(whole("known")),
         "probabilities": lambda: beliefs.Others(table.get("probabilities", list, "a list of probabilities")),
         "law": lambda: _unknown_rate(table) if table.values["law"] in RATES else beliefs.Others(_law(table)),
         "each": lambda: beliefs.Each(_one_sibling(table)),
         "between": lambda: beliefs.Others(_law_between(table)),
         "counts": lambda: beliefs.Others(_law_from_column(table)),
-        "sampled": lambda: beliefs.Others(
-            beliefs.law_of_sample(table.get("sampled", int, "a whole number"), float(table.measure("population")))
-        ),
+        "sampled": lambda: beliefs.Others(beliefs.law_of_sample(whole("sampled"), float(table.measure("population")))),
     }
     made = makers[kinds[0]]()
     table.finish()

@@ -79,7 +79,7 @@ def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
 
 
 def _schema(one: Key, beside: Mapping[str, Key]) -> dict[str, Any]:
-    said = {"description": one.about} | ({} if one.default in (..., None, {}) else {"default": one.default})
+    said = {"description": one.about} | ({} if one.default in (..., None, {}, ()) else {"default": one.default})
     if one.kind in ("table", "open"):
         return said | _object(one.keys)
     if one.kind == "named":

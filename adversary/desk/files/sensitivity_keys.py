@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,9 +14,24 @@ from adversary.desk.files.plan_keys import check_siblings
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
+
+def _values(check: Callable[[str, Any], Any]) -> Callable[[str, Any], tuple[float, ...]]:
+    """What checks every number of a list, which must differ."""
+    return lambda key, values: _different(tuple(float(check(key, float(value))) for value in values))
+
+
+def _different[T: float](values: tuple[T, ...]) -> tuple[T, ...]:
+    """The values, which must differ: one row, or one point of a curve, each."""
+    for value in values:
+        if (times := values.count(value)) > 1:
+            raise ValueError(f"values must differ, got {value:g} {'twice' if times == 2 else f'{times} times'}")
+    return values
+
+
 SENSITIVITY = {
-    "prior": Key("numbers", "probabilities that the target is in", None, example="[0.1, 0.5, 0.9]", live=True),
-    "rho": Key("numbers", "budgets of the whole plan", None, example="[0.1, 0.5, 1.5]"),
+    "prior": Key("numbers", "probabilities that the target is in", (), example="[0.1, 0.5, 0.9]", live=True,
+                 make=_values(check_probability)),
+    "rho": Key("numbers", "budgets of the whole plan", (), example="[0.1, 0.5, 1.5]", make=_values(check_positive)),
     "siblings": Key("any", "numbers of siblings of the lowest level, or by level", None, example="[1, 10]"),
     "beliefs": Key(
         "open",
@@ -24,7 +39,7 @@ SENSITIVITY = {
         None,
         keys={"*": Key("open", "", keys={"*": BELIEF})},
     ),
-}
+}  # fmt: skip
 INPUTS = tuple(SENSITIVITY)
 
 
@@ -53,8 +68,6 @@ class Ranges:
 
 def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
     """What to go over, checked against the plan and, for beliefs, the adversary who would hold them."""
-    prior = table.build("prior", partial(_read_values, table, "prior", check_probability))
-    rho = table.build("rho", partial(_read_values, table, "rho", check_positive))
     siblings = table.build("siblings", partial(_siblings, table, plan)) if table.has("siblings") else ()
     beliefs: dict[str, Mapping[str, Any]] = {}
     if table.has("beliefs"):
@@ -63,23 +76,10 @@ def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
             part = named.table(name)
             beliefs[name] = read_beliefs(part)
             part.build("", partial(replace(reader, beliefs=beliefs[name]).level_beliefs, plan))
-    found = Ranges(prior, rho, siblings, beliefs)
+    found = Ranges(table["prior"], table["rho"], siblings, beliefs)
     if not found.given:
         raise ValueError(f"{table.file}: {table.key}: must name at least one of {INPUTS} to go over, got nothing")
     return found
-
-
-def _read_values(table: Keys, key: str, check: Any) -> tuple[float, ...]:
-    values = table.numbers(key, None)
-    return () if values is None else _different(tuple(float(check(key, float(value))) for value in values))
-
-
-def _different[T: float](values: tuple[T, ...]) -> tuple[T, ...]:
-    """The values, which must differ: one row, or one point of a curve, each."""
-    for value in values:
-        if (times := values.count(value)) > 1:
-            raise ValueError(f"values must differ, got {value:g} {'twice' if times == 2 else f'{times} times'}")
-    return values
 
 
 def _siblings(table: Keys, plan: Plan) -> Any:

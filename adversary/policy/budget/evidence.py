@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from scipy.special import ndtr
 
 from adversary._core import Floats, as_array, halved
 from adversary.policy.budget.risk_bounds import check_statistic, weight_or_zero
-from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss
+from adversary.privacy.losses import LaplaceLoss, LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
 
 Survival = Callable[[Floats], Floats]
@@ -35,8 +34,6 @@ TIE = 2e-15
 _P, _Q = 0, 1
 _LAWS = {"in S": (_P, _Q), "not in S": (_Q, _P), "out": (_Q, _Q)}
 _FARTHEST = 1500.0
-_DEVIATIONS = 38.0
-"""Standard deviations of Gaussian noise within which doubles hold its density."""
 _ENTRIES = 1_000_000
 _NODES = 5000
 
@@ -143,30 +140,13 @@ def _exceeding(loss: PrivacyLoss, side: int, s: Floats, log_other: Floats, log_o
 
 @singledispatch
 def _of_two(loss: PrivacyLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
-    """P(S > s) of two counts, averaged over V: through `expect`, or sharper and faster for continuous noise."""
+    """P(S > s) of two counts, averaged over V: through `expect`, or panel by panel where V has atoms and kinks."""
     return lambda s: as_array(loss.expect(_exceeding(loss, u, s[:, None], log_other, log_out))[v])
 
 
 @_of_two.register
 def _(loss: LaplaceLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
     return lambda s: _over_laplace(loss, u, v, s[:, None], log_other, log_out)
-
-
-@_of_two.register
-def _(loss: GaussianLoss, u: int, v: int, log_other: Floats, log_out: Floats) -> Survival:
-    nodes, mass = _trapezium(loss, v)
-    mu, centre, rest = loss.mu, (0.5, -0.5)[u] * loss.mu, _rest_given(nodes, log_other, log_out)
-    return lambda s: np.minimum(as_array(ndtr(centre - _threshold_of(s[:, None], rest) / mu)) @ mass, 1.0)
-
-
-def _trapezium(loss: GaussianLoss, side: int) -> tuple[Floats, Floats]:
-    """Nodes and weights of the trapezium rule over V.
-
-    Its error is exp(-2 pi d / step), with the nearest singularity of the integrand at d = pi / mu from the real line.
-    """
-    step = min(0.2, 0.45 / loss.mu)
-    z = step * np.arange(-np.ceil(_DEVIATIONS / step), np.ceil(_DEVIATIONS / step) + 1.0)
-    return (0.5, -0.5)[side] * loss.mu**2 + loss.mu * z, np.exp(-0.5 * z * z) * (step / np.sqrt(2.0 * np.pi))
 
 
 def _smallest_threshold(survival: Survival, allowed: Floats, least: Floats, most: Floats) -> Floats:
