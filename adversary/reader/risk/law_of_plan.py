@@ -243,6 +243,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     if len(sums) * math.prod(len(values) for values, _ in [*own, *further]) > MAX_GRID or 2 ** len(own) > _ROWS:
         return None
     rows, row_weight = grid(own)
+    rows, row_weight = rows[row_weight > _UNSEEN], row_weight[row_weight > _UNSEEN]
     beyond, beyond_weight = grid(further) if further else (np.zeros((1, 0)), np.ones(1))
     noisy = np.full((beyond.shape[0], counts.size), 0.0)
     links = np.full((beyond.shape[0], counts.size), np.nan)
@@ -258,15 +259,15 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     belief = [as_array(second.belief.log_prob(window, k)) for k in x]
     spread = [path.log_link(0, sums[:, None] - (window[None, :] - k)) for k in x]
     messages = path.messages_beyond(window, Released(noisy, links))
-    evidence = np.empty((beyond.shape[0], len(rows), len(sums)))
-    group = max(1, _ROWS // len(rows))
-    starts = range(0, beyond.shape[0], group)
+    evidence = np.empty((beyond.shape[0] * len(rows), len(sums)))
+    starts = range(0, len(evidence), _ROWS)
     for start in blocks.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
-        part = slice(start, start + group)
-        stacked = (likelihood[None] + messages[part, None, :]).reshape(-1, window.size)
+        upper, row = np.divmod(np.arange(start, min(start + _ROWS, len(evidence))), len(rows))
+        stacked = likelihood[row] + messages[upper]
         out, present = (log_matrix_product(stacked + belief[k], spread[k]) for k in (0, 1))
         with np.errstate(invalid="ignore"):
-            evidence[part] = (present - out).reshape(-1, len(rows), len(sums))
+            evidence[start : start + _ROWS] = present - out
+    evidence = evidence.reshape(beyond.shape[0], len(rows), len(sums))
     weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
     lost = np.argwhere(np.isnan(evidence) & (weight > _NEGLIGIBLE))
     if lost.size:  # releases so far apart that the scaled products underflow, or impossible ones: one by one

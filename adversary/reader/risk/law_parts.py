@@ -41,8 +41,14 @@ class DiscretePart:
         self._log_exponential_mean = log_exponential_mean
         order = np.argsort(values, kind="stable")
         self.values, self.weights = values[order], weights[order]
-        self._below = np.append(0.0, np.cumsum(self.weights))
-        self._above = tails(self.weights)
+
+    @cached_property
+    def _below(self) -> Floats:
+        return np.append(0.0, np.cumsum(self.weights))
+
+    @cached_property
+    def _above(self) -> Floats:
+        return tails(self.weights)
 
     @property
     def log_exponential_mean(self) -> float:
@@ -54,9 +60,8 @@ class DiscretePart:
 
     def plus(self, other: DiscretePart) -> DiscretePart:
         """The sum of two independent parts, coincident values put together."""
-        values, weights = outer_sum(self, other)
         return _merge_equal(
-            DiscretePart(values, weights, lambda: self.log_exponential_mean + other.log_exponential_mean)
+            DiscretePart(*outer_sum(self, other), lambda: self.log_exponential_mean + other.log_exponential_mean)
         )
 
     def without(self, lost: float) -> DiscretePart:
@@ -205,10 +210,8 @@ def _merge_equal(part: DiscretePart) -> DiscretePart:
     if starts.size == value.size:
         return part
     first, total = value[starts], np.add.reduceat(weight, starts)
-    offset = (
-        np.where(np.isfinite(value), value, 0.0)
-        - np.where(np.isfinite(first), first, 0.0)[np.cumsum(np.append(False, apart))]
-    )
+    offset = np.where(np.isfinite(value), value, 0.0)
+    offset -= np.repeat(np.where(np.isfinite(first), first, 0.0), np.diff(starts, append=value.size))
     with np.errstate(invalid="ignore", divide="ignore"):
         shift = np.add.reduceat(offset * weight, starts) / total
     return DiscretePart(first + np.where(total > 0, shift, 0.0), total, lambda: part.log_exponential_mean)
