@@ -27,8 +27,12 @@ class Link(ABC):
     __slots__ = ()
 
     @abstractmethod
+    def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:
+        """Log P(releases about the others | count inside, total), broadcasting, releases along the first axis."""
+
     def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
-        """Log P(releases about the others | count, total), for x (release, count), total (release, total)."""
+        """The same of every pair of x (release, count) and total (release, total)."""
+        return self.log_prob(released, x[:, :, None], total[:, None, :])
 
     @abstractmethod
     def columns(self, released: Released) -> Floats:
@@ -48,6 +52,11 @@ class Link(ABC):
         """The noise of the sum of the siblings' releases; ValueError where their sum has no law of its own."""
 
 
+def _along(numbers: Floats, like: Floats) -> Floats:
+    """Numbers (release,) along the first axis of an array."""
+    return numbers.reshape(-1, *[1] * (like.ndim - 1))
+
+
 @dataclass(frozen=True)
 class SumLink(Link):
     """The sum of the siblings' releases: others' count plus the sum of their noises."""
@@ -55,9 +64,9 @@ class SumLink(Link):
     level: int
     sum_noise: Mechanism
 
-    def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
-        gap = total[:, None, :] - x[:, :, None]
-        return self.sum_noise.log_likelihood(released.sums[:, self.level, None, None], gap)
+    def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:
+        gap = total - inside
+        return self.sum_noise.log_likelihood(_along(released.sums[:, self.level], gap), gap)
 
     def columns(self, released: Released) -> Floats:
         return released.sums[:, [self.level]]
@@ -86,15 +95,15 @@ class EachLink(Link):
     single: Mechanism
     belief: Each
 
-    def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
+    def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:
         each = self._sibling_factors(released)
         if each is None:
-            return SumLink(self.level, self.noise).log_likelihood(released, x, total)
+            return SumLink(self.level, self.noise).log_prob(released, inside, total)
         alike, index = np.unique(np.sort(each, axis=1), axis=0, return_inverse=True)
         values, place = np.unique(alike, return_inverse=True)
         seen = [self._sibling_likelihood(y) for y in values]
         laws = [self._together([seen[i] for i in row]) for row in place.reshape(alike.shape)]
-        gap = total[:, None, :] - x[:, :, None]
+        gap = total - inside
         result = np.full(gap.shape, -np.inf)
         for i, row in enumerate(index.ravel()):
             first, table = laws[row]
@@ -164,18 +173,14 @@ class AdjustedLink(Link):
     single: Mechanism
     siblings: int
 
-    def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
-        return self.log_prob(released, x[:, :, None], total[:, None, :])
-
     @property
     def formula(self) -> bool:
         """Whether its likelihood is looked up, and not added up over the siblings' vectors or simulated."""
         return isinstance(self.postprocessing, LeastSquares)
 
     def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:
-        """log P(what is released | own count, total), broadcasting, with the releases along the first axis."""
-        own, parent = (released.noisy[:, i].reshape(-1, *[1] * (total.ndim - 1)) for i in (0, 1))
         others = total - inside
+        own, parent = (_along(released.noisy[:, i], others) for i in (0, 1))
         possible = others >= 0
         value = self.postprocessing.log_prob(
             own, parent, inside, np.where(possible, others, 0.0), self.single, self.siblings
