@@ -21,7 +21,7 @@ What is lost: that the other cells are not negative. `sample_histograms` keeps i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -200,8 +200,8 @@ def linear_weights(
     axes = [_axis([queries[i].groups[a] for i in used]) for a in range(len(picks))]
     for contrast in product(*((False, True) if axis.split else (False,) for axis in axes)):
         seen = [k for k, i in enumerate(used) if _sees(queries[i], contrast)]
-        parts = [of for _, of in _enumerate_contrasts(axes, contrast)]
-        bases = {k: [_axis_rows(g, *of) for g, of in zip(queries[used[k]].groups, parts, strict=True)] for k in seen}
+        rows = {k: zip(queries[used[k]].groups, axes, contrast, strict=True) for k in seen}
+        bases = {k: [_axis_rows(*of) for of in parts] for k, parts in rows.items()}
         wanted, norm = _component(axes, contrast, picks)
         noisy = _normal(bases, contrast, [k for k in seen if variance[used[k]] > 0], variance[used])
         fixed = _normal(bases, contrast, [k for k in seen if variance[used[k]] == 0], np.ones(len(used)))
@@ -214,10 +214,6 @@ def linear_weights(
     noise = variance[np.isfinite(variance) & (variance > 0)]
     spread[spread <= (SETTLED * noise.min() if noise.size else 0.0)] = 0.0
     return tuple(weights), spread
-
-
-def _enumerate_contrasts(axes: list[_Axis], contrast: tuple[bool, ...]) -> Iterator[tuple[int, tuple[_Axis, bool]]]:
-    return enumerate(zip(axes, contrast, strict=True))
 
 
 def _sees(query: Query, contrast: tuple[bool, ...]) -> bool:
@@ -235,7 +231,7 @@ def _axis_rows(group: tuple[int, ...], axis: _Axis, contrast: bool) -> Floats:
 def _component(axes: list[_Axis], contrast: tuple[bool, ...], picks: list[Floats]) -> tuple[Floats, Floats]:
     """(cell, atoms) parts of the cells' indicators in the atoms, and (cell,) squared norms in the contrasts."""
     wanted, norm = np.ones((len(picks[0]), 1)), np.ones(len(picks[0]))
-    for a, (axis, inside) in _enumerate_contrasts(axes, contrast):
+    for a, (axis, inside) in enumerate(zip(axes, contrast, strict=True)):
         if inside:
             norm = norm * ((picks[a] @ axis.contrast) ** 2).sum(axis=1)
         else:
@@ -278,7 +274,7 @@ def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], pic
     count = part.shape[0]
     sizes = [1 if inside else axis.atoms.shape[1] for axis, inside in zip(axes, contrast, strict=True)]
     out = part.reshape(count, *sizes)
-    for a, (axis, inside) in _enumerate_contrasts(axes, contrast):
+    for a, (axis, inside) in enumerate(zip(axes, contrast, strict=True)):
         if inside:
             ends = [1] * len(axes)
             ends[a] = -1

@@ -23,7 +23,7 @@ from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.path import Adversary, Path, Truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
-from adversary.reader.risk.law_of_plan import PRUNED, bayes_factor_law, own_release
+from adversary.reader.risk.law_of_plan import PRUNED, bayes_factor_law, is_bounded, own_release
 from adversary.reader.risk.law_parts import DiscretePart, probable
 from adversary.reader.risk.listed_releases import DRAWS, grid
 
@@ -122,7 +122,7 @@ class _Cells:
         _, weights, draws = self._upper_releases
         first, rest, one = self._lowest_part, DiscretePart(evidence, weights), len(self.path.steps[0].levels) == 1
         return BayesFactorLaw(
-            self.log_odds, self.example.target, first, rest, draws, first.spacing, one, self._has_unbounded
+            self.log_odds, self.example.target, first, rest, draws, first.spacing, one, not self._bounded
         )
 
     @cached_property
@@ -142,9 +142,8 @@ class _Cells:
         return first
 
     @cached_property
-    def _has_unbounded(self) -> bool:
-        losses = (level.mechanism.privacy_loss(1, 1) for level in self.plan.levels)
-        return any(np.isinf(max(loss.maximum, loss.swapped.maximum)) for loss in losses)
+    def _bounded(self) -> bool:
+        return all(is_bounded(level.mechanism) for level in self.plan.levels)
 
     @cached_property
     def _noises(self) -> list[Mechanism]:

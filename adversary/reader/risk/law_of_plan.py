@@ -94,7 +94,7 @@ def bayes_factor_law(
         simulated,
         own.spacing,
         known and alone,
-        not all(_is_bounded(noise) for path in paths for noise in _telling(plan, path)),
+        not all(is_bounded(noise) for path in paths for noise in _telling(plan, path)),
     )
 
 
@@ -110,7 +110,7 @@ def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
 
 
 @lru_cache(maxsize=256)
-def _is_bounded(noise: Mechanism) -> bool:
+def is_bounded(noise: Mechanism) -> bool:
     """Whether no single release says more than so much; what an exact one says is listed as it is."""
     if noise.is_exact:
         return True
