@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from adversary._core import Integers, check_probability, join_words, solve_decreasing
+from adversary._core import Integers, check_probability, join_words
 from adversary.driver.case import Bounds, guarantee_within, own_loss, promise_kept
 from adversary.privacy import Guarantee
 from adversary.reader.beliefs import Uniform
@@ -314,16 +314,8 @@ def _answer(law: BayesFactorLaw, failure: float, limit: float, kept: bool) -> di
         "mcse": error,
         "ratio_mean": law.ratio_mean()[0] if law.prior == 0.0 else mean / law.prior,
         "prob_correct": law.prob_correct()[0],
-        "posterior_high": float(expit(law.log_odds + _high(law))),
+        "posterior_high": float(expit(law.log_odds + law.quantiles(HIGH)[0])),
         "bound": float(guarantee_within(limit).posterior_bounds(law.prior)[1]),
         "outside": outside,
         "status": "violated" if not kept else "exceeded" if exceeded else "holds",
     }
-
-
-def _high(law: BayesFactorLaw) -> float:
-    """The log Bayes factor that at most 5 % of releases exceed."""
-    low = -1.0
-    while law.sf(low)[0] <= 1.0 - HIGH and low > -1e6:
-        low *= 8.0
-    return solve_decreasing(lambda z: float(law.sf(z)[0]) - (1.0 - HIGH) - 1e-12, low, 1.0)

@@ -351,9 +351,7 @@ def test_either_part_may_be_listed_for_tails_and_ties() -> None:
             assert law.sf(edge)[0] == pytest.approx(weights[values > edge].sum(), abs=1e-14)
 
 
-def test_searched_quantiles_are_those_of_the_listed_law_where_releases_exclude_the_target(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_quantiles_are_those_of_every_sum_where_releases_exclude_the_target() -> None:
     rng = np.random.default_rng(4)
     one, other = (
         DiscretePart(
@@ -363,13 +361,29 @@ def test_searched_quantiles_are_those_of_the_listed_law_where_releases_exclude_t
     )
     law = BayesFactorLaw(0.0, 0, one, other, 0, 0.5, False)
     levels = [1e-9, 0.1449, 0.1451, 0.5, 0.95, 1.0]  # 0.145 at minus infinity
-    listed = law.quantiles(levels)
-    assert np.isneginf(listed).tolist() == [True, True, False, False, False, False]
-    monkeypatch.setattr(bayes_factors, "_SMALL", 0)
-    np.testing.assert_allclose(law.quantiles(levels), listed, rtol=1e-12)
+    found = law.quantiles(levels)
+    assert np.isneginf(found).tolist() == [True, True, False, False, False, False]
+    values = (one.values[:, None] + other.values).ravel()
+    order = np.argsort(values)
+    below = np.cumsum((one.weights[:, None] * other.weights).ravel()[order])
+    every = values[order][np.searchsorted(below, np.array(levels) - 1e-12)]
+    np.testing.assert_allclose(found, every, rtol=1e-12)
     grouped = replace(law, listed=bayes_factors._group_values(other, 100)).quantiles(levels)
-    np.testing.assert_array_equal(np.isneginf(grouped), np.isneginf(listed))
-    np.testing.assert_allclose(grouped[2:], listed[2:], atol=2.0)
+    np.testing.assert_array_equal(np.isneginf(grouped), np.isneginf(found))
+    np.testing.assert_allclose(grouped[2:], found[2:], atol=2.0)
+
+
+def test_quantiles_of_millions_of_releases_are_exact() -> None:
+    """Values that were put into groups of neighbours first were off by 1e-5."""
+    plan, reader = (
+        adv.Plan([adv.Level("block", DG(0.01), siblings=27), adv.Level("block group", DG(0.01))]),
+        adv.Adversary(beliefs={"block group": adv.Uniform()}),
+    )
+    law = bayes_factor_law(plan, reader, settle_truth(plan, reader, {"block": 1, "block group": 40}))
+    found = law.quantiles(risk.QUANTILES)
+    over = 1.0 - np.array(risk.QUANTILES)
+    assert (law.sf(found) <= over + 2e-12).all()
+    assert (law.sf(found - 1e-9) > over).all()
 
 
 def test_no_probability_exceeds_one_by_the_rounding_of_weights() -> None:

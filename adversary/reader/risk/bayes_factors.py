@@ -14,14 +14,12 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from adversary._core import Floats, check_probability, logit, solve_decreasing
-from adversary.reader.risk.law_parts import COINCIDENT, DiscretePart, Part, outer_sum, pairwise_dot, tails
+from adversary.reader.risk.law_parts import DiscretePart, Part, pairwise_dot
 
 TIE = 1e-9
 """Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
 
-_ATOMS = 2_000_000
 _EXPIT_WIDTH = 45.0
-_SMALL = 2_000
 _SEARCHED = 200_000
 
 
@@ -178,47 +176,35 @@ class BayesFactorLaw:
         return self._prob_beyond(bound * (1 + 1e-9) + 1e-12, centre)
 
     def loss_bound(self, failure: float) -> float:
-        """Smallest e with P(|log Bayes factor| > e) <= failure: a value that |log Bayes factor| takes.
+        """Smallest e with P(|log Bayes factor| > e) <= failure: a value that it takes, to the last digits.
 
         Infinite for failure 0 where log Bayes factors are unbounded.
         """
         if failure in (0.0, 1.0) and (failure or self.unbounded):
             return 0.0 if failure else float("inf")
-        if not isinstance(self.analytic, DiscretePart) or self.analytic.values.size * self.listed.values.size > _ATOMS:
-            return solve_decreasing(lambda e: self._prob_beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
-        values, weights = outer_sum(self.analytic, self.listed)
-        order = np.argsort(np.abs(values))
-        size, above = np.abs(values)[order], tails(weights[order])
-        last = np.searchsorted(size, size + COINCIDENT * np.maximum(1.0, size), side="right")
-        enough = int(np.argmax(above[last] <= failure * (1.0 + 1e-9)))
-        return float(size[last[enough] - 1])
+        return solve_decreasing(lambda e: self._prob_beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
 
     def quantiles(self, levels: ArrayLike) -> Floats:
-        """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level.
+        """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level, to the last digits.
 
-        Exact where there are fewer than two million atoms, or two parts of up to 200,000; elsewhere the listed part
-        is put into 20,000 groups of neighbours, which moves a quantile by less than a group is wide.
+        Beside continuous noise more than 200,000 listed values are put into 20,000 groups of neighbours, which moves a
+        quantile by less than a group is wide.
         """
-        level, analytic, listed = check_probability("level", levels), self.analytic, self.listed
-        if isinstance(analytic, DiscretePart) and min(analytic.values.size, listed.values.size) <= _SMALL:
-            if analytic.values.size * listed.values.size > _ATOMS:
-                listed = _group_values(listed)
-            if analytic.values.size * listed.values.size > _ATOMS:
-                analytic = _group_values(analytic, 200)
-            return DiscretePart(*outer_sum(analytic, listed)).quantiles(level)
-        listed = listed if listed.values.size <= _SEARCHED else _group_values(listed)
-        return np.array([self._searched_quantile(float(one), listed) for one in np.atleast_1d(level)])
+        law, level = replace(self, draws=0), check_probability("level", levels)
+        if not isinstance(self.analytic, DiscretePart) and self.listed.values.size > _SEARCHED:
+            law = replace(law, listed=_group_values(self.listed))
+        outer, inner = law._by_size
 
-    def _searched_quantile(self, level: float, listed: DiscretePart) -> float:
-        def missing(z: float) -> float:
-            return level - 1e-12 - pairwise_dot(listed.weights, 1.0 - self.analytic.sf(_gap(z, listed.values)))
+        def search(allowed: float) -> float:
+            def missing(z: float) -> float:
+                return pairwise_dot(outer.weights, inner.sf(_gap(z, outer.values))) - allowed
 
-        if missing(-np.inf) <= 0:
-            return float("-inf")
-        low = -1.0
-        while missing(low) <= 0 and low > -1e12:
-            low *= 2.0
-        return solve_decreasing(missing, low, 1.0)
+            low = -1.0
+            while missing(low) <= 0 and low > -1e12:
+                low *= 2.0
+            return float("-inf") if missing(-np.inf) <= 0 else solve_decreasing(missing, low, 1.0)
+
+        return np.array([search(1.0 - float(one) + 1e-12) for one in np.atleast_1d(level)])
 
 
 def _gap(threshold: float, values: Floats) -> Floats:

@@ -125,11 +125,6 @@ class DiscretePart:
         """P(part < threshold)."""
         return self._below[np.searchsorted(self.values, threshold, side="left")]
 
-    def quantiles(self, level: Floats) -> Floats:
-        """Smallest values up to which at least so much of the weight lies, but for rounding."""
-        place = np.searchsorted(self._below[1:], level * self._below[-1] - 1e-12)
-        return np.asarray(self.values[np.minimum(place, self.values.size - 1)])
-
     def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
         """E[function(shift + part)] for every shift."""
         if shift.size < self.values.size:
