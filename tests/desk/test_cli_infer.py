@@ -136,7 +136,6 @@ def test_means_that_do_not_exist_are_none_where_there_is_no_cap(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "arguments", "words"),
     [
-        (PLAIN.replace("variance", "varience"), (), "release.varience: unknown key, got 'varience'; did you mean"),
         (PLAIN.replace("n = 12", "n = 1"), (), "release.toml: release: n must be at least 2, got 1"),
         (PLAIN + "[prior]\nkind = 'jeffreys'\n", (), "improper posterior"),
         (PLAIN, ("--prior", "1,2"), "--prior must be"),

@@ -175,16 +175,16 @@ def _who(name: str) -> str:
     return f"the adversary “{name}”" if name else "the adversary"
 
 
-def sections(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset], prefix: str = "") -> list[Section]:
+def learned(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset], prefix: str = "") -> Section | None:
     """The groups of `solve` under one truth; only findings where there are none. `prefix` names the truth in files."""
     lines = list(findings(scenario, tree, found))
     if not lines:
-        return []
-    title = f"{LEARNED}, truth {prefix}" if prefix else LEARNED
-    if not found:
-        return [Section(title, lines[0], lines[1:])]
-    tables = [_steps(found["adversaries"], prefix), _limits(found["limits"], prefix)]
-    return [Section(title, lines[0], lines[1:], tables, _figures(scenario, tree, found["limits"], prefix), [NOTE])]
+        return None
+    made = Section(f"{LEARNED}, truth {prefix}" if prefix else LEARNED, lines[0], lines[1:])
+    if found:
+        made.tables = [_steps(found["adversaries"], prefix), _limits(found["limits"], prefix)]
+        made.figures, made.notes = _figures(scenario, tree, found["limits"], prefix), [NOTE]
+    return made
 
 
 def _figures(scenario: Scenario, tree: xr.DataTree, limits: xr.Dataset, prefix: str) -> list[Figure]:
@@ -229,7 +229,7 @@ def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         return None
     found, pairs = solve(scenario, tree), exact_guarantees.before_and_after(scenario.guarantee, totals)
     told = exact_guarantees.Beside(scenario.invariants, totals, pairs)
-    lines = [*told.findings(), *findings(scenario, tree, found)]
-    inner = sections(scenario, tree, found)
-    tables, drawn = [t for one in inner for t in one.tables], [f for one in inner for f in one.figures]
-    return Section(TITLE, lines[0], lines[1:], tables, drawn, [NOTE] * bool(tables))
+    first, *lines = told.findings()
+    made = learned(scenario, tree, found) or Section(LEARNED)
+    lines += [made.finding, *made.paragraphs] if made.finding else []
+    return Section(TITLE, first, lines, made.tables, made.figures, made.notes)

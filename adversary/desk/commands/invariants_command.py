@@ -64,13 +64,12 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Docum
         groups[group] = xr.concat(each, dim="truth").assign_coords(truth=names) if names[0] else each[0]
     files = safe_names(names)
     parts = [
-        section
+        exact_adversaries.learned(one, part, numbers, files[name])
         for (name, one, part), numbers in zip(cases, found, strict=True)
-        for section in exact_adversaries.sections(one, part, numbers, files[name])
     ]
     for group, numbers_of in groups.items():
         tree[group] = xr.DataTree(numbers_of)
-    made = _document(scenario, tree, told, groups, parts)
+    made = _document(scenario, tree, told, groups, [*filter(None, parts)])
     if found[0]:
         made.provenance.append(("Computed by", how(cases[0][2])))
     made.warnings += audit_words.warnings(tree)

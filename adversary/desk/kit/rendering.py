@@ -10,7 +10,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -146,33 +146,35 @@ def to_markdown(document: Document) -> str:
     """The document as Markdown; figures as links to their files."""
     lines = [f"# {_plain(document.title)}", ""]
     if document.card:
-        lines += [f"**{_plain(document.card.verdict)}**", ""]
-        lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in document.card.numbers]
-        lines += [""] * bool(document.card.numbers)
-        lines += [text for figure in [document.card.figure] if figure for text in (_link(figure), "")]
-        lines += [text for line in [document.card.sentence] if line for text in (_plain(line), "")]
-    lines += [text for line in document.lead for text in (_plain(line), "")]
+        card = document.card
+        lines += [f"**{_plain(card.verdict)}**", ""]
+        lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in card.numbers] + [""] * bool(card.numbers)
+        lines += [text for figure in [card.figure] if figure for text in (_link(figure), "")]
+        lines += _apart([card.sentence])
+    lines += _apart(document.lead)
     for section in document.sections:
         lines += _section_lines(section, 2)
     lines += [text for line in document.warnings for text in (f"> **Take care.** {_plain(line)}", "")]
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _apart(lines: Iterable[str]) -> Iterator[str]:
+    """Paragraphs, with a blank line after each."""
+    yield from (text for line in lines if line for text in (_plain(line), ""))
+
+
 def _section_lines(section: Section, depth: int) -> Iterator[str]:
     yield from ("#" * depth + " " + _plain(section.title), "")
-    for line in (section.finding, *section.paragraphs):
-        if line:
-            yield from (_plain(line), "")
+    yield from _apart([section.finding, *section.paragraphs])
     for table in section.tables:
-        if table.title:
-            yield from (_plain(table.title), "")
+        yield from _apart([table.title])
         yield "| " + " | ".join(_plain(column.head) for column in table.typed) + " |"
         yield "|" + "|".join("---" if column.kind in WORDS else "---:" for column in table.typed) + "|"
         yield from ("| " + " | ".join(map(_plain, row)) + " |" for row in table.texts)
         yield ""
-        yield from (text for note in table.notes for text in (_plain(note), ""))
+        yield from _apart(table.notes)
     yield from (text for figure in section.figures for text in (_link(figure), ""))
-    yield from (text for note in section.notes for text in (_plain(note), ""))
+    yield from _apart(section.notes)
     for part in section.parts:
         yield from _section_lines(part, depth + 1)
 

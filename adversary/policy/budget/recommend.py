@@ -17,7 +17,7 @@ from adversary._core import check_whole, format_bound, outward_percent, shown_ep
 from adversary.policy.budget.risk_bounds import check_statistic, check_word
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.search import first_priors, least_epsilon
-from adversary.policy.budget.tolerances import Binding, Tolerance
+from adversary.policy.budget.tolerances import Tolerance
 
 METHODS = ("auto", "closed", "numeric")
 BOUNDED, UNATTAINABLE, UNCONSTRAINED = "bounded", "unattainable", "unconstrained"
@@ -141,19 +141,13 @@ def _of_part(
     if found is None and method == "closed":
         raise ValueError(f"there is no closed form for this profile ({part.words}): use method='auto'")
     if found is not None:
-        return _recommendation(found, found.epsilon, (found.epsilon,) * 2, "closed", profile, statistic, decimals)
-    optimum = least_epsilon(part, statistic)
-    if optimum.best.epsilon == np.inf and np.isinf(part.ratios(*np.meshgrid(*first_priors(part)))).all():
-        warnings.warn(f"{EMPTY} ({part.words})", RuntimeWarning, stacklevel=3)
-    bracket = (optimum.lower if optimum.certified else 0.0, optimum.best.epsilon)
-    how = "certified search" if optimum.certified else SEARCH
-    return _recommendation(optimum.best, optimum.lower, bracket, how, profile, statistic, decimals)
-
-
-def _recommendation(
-    best: Binding, loss: float, bracket: tuple[float, float], how: str,
-    profile: RiskProfile, statistic: str, decimals: int | None,
-) -> Recommendation:  # fmt: skip
+        best, loss, bracket, how = found, found.epsilon, (found.epsilon,) * 2, "closed"
+    else:
+        lower, best, certified = least_epsilon(part, statistic)
+        if best.epsilon == np.inf and np.isinf(part.ratios(*np.meshgrid(*first_priors(part)))).all():
+            warnings.warn(f"{EMPTY} ({part.words})", RuntimeWarning, stacklevel=3)
+        loss, bracket = lower, (lower if certified else 0.0, best.epsilon)
+        how = "certified search" if certified else SEARCH
     status = UNCONSTRAINED if loss == np.inf else BOUNDED if best.epsilon > 0.0 else UNATTAINABLE
     return Recommendation(
         loss, best.inclusion, best.value, best.attained, how, bracket, status, profile, statistic, decimals
