@@ -99,11 +99,13 @@ def noisy_histograms(
         counts = (prior or _poisson)("others", dims=("leaf", "cell"))
         if target is not None:
             inside = pm.Bernoulli("in", p=np.float64(check_probability("target_prior", target_prior)))
-            counts = counts + _seat(len(leaves), size, leaves.index(target), present, given.shape) * inside
-            if absent is not None:
-                counts = counts + _seat(len(leaves), size, leaves.index(target), absent, given.shape) * (1 - inside)
+            for cell, share in ((present, inside), (absent, 1 - inside)):
+                if cell is not None:
+                    seat = np.zeros((len(leaves), size), dtype=np.int64)
+                    seat[leaves.index(target), flat_cell(cell, given.shape)] = 1
+                    counts = counts + seat * share
         histogram = pm.Deterministic("histogram", counts, dims=("leaf", "cell"))
-        units = pt.constant(_sums(tree)) @ histogram.astype("float64")
+        units = pt.constant(tree.sums(np.eye(len(leaves)))) @ histogram.astype("float64")
         observed: dict[str, Any] = {}
         for query, answers, v in zip(given.queries, given.released, given.variance.T, strict=True):
             member = np.zeros((size, query.size))
@@ -125,15 +127,3 @@ def noisy_histograms(
 
 def _poisson(name: str, dims: Any) -> TensorVariable:
     return pm.Poisson(name, mu=np.float64(1.0), dims=dims)
-
-
-def _seat(leaves: int, cells: int, leaf: int, cell: Any, shape: tuple[int, ...]) -> Any:
-    """(leaf, cell) where the target counts."""
-    seat = np.zeros((leaves, cells), dtype=np.int64)
-    seat[leaf, flat_cell(cell, shape)] = 1
-    return seat
-
-
-def _sums(tree: Tree) -> Any:
-    """(unit, leaf) which leaves lie in which unit."""
-    return tree.sums(np.eye(tree.leaves.size))

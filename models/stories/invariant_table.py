@@ -22,7 +22,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
-from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import check_whole
 from adversary.models.noise import released as released_cells
@@ -85,6 +84,8 @@ def invariants(
     >>> round(enumerate_posterior(model, {"noisy": [[2, 0], [0, 1]]}).posterior.item(), 6)
     0.595662
     """
+    if not isinstance(mechanism, Mechanism | VectorNoise):
+        raise TypeError(f"mechanism must be a Mechanism or a VectorNoise, got {mechanism!r}")
     story = KnownMargins.of(margins, prior, known)
     shape = story.known.shape
     if min(shape) < 2:
@@ -97,15 +98,9 @@ def invariants(
         table = pm.Deterministic("table", unknown + pt.constant(story.known), dims=("row", "column"))
         if where is not None:
             pm.Bernoulli("in", unknown[where].astype("float64") / np.float64(story.records))
-        _publish(mechanism, table)
+        publish: Any = released_cells if isinstance(mechanism, Mechanism) else released_together
+        publish("noisy", mechanism, table, dims=("row", "column"))
     return model if released is None else pm.observe(model, {"noisy": _as_released(model, released)})
-
-
-def _publish(mechanism: Any, table: TensorVariable) -> None:
-    if not isinstance(mechanism, Mechanism | VectorNoise):
-        raise TypeError(f"mechanism must be a Mechanism or a VectorNoise, got {mechanism!r}")
-    publish: Any = released_cells if isinstance(mechanism, Mechanism) else released_together
-    publish("noisy", mechanism, table, dims=("row", "column"))
 
 
 def _as_released(model: pm.Model, released: ArrayLike) -> Any:

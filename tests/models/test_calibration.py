@@ -23,7 +23,7 @@ from adversary.models.calibration import posteriors_to_rank
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Law, as_law, posterior_of
 from adversary.models.calibration.simulation_based import calibrate, uniformity
 from adversary.models.importance import PriorPredictive
-from adversary.models.stories.tabulated import Tabulated
+from adversary.models.stories.belief_laws import Tabulated
 from adversary.privacy.invariants.span_noise import SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from adversary.reader.beliefs.each import Each

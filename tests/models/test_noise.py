@@ -21,7 +21,7 @@ from pytensor.tensor.random.variable import shared_rng
 
 from adversary.models import noise
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
-from adversary.models.stories.tabulated import Tabulated
+from adversary.models.stories.belief_laws import Tabulated
 from adversary.privacy import mechanisms
 from adversary.reader.postprocessing import clamped, suppressed
 from tests.catalogue import CELL_KEY, RHO2

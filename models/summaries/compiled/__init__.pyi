@@ -1,1 +1,1 @@
-from .machine_code import SOURCE as SOURCE
+from .noisy_densities import SOURCE as SOURCE

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .machine_code import compiled
-from .noisy_densities import Pair, log_tilted
+from .noisy_densities import Pair, compiled, log_tilted
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _LEAST_ANGLE = 1e-13

@@ -22,10 +22,15 @@ Kazan (2026), chapter 4, Definition 7 and Theorem 16.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 
-from .machine_code import compiled
+from adversary._core import compilers, digest_of
+
+SOURCE = digest_of(Path(__file__).parent)
+"""Digest of the modules with compiled functions, which call one another."""
+compiled, _ = compilers(__file__)
 
 _FLOOR = 1e-200  # of a mass between ends that rounding makes equal
 
