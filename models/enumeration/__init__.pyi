@@ -10,11 +10,9 @@ from .enumerate import compile_enumerator as compile_enumerator
 from .enumerate import enumerate_posterior as enumerate_posterior
 from .enumerate import is_enumerable as is_enumerable
 from .graphs import Conditioned as Conditioned
-from .graphs import compile_deterministics as compile_deterministics
 from .graphs import condition as condition
 from .graphs import latent_names as latent_names
 from .graphs import released_names as released_names
-from .graphs import target_of as target_of
 from .graphs import wanted_names as wanted_names
 from .state_grid import Grid as Grid
 from .state_grid import Slot as Slot

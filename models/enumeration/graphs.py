@@ -9,24 +9,12 @@ from dataclasses import dataclass, field
 import pymc as pm
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from .batched_graphs import Compiled, compile_batches, sum_terms
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
-
-
-def target_of(model: pm.Model, target: str | None) -> str | None:
-    """Name of the target variable: the one given, else "in" if the model has it, else None.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    target : name of a variable, not checked here, or None
-    """
-    return "in" if target is None and "in" in model.named_vars else target
 
 
 @dataclass(frozen=True)
@@ -163,31 +151,6 @@ def compile_batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) 
     """
     latents = dict.fromkeys(conditioned.latents.values(), (None, 1))
     return compile_batches(graphs, {**latents, **dict.fromkeys(conditioned.released.values(), (1, None))})
-
-
-def compile_deterministics(given: Conditioned, names: Sequence[str]) -> Compiled:
-    """Compile deterministics as functions of draws of the latents.
-
-    Parameters
-    ----------
-    given : the model
-    names : deterministics or latents that do not read the release
-
-    Returns
-    -------
-    A function. Inputs: draws (draw, *shape) of every latent on its own scale, discrete ones first. Outputs, one per
-    name: (draw, *shape).
-
-    Raises
-    ------
-    ValueError : a variable depends on the release
-    """
-    latents = [given.model[name] for name in (*given.latents, *given.continuous)]
-    for name in names:
-        given.values_of(name)  # or it is refused
-    roots = {v: v.type() for v in latents}
-    rooted = graph_replace([given.model[name] for name in names], roots, strict=False)
-    return compile_batches(rooted, dict.fromkeys(roots.values(), (None,)))
 
 
 def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tuple[str, ...]:

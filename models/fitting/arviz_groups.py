@@ -23,8 +23,8 @@ from adversary._core import NAME, Sampling, seed_sequence
 from adversary.models.enumeration import (
     Conditioned,
     compile_batches,
-    compile_deterministics,
     condition,
+    latent_names,
     sum_terms,
     wanted_names,
 )
@@ -68,7 +68,7 @@ class Groups:
     @property
     def latents(self) -> list[str]:
         """Their names, in the order of the model."""
-        return [rv.name for rv in self.source.free_RVs if rv.name not in self.given.released]
+        return latent_names(self.source, self.given.released)
 
     def all_of(
         self,
@@ -100,11 +100,10 @@ class Groups:
         extra, given = [name for name in names if name not in latents], self.given
         found = dict(latents)
         if extra:
-            values = (given.latents | given.continuous).items()
-            flat = [self._flat(latents[name], leading).astype(value.dtype) for name, value in values]
             sizes = next(iter(latents.values())).shape[: len(leading)]
-            for name, value in zip(extra, compile_deterministics(given, extra)(*flat), strict=True):
-                full = np.broadcast_to(value, (len(flat[0]), *value.shape[1:]))
+            values = self._evaluated([given.values_of(name) for name in extra], latents, {}, leading)
+            for name, value in zip(extra, values, strict=True):
+                full = np.broadcast_to(value, (int(np.prod(sizes)), *value.shape[1:]))
                 found[name] = full.reshape(*sizes, *value.shape[1:])
         return self._labelled({name: found[name] for name in names}, leading)
 
@@ -169,11 +168,12 @@ class Groups:
         inputs: dict[Any, NDArray[Any]] = {}
         for name, value in (given.latents | given.continuous).items():
             inputs[value] = self._flat(latents[name], leading).astype(value.dtype)
-        for name, value in given.released.items():
+        known = {name: value for name, value in given.released.items() if name in released}
+        for name, value in known.items():
             batch = np.asarray(released[name], value.dtype)
             batch = batch if batch.ndim > value.ndim else batch[None]
             inputs[value] = np.tile(batch, (size // len(batch), *[1] * value.ndim)) if len(batch) > 1 else batch
-        single = {v for v in given.released.values() if len(inputs[v]) == 1}
+        single = {v for v in known.values() if len(inputs[v]) == 1}
         function = compile_batches(graphs, {v: (1,) if v in single else (None,) for v in inputs})
         return function(*inputs.values())
 

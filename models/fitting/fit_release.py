@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Sampling, blocks
-from adversary.models.enumeration import Slot, target_of
+from adversary.models.enumeration import Slot
 
 from .arviz_groups import Groups, attributes
 from .fitter import Fit, Fitter
@@ -78,7 +78,8 @@ def fit(
     """
     sampling = sampling or Sampling()
     prior_seed, fit_seed, draw_seed = blocks.seed_sequence(rng).spawn(3)
-    target, groups = target_of(model, target), Groups.of(model, tuple(observed))
+    target = "in" if target is None and "in" in model.named_vars else target
+    groups = Groups.of(model, tuple(observed))
     fitter = Fitter.of(model, tuple(observed), target, support, (), prior_seed, sampling, "always")
     row = _row(fitter.prior.terms.slots, observed)
     (one,) = fitter.fits({name: value[None] for name, value in row.items()}, [fit_seed], sampling.draws, progress)

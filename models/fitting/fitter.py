@@ -280,4 +280,4 @@ def given_side_data(prior: WeighedPrior, sampling: Sampling, seed: np.random.See
         )
     points = trace.points.reshape(-1, trace.points.shape[-1])
     independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
-    return prior.given(prior.split(points[independent]), second)
+    return replace(prior, values=tuple(prior.split(points[independent])), rng=second, known=True)

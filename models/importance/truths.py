@@ -6,7 +6,6 @@ data observed in the model and of its potentials: likelihood weighting.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from adversary._core import meant
 from adversary.models.enumeration import sum_terms
 
 from .prior_predictive import PriorPredictive
@@ -140,9 +140,8 @@ def _held_and_awaited(
     held, asked = {}, {}
     for name, value in truth.items():
         if name not in (*latents, *derived) or name in released:
-            near = difflib.get_close_matches(name, [*latents, *derived], 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {[*latents, *derived]}"
-            raise ValueError(f"truth names {name!r}, which is no latent of the model and no deterministic: {hint}")
+            hint = meant(name, [*latents, *derived]) or f": it has {[*latents, *derived]}"
+            raise ValueError(f"truth names {name!r}, which is no latent of the model and no deterministic{hint}")
         variable, array = model[name], np.asarray(value)
         if array.ndim != variable.ndim:
             raise ValueError(f"truth: {name!r} must have {variable.ndim} dimensions, got {value!r}")

@@ -131,10 +131,6 @@ class WeighedPrior:
         except NotImplementedError as error:
             raise ValueError(_UNDRAWABLE.format(error)) from error
 
-    def given(self, values: Sequence[NDArray[Any]], rng: np.random.SeedSequence) -> WeighedPrior:
-        """The same with draws of the latents given what is known beside the release."""
-        return replace(self, values=tuple(values), rng=rng, known=True)
-
     @cached_property
     def pure(self) -> Floats:
         """Terms of the density at the draws that no release enters, (draw, met)."""
