@@ -137,18 +137,7 @@ def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
 
 
 def compile_batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Compiled:
-    """Compile graphs over states and releases.
-
-    Parameters
-    ----------
-    conditioned : the model whose latents and released variables the graphs read
-    graphs : tensors of one state and one release, shape (*shape)
-
-    Returns
-    -------
-    A function. Inputs: each discrete latent, shape (states, 1, *shape), then each released variable, (1, releases,
-    *shape). Outputs, one per graph: (states or 1, releases or 1, *shape).
-    """
+    """Compile graphs of one state and one release, for latents (states, 1, *shape), then releases (1, releases, *shape)."""
     latents = dict.fromkeys(conditioned.latents.values(), (None, 1))
     return compile_batches(graphs, {**latents, **dict.fromkeys(conditioned.released.values(), (1, None))})
 

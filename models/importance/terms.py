@@ -71,7 +71,9 @@ class Terms:
         cls, given: Conditioned, target: str | None, support: Mapping[str, ArrayLike], settled: Sequence[str] = ()
     ) -> Terms:
         """Compile; `settled` are releases that already count as known before the others. Without a target none is 1."""
-        graph = pt.constant(np.int64(0)) if target is None else target_graph(given, target)
+        graph = pt.constant(np.int64(0)) if target is None else given.values_of(target)
+        if graph.ndim:
+            raise ValueError(f"target {target!r} must be one number, 0 or 1, it has {graph.ndim} dimensions")
         terms = {names: [*given.own_terms(), *given.given_terms(names)] for names in ((), tuple(settled))}
         joint = list(given.model.logp(sum=False))
         terms[tuple(given.released)] = joint
@@ -187,14 +189,6 @@ class Terms:
                 kept = at if where is None else np.where(where[window, :, None], at, -np.inf)
                 out[window] = _summed_over_states(kept, states)
         return found[0], found[1]
-
-
-def target_graph(given: Conditioned, target: str) -> TensorVariable:
-    """The target as a function of the values of the latents, discrete or continuous."""
-    graph = given.values_of(target)
-    if graph.ndim:
-        raise ValueError(f"target {target!r} must be one number, 0 or 1, it has {graph.ndim} dimensions")
-    return graph
 
 
 def _split_states(
