@@ -137,7 +137,7 @@ def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
 
 
 def compile_batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Compiled:
-    """Compile graphs of one state and one release, for latents (states, 1, *shape), then releases (1, releases, *shape)."""
+    """Compile graphs for states (states, 1, *shape) of each latent, then for releases (1, releases, *shape)."""
     latents = dict.fromkeys(conditioned.latents.values(), (None, 1))
     return compile_batches(graphs, {**latents, **dict.fromkeys(conditioned.released.values(), (1, None))})
 

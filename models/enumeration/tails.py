@@ -44,17 +44,15 @@ class GrowingEnumerator:
     Parameters
     ----------
     build : from values by name of the unbounded latents, the enumerator over them
-    given : the model
     tails : what lies beyond the values of each
     starts : smallest value of each
-    ceilings : compiled; the largest density of terms that read an unbounded latent, and the value of those that do not
+    ceiling : compiled; log prior of the latents, and log likelihood at most, where an unbounded latent enters it
     """
 
     build: Callable[[Mapping[str, ArrayLike]], Any]
-    given: Conditioned
     tails: tuple[Tail, ...]
     starts: Mapping[str, int]
-    ceilings: tuple[Callable[..., Any], Callable[..., Any]]
+    ceiling: Compiled
     _tops: dict[str, int] = field(default_factory=dict)
     _current: Any = None
 
@@ -90,18 +88,16 @@ class GrowingEnumerator:
 
     def _mass_beyond(self, run: Any, batches: list[NDArray[Any]]) -> tuple[dict[str, float], Floats]:
         """Log prior mass beyond the values of each latent, and the log of the largest likelihood of each release."""
-        own = compile_batched(self.given, [sum_terms(self.given.own_terms())])
         parts: dict[str, list[float]] = {tail.name: [] for tail in self.tails}
         every, top = [], np.full(max((b.shape[1] for b in batches), default=1), -np.inf)
-        constant, varying = self.ceilings
         for start, stop in run.grid.blocks:
             states = run.grid.states(start, stop)
-            log_own = np.broadcast_to(own(*states, *(b[:, :1] for b in batches))[0], (stop - start, 1))[:, 0]
+            own, known = self.ceiling(*states, *batches)
+            log_own = np.broadcast_to(own, (stop - start, 1))[:, 0]
             every.append(logsumexp(log_own))
             by_name = {name: state[:, 0] for name, state in zip(run.grid.axes, states, strict=True)}
             for tail in self.tails:
                 parts[tail.name].append(logsumexp(log_own + tail.beyond(by_name, self._tops[tail.name])))
-            known = varying(*states, *batches)[0] + constant(*states, *(b[:, :1] for b in batches))[0]
             top = np.maximum(top, np.broadcast_to(known, (stop - start, top.size)).max(axis=0))
         inside = logsumexp(every)
         return {n: float(logsumexp(p) - inside) for n, p in parts.items()}, top
@@ -114,16 +110,16 @@ def growing(
 ) -> GrowingEnumerator:
     """Compile what lies beyond the unbounded latents of a model."""
     model, cut = given.model, {given.latents[name] for name in open_ended}
-    reads, plain = [], []
+    highest: list[TensorVariable] = []
     for variable in (*model.observed_RVs, *model.potentials):
         terms = model.logp(vars=[variable], sum=False)
         if cut.isdisjoint(ancestors(terms)):
-            plain += terms
+            highest += terms
         elif variable not in model.observed_RVs or variable.dtype not in discrete_types:
-            reads.append(_highest(given, variable, cut))
-    ceilings = compile_batched(given, [sum_terms(reads)]), compile_batched(given, [sum_terms(plain)])
+            highest.append(_highest(given, variable, cut))
+    ceiling = compile_batched(given, [sum_terms(given.own_terms()), sum_terms(highest)])
     tails = tuple(Tail.of(model[name], shape, given.moving) for name, (shape, _) in open_ended.items())
-    return GrowingEnumerator(build, given, tails, {name: low for name, (_, low) in open_ended.items()}, ceilings)
+    return GrowingEnumerator(build, tails, {name: low for name, (_, low) in open_ended.items()}, ceiling)
 
 
 def _highest(given: Conditioned, variable: TensorVariable, cut: Collection[Any]) -> TensorVariable:
