@@ -57,6 +57,12 @@ def test_a_model_answers_without_a_plan_as_with_one() -> None:
     np.testing.assert_allclose(found["exact"]["posterior"], odds / (1 + odds), rtol=1e-12)
 
 
+def test_the_seed_that_was_drawn_is_the_seed_that_is_recorded() -> None:
+    drawn = adv.audit_model(one_block(), {"in": 1}, draws=50)
+    again = adv.audit_model(one_block(), {"in": 1}, draws=50, rng=int(drawn.attrs["seed"]))
+    assert again["release"].to_dataset().identical(drawn["release"].to_dataset())
+
+
 def test_a_hidden_markov_model_over_years_reads_its_panel() -> None:
     """Counts 3, 2, 3: the states of all years by brute force, the loss of three releases of one person."""
     model = over_years()
