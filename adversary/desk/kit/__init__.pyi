@@ -1,13 +1,9 @@
 from .audit_words import of_reader as of_reader
 from .document import Card as Card
-from .document import Column as Column
 from .document import Document as Document
 from .document import Figure as Figure
-from .document import Measured as Measured
 from .document import Section as Section
-from .document import Table as Table
 from .document import records as records
-from .document import tabulate as tabulate
 from .output import DATA as DATA
 from .output import FORMS as FORMS
 from .output import PAGE as PAGE
@@ -25,3 +21,7 @@ from .rendering import to_html as to_html
 from .rendering import to_markdown as to_markdown
 from .safe_text import printable as printable
 from .safe_text import safe_names as safe_names
+from .tables import Column as Column
+from .tables import Measured as Measured
+from .tables import Table as Table
+from .tables import tabulate as tabulate

@@ -11,7 +11,7 @@ import xarray as xr
 
 from adversary._core import give_or_take
 from adversary.desk.files import Scenario
-from adversary.desk.kit.document import Column
+from adversary.desk.kit.tables import Column
 from adversary.driver import UNRELIABLE as UNRELIABLE
 from adversary.driver import group_name
 

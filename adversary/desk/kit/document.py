@@ -7,130 +7,24 @@ which JSON lists `records` and the data file holds everything; a table only arra
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import (
-    PERCENT,
-    as_given,
-    finite,
-    format_bound,
-    format_interval,
-    format_number,
-    format_probability,
-    give_or_take,
-    interval,
-    outward_percent,
-)
+from adversary._core import finite
+from adversary.desk.kit.tables import Table, plain_value
 
 SCHEMA = 1
 """Version of the keys of JSON records."""
 
 NARROW = 410.0
 """Points of a figure that a phone shows whole."""
-
-
-class Measured(NamedTuple):
-    """An estimate and its standard error; 0 where the value is exact."""
-
-    value: float
-    error: float = 0.0
-
-
-FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
-    "text": (str, 0.0),
-    "status": (str, 0.0),
-    "count": (lambda n: f"{int(n):,}", 0.0),
-    "number": (format_number, 1.0),
-    "parameter": (as_given, 1.0),
-    "probability": (format_probability, 100.0),
-    "chance": (lambda p: f"< 0.01{PERCENT}" if 0.0 < p < 1e-4 else format_probability(p), 100.0),
-    "points": (lambda d: format_number(100.0 * d), 100.0),
-    "at least": (lambda x: format_bound(x, False), 1.0),
-    "at most": (lambda x: format_bound(x, True), 1.0),
-    "% at most": (lambda p: outward_percent(p, True) + PERCENT, 100.0),
-    "interval": (lambda ends: format_interval(*ends), 1.0),
-    "% interval": (lambda ends: format_interval(*ends, percent=True), 100.0),
-    "% certified": (lambda ends: format_interval(*ends, percent=True, digits=8), 100.0),
-    "posterior interval": (interval, 1.0),
-    "points interval": (lambda ends: format_interval(*(100.0 * end for end in ends)), 100.0),
-}
-"""How a value of each kind of column is written, and the unit in which its standard error is; bounds round outward.
-
-A parameter is as it was given; a chance is a probability of which it does not matter how small it is; "% certified" is
-of an interval that is too narrow for four digits."""
-WORDS = ("text", "status")
-
-
-class Column(NamedTuple):
-    """A head, and the kind of its values: one of `FORMATS`."""
-
-    head: str
-    kind: str = "text"
-
-    def shown(self, cell: Any) -> str:
-        """A cell as text: nothing for None, words as they are."""
-        if cell is None or isinstance(cell, str):
-            return cell or ""
-        write, unit = FORMATS[self.kind]
-        if isinstance(cell, Measured):
-            return write(cell.value) + give_or_take(unit * cell.error)
-        return write(cell)
-
-
-@dataclass
-class Table:
-    """Rows of values under typed columns.
-
-    Parameters
-    ----------
-    columns : heads with their kinds, as `Column` or as pairs; a bare head is a column of words
-    rows : a cell for each column: a value of its kind, `Measured`, words in its place, or None
-    title : above it
-    notes : under it
-    marked : places of rows to stand out
-    name : of its CSV file; the title where not given
-    """
-
-    columns: Sequence[Sequence[str]]
-    rows: list[Sequence[Any]] = field(default_factory=list)
-    title: str = ""
-    notes: list[str] = field(default_factory=list)
-    marked: set[int] = field(default_factory=set)
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        self.columns = [Column(one) if isinstance(one, str) else Column(*one) for one in self.columns]
-
-    def add(self, *cells: Any, marked: bool = False) -> None:
-        """A row, to stand out if `marked`.
-
-        Raises
-        ------
-        ValueError : it has not one cell for each column
-        """
-        if len(cells) != len(self.columns):
-            raise ValueError(f"a row has {len(self.columns)} cells, got {len(cells)}")
-        if marked:
-            self.marked.add(len(self.rows))
-        self.rows.append(cells)
-
-    @property
-    def typed(self) -> list[Column]:
-        """The columns."""
-        return [one for one in self.columns if isinstance(one, Column)]
-
-    @property
-    def texts(self) -> list[list[str]]:
-        """Every cell as it is shown."""
-        return [[column.shown(cell) for column, cell in zip(self.typed, row, strict=True)] for row in self.rows]
 
 
 @dataclass
@@ -282,79 +176,11 @@ class Document:
         return {
             "schema": SCHEMA,
             "title": self.title,
-            "attributes": {str(key): _plain(value) for key, value in self.data.attrs.items()},
+            "attributes": {str(key): plain_value(value) for key, value in self.data.attrs.items()},
             "verdict": {"text": self.card.verdict, "status": self.card.status} if self.card else None,
             "warnings": list(self.warnings),
             "records": [one for group in self.listed for one in records(self.data[group].to_dataset(), group)],
         }
-
-
-def tabulate(
-    data: xr.Dataset,
-    columns: Mapping[str, Sequence[str] | None],
-    *,
-    name: str,
-    called: Mapping[str, Mapping[Any, str]] | None = None,
-    where: str = "",
-    marked: Mapping[str, Any] | None = None,
-    missing: str | None = None,
-    **more: Any,
-) -> Table:
-    """A table with a row for each label of the dimensions that have a column, the first going slowest.
-
-    Parameters
-    ----------
-    data : arrays over these dimensions or some of them; of intervals also over "side" or "end"; "mcse" over "measure"
-        has the standard errors of the arrays it names
-    columns : by dimension or array, left out where it is not there, or a dimension whose only label is "", or called
-        ""; None for a dimension that has rows and no column
-    name : of the table, as are `more`
-    called : words for labels, by dimension or array; under None that for a number which is NaN
-    where : array that is true where there is a row; everywhere if not given
-    marked : labels, by dimension or array, of rows to stand out
-    missing : in the place of any other number that is NaN
-
-    >>> data = xr.Dataset({"ratio": ("prior", [2.0, np.nan])}, {"prior": [0.1, 0.5]})
-    >>> tabulate(data, {"prior": Column("prior", "probability"), "ratio": Column("ratio", "number")}, name="t").rows
-    [(0.1, 2.0), (0.5, None)]
-    """
-    columns = {key: column for key, column in columns.items() if key in data.variables or key in data.dims}
-    dims = [key for key in columns if key in data.dims]
-    cells = {key: _cells(data, key, dims, (called or {}).get(key, {}), missing) for key in columns}
-    heads = {
-        key: head for key, head in columns.items() if head is not None and (key not in dims or set(cells[key]) != {""})
-    }
-    table = Table(list(heads.values()), name=name, **more)
-    there = _flat(data, data[where], dims) if where else None
-    for i, row in enumerate(zip(*(cells[key] for key in heads), strict=True)):
-        if there is None or there[i]:
-            table.add(*row, marked=bool(marked) and all(cells[key][i] == one for key, one in (marked or {}).items()))
-    return table
-
-
-def _flat(data: xr.Dataset, array: xr.DataArray, dims: Sequence[str]) -> Any:
-    """(row, ...) values of an array that may lack some of the dimensions of the rows."""
-    full = array.broadcast_like(xr.Dataset(coords={dim: data[dim] for dim in dims})).transpose(*dims, ...)
-    return full.values.reshape(-1, *(full.sizes[dim] for dim in full.dims if dim not in dims))
-
-
-def _cells(data: xr.Dataset, key: str, dims: Sequence[str], words: Mapping[Any, str], missing: str | None) -> list[Any]:
-    """A column of a table."""
-    values = _flat(data, data[key], dims)
-    known = "mcse" in data and key in data["measure"].values
-    errors = _flat(data, data["mcse"].sel(measure=key, drop=True), dims) if known else np.zeros(len(values))
-
-    absent = words.get(None, missing)
-
-    def cell(value: Any, error: float) -> Any:
-        if isinstance(value, np.ndarray):
-            return absent if np.isnan(value).all() else tuple(map(float, value))
-        plain = _plain(value)
-        if plain is None:
-            return absent if np.isnan(value) else float(value)
-        return Measured(plain, float(error)) if error > 0.0 else words.get(plain, plain)
-
-    return [cell(value, error) for value, error in zip(values, errors, strict=True)]
 
 
 def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:
@@ -382,7 +208,7 @@ def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:
         if name == "mcse":
             continue
         dims = [str(dim) for dim in array.dims]
-        labels = [[_plain(label) for label in array[dim].values] for dim in dims]
+        labels = [[plain_value(label) for label in array[dim].values] for dim in dims]
         values = np.asarray(array.values)
         spread = None
         if errors is not None and str(name) in has_error:
@@ -396,24 +222,7 @@ def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:
                 "group": group,
                 **named,
                 "quantity": str(name),
-                "value": _plain(values[place]),
+                "value": plain_value(values[place]),
                 "error": error,
                 "direction": direction,
             }
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold: numbers that are finite, words, or None."""
-    if value is None or isinstance(value, str):
-        return value and str(value)
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, np.integer | int):
-        return int(value)
-    if isinstance(value, np.floating | float):
-        return finite(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, Iterable):
-        return [_plain(one) for one in value]
-    return str(value)

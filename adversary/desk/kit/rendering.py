@@ -20,8 +20,9 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from adversary.desk.kit.document import SCHEMA, WORDS, Card, Document, Figure, Measured, Section, Table
+from adversary.desk.kit.document import SCHEMA, Card, Document, Figure, Section
 from adversary.desk.kit.safe_text import printable
+from adversary.desk.kit.tables import WORDS, Measured, Table
 
 WIDTH = 120
 """Of what is not printed on a terminal."""
