@@ -20,10 +20,15 @@ from adversary.reader.path import MEANINGS
 from adversary.reader.plans import Level
 
 NEIGHBOURS = {
-    "unbounded": "that differ in one record more or less (unbounded neighbours): one count of every query moves by "
-    "one, and the budget rho buys noise with sigma² = 1/(2 rho)",
-    "bounded": "that differ in what one record says (bounded neighbours, as in the 2020 Census): two counts of every "
-    "query move by one each, and the same rho buys noise with sigma² = 1/rho, twice the variance",
+    "unbounded": (
+        "that differ in one record more or less (unbounded neighbours): one count of every query moves by one",
+        ", and the budget rho buys noise with sigma² = 1/(2 rho)",
+    ),
+    "bounded": (
+        "that differ in what one record says (bounded neighbours, as in the 2020 Census): two counts of every query "
+        "move by one each",
+        ", and the same rho buys noise with sigma² = 1/rho, twice the variance",
+    ),
 }
 
 READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
@@ -45,11 +50,17 @@ def coverage_section(scenario: Scenario) -> Section:
         "For whom this holds",
         said,
         [
-            f"The privacy budget of this scenario is for neighbours {NEIGHBOURS[scenario.neighbours]}.",
+            f"The privacy budget of this scenario is for neighbours {_neighbours(scenario, scenario.neighbours)}.",
             who,
         ],
         tables,
     )
+
+
+def _neighbours(scenario: Scenario, neighbours: str) -> str:
+    """What they are, and what that means for Gaussian noise where there is any."""
+    moves, buys = NEIGHBOURS[neighbours]
+    return moves + buys * any(level.mechanism.parabola is not None for level in scenario.plan.levels)
 
 
 def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
@@ -101,7 +112,7 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         "mean": ("expected posterior", "probability"), "ratio": ("ratio", "number"),
     }  # fmt: skip
     table = tabulate(found, columns, name="other meanings", marked={"plan": own}, missing=UNRELIABLE)
-    other = NEIGHBOURS["bounded" if scenario.neighbours == "unbounded" else "unbounded"]
+    other = _neighbours(scenario, "bounded" if scenario.neighbours == "unbounded" else "unbounded")
     return Section(
         "What else the same budget could mean",
         "The same privacy budget gives other risks for other neighbours, or where both cells are read.",
