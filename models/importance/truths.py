@@ -140,8 +140,8 @@ def _held_and_awaited(
     held, asked = {}, {}
     for name, value in truth.items():
         if name not in (*latents, *derived) or name in released:
-            hint = meant(name, [*latents, *derived]) or f": it has {[*latents, *derived]}"
-            raise ValueError(f"truth names {name!r}, which is no latent of the model and no deterministic{hint}")
+            hint = meant(name, [*latents, *derived]).removeprefix("; ") or f"it has {[*latents, *derived]}"
+            raise ValueError(f"truth names {name!r}, which is no latent of the model and no deterministic: {hint}")
         variable, array = model[name], np.asarray(value)
         if array.ndim != variable.ndim:
             raise ValueError(f"truth: {name!r} must have {variable.ndim} dimensions, got {value!r}")
