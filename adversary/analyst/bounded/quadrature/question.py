@@ -86,16 +86,18 @@ def log_likelihood(
     from adversary._core import call
     from adversary.analyst.bounded.compiled import fill
 
-    rows = np.pad(seen, ((0, 0), (0, 9 - seen.shape[1])))
     n, alpha = seen[:, :1], 0.5 * (seen[:, :1] - 1.0)
-    most = 0.25 * n / (n - 1.0) if constrained else 1.0
-    constant = alpha * (np.log(alpha * most / v) - 1.0) - gammaln(alpha) - 0.5 * np.log(0.5 * np.pi * v / n)
-    for kind, scale in ((seen[:, 1:2], seen[:, 2:3]), (seen[:, 4:5], seen[:, 5:6])):
-        constant = constant - np.where(
-            kind > 0.0, np.log(scale) + np.where(kind > 1.0, _HALF_LOG_2PI, np.log(2.0)), 0.0
-        )
+    rows, noise = np.zeros((len(seen), 9)), np.zeros((len(seen), 1))
+    rows[:, 0], rows[:, 7:] = seen[:, 0], seen[:, 7:] if seen.shape[1] > 7 else 0.0
+    for i in (1, 4):
+        kind, scale, rows[:, i + 2] = seen[:, i : i + 3].T
+        rows[:, i], rows[:, i + 1] = np.where(kind == 1.0, 1.0 / scale, 0.0), np.where(kind == 2.0, scale**-2.0, 0.0)
+        noise += np.where(kind > 0.0, np.log(scale) + np.where(kind > 1.0, _HALF_LOG_2PI, np.log(2.0)), 0.0)[:, None]
+    reach = 1e3 * (v + seen[:, 5:6] + np.abs(seen[:, 6:7]))  # farther than any sample variance comes
+    most = np.where(constrained, 0.25 * n / (n - 1.0), reach)
+    constant = alpha * (np.log(alpha * most / v) - 1.0) - gammaln(alpha) - 0.5 * np.log(0.25 * v / n) - noise
     limits = np.full((*mu.shape[:2], v.shape[1]), -np.inf) if least is None else least - constant[:, None]
-    arrays = (np.ascontiguousarray(x, float) for x in (mu, v, limits))
-    out = np.empty((*mu.shape, v.shape[1]))
-    call(fill, rows, constrained, *arrays, rough, out)
+    most, mu, v, limits = (np.ascontiguousarray(x, float) for x in (most, mu, v, limits))
+    out = np.full((*mu.shape, v.shape[1]), -np.inf)
+    call(fill, rows, most, constrained, mu, v, limits, rough, out)
     return np.asarray(out + constant[:, None, None])
