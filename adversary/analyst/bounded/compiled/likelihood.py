@@ -5,7 +5,7 @@ r"""Compiled: the likelihood of a noisy mean and variance at many parameters, th
     g(\mu, v) = \int \mathrm{Gamma}(x; \alpha, \alpha / v)\, q_2(S^* - x) \int_{u(y) \ge x} N(y; \mu, v/n)\,
     q_1(Y^* - y)\, dy\, dx, \qquad u(y) = 4 m y (1 - y)
 
-with m the largest x, out of reach without bounds. Noise has log density -rate \|gap\| - precision gap^2 / 2. The inner
+with m the largest x; without bounds out of reach, > 1. Noise has log density -rate \|gap\| - precision gap^2 / 2. The inner
 integral is closed, from the least sample mean r^2 that x allows to 1 - r^2; the other, log-concave in x and never wider
 than a sample mean varies, is done by Gauss-Legendre panels in r about its top, for a group of means.
 """
@@ -77,7 +77,7 @@ def _part(low, weight, s):
 @_compiled
 def _height(r, s):
     """Log of the integrand in r at the likeliest mean and sample mean."""
-    y = min(max(s.best, r * r), 1.0 - r * r)
+    y = min(max(s.best, r * r), 1.0 - r * r) if s.most < 1.0 else s.best
     mu = min(max((s.worth * y + s.weight * s.mu0) / (s.worth + s.weight), s.low), s.high)
     return _part(r * r, 1.0, s) - _away(y, mu, s.mean, s) - 0.5 * s.weight * (mu - s.mu0) ** 2
 
@@ -171,7 +171,7 @@ def _total(mu, s, lows, logs, count, log_z, least):
 
 
 @_called
-def fill(rows, most, bounded, means, variances, least, rough, out):
+def fill(rows, most, means, variances, least, rough, out):
     """Log likelihood less the normalisers of its laws, of rows of numbers (row, 9), into `out`; as `log_likelihood`.
 
     `most` has the largest sample variances (row, variance), `least` what a group must reach (row, group, variance).
@@ -189,7 +189,7 @@ def fill(rows, most, bounded, means, variances, least, rough, out):
                     alone = _case(rows[r], 0.0, v, most[r, k], 0.5, 0.5)
                     top, height, step = _top(top, step, alone)
                     _, log_z, low = _lay(top, height, alone, lows, logs)
-                if rough or (bounded and not _gap(low, s.low, s) > _CLEAR > -_CLEAR > _gap(1.0 - low, s.high, s)):
+                if rough or (s.most < 1.0 and not _gap(low, s.low, s) > _CLEAR > -_CLEAR > _gap(1.0 - low, s.high, s)):
                     top, height, step = _top(top, step, s)
                     level = height - math.log(4.0 * s.worth * math.sqrt(s.most))
                     if rough or not level > least[r, g, k]:

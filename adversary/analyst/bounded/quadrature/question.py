@@ -93,11 +93,11 @@ def log_likelihood(
         kind, scale, rows[:, i + 2] = seen[:, i : i + 3].T
         rows[:, i], rows[:, i + 1] = np.where(kind == 1.0, 1.0 / scale, 0.0), np.where(kind == 2.0, scale**-2.0, 0.0)
         noise += np.where(kind > 0.0, np.log(scale) + np.where(kind > 1.0, _HALF_LOG_2PI, np.log(2.0)), 0.0)[:, None]
-    reach = 1e3 * (v + seen[:, 5:6] + np.abs(seen[:, 6:7]))  # farther than any sample variance comes
+    reach = 1.0 + 1e3 * (v + seen[:, 5:6] + np.abs(seen[:, 6:7]))  # farther than any sample variance comes
     most = np.where(constrained, 0.25 * n / (n - 1.0), reach)
     constant = alpha * (np.log(alpha * most / v) - 1.0) - gammaln(alpha) - 0.5 * np.log(0.25 * v / n) - noise
     limits = np.full((*mu.shape[:2], v.shape[1]), -np.inf) if least is None else least - constant[:, None]
     most, mu, v, limits = (np.ascontiguousarray(x, float) for x in (most, mu, v, limits))
     out = np.full((*mu.shape, v.shape[1]), -np.inf)
-    call(fill, rows, most, constrained, mu, v, limits, rough, out)
+    call(fill, rows, most, mu, v, limits, rough, out)
     return np.asarray(out + constant[:, None, None])
