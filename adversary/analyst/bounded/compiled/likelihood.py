@@ -5,9 +5,9 @@ r"""Compiled: the likelihood of a noisy mean and variance at many parameters, th
     g(\mu, v) = \int \mathrm{Gamma}(x; \alpha, \alpha / v)\, q_2(S^* - x) \int_{u(y) \ge x} N(y; \mu, v/n)\,
     q_1(Y^* - y)\, dy\, dx, \qquad u(y) = 4 m y (1 - y)
 
-with m the largest x; without bounds out of reach, > 1. Noise has log density -rate \|gap\| - precision gap^2 / 2. The inner
-integral is closed, from the least sample mean r^2 that x allows to 1 - r^2; the other, log-concave in x and never wider
-than a sample mean varies, is done by Gauss-Legendre panels in r about its top, for a group of means.
+with m the largest x; without bounds out of reach, > 1. Noise has log density -rate \|gap\| - precision gap^2 / 2. The
+inner integral is closed, from the least sample mean r^2 that x allows to 1 - r^2; the other, log-concave in x and never
+wider than a sample mean varies, is done by Gauss-Legendre panels in r about its top, for a group of means.
 """
 
 import math
