@@ -25,8 +25,8 @@ _DEPTH, _CLEAR, _CUT = 26.0, 24.0, 25.0
 _END, _SHARE, _BREAKS, _SHARP = math.sqrt(0.5), 0.36, (-12.0, -3.0, 0.0, 3.0), 3.0
 """The largest r; the share of either side at which it is cut; scales from the released mean at which panels are cut as
 well, where that scale is below so many sds of a sample mean."""
-_TAIL = np.polynomial.Chebyshev.interpolate(lambda x: np.log(erfcx(4.0 / (x + 1.0) - 2.0) * 2.0 / (x + 1.0)), 15)
-_TAIL = _TAIL.convert(kind=np.polynomial.Polynomial).coef[::-1].copy()  # of 2 t - 1, highest power first, to 1e-10
+_log = np.polynomial.Chebyshev.interpolate(lambda x: np.log(erfcx(4.0 / (x + 1.0) - 2.0) * 2.0 / (x + 1.0)), 15)
+_TAIL = _log.convert(kind=np.polynomial.Polynomial).coef[::-1].copy()  # of 2 t - 1, highest power first, to 1e-10
 Case = namedtuple("Case", "half v worth rate precision mean rate2 precision2 variance mu0 weight most low high best")
 """At v: (n - 1) / 2, v, n / v; noise; means in [low, high], N(mu0, 1 / weight); largest x; likeliest sample mean."""
 
