@@ -126,3 +126,10 @@ def test_a_second_mode_far_from_the_first_is_found() -> None:
     for name in ("mu", "sigma2"):
         assert found.mean(name) == pytest.approx(exact[name], abs=found.quadrature_error * exact[f"sd_{name}"])
         assert found.sd(name) == pytest.approx(exact[f"sd_{name}"], rel=found.quadrature_error)
+
+
+def test_a_peak_far_from_where_the_search_begins_is_found_at_once() -> None:
+    """Each variance's search begins at the peak of the one before, with its step: on a slope it must go on."""
+    found = posterior(BoundedRelease(0.9313611599920546, 0.03855639296728051, n=1000, epsilon=(1.0, 1.0)))
+    assert found.quadrature_error < 6e-3
+    assert found.log_evidence == pytest.approx(1.79372155, abs=1e-6)  # also by angles, before panels in r

@@ -85,8 +85,8 @@ def _height(r, s):
 @_compiled
 def _top(r, step, s):
     """Where `_height`, of one mode, is largest, from a guess and a step; how large; a step that takes 1/5 nat."""
-    height, fall = _height(r, s), np.inf
-    while fall > 0.2 and step > 1e-14 * r:
+    height, middle, fall = _height(r, s), -1.0, np.inf
+    while (fall > 0.2 or r != middle) and step > 1e-14 * r:  # a short step falls little far from the top as well
         middle, fall = r, 0.0
         for place in (max(middle - step, 0.5 * middle), min(middle + step, _END)):
             other = _height(place, s)
