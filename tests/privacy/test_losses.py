@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import reduce
 from typing import Any
 
 import mpmath
@@ -14,10 +15,11 @@ import scipy.stats
 from scipy.special import expit
 
 import adversary as adv
+from adversary.privacy.losses import composition
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import ComposedLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
-from adversary.privacy.losses.lattice import LatticeLoss
+from adversary.privacy.losses.lattice import LatticeLoss, repeat_product
 from adversary.reader import counterfactual as cf
 from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
 from tests.oracles import paths
@@ -415,3 +417,22 @@ def test_laplace_power_at_levels_that_few_doubles_hold() -> None:
     level = np.array([1e-314, 2e-313, 1e-312, 1e-305])
     lifted = np.exp(e + np.log(level))
     assert LaplaceLoss(e).power(level) == pytest.approx(np.where(lifted <= 0.5, lifted, 1.0 - 0.25 / lifted), rel=1e-9)
+
+
+@pytest.mark.parametrize("times", [1, 2, 7])
+def test_equal_parts_on_a_grid_add_up_as_one_by_one(times: int) -> None:
+    """A narrow law with two far ends, whose masses between are 0 in doubles: nearly all, or few of them."""
+    for inner in (0, 40, 400):
+        mass = np.zeros(401)
+        mass[[0, -1]] = 0.25, 0.5
+        mass[1 : inner + 1] += 0.25 / max(inner, 1)
+        together = repeat_product(mass, times, np.ones(1), composition._add_up)
+        slow = reduce(np.convolve, [mass] * times)
+        np.testing.assert_allclose(together, slow, rtol=1e-13, atol=0.0)
+
+
+def test_a_thousand_sharp_releases_are_added_up() -> None:
+    """Losses of at most 33,333 nats, and hardly below it if the target is in, a thousand times: 685,000 bins."""
+    loss = repeat_loss(adv.Laplace.from_epsilon(1e5 / 3.0).privacy_loss(), 1000)
+    assert loss.maximum == pytest.approx(1e8 / 3.0)
+    assert [loss.delta(0.0), loss.tail(3.3e7)[0], loss.tail(loss.maximum)[0]] == pytest.approx([1.0, 1.0, 0.0])

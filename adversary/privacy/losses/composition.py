@@ -6,6 +6,7 @@ with one law of another kind is a mixture. Only what is left is rounded, up and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -64,9 +65,8 @@ class ComposedLoss(PrivacyLoss):
 
     def _on_grid(self, rounding: Rounding) -> LatticeLoss:
         """The parts rounded and added up; equal ones, such as repeated releases, are rounded once."""
-        both = list(zip(self.parts, self.ends, strict=True))
-        found = {pair: rounding(*pair, self.step) for pair in dict.fromkeys(both)}
-        return _convolve([found[pair] for pair in both], self.step)
+        alike = Counter(zip(self.parts, self.ends, strict=True))
+        return _convolve([(rounding(*pair, self.step), times) for pair, times in alike.items()], self.step)
 
     @cached_property
     def step(self) -> float:
@@ -328,14 +328,23 @@ def _grid_masses(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> t
     return first, beyond, np.maximum(-np.diff(beyond), 0.0)
 
 
-def _convolve(grids: list[_Grid], step: float) -> LatticeLoss:
-    total = reduce(np.convolve, [grid.mass for grid in grids])  # an FFT would keep only absolute accuracy
-    losses = as_array(step * (sum(grid.first for grid in grids) + np.arange(total.size)))
+def _convolve(grids: list[tuple[_Grid, int]], step: float) -> LatticeLoss:
+    """The sum of parts, each so many times."""
+    total = reduce(_add_up, [repeat_product(grid.mass, times, np.ones(1), _add_up) for grid, times in grids])
+    losses = as_array(step * (sum(times * grid.first for grid, times in grids) + np.arange(total.size)))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
-    infinite_p = either(grid.infinite_p for grid in grids)
-    infinite_q = either(grid.infinite_q for grid in grids)
+    infinite_p = either(grid.infinite_p for grid, times in grids for _ in range(times))
+    infinite_q = either(grid.infinite_q for grid, times in grids for _ in range(times))
     return LatticeLoss(*merge_atoms(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
+
+
+def _add_up(a: Floats, b: Floats) -> Floats:
+    """Law of a sum of independent numbers, directly: an FFT would keep only absolute accuracy."""
+    i, j = np.flatnonzero(a), np.flatnonzero(b)
+    if 100 * i.size * j.size > a.size * b.size or i.size * j.size > MAX_ATOMS:
+        return np.convolve(a, b)
+    return np.bincount(np.add.outer(i, j).ravel(), np.outer(a[i], b[j]).ravel(), a.size + b.size - 1)
 
 
 def _edges(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:
