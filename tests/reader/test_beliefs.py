@@ -176,3 +176,11 @@ def test_a_law_whose_far_quantiles_scipy_does_not_find_is_a_belief() -> None:
     low, high = belief.bulk()
     assert low == 1
     assert scipy.stats.logser(0.7850972626939814).sf(high) < 1e-17
+
+
+def test_a_law_whose_far_quantile_scipy_does_not_find_is_a_belief() -> None:
+    """zipf(4.52): its distribution function is level in doubles before it reaches 1 - 1e-9."""
+    law = scipy.stats.zipf(4.519628674491735)
+    with pytest.raises(RuntimeError, match="endless loop"):
+        law.ppf(1 - 1e-9)
+    assert adv.Others(law).log_prob(5, 3) == pytest.approx(law.logpmf(2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -278,6 +278,7 @@ def _span(family: Family) -> float:
     return float(2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0)
 
 
+@lru_cache(maxsize=4)  # of a thousand releases it takes seconds, and audits ask for it again
 def _family_lattice(family: Family) -> LatticeLoss:
     """Law of one family's loss, by convolution of the noise; in extended precision, for its range of exponents."""
     v, a, n = float(family.v), family.shift, family.copies

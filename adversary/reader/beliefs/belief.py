@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -270,7 +271,7 @@ class Others(Independent):
             if not low >= 0 or low != int(low):
                 raise ValueError(f"a belief about a count must have support in 0, 1, 2, ...; this law starts at {low}")
             with np.errstate(all="ignore"):  # a law with all its mass on one count
-                mass = float(np.exp(self.law.logcdf(self.law.ppf(1 - 1e-9))))  # further out scipy's search may not end
+                mass = float(np.exp(self.law.logcdf(_far_quantile(self.law))))
             if not abs(mass - 1.0) < 1e-6:
                 raise ValueError(f"a belief must have mass one, got {self.law!r}")
             return
@@ -344,6 +345,14 @@ class Others(Independent):
         law = self.law
         sf = law.sf if has_own_tail(law) else lambda count: count * law.pmf(count)  # at least a falling power's tail
         return law_edges(int(law.ppf(0.5)), law.support(), law.cdf, sf)
+
+
+def _far_quantile(law: Any) -> Any:
+    """A count with nearly all the mass below: further out, and at some levels, scipy's search does not end."""
+    for beyond in (1e-9, 1e-8, 1e-7, 5e-7):
+        with suppress(RuntimeError):
+            return law.ppf(1.0 - beyond)
+    raise ValueError(f"scipy finds no far quantile of {describe_law(law)}: give a pmf")
 
 
 def looked_up(table: Floats, place: Floats) -> Floats:
