@@ -84,7 +84,12 @@ def help_of(name: str) -> str:
 
 
 class Commands(TyperGroup):
-    """The commands, each imported when it is run."""
+    """The commands, each imported when it is run, their lines of help read when they are listed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        for name, command in self.commands.items():
+            command.help = help_of(name)
+        return super().list_commands(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)
@@ -115,7 +120,7 @@ app = typer.Typer(
     epilog="Begin with: adversary audit data/granville_1940.toml --out report",
 )
 for _name, _entry in COMMANDS.items():
-    app.command(_name, help=help_of(_name), rich_help_panel=_entry.group)(lambda: None)
+    app.command(_name, rich_help_panel=_entry.group)(lambda: None)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Figures of a whole spine: the risk of every block, what the posterior makes of noisy counts, errors, worst blocks.
+"""Figures of a whole spine: the risk of every block, what the posterior makes of noisy counts, errors.
 
 Every function takes the columns of results, or what was made of them, and gives a matplotlib `Figure` with the finding
 in its title.

@@ -105,15 +105,15 @@ class Windows:
         lost = np.zeros(below.shape)
         for i in range(step + 1, len(self.steps)):
             here, link = self.steps[i], self.steps[i - 1].link if i else None
-            summed = isinstance(link, SumLink | EachLink) and not link.believes(released)
-            told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed
+            summed = self._noise_of_sum(i, released)
+            told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed is not None
             if not (here.noises or here.adjusted) or not told or not _at_most_one(here.belief):
                 return np.full(len(released), np.inf)
             rho = [min(noise.rho, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
             centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
             weight = sum(rho)
-            if link is not None and summed:
-                curve = min(link.noise.rho, _SHARP)
+            if summed is not None:
+                curve = min(summed.rho, _SHARP)
                 centre = centre + curve * (below + released.sums[:, [self.steps[i - 1].link_level]])
                 weight = weight + curve
             low, high = _supports(here.belief, below)
@@ -132,25 +132,29 @@ class Windows:
         here, link = self.steps[i], self.steps[i - 1].link if i else None
         short = -as_array(here.belief.log_prob(count, below)) - here.log_likelihood(released.noisy, count)
         short = short + sum(_peak(noise) for noise in here.noises)
-        if isinstance(link, AdjustedLink):
-            return np.asarray(short - link.log_prob(released, below, count))
         if link is None:
             return np.asarray(short)
-        sums = released.sums[:, [self.steps[i - 1].link_level]]
-        return np.asarray(short - link.noise.log_likelihood(sums, count - below) + _peak(link.noise))
+        peak = 0.0 if isinstance(link, AdjustedLink) else _peak(link.noise)
+        return np.asarray(short - link.log_prob(released, below, count) + peak)
+
+    def _noise_of_sum(self, i: int, released: Released) -> Mechanism | None:
+        """Noise of the siblings' sum below step i, where that ties it to the count below and nothing else does."""
+        link = self.steps[i - 1].link if i else None
+        summed = isinstance(link, SumLink | EachLink) and not link.believes(released)
+        return link.noise if link is not None and summed else None
 
     def _near(
         self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
     ) -> tuple[Floats, Floats]:
         """The part of a range that its own releases and the sum of the siblings below allow, given the counts inside
         (lowest, highest), where all beyond weighs at most exp(-NEAR_NATS)."""
-        step, link = self.steps[i], self.steps[i - 1].link if i else None
+        step = self.steps[i]
         sources = [
             (n, released.noisy[:, j], released.noisy[:, j]) for n, j in zip(step.noises, step.levels, strict=False)
         ]
-        if isinstance(link, SumLink | EachLink) and not link.believes(released):
+        if (summed := self._noise_of_sum(i, released)) is not None:
             sums = released.sums[:, self.steps[i - 1].link_level]
-            sources.append((link.noise, inside[0] + sums, inside[1] + sums))
+            sources.append((summed, inside[0] + sums, inside[1] + sums))
         for noise, least, most in sources:
             reach = np.full(len(released), np.inf)
             known = np.isfinite(misfit)

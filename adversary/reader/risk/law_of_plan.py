@@ -243,7 +243,8 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     if len(sums) * math.prod(len(values) for values, _ in [*own, *further]) > MAX_GRID or 2 ** len(own) > _ROWS:
         return None
     rows, row_weight = grid(own)
-    rows, row_weight = rows[row_weight > _UNSEEN], row_weight[row_weight > _UNSEEN]
+    seen = row_weight > _UNSEEN
+    rows, row_weight = rows[seen], row_weight[seen]
     beyond, beyond_weight = grid(further) if further else (np.zeros((1, 0)), np.ones(1))
     noisy = np.full((beyond.shape[0], counts.size), 0.0)
     links = np.full((beyond.shape[0], counts.size), np.nan)
