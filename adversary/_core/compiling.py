@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -32,7 +32,7 @@ class Decorator(Protocol):
     def __call__[F: Callable[..., Any]](self, function: F) -> F: ...
 
 
-def compilers(source: str) -> tuple[Decorator, Decorator]:
+def compilers(source: str, *, fastmath: Iterable[str] = ()) -> tuple[Decorator, Decorator]:
     """Decorators (of functions called from Python, of inner ones) of one file in a folder of compiled functions.
 
     Machine code runs without the interpreter's lock, and x / 0 is infinite, as in numpy. Inner functions are reached
@@ -41,6 +41,8 @@ def compilers(source: str) -> tuple[Decorator, Decorator]:
     Parameters
     ----------
     source : the file's `__file__`
+    fastmath : what the compiler may take for granted in inner functions, as numba names it, so that loops work out
+        several numbers at once
     """
     digest = digest_of(Path(source).parent)
 
@@ -48,7 +50,7 @@ def compilers(source: str) -> tuple[Decorator, Decorator]:
         function.__qualname__ += f"_{digest[:12]}"
         return njit(cache=True, nogil=True, error_model="numpy")(function)
 
-    unreachable: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    unreachable: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "fastmath": set(fastmath)}
     return compiled, cast(Decorator, njit(nogil=True, error_model="numpy", **unreachable))
 
 

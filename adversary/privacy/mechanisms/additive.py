@@ -28,6 +28,8 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeat_loss
 from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, listable
 
 _LOSS_NATS = 745.0
+_SLICES = 4096
+"""Of [0, 1], each of which says where the search of a uniform draw begins in a table of cumulative probabilities."""
 
 
 class Additive(Mechanism):
@@ -91,8 +93,12 @@ class IntegerNoise(Additive):
 
     def draw(self, rng: np.random.Generator, shape: Any) -> Integers:
         """The smallest offset whose cumulative probability exceeds a uniform draw: exact to double precision."""
-        offsets, cumulative = _table(self)
-        return np.asarray(offsets[np.searchsorted(cumulative, rng.random(shape), side="right")], dtype=np.int64)
+        offsets, cumulative, guide = _table(self)
+        u = np.asarray(rng.random(shape))
+        found = np.asarray(guide[(u * _SLICES).astype(np.int64)])
+        behind = cumulative[found] <= u  # a step of the table falls inside the slice
+        found[behind] = np.searchsorted(cumulative, u[behind], side="right")
+        return np.asarray(offsets[found])
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         change, cells = self.change(sensitivity, cells)
@@ -104,11 +110,12 @@ class IntegerNoise(Additive):
 
 
 @lru_cache(maxsize=256)
-def _table(noise: IntegerNoise) -> tuple[Integers, Floats]:
-    """Offsets and cumulative probabilities."""
+def _table(noise: IntegerNoise) -> tuple[Integers, Floats, Integers]:
+    """Offsets, cumulative probabilities, and the place of the offset at the start of each of equal slices of [0, 1]."""
     offsets = noise.support(0)
     cumulative = np.cumsum(np.exp(as_array(noise.log_noise(offsets.astype(np.float64)))))
-    return offsets, cumulative / cumulative[-1]
+    cumulative /= cumulative[-1]
+    return offsets, cumulative, np.searchsorted(cumulative, np.arange(_SLICES) / _SLICES, side="right")
 
 
 def summed_reach(noise: IntegerNoise, nats: float, high: int) -> int:

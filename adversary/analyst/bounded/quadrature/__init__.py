@@ -1,7 +1,7 @@
 """The posterior of a noisy mean and variance by quadrature: questions in, marginals on panels out.
 
-`solve_all` is the way in. `panel_edges` places the panels, and a `Marginal` is a density on them, with its intervals,
-quantiles and modes. Only the likelihood is compiled.
+`solve_all` is the way in, and `map_rows` goes over many rows on all processors. `panel_edges` places the panels, and a
+`Marginal` is a density on them, with its intervals, quantiles and modes. Only the likelihood is compiled.
 """
 
 import lazy_loader

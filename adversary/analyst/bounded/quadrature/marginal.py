@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss, legvander
+from numpy.polynomial.legendre import leggauss
+from numpy.polynomial.polynomial import polyval, polyvander
 
 from adversary._core import Floats, Integers
 
@@ -27,9 +28,9 @@ _LOST, _RARE = 1e-9, 1e-5
 _TINY = 1e-300
 
 NODES, WEIGHTS = leggauss(ORDER)
-_AT_NODES = legvander(NODES, ORDER - 1)
-_TO_SERIES = (_AT_NODES * WEIGHTS[:, None]).T * (np.arange(ORDER)[:, None] + 0.5)
-_TO_INTEGRAL = (_AT_NODES * WEIGHTS[:, None]).T * 0.5
+_TO_SERIES = np.linalg.inv(polyvander(NODES, ORDER - 1))
+_FROM_START = (-1.0) ** np.arange(1, ORDER + 1)
+_TO_INTEGRAL = _TO_SERIES / np.arange(1, ORDER + 1)[:, None]
 _STEP_ENDS = np.linspace(-1.0, 1.0, _STEPS + 1)
 _PAIR = (_STEP_ENDS[:-1, None] + (1.0 + leggauss(2)[0]) / _STEPS).ravel()
 
@@ -70,21 +71,12 @@ def last_of(mu: Floats) -> Floats:
         return np.where((mu > 0.0) & (mu < 1.0), -np.arctanh(np.abs(1.0 - 2.0 * mu)), -np.inf)
 
 
-def gauss_points(edges: Floats) -> tuple[Floats, Floats]:
-    """Points of all panels and their weights, (row, node) each."""
-    half, middle = 0.5 * np.diff(edges), 0.5 * (edges[:, 1:] + edges[:, :-1])
-    nodes, weights = middle[..., None] + half[..., None] * NODES, half[..., None] * WEIGHTS
-    shape = len(edges), nodes.shape[1] * nodes.shape[2]
-    return nodes.reshape(shape), weights.reshape(shape)
-
-
 def weights_up_to(edges: Floats, stops: Floats) -> Floats:
     """Weights at all nodes of the integrals from the first edge to each of the stops, (row, stop, node)."""
     low, width = edges[:, None, :-1], np.diff(edges)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         place = np.clip(2.0 * (stops[..., None] - low) / width - 1.0, -1.0, 1.0)
-    at = legvander(np.nan_to_num(place, nan=1.0), ORDER)
-    rise = np.concatenate([at[..., 1:2] + 1.0, at[..., 2:] - at[..., :-2]], -1)
+    rise = np.ascontiguousarray(polyvander(np.nan_to_num(place, nan=1.0), ORDER)[..., 1:]) - _FROM_START
     found = 0.5 * width[..., None] * (rise @ _TO_INTEGRAL)
     return np.asarray(found.reshape(*stops.shape, found.shape[-2] * found.shape[-1]))
 
@@ -129,19 +121,27 @@ class Marginal:
         return backward(self.kind, self.a[:, None], self.b[:, None], x)
 
     @cached_property
+    def points(self) -> tuple[Floats, Floats]:
+        """Points of all panels and their weights, (row, node) each."""
+        half, middle = 0.5 * np.diff(self.edges), 0.5 * (self.edges[:, 1:] + self.edges[:, :-1])
+        nodes, weights = middle[..., None] + half[..., None] * NODES, half[..., None] * WEIGHTS
+        shape = len(nodes), nodes.shape[1] * nodes.shape[2]
+        return nodes.reshape(shape), weights.reshape(shape)
+
+    @cached_property
     def series(self) -> Floats:
-        """Legendre series of the logarithm, less that of `_bare`, on every panel, (row, panel, degree)."""
-        nodes, _ = gauss_points(self.edges)
+        """Power series of the logarithm, less that of `_bare`, on every panel, (power, row, panel)."""
+        nodes = self.points[0]
         floor = self.values.max(1, keepdims=True) * np.exp(-_FLOOR)
         part = _bare(self.kind, self.a[:, None], self.b[:, None], nodes)
         logs = np.log(np.maximum(self.values, np.maximum(floor, _TINY)) / np.maximum(part, _TINY))
-        return np.asarray(logs.reshape(len(logs), logs.shape[1] // ORDER, ORDER) @ _TO_SERIES.T)
+        series = logs.reshape(len(logs), logs.shape[1] // ORDER, ORDER) @ _TO_SERIES.T
+        return np.moveaxis(series, -1, 0)
 
     @cached_property
     def below(self) -> Floats:
         """Mass below every edge, (row, edge)."""
-        _, weights = gauss_points(self.edges)
-        masses = (weights * self.values).reshape(len(self.edges), self.edges.shape[1] - 1, ORDER).sum(-1)
+        masses = (self.points[1] * self.values).reshape(len(self.edges), self.edges.shape[1] - 1, ORDER).sum(-1)
         return np.concatenate([np.zeros((len(masses), 1)), np.cumsum(masses, 1)], 1)
 
     @property
@@ -159,9 +159,9 @@ class Marginal:
         low = self.edges[rows, panels].reshape(*panels.shape, *more)
         high = self.edges[rows, panels + 1].reshape(*panels.shape, *more)
         place = 2.0 * (t - low) / np.where(high > low, high - low, 1.0) - 1.0
-        series = self.series[rows, panels].reshape(*panels.shape, *more, ORDER)
+        series = self.series[:, rows, panels].reshape(ORDER, *panels.shape, *more)
         a, b = (p.reshape(-1, 1, *more) for p in (self.a, self.b))
-        logs = (legvander(np.clip(place, -1.0, 1.0), ORDER - 1) * series).sum(-1)
+        logs = polyval(np.clip(place, -1.0, 1.0), series, tensor=False)
         return np.asarray(np.exp(np.minimum(logs, 600.0)) * _bare(self.kind, a, b, t))
 
     def values_at(self, t: Floats) -> Floats:
@@ -190,11 +190,10 @@ class Marginal:
         """How far the series, integrated on half panels, are from the masses of the panels, relative to all, (row,)."""
         half = 0.5 * (self.edges[:, 1:] + self.edges[:, :-1])
         panels = np.broadcast_to(np.arange(half.shape[1]), half.shape)
-        mass: Any = 0.0
-        for start, stop in ((self.edges[:, :-1], half), (half, self.edges[:, 1:])):
-            start, stop = start[..., None], stop[..., None]
-            nodes = 0.5 * (start + stop) + 0.5 * (stop - start) * NODES
-            mass = mass + (0.5 * (stop - start) * WEIGHTS * self._within(nodes, panels)).sum(-1)
+        ends = np.stack([self.edges[:, :-1], half, self.edges[:, 1:]], -1)
+        start, stop = ends[..., :-1, None], ends[..., 1:, None]
+        nodes = 0.5 * (start + stop) + 0.5 * (stop - start) * NODES
+        mass = (0.5 * (stop - start) * WEIGHTS * self._within(nodes, panels)).sum((-2, -1))
         return np.asarray(np.abs(mass - np.diff(self.below)).sum(1) / self.total[:, 0])
 
     @cached_property
@@ -255,7 +254,7 @@ class Marginal:
         high = np.maximum(heights[:, 1:], heights[:, :-1])
         rise = np.maximum(high - low, _TINY)
         under, over = np.zeros((len(t), 1)), heights.max(1, keepdims=True)
-        for _ in range(45):
+        for _ in range(30):
             level = 0.5 * (under + over)
             mass = (steps * np.clip((high - level) / rise, 0.0, 1.0)).sum(1, keepdims=True)
             more = mass > prob * self.total
@@ -275,10 +274,11 @@ class Marginal:
         """Newton's method for the two ends (row, 1) of equal height that hold a share: heights equal, mass right."""
         first, last, span = lo, hi, hi - lo
         step, good = 1e-5 * span, np.ones_like(lo, bool)
-        for _ in range(6):
+        for _ in range(4):
             points = np.concatenate([lo, lo + step, hi - step, hi], 1)
-            t_lo, _, _, t_hi = np.split(self.values_at(points), 4, 1)
-            logs = np.log(np.maximum(self.heights_at(points), _TINY))
+            values = self.values_at(points)
+            t_lo, _, _, t_hi = np.split(values, 4, 1)
+            logs = np.log(np.maximum(values / np.maximum(jacobian(self.kind, self.b[:, None], points), _TINY), _TINY))
             l_lo, l_up, l_down, l_hi = np.split(logs, 4, 1)
             good &= (l_lo > np.log(_TINY)) & (l_hi > np.log(_TINY))
             gap, d_lo, d_hi = l_hi - l_lo, (l_up - l_lo) / step, (l_hi - l_down) / step
@@ -352,7 +352,7 @@ class Marginal:
 
     def nodes(self) -> tuple[Floats, Floats]:
         """Points of x and their probabilities, (row, node) each: for moments."""
-        t, weights = gauss_points(self.edges)
+        t, weights = self.points
         return self.x(t), weights * self.values if self.values.size else weights
 
     def finer(self, turn: float | None = None) -> Marginal:
@@ -368,4 +368,5 @@ class Marginal:
     def moments(self, function: Callable[[Floats], Floats]) -> Floats:
         """Means of a function of x, (row,)."""
         x, probs = self.nodes()
-        return np.asarray((probs * function(x)).sum(-1) / probs.sum(-1))
+        one_by_one = np.cumsum([probs * function(x), probs], -1)[..., -1]  # whatever panels of no width follow
+        return np.asarray(one_by_one[0] / one_by_one[1])

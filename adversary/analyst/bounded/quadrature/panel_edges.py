@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from adversary._core import Floats, Integers
+from adversary._core import Floats, Integers, log_sum_exp
 
-from .marginal import COSH, SINH, Marginal, backward, forward, gauss_points, jacobian
+from .marginal import COSH, SINH, Marginal, backward, forward, jacobian
 from .question import Question, log_likelihood
 
 Pair = tuple[Floats, Floats]
@@ -39,13 +40,13 @@ def first_panels(question: Question, size: tuple[int, int], depth: float) -> tup
 
     def along_both(some: Integers, t: Floats, s: Floats) -> tuple[Floats, ...]:
         values = along(some, t, s)
-        return np.logaddexp.reduce(values, axis=2), np.logaddexp.reduce(values, axis=1)
+        return log_sum_exp(values, 2), log_sum_exp(values, 1)
 
     def along_s(some: Integers, s: Floats) -> tuple[Floats, ...]:
         return (_profile(question.rows(some), s),)
 
     def along_t(some: Integers, t: Floats) -> tuple[Floats, ...]:
-        return (np.logaddexp.reduce(along(some, t, s[some]), axis=2),)
+        return (log_sum_exp(along(some, t, s[some]), 2),)
 
     everyone = np.arange(rows)
     if own:
@@ -61,7 +62,7 @@ def first_panels(question: Question, size: tuple[int, int], depth: float) -> tup
         (t,), (logs_t,) = _closer([t], along_t, depth)
     t = _equal_share_edges(t, logs_t, t.shape[1] - 1)
     values = along(everyone, t, s)
-    logs_t, logs_s = np.logaddexp.reduce(values, axis=2), np.logaddexp.reduce(values, axis=1) if own else logs_s
+    logs_t, logs_s = log_sum_exp(values, 2), log_sum_exp(values, 1) if own else logs_s
     corners, none = _corners(question), np.zeros((rows, 0))
     t, s = _equal_share_edges(t, logs_t, size[0]), _equal_share_edges(s, logs_s, size[1])
     mean = Marginal(kinds[0], centre, spread, _edges_on_corner(t, corners[0]), none)
@@ -98,10 +99,7 @@ def next_panels(question: Question, mean: Marginal, variance: Marginal, size: tu
     (_, _, low, high), corners, found = _lines(question), _corners(question), []
     shy = question.beliefs[:, 0] * _SHY
     for axis, old in enumerate((mean, variance)):
-        edges = np.empty((len(shy), size[axis] + 1))
-        for i in range(len(edges)):
-            line = low[axis][i], high[axis][i]
-            edges[i] = _laid_again(old.edges[i], old.values[i], line, depth, size[axis], shy[i])
+        edges = _laid_again(old, low[axis], high[axis], depth, size[axis], shy)
         found.append(replace(old, edges=_edges_on_corner(edges, corners[axis])))
     return found[0], found[1]
 
@@ -185,36 +183,39 @@ def _equal_share_edges(points: Floats, logs: Floats, panels: int) -> Floats:
     )
 
 
-def _laid_again(
-    edges: Floats, values: Floats, line: tuple[float, float], depth: float, panels: int, shy: float
-) -> Floats:
-    """New edges from a density at the points of panels: closer where it lies, further where it goes on.
+def _laid_again(old: Marginal, low: Floats, high: Floats, depth: float, panels: int, shy: Floats) -> Floats:
+    """New edges from densities at the points of panels: closer where they lie, further where they go on.
 
     A share of the way to the ends of the line is kept clear: there a conjugate prior falls faster than any power.
     """
-    if not values.max() > 0.0:
-        return np.linspace(edges[0], edges[-1], panels + 1)
-    nodes = gauss_points(edges[None])[0][0]
-    points = np.concatenate([edges[:1], nodes, edges[-1:]])
-    inner = np.log(np.maximum(values / values.max(), 1e-300))
-    high_enough = np.flatnonzero(inner > -_RISES)
-    first, last = high_enough[0], high_enough[-1] + 1
-    inner[:first] = np.minimum.accumulate(inner[:first][::-1])[::-1]
-    inner[last:] = np.minimum.accumulate(inner[last:])
-    logs = np.concatenate([inner[:1], inner, inner[-1:]])
-    high_enough = np.flatnonzero(inner >= -depth) + 1
-    first, last = max(high_enough[0] - 1, 0), min(high_enough[-1] + 1, len(points) - 1)
-    most = 0.5 * (points[last] - points[first])
-    if first == 0 and logs[1] > _SPARE - depth and edges[0] > line[0]:
-        rise = max((logs[4] - logs[1]) / (points[4] - points[1]), 0.0)
-        step = min(most, (1.0 - shy) * (points[0] - line[0]), (logs[1] + depth) / max(rise, 1e-9))
-        points[0], logs[0] = points[0] - step, logs[1] - rise * step
-    if last == len(points) - 1 and logs[-2] > _SPARE - depth and edges[-1] < line[1]:
-        fall = max((logs[-5] - logs[-2]) / (points[-2] - points[-5]), 0.0)
-        step = min(most, (1.0 - shy) * (line[1] - points[-1]), (logs[-2] + depth) / max(fall, 1e-9))
-        points[-1], logs[-1] = points[-1] + step, logs[-2] - fall * step
-    part = slice(first, last + 1)
-    return np.asarray(_equal_share_edges(points[None, part], logs[None, part], panels)[0])
+    points = np.concatenate([old.edges[:, :1], old.points[0], old.edges[:, -1:]], 1)
+    highest, place = old.values.max(1, keepdims=True), np.arange(old.values.shape[1])
+    inner = np.log(np.maximum(old.values / np.where(highest > 0.0, highest, 1.0), 1e-300))
+    first, last = _ends(inner > -_RISES)
+    left = np.minimum.accumulate(np.where(place < first, inner, np.inf)[:, ::-1], 1)[:, ::-1]
+    right = np.minimum.accumulate(np.where(place > last, inner, np.inf), 1)
+    inner = np.where(place < first, left, np.where(place > last, right, inner))
+    logs = np.concatenate([inner[:, :1], inner, inner[:, -1:]], 1)
+    first, last = _ends(inner >= -depth)
+    last = last + 2
+    most = 0.5 * (np.take_along_axis(points, last, 1) - np.take_along_axis(points, first, 1))[:, 0]
+    sides = (0, 1, 4, low, -1.0, first == 0), (-1, -2, -5, high, 1.0, last == points.shape[1] - 1)
+    for end, near, inside, line, out, reached in sides:
+        room, spare = out * (line - points[:, end]), logs[:, near] + depth
+        rise = np.maximum(logs[:, inside] - logs[:, near], 0.0)
+        rise = rise / np.maximum(out * (points[:, near] - points[:, inside]), 1e-300)
+        step = np.minimum(np.minimum(most, (1.0 - shy) * room), spare / np.maximum(rise, 1e-9))
+        further = reached[:, 0] & (spare > _SPARE) & (room > 0.0)
+        points[:, end] += np.where(further, out * step, 0.0)
+        logs[:, end] = np.where(further, logs[:, near] - rise * step, logs[:, end])
+    kept = np.clip(np.arange(points.shape[1]), first, last)
+    edges = _equal_share_edges(np.take_along_axis(points, kept, 1), np.take_along_axis(logs, kept, 1), panels)
+    return np.where(highest > 0.0, edges, np.linspace(old.edges[:, 0], old.edges[:, -1], panels + 1, axis=-1))
+
+
+def _ends(inside: Any) -> tuple[Integers, Integers]:
+    """The first and the last place of every row that is inside, (row, 1) each."""
+    return inside.argmax(1)[:, None], inside.shape[1] - 1 - inside[:, ::-1].argmax(1)[:, None]
 
 
 def _edges_on_corner(edges: Floats, corners: Floats) -> Floats:

@@ -21,7 +21,7 @@ import numpy as np
 
 from adversary._core import Floats, Integers, in_threads
 
-from .marginal import ORDER, Marginal, gauss_points, jacobian, last_of, weights_up_to
+from .marginal import ORDER, Marginal, jacobian, last_of, weights_up_to
 from .panel_edges import FAR, first_panels, next_panels
 from .question import Question, log_likelihood
 
@@ -79,7 +79,7 @@ class Solution:
             mean, variance = mean.finer(), variance.finer(0.5 * np.log(0.25))
         logs = _log_posterior(ask, mean, variance)[0]
         weights = np.exp(logs - logs.max())
-        columns, rows = gauss_points(mean.edges)[1][0][:, None], gauss_points(variance.edges)[1][0]
+        columns, rows = mean.points[1][0][:, None], variance.points[1][0]
         v = variance.nodes()[0][0]
         whole = weights * columns * rows
         if ask.constrained or limit:
@@ -97,10 +97,8 @@ def solve_all(question: Question) -> Solution:
     ------
     RuntimeError : no mass was found; the first such row is named
     """
-    rows = len(question.seen)
-    pieces = [np.arange(start, min(start + _AT_ONCE, rows)) for start in range(0, max(rows, 1), _AT_ONCE)]
-    solved = in_threads(lambda piece: _solve_rows(question.rows(piece)), pieces, os.cpu_count() or 1)
-    found = _together(question, list(zip(pieces, solved, strict=True)))
+    parts = map_rows(lambda rows: (rows, _solve_rows(question.rows(rows))), len(question.seen))
+    found = _together(question, parts)
     lost = ~(np.isfinite(found.log_mass) & np.isfinite(found.mean.values).all(1))
     lost |= ~np.isfinite(found.variance.values).all(1)
     if lost.any():
@@ -110,6 +108,12 @@ def solve_all(question: Question) -> Solution:
             f"n {question.seen[i, 0]:g}; the prior may have no mass on what the data can be, or hardly any"
         )
     return found
+
+
+def map_rows[R](function: Callable[[Integers], R], rows: int) -> list[R]:
+    """A function of one group of rows after another, on all processors."""
+    groups = [np.arange(start, min(start + _AT_ONCE, rows)) for start in range(0, max(rows, 1), _AT_ONCE)]
+    return in_threads(function, groups, os.cpu_count() or 1)
 
 
 def _solve_rows(question: Question) -> Solution:
@@ -148,7 +152,7 @@ def _log_posterior(question: Question, mean: Marginal, variance: Marginal, level
 
     Also -inf in panels that are below a `level` (row,).
     """
-    t, s = gauss_points(mean.edges)[0], gauss_points(variance.edges)[0]
+    t, s = mean.points[0], variance.points[0]
     mu, v = mean.x(t), variance.x(s)
     rows, panels = len(mu), mean.edges.shape[1] - 1
     with np.errstate(divide="ignore"):
@@ -175,7 +179,7 @@ def _integrate(question: Question, mean: Marginal, variance: Marginal, level: Fl
     logs = _log_posterior(question, mean, variance, level)
     top = logs.max((1, 2), keepdims=True)
     weights = np.exp(logs - np.where(top > -np.inf, top, 0.0))
-    (t, mean_weights), (s, variance_weights) = gauss_points(mean.edges), gauss_points(variance.edges)
+    (t, mean_weights), (s, variance_weights) = mean.points, variance.points
     along_s: Any = variance_weights[:, None]
     along_t: Any = mean_weights[:, None]
     if question.constrained:
@@ -198,7 +202,7 @@ def _integrate(question: Question, mean: Marginal, variance: Marginal, level: Fl
 def _again(before: Solution, size: tuple[int, int], depth: float) -> Solution:
     """A further solution on so many panels, laid by the one before."""
     ask, mean, variance = before.question, before.mean, before.variance
-    area = gauss_points(mean.edges)[1].sum(1) * gauss_points(variance.edges)[1].sum(1)
+    area = mean.points[1].sum(1) * variance.points[1].sum(1)
     found = _integrate(
         ask, *next_panels(ask, mean, variance, size, depth), before.log_mass - np.log(area) - depth - FAR
     )
