@@ -123,11 +123,12 @@ def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> F
 
 def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:
     """The same from c = 1 / ratio - p q, for callers who know it without the cancellation."""
-    p, q = _distinguished(p, q, statistic)
-    out = 1.0 - p
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        growth = (out + np.sqrt(out * out + (4.0 * p * (1.0 - q)) * room)) / (2.0 * room)
-        return np.where(room > 0.0, np.log(growth), np.inf)
+        if statistic == "count":  # as of inclusion p q at value prior 1, where the root is 1 - p q too
+            return np.where(room > 0.0, np.log((1.0 - p * q) / room), np.inf)
+        out = 1.0 - p
+        root = np.sqrt(out * out + (4.0 * p * (1.0 - q)) * room)
+        return np.where(room > 0.0, np.log((out + root) / (2.0 * room)), np.inf)
 
 
 def _distinguished(p: Any, q: Any, statistic: str) -> tuple[Any, Any]:

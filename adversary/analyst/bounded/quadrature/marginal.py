@@ -107,7 +107,8 @@ class Marginal:
 
     def pad_panels(self, panels: int) -> Marginal:
         """The same with panels of no width behind the others, `panels` in all."""
-        more = panels + 1 - self.edges.shape[1]
+        if not (more := panels + 1 - self.edges.shape[1]):
+            return self
         edges = np.pad(self.edges, ((0, 0), (0, more)), mode="edge")
         values = np.pad(self.values, ((0, 0), (0, more * ORDER)), mode="edge")
         return Marginal(self.kind, self.a, self.b, edges, values)
