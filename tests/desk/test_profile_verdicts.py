@@ -348,7 +348,7 @@ def test_a_scenario_without_a_profile_is_as_it_was(tmp_path: Path) -> None:
     assert profile_section.section(plain, tree) is None
     assert profile_section.of_readers(plain, tree) is None
     assert "risk profile" not in read(plain)
-    with pytest.raises(ValueError, match="profile: is needed"):
+    with pytest.raises(ValueError, match="profile: is required"):
         profile_section.verdicts(plain, tree)
     for name in set(tree.children) - {"release"}:
         xr.testing.assert_equal(tree[name].to_dataset(), audited(shipped())[name].to_dataset())

@@ -49,7 +49,7 @@ BAD = {
     "prior of the wrong type": ('prior = "1/2"', "prior = true", ["adversary.prior", "number", "True"]),
     "prior that is no fraction": ('prior = "1/2"', 'prior = "one half"', ["adversary.prior", "fraction", "one half"]),
     "division by zero": ('prior = "1/2"', 'prior = "1/0"', ["adversary.prior", "fraction", "1/0"]),
-    "missing prior": ('prior = "1/2"\n', "", ["adversary.prior", "required", "missing", 'prior = "1/2"']),
+    "missing prior": ('prior = "1/2"\n', "", ["adversary.prior", "required", 'prior = "1/2"']),
     "fractional known": ("known = 0", "known = 0.5", ["adversary.known", "whole number", "0.5"]),
     "fractional count": ("tract = 4", "tract = 4.5", ["truth.tract", "whole number", "4.5"]),
     "negative count": ("block = 1", "block = -1", ["truth", "block", "at least 0", "-1"]),
@@ -89,7 +89,7 @@ BAD = {
     "missing neighbours": ('neighbours = "unbounded"\n', "", ["neighbours", "required", "a record is added"]),
     "three cells": ("cells = 1", "cells = 3", ["cells", "1 or 2", "3"]),
     "delta missing": (
-        'zCDP = "sum of levels"', '"approximate DP" = { epsilon = 1 }', ["guarantee.approximate DP.delta", "missing"],
+        'zCDP = "sum of levels"', '"approximate DP" = { epsilon = 1 }', ["guarantee.approximate DP.delta", "required"],
     ),
     "percentage as a prior": ('prior = "1/2"', "prior = 50", ["adversary", "prior", "50 % is 0.5"]),
     "percentage in words": ('prior = "1/2"', 'prior = "50 %"', ["adversary.prior", "write 50 % as 0.5"]),

@@ -175,7 +175,7 @@ BAD: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
         [('prior = "1/2"', "unknown = { n = 2, chance = 0.5, probabilities = [1] }")], ["adversary.unknown", "either"],
     ),
     "unknown people without a chance": (
-        [('prior = "1/2"', "unknown = { n = 2 }")], ["adversary.unknown.chance", "missing"],
+        [('prior = "1/2"', "unknown = { n = 2 }")], ["adversary.unknown.chance", "required"],
     ),
     "probabilities that do not add up": (
         [('prior = "1/2"', "unknown = { probabilities = [0.5, 0.2] }")], ["adversary.unknown", "sum to one"],

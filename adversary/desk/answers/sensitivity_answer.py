@@ -34,8 +34,7 @@ def solve(scenario: Scenario) -> xr.DataTree:
     """`base`, `extremes` and one group for each input; under the name of each truth where there are several."""
     if scenario.sensitivity is None:
         raise ValueError(
-            f"{scenario.path}: sensitivity: is required to go over anything (a table with prior, rho, siblings or "
-            "beliefs), and missing"
+            f"{scenario.path}: sensitivity: is required (what to go over: a table with prior, rho, siblings or beliefs)"
         )
     reader, groups = next(iter(scenario.readers.values())), dict[str, xr.Dataset]()
     every = truths(scenario)

@@ -222,7 +222,7 @@ class Keys:
         """The value of a key, of one of these kinds; required unless there is a default."""
         if not self.has(key):
             if default is ...:
-                raise ValueError(f"{self.where(key)}: is required ({self._explain_key(key) or rule}), and missing")
+                raise ValueError(f"{self.where(key)}: is required ({self._explain_key(key) or rule})")
             return default
         value = self.values[key]
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):

@@ -323,8 +323,8 @@ def _check_siblings(top: Keys, plan: Plan, readers: dict[str, Adversary], truths
             if level not in truth.get("siblings", {}):
                 whose = f"truths.{name}" if name else "truth"
                 raise ValueError(
-                    f"{top.where(whose)}.siblings.{published[level]}: is required, a list of {count} counts in a table "
-                    f"[{whose}.siblings], and missing: {rule}"
+                    f"{top.where(whose)}.siblings.{published[level]}: is required (a list of {count} counts in a table "
+                    f"[{whose}.siblings]): {rule}"
                 )
 
 

@@ -53,7 +53,7 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
     if GROUP in tree.children:
         return tree[GROUP].to_dataset()
     if scenario.profile is None:
-        raise ValueError(f"{scenario.path}: profile: is needed to judge the release by, and missing")
+        raise ValueError(f"{scenario.path}: profile: is required (what the release is judged by)")
     bound = tree["bound"].to_dataset()["status"]
     violated = [str(name) for name in bound["definition"].values if (bound.sel(definition=name) == "violated").any()]
     failure = float(tree.attrs.get("failure", scenario.failure))
