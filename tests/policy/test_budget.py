@@ -835,6 +835,13 @@ def test_valleys_aslant_to_the_axes_are_followed_to_their_end() -> None:
     assert "proves nothing" in found.words
 
 
+def test_a_profile_of_adversaries_who_cannot_rise_so_far_limits_nothing_and_warns_of_nothing() -> None:
+    nobody = RiskProfile.difference(0.7).within(inclusion=(1e-300, 1e-300), value=(1e-12, 1e-12))
+    assert recommend_epsilon(nobody).status == "unconstrained"
+    three = RiskProfile.constant(3.0)
+    assert recommend_epsilon(nobody.minimum(three)).epsilon == recommend_epsilon(three).epsilon
+
+
 def test_what_a_search_has_not_met_is_not_said_to_be_safe() -> None:
     thin = RiskProfile.custom(lambda p, q: np.where((p > 0.3) & (p < 0.3001), 2.0, np.inf) + 0 * q)
     with pytest.warns(RuntimeWarning, match="every adversary that was asked about"):

@@ -77,6 +77,11 @@ class Tolerance(ABC):
         """Whether r* depends on p q alone within the domain."""
         return False
 
+    @property
+    def is_function(self) -> bool:
+        """Whether r* is a function that was given, of which nothing is known but its values."""
+        return False
+
     def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
         """The adversary who binds among those of a domain within its own, where there is a formula."""
         del domain, statistic
@@ -215,6 +220,7 @@ class Custom(Tolerance):
         return as_array(found)
 
     domain = EVERYBODY
+    is_function = True
 
     @property
     def decreasing(self) -> bool:
@@ -252,6 +258,10 @@ class Within(Tolerance):
     @property
     def of_product(self) -> bool:
         return self.tolerance.of_product
+
+    @property
+    def is_function(self) -> bool:
+        return self.tolerance.is_function
 
     @property
     def words(self) -> str:
