@@ -195,6 +195,14 @@ REFUSED = {
         .replace('state = "uniform"\n', ""),
         ["vectors of siblings' noisy counts are too many to list", "narrower noise"],
     ),
+    "numbers published from ten million on": (
+        SCENARIO.replace(FIRST, 'name = "block"\nrho = 0.5\nclamp = 10000000'),
+        ["plan.level[1]", "clamp", "from 10,000 on", "10,000,000"],
+    ),
+    "numbers suppressed below ten million": (
+        SCENARIO.replace(FIRST, 'name = "block"\nrho = 0.5\nsuppress = 10000000'),
+        ["plan.level[1]", "suppress", "from 10,000 on", "10,000,000"],
+    ),
     "many categories": (
         SCENARIO.replace(FIRST, 'name = "block"\nnoise = "randomized response"\nepsilon = 1\ncategories = 1000000000'),
         ["plan.level[1].categories", "at most 1,000", "1,000,000,000"],

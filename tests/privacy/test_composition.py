@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 import adversary as adv
+from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import ComposedLoss, DiscreteGaussianLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.mixed import MixedLoss
@@ -389,3 +390,18 @@ def test_losses_that_are_all_infinite_stretch_no_grid() -> None:
     assert isinstance(whole, ComposedLoss)
     assert max(abs(end) for end in whole.ends[0]) < 1e-6
     assert whole.delta(1.0) == pytest.approx(1.0)
+
+
+def test_equal_parts_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand clamped releases beside another law took half a minute to be explained."""
+    asked, moment = list[float](), LaplaceLoss.log_moment
+
+    def counted(loss: LaplaceLoss, order: float) -> float:
+        asked.append(order)
+        return moment(loss, order)
+
+    one, other = LaplaceLoss(4.0), GaussianLoss(0.3)
+    expected = 1000 * one.log_moment(0.5) + other.log_moment(0.5)
+    monkeypatch.setattr(LaplaceLoss, "log_moment", counted)
+    assert compose_losses([*1000 * [one], other]).log_moment(0.5) == pytest.approx(expected)
+    assert asked == [0.5]

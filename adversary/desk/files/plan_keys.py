@@ -25,8 +25,9 @@ PARAMETERS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.p
 OPTIONS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.options))
 MOST_RELEASES = 1000
 """Of one level: every one of them is a level of the plan."""
-MOST_NOISE = 100_000
-"""Values over which the noise of a file may spread: an audit lists them, many times over and within seconds."""
+MOST_NOISE, MOST_BELOW = 100_000, 10_000
+"""Values over which the noise of a file may spread, and counts that may fit one number that was clamped or suppressed:
+an audit lists them, many times over and within seconds."""
 MOST_SIBLINGS = 5000
 """Of one level, more than the 3,142 counties of the United States: the noise of their sum takes time with each."""
 MOST_OPTION = 1000
@@ -215,7 +216,8 @@ def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
         bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")
         if isinstance(bounds, list) and len(bounds) != 2:
             raise ValueError(f"clamp must be a smallest value, or [smallest, largest], got {bounds!r}")
-        mechanism = postprocessing.clamped(mechanism, *(bounds if isinstance(bounds, list) else [bounds]))
+        least, *most = bounds if isinstance(bounds, list) else [bounds]
+        mechanism = postprocessing.clamped(mechanism, _check_smallest("clamp", least), *most)
     ties = table.one_of("ties", postprocessing.RULES, None)
     if table.has("round"):
         base = table.get("round", int, "a whole number of people, such as 5")
@@ -223,10 +225,16 @@ def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
     elif ties is not None:
         raise ValueError(f"ties says how a level is rounded, and needs round, got {ties!r} without it")
     if table.has("suppress"):
-        mechanism = postprocessing.suppressed(
-            mechanism, table.get("suppress", int, "the smallest count that is published, such as 5")
-        )
+        least = table.get("suppress", int, "the smallest count that is published, such as 5")
+        mechanism = postprocessing.suppressed(mechanism, _check_smallest("suppress", least))
     return mechanism
+
+
+def _check_smallest(key: str, least: Any) -> Any:
+    """The smallest number published, unless an audit could not list the counts below, each of which fits it."""
+    if isinstance(least, int) and least > MOST_BELOW:
+        raise ValueError(f"{key} must publish numbers from {MOST_BELOW:,} on at the latest, got {least:,}")
+    return least
 
 
 def _postprocessing(table: Keys) -> postprocessing.Postprocessing:

@@ -137,12 +137,17 @@ class ComposedLoss(PrivacyLoss):
     def expect(self, function: Expectation) -> tuple[Any, Any]:
         return self.upper.expect(function)
 
+    @cached_property
+    def _alike(self) -> Counter[PrivacyLoss]:
+        """The parts, and how often each is there, such as repeated releases."""
+        return Counter(self.parts)
+
     @property
     def kl_divergence(self) -> float:
-        return sum(part.kl_divergence for part in self.parts)
+        return sum(times * part.kl_divergence for part, times in self._alike.items())
 
     def log_moment(self, order: float) -> float:
-        return sum(part.log_moment(order) for part in self.parts)
+        return sum(times * part.log_moment(order) for part, times in self._alike.items())
 
     @cached_property
     def swapped(self) -> ComposedLoss:
@@ -151,7 +156,7 @@ class ComposedLoss(PrivacyLoss):
 
     @property
     def maximum(self) -> float:
-        return sum(part.maximum for part in self.parts)
+        return sum(times * part.maximum for part, times in self._alike.items())
 
 
 def _widen(low: Any, high: Any) -> tuple[Any, Any]:
