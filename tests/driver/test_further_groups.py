@@ -83,6 +83,13 @@ def test_an_infinite_epsilon_of_simulated_releases_has_no_error() -> None:
     assert np.isnan(found["mcse"]).all()
 
 
+def test_a_reader_who_is_sure_learns_nothing_from_other_records_that_exclude_the_target() -> None:
+    plan = Plan([Level("tract", DiscreteGaussian.from_rho(0.1))])
+    reader = adv.Adversary(1.0, 0, {"tract": adv.Uniform(upper=0)})
+    found = unused_record(plan, reader, settle_truth(plan, reader, {"tract": 0, "in": 0}))
+    assert float(found["posterior_mean"]) == pytest.approx(1.0)
+
+
 def test_a_record_that_is_not_used_teaches_what_other_records_say() -> None:
     noise = DiscreteGaussian.from_rho(0.3)
     plan = Plan([Level("block", noise, siblings=3), Level("tract", DiscreteGaussian.from_rho(0.2))])

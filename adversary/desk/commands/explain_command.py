@@ -78,7 +78,9 @@ def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Document:
     chance, tree = scenario.failure if asked.failure is None else asked.failure, None
     if asked.topic in (None, "audit"):
         what = (scenario.plan, scenario.adversary, scenario.truth)
-        tree = audit(*what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED)
+        guarantee, margins = scenario.guarantee, scenario.margins
+        # texts are about each adversary's risk and bound, and nothing else that an audit can add
+        tree = audit(*what, guarantee=guarantee, invariants=margins, failure=chance, also=(), rng=SEED)
     subjects = explain_answer.of_scenario(scenario, tree, chance)
     said = asked.failure is not None or "failure" in scenario.document
     told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import expit
 
+from adversary._core import posterior_after
 from adversary.privacy.losses import amplified_loss
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, Released, release_arrays
@@ -75,7 +75,7 @@ def unused_record(plan: Plan, reader: Adversary, truth: Truth, *, draws: int = D
         if (np.isneginf(out) & np.isneginf(present)).any():
             raise ValueError("a release without the target's record is impossible under this adversary's beliefs")
         factor += present - out
-    posterior = expit(reader.prior_log_odds + amplified_loss(factor, reader.sampling_rate))
+    posterior = posterior_after(reader.prior_log_odds, amplified_loss(factor, reader.sampling_rate))
     mean = float(weight.values @ posterior)
     simulated = weight.attrs["direction"] != "exact"
     return _dataset(reader.prior, mean, float(posterior.std() / np.sqrt(weight.size)) if simulated else 0.0)
