@@ -144,8 +144,8 @@ def _of_part(
         best, loss, bracket, how = found, found.epsilon, (found.epsilon,) * 2, "closed"
     else:
         lower, best, certified = least_epsilon(part, statistic)
-        asked = part.ratios(*np.meshgrid(*first_priors(part))) if part.is_function and best.epsilon == np.inf else 1.0
-        if np.isinf(asked).all():
+        unlimited = part.is_function and best.epsilon == np.inf
+        if unlimited and np.isinf(part.ratios(*np.meshgrid(*first_priors(part)))).all():
             warnings.warn(f"{EMPTY} ({part.words})", RuntimeWarning, stacklevel=3)
         loss, bracket = lower, (lower if certified else 0.0, best.epsilon)
         how = "certified search" if certified else SEARCH

@@ -60,13 +60,14 @@ class ComposedLoss(PrivacyLoss):
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the law of each part ends, but for a mass of no consequence."""
-        found = {part: _edges(part) for part in dict.fromkeys(self.parts)}
+        found = {part: _edges(part) for part in self._alike}
         return tuple(found[part] for part in self.parts)
 
     def _on_grid(self, rounding: Rounding) -> LatticeLoss:
         """The parts rounded and added up; equal ones, such as repeated releases, are rounded once."""
-        alike = Counter(zip(self.parts, self.ends, strict=True))
-        return _convolve([(rounding(*pair, self.step), times) for pair, times in alike.items()], self.step)
+        ends = dict(zip(self.parts, self.ends, strict=True))
+        rounded = [(rounding(part, ends[part], self.step), times) for part, times in self._alike.items()]
+        return _convolve(rounded, self.step)
 
     @cached_property
     def step(self) -> float:
@@ -113,7 +114,7 @@ class ComposedLoss(PrivacyLoss):
         target = check_probability("delta", delta)
         most = max(self.maximum, self.swapped.maximum)
         least = max(self.upper.infinite_p, self.swapped.upper.infinite_p)
-        real = max(float(side.tail(1e300)[0]) for part in self.parts for side in (part, part.swapped))
+        real = max(float(side.tail(1e300)[0]) for part in self._alike for side in (part, part.swapped))
         found = as_array(epsilon_from_profile(self, target))
         if np.isinf(most) and real == 0.0 and (far := (target > 0.0) & (target <= least)).any():
             found[far] = [self.pbdp_epsilon(float(one)) for one in target[far]]

@@ -21,7 +21,7 @@ from adversary._core import compilers
 _called, _compiled = compilers(__file__, fastmath=("nnan", "nsz", "reassoc", "contract"))
 _X, _W = np.polynomial.legendre.leggauss(9)
 _DEPTH, _CLEAR, _CUT = 26.0, 24.0, 25.0
-"""Nats below the top at which panels end; under which what lies beyond the ends, or a point, does not count."""
+"""Nats below the top at which panels end; under which what lies beyond the ends does not count."""
 _END, _SHARE, _BREAKS, _SHARP = math.sqrt(0.5), 0.36, (-12.0, -3.0, 0.0, 3.0), 3.0
 """The largest r; the share of either side at which it is cut; scales from the released mean at which panels are cut as
 well, where that scale is below so many sds of a sample mean."""
@@ -81,7 +81,8 @@ def _away(y, mu, mean, s):
 def _part(low, s):
     """Log of what of the integrand in r is of x alone and steep, at the least sample mean."""
     share = 4.0 * low * (1.0 - low)
-    x, gap = s.most * share, abs(s.most * share - s.variance)
+    x = s.most * share
+    gap = abs(x - s.variance)
     return (s.half - 0.5) * math.log(share) + s.half * (1.0 - x / s.v) - (s.rate2 + 0.5 * s.precision2 * gap) * gap
 
 
@@ -159,7 +160,8 @@ def _total(mu, s, lows, logs, weights, parts, count, log_z, least):
     full = here * (first + last) if right <= corner <= left else 2.0 - here * abs(last - first)
     if count == 0:
         return log_z + math.log(full * math.sqrt(var)) - peak
-    rest, top, total = last - first if left < corner else 0.0, -np.inf, 0.0  # rest: of both beyond the corner / exp(at)
+    rest = last - first if left < corner else 0.0  # of both beyond the corner, over exp(at)
+    top, total = -np.inf, 0.0
     for j in range(count):
         top = max(top, logs[j] + peak - _away(max(best, lows[j]), mu, corner, s))
     if top - peak + 0.5 * math.log(var) < least:
@@ -209,5 +211,5 @@ def fill(rows, most, means, variances, least, rough, out):
                         continue
                     count = _lay(top, height, s, lows, logs, weights)
                 for i in range(means.shape[2]):
-                    mu, level = means[r, g, i], least[r, g, k]
-                    out[r, g, i, k] = _total(mu, s, lows, logs, weights, parts, count, log_z, level)
+                    mu, lowest = means[r, g, i], least[r, g, k]
+                    out[r, g, i, k] = _total(mu, s, lows, logs, weights, parts, count, log_z, lowest)

@@ -71,6 +71,14 @@ def last_of(mu: Floats) -> Floats:
         return np.where((mu > 0.0) & (mu < 1.0), -np.arctanh(np.abs(1.0 - 2.0 * mu)), -np.inf)
 
 
+def fall_outwards(heights: Floats, first: Integers, last: Integers) -> Floats:
+    """Heights (row, point) that rise no more towards either end, before a first and after a last point (row, 1)."""
+    steps = np.arange(heights.shape[1])
+    left = np.minimum.accumulate(np.where(steps <= first, heights, np.inf)[:, ::-1], 1)[:, ::-1]
+    right = np.minimum.accumulate(np.where(steps >= last, heights, np.inf), 1)
+    return np.where(steps < first, left, np.where(steps > last, right, heights))
+
+
 def weights_up_to(edges: Floats, stops: Floats) -> Floats:
     """Weights at all nodes of the integrals from the first edge to each of the stops, (row, stop, node)."""
     low, width = edges[:, None, :-1], np.diff(edges)[:, None]
@@ -172,8 +180,12 @@ class Marginal:
 
     def heights_at(self, t: Floats) -> Floats:
         """Density of x at points of the line (row, point)."""
+        return self._per_x(t, self.values_at(t))
+
+    def _per_x(self, t: Floats, values: Floats) -> Floats:
+        """Densities of x, from those of t at these points."""
         slope = jacobian(self.kind, self.b[:, None], t)
-        return np.where(slope > 0.0, self.values_at(t) / np.where(slope > 0.0, slope, 1.0), 0.0)
+        return np.where(slope > 0.0, values / np.where(slope > 0.0, slope, 1.0), 0.0)
 
     def masses_at(self, t: Floats) -> Floats:
         """Mass below points of the line (row, point): from the nearer edge of a panel."""
@@ -220,9 +232,7 @@ class Marginal:
             heights = np.where(steps < first, np.take_along_axis(heights, first, 1), heights)
         first = (masses < _RARE * self.total).sum(1, keepdims=True)
         last = heights.shape[1] - 1 - (self.total - masses < _RARE * self.total).sum(1, keepdims=True)
-        left = np.minimum.accumulate(np.where(steps <= first, heights, np.inf)[:, ::-1], 1)[:, ::-1]
-        right = np.minimum.accumulate(np.where(steps >= last, heights, np.inf), 1)
-        return np.where(steps < first, left, np.where(steps > last, right, heights))
+        return fall_outwards(heights, first, last)
 
     def quantiles_t(self, shares: Floats) -> Floats:
         """Points of the line below which shares (share,) of the mass lie, (row, share)."""
@@ -279,7 +289,7 @@ class Marginal:
             points = np.concatenate([lo, lo + step, hi - step, hi], 1)
             values = self.values_at(points)
             t_lo, _, _, t_hi = np.split(values, 4, 1)
-            logs = np.log(np.maximum(values / np.maximum(jacobian(self.kind, self.b[:, None], points), _TINY), _TINY))
+            logs = np.log(np.maximum(self._per_x(points, values), _TINY))
             l_lo, l_up, l_down, l_hi = np.split(logs, 4, 1)
             good &= (l_lo > np.log(_TINY)) & (l_hi > np.log(_TINY))
             gap, d_lo, d_hi = l_hi - l_lo, (l_up - l_lo) / step, (l_hi - l_down) / step

@@ -10,7 +10,7 @@ import numpy as np
 
 from adversary._core import Floats, Integers, log_sum_exp
 
-from .marginal import COSH, SINH, Marginal, backward, forward, jacobian
+from .marginal import COSH, SINH, Marginal, backward, fall_outwards, forward, jacobian
 from .question import Question, log_likelihood
 
 Pair = tuple[Floats, Floats]
@@ -189,12 +189,9 @@ def _laid_again(old: Marginal, low: Floats, high: Floats, depth: float, panels: 
     A share of the way to the ends of the line is kept clear: there a conjugate prior falls faster than any power.
     """
     points = np.concatenate([old.edges[:, :1], old.points[0], old.edges[:, -1:]], 1)
-    highest, place = old.values.max(1, keepdims=True), np.arange(old.values.shape[1])
+    highest = old.values.max(1, keepdims=True)
     inner = np.log(np.maximum(old.values / np.where(highest > 0.0, highest, 1.0), 1e-300))
-    first, last = _ends(inner > -_RISES)
-    left = np.minimum.accumulate(np.where(place < first, inner, np.inf)[:, ::-1], 1)[:, ::-1]
-    right = np.minimum.accumulate(np.where(place > last, inner, np.inf), 1)
-    inner = np.where(place < first, left, np.where(place > last, right, inner))
+    inner = fall_outwards(inner, *_ends(inner > -_RISES))
     logs = np.concatenate([inner[:, :1], inner, inner[:, -1:]], 1)
     first, last = _ends(inner >= -depth)
     last = last + 2
