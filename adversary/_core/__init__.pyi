@@ -5,6 +5,7 @@ from .blocks import work_name as work_name
 from .compiling import call as call
 from .compiling import compilers as compilers
 from .compiling import digest_of as digest_of
+from .compiling import inlined as inlined
 from .diagnosis import diagnose as diagnose
 from .diagnosis import diagnose_named as diagnose_named
 from .diagnosis import trajectories_passed as trajectories_passed

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -32,7 +32,11 @@ class Decorator(Protocol):
     def __call__[F: Callable[..., Any]](self, function: F) -> F: ...
 
 
-def compilers(source: str, *, fastmath: Iterable[str] = ()) -> tuple[Decorator, Decorator]:
+_INNER: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_VECTORISED = {"nnan", "nsz", "reassoc", "contract"}
+
+
+def compilers(source: str) -> tuple[Decorator, Decorator]:
     """Decorators (of functions called from Python, of inner ones) of one file in a folder of compiled functions.
 
     Machine code runs without the interpreter's lock, and x / 0 is infinite, as in numpy. Inner functions are reached
@@ -41,8 +45,6 @@ def compilers(source: str, *, fastmath: Iterable[str] = ()) -> tuple[Decorator, 
     Parameters
     ----------
     source : the file's `__file__`
-    fastmath : what the compiler may take for granted in inner functions, as numba names it, so that loops work out
-        several numbers at once
     """
     digest = digest_of(Path(source).parent)
 
@@ -50,8 +52,14 @@ def compilers(source: str, *, fastmath: Iterable[str] = ()) -> tuple[Decorator, 
         function.__qualname__ += f"_{digest[:12]}"
         return njit(cache=True, nogil=True, error_model="numpy")(function)
 
-    unreachable: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "fastmath": set(fastmath)}
-    return compiled, cast(Decorator, njit(nogil=True, error_model="numpy", **unreachable))
+    return compiled, cast(Decorator, njit(**_INNER))
+
+
+inlined = cast(Decorator, njit(**_INNER, forceinline=True, fastmath=_VECTORISED))
+"""Decorator of inner functions whose loops work out several numbers at once: sums in the compiler's order, no NaN.
+
+They stand in their callers. A copy of their own would be optimised once less, with another order of sums, and would be
+the one called where the caller was compiled just now, but not where it came from the disk."""
 
 
 def call(function: Any, *arguments: Any) -> Any:

@@ -221,13 +221,14 @@ def _start_tracker() -> None:
 @contextmanager
 def _client(scheduler: str) -> Iterator[Any]:
     """A client of a scheduler that has a worker at least; if it dies, that is a ChildProcessError and not logged."""
-    dask, log = import_distributed(), logging.getLogger("distributed.client")
-    level = log.level
+    dask, logs = import_distributed(), [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [log.level for log in logs]
     try:
         client = dask.Client(scheduler, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
         raise ValueError(f"there is no Dask scheduler at {scheduler!r}: {error}") from None
-    log.setLevel(logging.CRITICAL)
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
     try:
         with client:
             try:
@@ -238,7 +239,8 @@ def _client(scheduler: str) -> Iterator[Any]:
     except (dask.CancelledError, dask.comm.CommClosedError):
         raise ChildProcessError(f"the Dask scheduler at {scheduler!r} died, or cannot be reached any more") from None
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:

@@ -139,7 +139,8 @@ def test_a_scheduler_that_is_killed_is_one_line_which_says_how_to_go_on(
                 scheduler.kill()
 
         monkeypatch.setattr(store, "save_bytes", saved)
-        monkeypatch.setattr(logging.getLogger("distributed.client"), "propagate", True)
+        for log in ("distributed", "distributed.client"):
+            monkeypatch.setattr(logging.getLogger(log), "propagate", True)
         draws = ("--draws", str(100 * BLOCK))  # many more blocks than may be finished without a scheduler
         found = commands.run("audit", scenario, *draws, "--json", "--out", str(out), "--scheduler", address)
     assert (found.exit_code, found.stdout, caplog.messages) == (2, "", [])

@@ -16,9 +16,9 @@ from collections import namedtuple
 import numpy as np
 from scipy.special import erfcx
 
-from adversary._core import compilers
+from adversary._core import compilers, inlined
 
-_called, _compiled = compilers(__file__, fastmath=("nnan", "nsz", "reassoc", "contract"))
+_called, _compiled = compilers(__file__)
 _X, _W = np.polynomial.legendre.leggauss(9)
 _DEPTH, _CLEAR, _CUT = 26.0, 24.0, 25.0
 """Nats below the top at which panels end; under which what lies beyond the ends does not count."""
@@ -34,7 +34,7 @@ Case = namedtuple("Case", "half v worth rate precision mean rate2 precision2 var
 """At v: (n - 1) / 2, v, n / v; noise; means in [low, high], N(mu0, 1 / weight); largest x; likeliest sample mean."""
 
 
-@_compiled
+@inlined
 def _tail(z):
     """erfcx(z), z >= 0, to 1e-10."""
     t, power = 2.0 / (2.0 + z), 0.0
@@ -43,7 +43,7 @@ def _tail(z):
     return t * power
 
 
-@_compiled
+@inlined
 def _exp(x):
     """exp(x), x <= 0, to 3e-10 from exp(-40) on, by what a loop does for several points at once."""
     power = 0.0
@@ -71,7 +71,7 @@ def _case(row, known, v, most, low, high):
     return Case(half, v, worth, rate, precision, mean, row[4], row[5], row[6], mu0, weight, most, low, high, best)
 
 
-@_compiled
+@inlined
 def _away(y, mu, mean, s):
     """How far below its largest the log of N(y; mu, v / n) times the noise about `mean` lies."""
     return 0.5 * s.worth * (y - mu) ** 2 + s.rate * abs(y - mean) + 0.5 * s.precision * (y - mean) ** 2
@@ -146,7 +146,7 @@ def _gap(y, mu, s):
     return math.copysign(_away(y, mu, s.mean, s) - _away(near, mu, s.mean, s), near - y)
 
 
-@_compiled
+@inlined
 def _total(mu, s, lows, logs, weights, parts, count, log_z, least):
     """Log of the sum over points of integrals over the sample mean, or -inf below `least`; without points, of one."""
     corner, best = s.mean, _likeliest(mu, 1.0 / s.worth, s.rate, s.precision, s.mean)
