@@ -66,6 +66,7 @@ from .numeric import halved as halved
 from .numeric import labelled as labelled
 from .numeric import log_sum_exp as log_sum_exp
 from .numeric import log_tail_sum as log_tail_sum
+from .numeric import log_tail_sums as log_tail_sums
 from .numeric import log_theta as log_theta
 from .numeric import logit as logit
 from .numeric import meant as meant

@@ -14,6 +14,7 @@ from functools import lru_cache, wraps
 from typing import Any, cast
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx, expit
 
@@ -217,7 +218,9 @@ def _log_theta(rho: float, fraction: Floats) -> Floats:
     if rho > np.pi:
         near = np.exp(-rho * (k * k + 2 * k * f)) + np.exp(-rho * (k * k - 2 * k * f))
         return np.asarray(-rho * f[..., 0] ** 2 + np.log1p(near.sum(-1)))
-    waves = 2 * np.exp(-(np.pi**2) * k * k / rho) * np.cos(2 * np.pi * k * f)
+    heights = 2 * np.exp(-(np.pi**2) * k * k / rho)
+    seen = heights > 1e-30
+    waves = heights[seen] * np.cos(2 * np.pi * k[seen] * f)
     return np.asarray(0.5 * np.log(np.pi / rho) + np.log1p(waves.sum(-1)))
 
 
@@ -241,32 +244,55 @@ def log_tail_sum(start: ArrayLike, rho: float) -> Floats:
     return result.reshape(np.shape(start))
 
 
+def log_tail_sums(start: Floats, step: float, count: int, rho: float) -> Floats:
+    """`log_tail_sum` at start, start + step, ...: (start, count), within 1e-13.
+
+    Where that changes slowly and the places are many, by interpolation between six neighbours of one table.
+    """
+    place = start / step
+    low = np.floor(place.min()) - 2.0
+    first = np.floor(place - low).astype(np.int64)
+    length = int(first.max()) + count + 3
+    if step * np.sqrt(2.0 * rho) > 0.012 or length > start.size * count / 4:
+        return log_tail_sum(start[:, None] + step * np.arange(count), rho)
+    rows = sliding_window_view(log_tail_sum(step * (low + np.arange(length)), rho), count)
+    apart, nodes = (place - low - first)[:, None], np.arange(-2, 4)
+    result = np.zeros((start.size, count))
+    for node in nodes:
+        others = nodes[nodes != node]
+        result += ((apart - others) / (node - others)).prod(axis=1, keepdims=True) * rows[first + node]
+    return result
+
+
 def _log_right_tail(x: Floats, rho: float) -> Floats:
     """log_tail_sum for x >= 1/2."""
     result = np.empty_like(x)
     smooth = (rho < 40.0 / _DIRECT_TERMS**2) & (2.0 * rho * x < 0.05)
     result[smooth] = _log_right_tail_smooth(x[smooth], rho)
-    y = x[~smooth]
-    if y.size:
-        terms = int(min(np.sqrt(40.0 / rho), 40.0 / (2.0 * rho * max(float(y.min()), 0.5)))) + 2
+    direct = np.flatnonzero(~smooth)
+    octave = np.frexp(np.maximum(x[direct], 0.5))[1]
+    for power in np.unique(octave):  # the farther out, the fewer terms count
+        place = direct[octave == power]
+        terms = int(min(np.sqrt(40.0 / rho), 40.0 / (rho * 2.0**power))) + 2
         i = np.arange(min(terms, _DIRECT_TERMS + 2), dtype=np.float64)
-        rows = max(1, 4_000_000 // i.size)
-        sums = [np.exp(-rho * (i * i + 2.0 * np.outer(part, i))).sum(1) for part in _pieces(y, rows)]
-        result[~smooth] = -rho * y * y + np.log(np.concatenate(sums))
+        for here in _pieces(place, max(1, 4_000_000 // i.size)):
+            sums = np.exp(-rho * (i * i + 2.0 * np.outer(x[here], i))).sum(1)
+            result[here] = -rho * x[here] ** 2 + np.log(sums)
     return result
 
 
 def _log_right_tail_smooth(x: Floats, rho: float) -> Floats:
     sigma2 = 0.5 / rho
     z = (x - 0.5) / np.sqrt(sigma2)
-    hermite3, hermite5 = z**3 - 3 * z, z**5 - 10 * z**3 + 15 * z
+    square = z * z
+    hermite3, hermite5 = (square - 3.0) * z, ((square - 10.0) * square + 15.0) * z
     series = (
         np.sqrt(np.pi / 2) * erfcx(z / np.sqrt(2))
         - z / (24 * sigma2)
         + 7 * hermite3 / (5760 * sigma2**2)
         - 31 * hermite5 / (967680 * sigma2**3)
     )
-    return np.asarray(-0.5 * z * z + 0.5 * np.log(sigma2) + np.log(series), dtype=np.float64)
+    return np.asarray(-0.5 * square + 0.5 * np.log(sigma2) + np.log(series), dtype=np.float64)
 
 
 def _pieces(x: Floats, size: int) -> list[Floats]:

@@ -71,6 +71,15 @@ def test_log_tail_sum_keeps_shapes() -> None:
     assert np.all(np.diff(together) < 1e-13)
 
 
+@pytest.mark.parametrize("rho", [1e-9, 2e-6, 7e-5, 3e-4, 0.3])
+@pytest.mark.parametrize("step", [1e-3, 0.3, 1.0])
+def test_rows_of_tail_sums_are_tail_sums(rho: float, step: float) -> None:
+    starts = np.append(np.random.default_rng(3).normal(size=100), [-2.0, 3.0]) / np.sqrt(2.0 * rho)
+    found = numeric.log_tail_sums(starts, step, 1000, rho)
+    expected = numeric.log_tail_sum(starts[:, None] + step * np.arange(1000), rho)
+    np.testing.assert_allclose(found, expected, rtol=2e-13, atol=2e-13)
+
+
 def test_log_sum_exp_of_nothing_is_minus_infinity() -> None:
     x = np.array([[0.0, 1.0], [-np.inf, -np.inf], [-1e5, -1e5]])
     np.testing.assert_allclose(numeric.log_sum_exp(x), [math.log(1 + math.e), -np.inf, -1e5 + math.log(2)], rtol=1e-15)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from adversary._core import Floats, as_array, log_sum_exp, log_tail_sum
+from adversary._core import Floats, as_array, log_sum_exp, log_tail_sum, log_tail_sums
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.beliefs import Belief
@@ -177,8 +177,12 @@ class Path:
         spread = ((releases - centre[:, None]) ** 2) @ rho
         peak = sum(fit[1] for fit in fits if fit) + link[1] - spread
         big_a, b, w = centre[:, None] - x, sums[:, self.steps[step].link_level, None], big + a
-        mode = (big * big_a + a * b) / w
-        return np.asarray(peak[:, None] - big * a / w * (big_a - b) ** 2 + log_tail_sum(-mode, w), dtype=np.float64)
+        start = -(big * big_a[:, 0] + a * b[:, 0]) / w
+        if (np.diff(x, axis=1) == 1.0).all():
+            tail = log_tail_sums(start, big / w, x.shape[1], w)
+        else:
+            tail = log_tail_sum(start[:, None] + big / w * (x - x[:, :1]), w)
+        return np.asarray(peak[:, None] - big * a / w * (big_a - b) ** 2 + tail, dtype=np.float64)
 
     def second_window(self, releases: list[Floats], sums: Floats, beyond: Released) -> Floats:
         """Counts of the second step to follow for every combination of these releases and sibling sums.
