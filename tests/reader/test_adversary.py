@@ -742,3 +742,23 @@ def test_a_broad_belief_above_people_unknown_is_followed_as_far_as_the_releases_
     monkeypatch.setattr(windows, "NEAR_NATS", 1e12)
     assert path.windows.above(rows, -1, path.contributions, closed=False)[1][1].max() > 30_000
     np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("law", [scipy.stats.nbinom(1.4, 0.26), adv.GammaPoisson(1.4, 0.35)], ids=["scipy", "own"])
+def test_counts_beyond_the_tail_of_a_belief_are_not_followed_however_wide_the_noise(
+    law: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where releases are three standard deviations from all that is believed."""
+    plan = adv.Plan([adv.Level("a", adv.Laplace.from_epsilon(1e-3), siblings=4), adv.Level("block", DG(5e-7))])
+    reader = adv.Adversary(prior=0.3, known=2, beliefs={"block": law})
+    release = plan.observe({"a": [3.0, 2.5, -7.5], "block": [40, 900, -3000]}, {"a": [1.0, -4000.0, -9000.0]})
+    path, rows = reader.path(plan), release_arrays(plan, release).cell(0)
+
+    def widest() -> float:
+        return max(size.max() for _, size in path.windows.above(rows, 0, path.known_counts(), closed=False))
+
+    assert widest() < 1_000
+    found = reader.posterior(plan, release, counts=False)["log_odds"].values
+    monkeypatch.setattr(type(reader.beliefs["block"]), "most_others", lambda *_: np.inf)
+    assert widest() > 10_000
+    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)

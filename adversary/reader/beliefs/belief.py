@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -18,7 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_whole, scalar_or_array
-from adversary.reader.beliefs.elicited import PrelizLaw, as_law, describe_law, has_own_tail, is_law, law_edges
+from adversary.reader.beliefs.elicited import (
+    PrelizLaw,
+    as_law,
+    describe_law,
+    end_of_tail,
+    far_quantile,
+    has_own_tail,
+    is_law,
+    law_edges,
+)  # fmt: skip
 
 FAINT_NATS, BESIDE, MOST_LISTED = 700.0, 4096, 1 << 16
 """How faint, and how far beside its bulk, a law is followed count by count, and the most counts that are listed."""
@@ -48,6 +56,11 @@ class Belief(ABC):
     @abstractmethod
     def window(self, inside: int) -> tuple[int, int] | None:
         """Totals carrying all but 2e-18 of the mass; None for an improper law."""
+
+    def most_others(self, nats: float) -> float:
+        """A count outside above which at most exp(-nats) of the mass lies; infinite where none is known."""
+        del nats
+        return np.inf
 
     @property
     @abstractmethod
@@ -271,7 +284,7 @@ class Others(Independent):
             if not low >= 0 or low != int(low):
                 raise ValueError(f"a belief about a count must have support in 0, 1, 2, ...; this law starts at {low}")
             with np.errstate(all="ignore"):  # a law with all its mass on one count
-                mass = float(np.exp(self.law.logcdf(_far_quantile(self.law))))
+                mass = float(np.exp(self.law.logcdf(far_quantile(self.law))))
             if not abs(mass - 1.0) < 1e-6:
                 raise ValueError(f"a belief must have mass one, got {self.law!r}")
             return
@@ -307,6 +320,10 @@ class Others(Independent):
         low, high = self.outside()
         short = high is not None and (isinstance(self.law, np.ndarray) or high - low <= BESIDE)
         return (low, high) if high is not None and short else self._edges
+
+    def most_others(self, nats: float) -> float:
+        known = not isinstance(self.law, np.ndarray) and has_own_tail(self.law)
+        return end_of_tail(int(self.law.ppf(0.5)), self.law.sf, nats) if known else np.inf
 
     def followed(self) -> tuple[int, Floats]:
         """First count, and log probabilities from it on: of all but 2e-18 of the mass, and `BESIDE` counts either side.
@@ -345,14 +362,6 @@ class Others(Independent):
         law = self.law
         sf = law.sf if has_own_tail(law) else lambda count: count * law.pmf(count)  # at least a falling power's tail
         return law_edges(int(law.ppf(0.5)), law.support(), law.cdf, sf)
-
-
-def _far_quantile(law: Any) -> Any:
-    """A count with nearly all the mass below: further out, and at some levels, scipy's search does not end."""
-    for beyond in (1e-9, 1e-8, 1e-7, 5e-7):
-        with suppress(RuntimeError):
-            return law.ppf(1.0 - beyond)
-    raise ValueError(f"scipy finds no far quantile of {describe_law(law)}: give a pmf")
 
 
 def looked_up(table: Floats, place: Floats) -> Floats:

@@ -5,7 +5,9 @@ PreliZ elicits priors by hand and eye; its laws name their functions as densitie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,6 +153,14 @@ FARTHEST = 2**53
 """Doubles count no further one by one; laws with tails so heavy have no end to be found."""
 
 
+def far_quantile(law: Any) -> Any:
+    """A count with nearly all the mass below: further out, and at some levels, scipy's search does not end."""
+    for beyond in (1e-9, 1e-8, 1e-7, 5e-7):
+        with suppress(RuntimeError):
+            return law.ppf(1.0 - beyond)
+    raise ValueError(f"scipy finds no far quantile of {describe_law(law)}: give a pmf")
+
+
 def law_edges(
     median: int, ends: tuple[float, float], cdf: Callable[[int], float], sf: Callable[[int], float]
 ) -> tuple[int, int]:
@@ -159,6 +169,16 @@ def law_edges(
     below = _outwards(lambda step: median - step <= low or cdf(median - step - 1) <= LAW_MASS)
     above = _outwards(lambda step: median + step >= high or sf(median + step) <= LAW_MASS)
     return int(max(median - below, low)), int(min(median + above, high))
+
+
+def end_of_tail(median: int, sf: Callable[[int], float], nats: float) -> float:
+    """The first count above which at most exp(-nats) lies; infinite where so little is not told from nothing."""
+    least = math.exp(-nats)
+    try:
+        end = median + _outwards(lambda step: sf(median + step) <= least)
+    except ValueError:
+        return math.inf
+    return float(end) if sf(end) > 0.0 else math.inf
 
 
 def _outwards(far_enough: Callable[[int], bool]) -> int:

@@ -162,6 +162,10 @@ class Windows:
                 reach[known] = _reaches(noise, misfit[known])
             first = np.maximum(first, np.minimum(least - reach, last))
             last = np.minimum(last, np.maximum(most + reach, first))
+        wide = np.isfinite(misfit) & (last - first > _WHOLE_SUPPORT)
+        if wide.any():  # the belief's own tail may end before
+            reach = _by_value(lambda n: step.belief.most_others(NEAR_NATS + n), np.ceil(misfit[wide]))
+            last[wide] = np.minimum(last[wide], np.maximum(inside[1][wide] + reach, first[wide]))
         return np.ceil(first), np.floor(last)
 
     def _ceiling(self, i: int) -> float:
