@@ -1,9 +1,9 @@
 """What every wing uses: argument checks, numerics in log space, labels, number formats, and long work.
 
-`numeric` checks arguments and holds the functions that keep relative accuracy in tails; `labels` keeps the names of
-xarray objects; `number_formats` writes numbers as people read them. `workers` maps pieces of long work over threads,
-processes or a cluster, `store` keeps finished ones so that it resumes, `blocks` gives each a seed, and `compiling`
-keeps compiled code on disk. `diagnosis` judges Markov chains.
+`numeric` checks arguments and holds the functions that keep relative accuracy in tails, `gaussian_sums` those of the
+discrete Gaussian; `labels` keeps the names of xarray objects; `number_formats` writes numbers as people read them.
+`workers` maps pieces of long work over threads, processes or a cluster, `store` keeps finished ones so that it resumes,
+`blocks` gives each a seed, and `compiling` keeps compiled code on disk. `diagnosis` judges Markov chains.
 """
 
 import lazy_loader

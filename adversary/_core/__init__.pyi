@@ -12,6 +12,9 @@ from .diagnosis import trajectories_passed as trajectories_passed
 from .distribution import NAME as NAME
 from .distribution import __version__ as __version__
 from .distribution import missing_extra as missing_extra
+from .gaussian_sums import log_tail_sum as log_tail_sum
+from .gaussian_sums import log_tail_sums as log_tail_sums
+from .gaussian_sums import log_theta as log_theta
 from .labels import Extra as Extra
 from .labels import Labels as Labels
 from .labels import broadcast_arguments as broadcast_arguments
@@ -65,9 +68,6 @@ from .numeric import exponential_excess as exponential_excess
 from .numeric import halved as halved
 from .numeric import labelled as labelled
 from .numeric import log_sum_exp as log_sum_exp
-from .numeric import log_tail_sum as log_tail_sum
-from .numeric import log_tail_sums as log_tail_sums
-from .numeric import log_theta as log_theta
 from .numeric import logit as logit
 from .numeric import meant as meant
 from .numeric import one_number as one_number

@@ -22,11 +22,12 @@ from adversary.reader.beliefs.elicited import (
     as_law,
     describe_law,
     end_of_tail,
-    far_quantile,
     has_own_tail,
     is_law,
     law_edges,
-)  # fmt: skip
+    looked_up,
+    mass_within_reach,
+)
 
 FAINT_NATS, BESIDE, MOST_LISTED = 700.0, 4096, 1 << 16
 """How faint, and how far beside its bulk, a law is followed count by count, and the most counts that are listed."""
@@ -283,9 +284,7 @@ class Others(Independent):
             low = self.law.support()[0]
             if not low >= 0 or low != int(low):
                 raise ValueError(f"a belief about a count must have support in 0, 1, 2, ...; this law starts at {low}")
-            with np.errstate(all="ignore"):  # a law with all its mass on one count
-                mass = float(np.exp(self.law.logcdf(far_quantile(self.law))))
-            if not abs(mass - 1.0) < 1e-6:
+            if not abs(mass_within_reach(self.law) - 1.0) < 1e-6:
                 raise ValueError(f"a belief must have mass one, got {self.law!r}")
             return
         try:
@@ -362,12 +361,6 @@ class Others(Independent):
         law = self.law
         sf = law.sf if has_own_tail(law) else lambda count: count * law.pmf(count)  # at least a falling power's tail
         return law_edges(int(law.ppf(0.5)), law.support(), law.cdf, sf)
-
-
-def looked_up(table: Floats, place: Floats) -> Floats:
-    """Entries of a table, minus infinity beyond its ends."""
-    listed = (place >= 0) & (place < table.size)
-    return np.where(listed, table[np.where(listed, place, 0).astype(np.int64)], -np.inf)
 
 
 def others_of(level: str, inside: str) -> str:

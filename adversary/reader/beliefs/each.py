@@ -11,8 +11,8 @@ from scipy.special import gammaln
 
 from adversary._core import Floats, check_whole
 from adversary.privacy.losses import repeat_product
-from adversary.reader.beliefs.belief import BESIDE, Independent, Others, looked_up
-from adversary.reader.beliefs.elicited import describe_law
+from adversary.reader.beliefs.belief import BESIDE, Independent, Others
+from adversary.reader.beliefs.elicited import describe_law, looked_up
 
 _MOST_PRODUCTS = 4e9
 """Of a convolution of long laws; seconds."""

@@ -153,11 +153,11 @@ FARTHEST = 2**53
 """Doubles count no further one by one; laws with tails so heavy have no end to be found."""
 
 
-def far_quantile(law: Any) -> Any:
-    """A count with nearly all the mass below: further out, and at some levels, scipy's search does not end."""
+def mass_within_reach(law: Any) -> float:
+    """The mass up to a far quantile: further out, and at some levels, scipy's search does not end."""
     for beyond in (1e-9, 1e-8, 1e-7, 5e-7):
-        with suppress(RuntimeError):
-            return law.ppf(1.0 - beyond)
+        with suppress(RuntimeError), np.errstate(all="ignore"):  # a law with all its mass on one count
+            return float(np.exp(law.logcdf(law.ppf(1.0 - beyond))))
     raise ValueError(f"scipy finds no far quantile of {describe_law(law)}: give a pmf")
 
 
@@ -169,6 +169,12 @@ def law_edges(
     below = _outwards(lambda step: median - step <= low or cdf(median - step - 1) <= LAW_MASS)
     above = _outwards(lambda step: median + step >= high or sf(median + step) <= LAW_MASS)
     return int(max(median - below, low)), int(min(median + above, high))
+
+
+def looked_up(table: Floats, place: Floats) -> Floats:
+    """Entries of a table, minus infinity beyond its ends."""
+    listed = (place >= 0) & (place < table.size)
+    return np.where(listed, table[np.where(listed, place, 0).astype(np.int64)], -np.inf)
 
 
 def end_of_tail(median: int, sf: Callable[[int], float], nats: float) -> float:
