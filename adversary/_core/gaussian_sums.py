@@ -13,9 +13,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from scipy.special import erfcx
 
-from adversary._core.numeric import Floats, as_array, scalar_or_array
+from adversary._core.numeric import Floats, Integers, as_array, scalar_or_array
 
 _DIRECT_TERMS = 800
+_FEW = 20_000
 _THETA_TERMS = np.arange(1, 5)
 
 
@@ -91,15 +92,24 @@ def _log_right_tail(x: Floats, rho: float) -> Floats:
     smooth = (rho < 40.0 / _DIRECT_TERMS**2) & (2.0 * rho * x < 0.05)
     result[smooth] = _log_right_tail_smooth(x[smooth], rho)
     direct = np.flatnonzero(~smooth)
+    if direct.size * min(np.sqrt(40.0 / rho), _DIRECT_TERMS) < _FEW:
+        _add_up(x, direct, rho, result)
+        return result
     octave = np.frexp(np.maximum(x[direct], 0.5))[1]
     for power in np.unique(octave):  # the farther out, the fewer terms count
-        place = direct[octave == power]
-        terms = int(min(np.sqrt(40.0 / rho), 40.0 / (rho * 2.0**power))) + 2
-        i = np.arange(min(terms, _DIRECT_TERMS + 2), dtype=np.float64)
-        for here in _pieces(place, max(1, 4_000_000 // i.size)):
-            sums = np.exp(-rho * (i * i + 2.0 * np.outer(x[here], i))).sum(1)
-            result[here] = -rho * x[here] ** 2 + np.log(sums)
+        _add_up(x, direct[octave == power], rho, result)
     return result
+
+
+def _add_up(x: Floats, place: Integers, rho: float, result: Floats) -> None:
+    """Tails at some places of x, at least 1/2, term by term."""
+    if not place.size:
+        return
+    terms = int(min(np.sqrt(40.0 / rho), 40.0 / (2.0 * rho * max(float(x[place].min()), 0.5)))) + 2
+    i = np.arange(min(terms, _DIRECT_TERMS + 2), dtype=np.float64)
+    for here in _pieces(place, max(1, 4_000_000 // i.size)):
+        y = x[here]
+        result[here] = -rho * y * y + np.log(np.exp(-rho * (i * i + 2.0 * np.outer(y, i))).sum(1))
 
 
 def _log_right_tail_smooth(x: Floats, rho: float) -> Floats:
@@ -116,5 +126,5 @@ def _log_right_tail_smooth(x: Floats, rho: float) -> Floats:
     return np.asarray(-0.5 * square + 0.5 * np.log(sigma2) + np.log(series), dtype=np.float64)
 
 
-def _pieces(x: Floats, size: int) -> list[Floats]:
+def _pieces(x: Integers, size: int) -> list[Integers]:
     return [x[i : i + size] for i in range(0, x.size, size)]
