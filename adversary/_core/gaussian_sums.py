@@ -16,8 +16,9 @@ from scipy.special import erfcx
 from adversary._core.numeric import Floats, Integers, as_array, scalar_or_array
 
 _DIRECT_TERMS = 800
-_FEW = 20_000
 _THETA_TERMS = np.arange(1, 5)
+_FEW = 20_000
+"""Terms, fewer than which are added up at once: to sort them by where they begin would take longer."""
 
 
 def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:
@@ -92,24 +93,17 @@ def _log_right_tail(x: Floats, rho: float) -> Floats:
     smooth = (rho < 40.0 / _DIRECT_TERMS**2) & (2.0 * rho * x < 0.05)
     result[smooth] = _log_right_tail_smooth(x[smooth], rho)
     direct = np.flatnonzero(~smooth)
-    if direct.size * min(np.sqrt(40.0 / rho), _DIRECT_TERMS) < _FEW:
-        _add_up(x, direct, rho, result)
-        return result
-    octave = np.frexp(np.maximum(x[direct], 0.5))[1]
-    for power in np.unique(octave):  # the farther out, the fewer terms count
-        _add_up(x, direct[octave == power], rho, result)
+    groups = [direct] if direct.size else []
+    if direct.size * min(np.sqrt(40.0 / rho), _DIRECT_TERMS) >= _FEW:
+        octave = np.frexp(np.maximum(x[direct], 0.5))[1]
+        groups = [direct[octave == power] for power in np.unique(octave)]  # the farther out, the fewer terms count
+    for group in groups:
+        terms = int(min(np.sqrt(40.0 / rho), 40.0 / (2.0 * rho * max(float(x[group].min()), 0.5)))) + 2
+        i = np.arange(min(terms, _DIRECT_TERMS + 2), dtype=np.float64)
+        for here in _pieces(group, max(1, 4_000_000 // i.size)):
+            y = x[here]
+            result[here] = -rho * y * y + np.log(np.exp(-rho * (i * i + 2.0 * np.outer(y, i))).sum(1))
     return result
-
-
-def _add_up(x: Floats, place: Integers, rho: float, result: Floats) -> None:
-    """Tails at some places of x, at least 1/2, term by term."""
-    if not place.size:
-        return
-    terms = int(min(np.sqrt(40.0 / rho), 40.0 / (2.0 * rho * max(float(x[place].min()), 0.5)))) + 2
-    i = np.arange(min(terms, _DIRECT_TERMS + 2), dtype=np.float64)
-    for here in _pieces(place, max(1, 4_000_000 // i.size)):
-        y = x[here]
-        result[here] = -rho * y * y + np.log(np.exp(-rho * (i * i + 2.0 * np.outer(y, i))).sum(1))
 
 
 def _log_right_tail_smooth(x: Floats, rho: float) -> Floats:

@@ -144,7 +144,7 @@ class Path:
         link, belief = self.steps[step].link if step >= 0 else None, self.steps[step + 1].belief
         if isinstance(link, AdjustedLink) or (link is not None and link.believes(released)):
             return None
-        if not (np.diff(x, axis=1) == 1.0).all():
+        if not _consecutive(x):
             return None
         apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)
         table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
@@ -178,7 +178,7 @@ class Path:
         peak = sum(fit[1] for fit in fits if fit) + link[1] - spread
         big_a, b, w = centre[:, None] - x, sums[:, self.steps[step].link_level, None], big + a
         start = -(big * big_a[:, 0] + a * b[:, 0]) / w
-        if (np.diff(x, axis=1) == 1.0).all():
+        if _consecutive(x):
             tail = log_tail_sums(start, big / w, x.shape[1], w)
         else:
             tail = log_tail_sum(start[:, None] + big / w * (x - x[:, :1]), w)
@@ -376,6 +376,11 @@ def _span(noise: Mechanism | None, values: Floats) -> Floats:
     if noise is None:
         raise ValueError("no sibling sum is published here")
     return np.arange(noise.support(int(values[0]))[0], noise.support(int(values[-1]))[-1] + 1, dtype=np.float64)
+
+
+def _consecutive(x: Floats) -> bool:
+    """Whether the counts of every release, (release, count), follow one another."""
+    return bool((np.diff(x, axis=1) == 1.0).all())
 
 
 def _counts(window: tuple[Floats, int]) -> Floats:
