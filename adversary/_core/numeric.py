@@ -19,6 +19,9 @@ Integers = NDArray[np.int64]
 TAIL_NATS = 41.5
 """A mass of exp(-41.5) is below 1e-18: what a support may leave out."""
 
+WIDEST = 1e60
+"""Ends of an interval are so far apart at most, and one over it at least: powers of its width are numbers too."""
+
 _PLAIN = (float, int, Fraction)
 _BETWEEN = re.compile(r"[\s_-]+")
 _SMALLEST = 5e-324
@@ -91,6 +94,16 @@ def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
     """Array of non-negative numbers, finite ones if `finite`, or ValueError naming the argument and the value."""
     rule = "must be non-negative" + (" and finite" if finite else "")
     return _check(name, x, rule, lambda a: (a >= 0) & (np.isfinite(a) | (not finite)))
+
+
+def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
+    """Ends of a public interval as two numbers, or ValueError."""
+    ends = np.asarray(bounds, dtype=np.float64)
+    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise ValueError(f"{name} must be two finite numbers (a, b) with a < b, got {bounds!r}")
+    if not 1.0 / WIDEST <= ends[1] - ends[0] <= WIDEST:
+        raise ValueError(f"{name} must be {1.0 / WIDEST:g} to {WIDEST:g} apart, got {bounds!r}")
+    return float(ends[0]), float(ends[1])
 
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:

@@ -23,6 +23,7 @@ from adversary._core import (
     Labels,
     as_array,
     broadcast_arguments,
+    check_bounds,
     check_number,
     check_positive,
     check_whole,
@@ -52,8 +53,8 @@ class BoundedRelease:
 
     Raises
     ------
-    ValueError : n below 2 or not whole, budgets not positive, numbers not finite, a >= b, no statistic at all, shapes
-        or labels that do not go together
+    ValueError : n below 2 or not whole, budgets not positive, numbers not finite, a >= b or 1e60 apart, no statistic at all,
+        shapes or labels that do not go together
 
     Warns
     -----
@@ -85,7 +86,7 @@ class BoundedRelease:
         check_whole("n", self.n, minimum=2)
         if (self.epsilon is None) == (self.rho is None):
             raise ValueError("give epsilon (Laplace noise) or rho (Gaussian noise), one of the two")
-        check_bounds(self.bounds)
+        check_bounds("bounds", self.bounds)
         for name, value in zip(("mean", "variance"), self.budgets, strict=True):
             if getattr(self, name) is not None:
                 check_positive(f"{self._budget} of the {name}", value)
@@ -215,7 +216,7 @@ class BoundedRelease:
         ------
         ValueError : a value outside the bounds or no number, fewer than two values
         """
-        low, high = check_bounds(bounds)
+        low, high = check_bounds("bounds", bounds)
         data = check_number("values", values)
         if data.ndim == 0 or data.shape[-1] < 2:
             raise ValueError(f"a release needs at least two values, along the last axis, got shape {data.shape}")
@@ -236,13 +237,3 @@ class BoundedRelease:
         mean, variance = as_array(self.mean) + self.width * first, as_array(self.variance) + self.width**2 * second
         noisy = {"mean": self.labels.put_on(mean), "variance": self.labels.put_on(variance)}
         return self.having(self.numbers | noisy)
-
-
-def check_bounds(bounds: Any) -> tuple[float, float]:
-    """The public interval as two numbers, or ValueError."""
-    ends = np.asarray(bounds, dtype=np.float64)
-    if ends.shape != (2,) or not np.isfinite(ends).all():
-        raise ValueError(f"bounds must be (a, b), two finite numbers, got {bounds!r}")
-    if ends[0] >= ends[1]:
-        raise ValueError(f"bounds must be (a, b) with a < b, got {bounds!r}")
-    return float(ends[0]), float(ends[1])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Floats, as_array, check_number, check_positive, check_whole, one_number
+from adversary._core import Floats, as_array, check_bounds, check_number, check_positive, check_whole, one_number
 from adversary.analyst.regression.regressor_moments import MOMENTS, check_moments, power_sums
 
 SUMS = ("n", "x", "xx", "y", "xy", "yy")
@@ -38,9 +38,6 @@ CONSTRAINTS = (
 """What sums of n records in [0, 1]^2 satisfy, in the order in which they are looked at."""
 
 Interval = tuple[float, float]
-
-WIDEST = 1e60
-"""Bounds are so far apart at most, and one over it at least: the squares of the line's coefficients are numbers too."""
 
 _FAR, _NOISES = 10.0, 12.0
 """A sum this many times n outside of 0 to n, and this many scales of its noise, is more likely of data that were not
@@ -175,10 +172,7 @@ class RegressionRelease:
         check_whole("n", self.n, minimum=2)
         check_positive("epsilon", one_number("epsilon", self.epsilon))
         for name, bounds in (("x_bounds", self.x_bounds), ("y_bounds", self.y_bounds)):
-            if np.shape(bounds) != (2,) or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
-                raise ValueError(f"{name} must be two finite numbers (a, b) with a < b, got {bounds!r}")
-            if not 1.0 / WIDEST <= bounds[1] - bounds[0] <= WIDEST:
-                raise ValueError(f"{name} must be {1.0 / WIDEST:g} to {WIDEST:g} apart, got {bounds!r}")
+            check_bounds(name, bounds)
         for name, full in (("sums", len(SUMS)), ("moments", len(MOMENTS))):
             self._numbers(name, full)
         far = self._far
@@ -271,9 +265,7 @@ class RegressionRelease:
 
 def _rescale(name: str, values: ArrayLike, bounds: Interval) -> Floats:
     array = check_number(name, values)
-    low, high = bounds
-    if not low < high:
-        raise ValueError(f"{name}_bounds must be two finite numbers (a, b) with a < b, got {bounds!r}")
+    low, high = check_bounds(f"{name}_bounds", bounds)
     outside = (array < low) | (array > high)
     if outside.any():
         raise ValueError(f"{name} must lie within {name}_bounds={bounds}, got {array[outside].ravel()[0]}")

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adversary._core import BLOCK, check_number, check_positive, check_whole, one_number, work_name
+from adversary._core import BLOCK, check_bounds, check_number, check_positive, check_whole, one_number, work_name
 from adversary.analyst.bounded.bounded_posterior import FEASIBILITIES
-from adversary.analyst.bounded.bounded_release import check_bounds
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior
 from adversary.analyst.bounded.study.populations import Population, as_population
 
@@ -117,7 +116,7 @@ def design(
     feasibility: str,
 ) -> Design:
     """A design from what a user wrote, or ValueError naming the argument, the rule and the value."""
-    ends = check_bounds(bounds)
+    ends = check_bounds("bounds", bounds)
     if parameter not in PARAMETERS:
         raise ValueError(f"parameter must be one of {', '.join(PARAMETERS)}, got {parameter!r}")
     if not 0.0 < one_number("prob", prob) < 1.0:
