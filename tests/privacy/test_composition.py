@@ -173,6 +173,22 @@ def test_bracket_of_few_coarse_scales_without_a_lattice_contains_positive_sums(s
     assert assert_contains_positive_sums(families, [-1.0, 0.0, 0.5 * rho, rho, 2 * rho, 4 * rho], 1e-10)
 
 
+def test_bracket_beside_one_that_tells_nearly_all_contains_positive_sums() -> None:
+    """A contour through all three takes millions of nodes, as its period is long, and its bracket was too wide."""
+    families = [Family(F(1, 10), 2, 2), Family(F(40), 2, 2), Family(F(4224, 20495), 2, 2)]
+    assert assert_contains_positive_sums(families, [100.0, 160.0, 165.0, 180.0], 1e-10)
+
+
+def test_gaussian_noise_that_tells_hardly_anything_is_mixed_with_the_atoms_of_the_rest() -> None:
+    mu, x = math.sqrt(2e-9), np.arange(-60.0, 61.0)
+    loss = adv.DiscreteGaussian(math.sqrt(2.0)).privacy_loss(2) + GaussianLoss(mu)
+    weight = np.exp(-x * x / 4.0)
+    epsilon = np.array([0.0, 1.0, 3.0, 9.0, 20.0])
+    each = [weight * GaussianLoss(mu).delta(one - (1.0 - x)) for one in epsilon]
+    np.testing.assert_allclose(loss.delta(epsilon), np.sum(each, axis=1) / weight.sum(), rtol=1e-10)
+    assert isinstance(loss.exact, MixedLoss)
+
+
 def test_bracket_without_a_lattice_takes_sigma_as_a_float() -> None:
     families = [Family(F(1 / math.sqrt(7)), 1, 6), Family(F(1 / math.pi), 1, 5), Family(F(math.sqrt(3) / 20), 1, 9)]
     loss = sum(family.count * adv.DiscreteGaussian(float(family.v) ** -0.5).privacy_loss() for family in families)

@@ -116,11 +116,12 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @cached_property
     def exact(self) -> PrivacyLoss | None:
-        """The law atom by atom, where that is small; or, where no lattice fits all releases, the coarsest of them atom
-        by atom, mixed with the certified law of the others."""
-        if (self.variance or self._many) and float(self.composition.families[-1].v) >= SHARP:
+        """The law atom by atom, where that is small; or, where a contour through all releases is costly, the coarsest of
+        them atom by atom, mixed with the law of the others."""
+        unlisted = self._many or bool(self.variance)
+        if unlisted and float(self.composition.families[-1].v) >= SHARP:
             return self._beside_sharp
-        if self.variance or (self._many and self.composition.easy is not None):
+        if unlisted and self.composition.easy is not None:
             return None
         families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
         coarse: LatticeLoss | None = None
@@ -131,10 +132,13 @@ class DiscreteGaussianLoss(PrivacyLoss):
                 return None
             one = _family_lattice(family)
             coarse = convolve_lattices(coarse, one) if coarse else one
-            rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), goal=self.goal)
-            if rest.families and self._many and coarse.losses.size <= MIXED_ATOMS and rest.composition.easy is not None:
-                return MixedLoss(coarse, rest)
-        return coarse
+            rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), self.variance, self.goal)
+            if unlisted and coarse.losses.size <= MIXED_ATOMS:
+                if not rest.families:
+                    return MixedLoss(coarse, GaussianLoss(math.sqrt(self.variance))) if self.variance else coarse
+                if rest.composition.easy is not None:
+                    return MixedLoss(coarse, rest)
+        return None if self.variance else coarse
 
     @property
     def _beside_sharp(self) -> PrivacyLoss:

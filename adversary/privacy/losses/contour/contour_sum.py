@@ -44,6 +44,9 @@ from adversary.privacy.losses.contour.contour_terms import (
     waves,
 )
 from adversary.privacy.losses.contour.revivals import (
+    EASY_NODES,
+    EASY_WINDOWS,
+    MOST_NODES,
     MOST_WINDOWS,
     Threshold,
     TooManyRevivals,
@@ -169,7 +172,9 @@ class Contour:
         hardest = Threshold(min(a.threshold.log_tau for a in asked), max(a.threshold.u0 for a in asked))
         try:
             if asked[0].last > _FEW // 2:
-                self._windows(hardest, self.most)
+                low, high, *_ = self._windows(hardest, self.most)
+                nodes = (high - low).sum() / min(a.spacing for a in asked)
+                return bool(nodes <= (EASY_NODES if self.most == EASY_WINDOWS else MOST_NODES))
         except TooManyRevivals:
             return False
         return True
