@@ -19,7 +19,7 @@ from adversary._core import Floats, logit, posterior_ratio
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import TOLERANCE
 from adversary.reader.counterfactual import unused_record
-from adversary.reader.path import Adversary, Truth, opposite
+from adversary.reader.path import Adversary, ImpossibleRelease, Truth, opposite
 from adversary.reader.plans import Plan
 from adversary.reader.risk import (
     BayesFactorLaw,
@@ -38,11 +38,18 @@ PRIORS = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, 41), 1.0 - np.geomspa
 """At which the ratio is shown, whatever the reader's own prior."""
 
 
-def truths_of(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Truth]:
-    """The truth, and its opposite if the reader holds it possible, by `SIDES`."""
-    found = {SIDES[1 - truth.target]: truth}
+def truths_of(
+    laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, sides: Sequence[str] = SIDES
+) -> dict[str, Truth]:
+    """The truth, and its opposite if the reader holds it and its releases possible, by `SIDES`."""
+    found, side = {SIDES[1 - truth.target]: truth}, SIDES[truth.target]
     with suppress(ValueError):
-        found[SIDES[truth.target]] = opposite(plan, reader, truth)
+        found[side] = opposite(plan, reader, truth)
+    if side in found and side in sides:
+        try:
+            laws.of(plan, reader, found[side])
+        except ImpossibleRelease:
+            del found[side]
     return found
 
 
@@ -82,7 +89,7 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
 
 def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
     """Groups `both_truths` (target), `empirical` (the reader's own epsilon) and `tests` (level)."""
-    truths = truths_of(plan, reader, truth)
+    truths = truths_of(laws, plan, reader, truth)
     found = {"both_truths": risk_of(laws, plan, reader, truths)}
     invariants = [invariant_factor(plan, reader, one) for one in truths.values()]
     every = [laws.of(plan, reader, one) for one in truths.values()]

@@ -40,7 +40,8 @@ def _compared(laws: SharedLaws, cases: Mapping[Any, Case], dim: str, sides: Sequ
     rows = {}
     for key in blocks.track(list(cases), f"risk by {dim}"):
         plan, reader, truth = cases[key]
-        rows[key] = risk_of(laws, plan, reader, truths_of(plan, reader, settle_truth(plan, reader, truth)), sides)
+        truths = truths_of(laws, plan, reader, settle_truth(plan, reader, truth), sides)
+        rows[key] = risk_of(laws, plan, reader, truths, sides)
     return side_by_side(rows, dim)
 
 

@@ -18,7 +18,7 @@ from adversary.driver.model_sweep import ModelSweep, at_prior_of, truths_of_mode
 from adversary.driver.posteriors import MEASURES, Readings
 from adversary.driver.shared_laws import SharedLaws
 from adversary.driver.sweep_inputs import SHARES, Case, Range, case_at, input_words, ranges_of, sibling_dim, values_of
-from adversary.reader.path import Adversary, Truth, settle_truth
+from adversary.reader.path import Adversary, ImpossibleRelease, Truth, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import (
     DRAWS,
@@ -168,7 +168,11 @@ def _swept(
         except ValueError as error:
             why[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
             continue
-        law = laws.of(case.plan, case.reader, settled, coarse=coarse)
+        try:
+            law = laws.of(case.plan, case.reader, settled, coarse=coarse)
+        except ImpossibleRelease as error:
+            why[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
+            continue
         invariant = invariant_factor(case.plan, case.reader, settled)
         laws_of = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
         factors = law.quantiles(QUANTILES)

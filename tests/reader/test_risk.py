@@ -13,7 +13,7 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.reader.path.truth import settle_truth
-from adversary.reader.risk.averages import risk_summary
+from adversary.reader.risk.averages import empirical_epsilon, risk_summary
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law, invariant_factor
 from adversary.reader.risk.listed_releases import release_table
@@ -252,6 +252,20 @@ def test_impossible_truths_are_refused(name: str, truth: dict[str, Any], message
     plan, reader, _ = STORIES[name]
     with pytest.raises(ValueError, match=message):
         settle_truth(plan, reader, truth)
+
+
+def test_a_truth_that_one_release_proves_and_another_rules_out_has_no_law() -> None:
+    levels = [adv.Level("block", adv.Exact(), siblings=1), adv.Level("tract", DG(0.4), siblings=1)]
+    plan = adv.Plan([*levels, adv.Level("county", adv.Geometric(0.4))])
+    reader = adv.Adversary(known=2, beliefs={"tract": adv.Uniform(9), "county": adv.Point(3)})
+    with pytest.raises(ValueError, match="impossible under the adversary's beliefs: their probability is zero whether"):
+        law_of(plan, reader, {"block": 3, "tract": 4, "county": 5})
+    out = {"block": 2, "tract": 3, "county": 4}
+    tree = adv.audit(plan, reader, out, progress=False)
+    assert tree["both_truths"]["possible"].values.tolist() == [False, True]
+    assert float(tree["risk"]["prob_correct"]) == 1.0
+    assert adv.sensitivity.sweep(plan, reader, out, prior=[0.3])["possible"].values.tolist() == [False, True]
+    assert np.isinf(empirical_epsilon(plan, reader, out))
 
 
 # Invariants

@@ -289,10 +289,14 @@ class Path:
         return beliefs
 
 
+class ImpossibleRelease(ValueError):
+    """A release that no hypothesis of the adversary allows."""
+
+
 def refuse_impossible(impossible: NDArray[np.bool_]) -> None:
-    """ValueError for the first release that no hypothesis allows."""
+    """ImpossibleRelease for the first release that no hypothesis allows."""
     if impossible.any():
-        raise ValueError(
+        raise ImpossibleRelease(
             f"release number {int(np.argmax(impossible))} is impossible under the adversary's beliefs: "
             "its probability is zero whether the target is in or out"
         )

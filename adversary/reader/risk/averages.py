@@ -7,6 +7,7 @@ count that is published again and again. Both are a plan whose levels hold the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from scipy.special import expit, log_expit
 from adversary._core import Floats, check_number, check_probability, check_whole, one_number, posterior_ratio
 from adversary.privacy.losses import side_of
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.path import Adversary, Truth, opposite, settle_truth
+from adversary.reader.path import Adversary, ImpossibleRelease, opposite, settle_truth
 from adversary.reader.plans import Level, Plan
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law
@@ -284,7 +285,11 @@ def empirical_epsilon(
     0.7
     """
     settled = settle_truth(plan, reader, truth)
-    laws = [bayes_factor_law(plan, reader, one, draws=draws, rng=rng) for one in _with_opposite(plan, reader, settled)]
+    laws = [bayes_factor_law(plan, reader, settled, draws=draws, rng=rng)]
+    with suppress(ValueError):
+        other = opposite(plan, reader, settled)
+        with suppress(ImpossibleRelease):
+            laws.append(bayes_factor_law(plan, reader, other, draws=draws, rng=rng))
     return empirical_epsilon_of(laws, failure)
 
 
@@ -311,11 +316,3 @@ def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = 0.05) 
     if 0.0 < level < RESOLUTION and any(law.unbounded for law in every):
         raise ValueError(f"failure must be 0 or at least {RESOLUTION}, got {failure}: releases are listed to that mass")
     return max(law.loss_bound(level) for law in every)
-
-
-def _with_opposite(plan: Plan, reader: Adversary, truth: Truth) -> list[Truth]:
-    """A truth and, if the adversary holds it possible, the same without the target (or with)."""
-    try:
-        return [truth, opposite(plan, reader, truth)]
-    except ValueError:
-        return [truth]

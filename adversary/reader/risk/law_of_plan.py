@@ -23,7 +23,16 @@ from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_fa
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_fingerprint import law_fingerprint
-from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, outer_sum, probable
+from adversary.reader.risk.law_parts import (
+    NOTHING,
+    UNSEEN,
+    ContinuousPart,
+    DiscretePart,
+    Part,
+    compatible,
+    outer_sum,
+    probable,
+)
 from adversary.reader.risk.listed_releases import DRAWS, columns, combine_columns, grid, list_releases
 
 MAX_GRID = 20_000_000
@@ -36,7 +45,6 @@ _SMALL = 200_000
 _APART = 4_000_000
 _LARGE = 1_000_000
 _NEGLIGIBLE = 1e-30
-_UNSEEN = 1e-22
 _ROWS = 4096
 
 
@@ -69,6 +77,10 @@ def bayes_factor_law(
     -------
     BayesFactorLaw, in nats
 
+    Raises
+    ------
+    ImpossibleRelease : under both hypotheses of the adversary, releases of this truth are impossible (a ValueError)
+
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.reader.plans import Level
     >>> plan = Plan([Level("block", Geometric(1.0))])
@@ -85,6 +97,7 @@ def bayes_factor_law(
     simulated = 0 if split else draws
     how = {"progress": progress, "store": store, "scheduler": scheduler, "workers": workers}
     first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, whole=not known, **how))
+    first, rest = compatible(first, rest)
     alone = first is own and (bool(simulated) or plan.cells == 1 or all(len(path.steps) == 1 for path in paths))
     return BayesFactorLaw(
         reader.prior_log_odds,
@@ -215,7 +228,7 @@ def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: b
     if found is None:
         return None
     released, weights = found
-    keep = weights > _UNSEEN
+    keep = weights > UNSEEN
     return DiscretePart(path.evidence_above(released.cell(cell).rows(keep), path.known_counts()), weights[keep])
 
 
@@ -243,7 +256,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     if len(sums) * math.prod(len(values) for values, _ in [*own, *further]) > MAX_GRID or 2 ** len(own) > _ROWS:
         return None
     rows, row_weight = grid(own)
-    seen = row_weight > _UNSEEN
+    seen = row_weight > UNSEEN
     rows, row_weight = rows[seen], row_weight[seen]
     beyond, beyond_weight = grid(further) if further else (np.zeros((1, 0)), np.ones(1))
     noisy = np.full((beyond.shape[0], counts.size), 0.0)
@@ -297,7 +310,7 @@ def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, DiscreteP
     if found is None:
         return None
     released, weights = found
-    keep = weights > _UNSEEN
+    keep = weights > UNSEEN
     return NOTHING, DiscretePart(log_bayes_factor(plan, reader, released.rows(keep)), weights[keep])
 
 

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adversary._core import Floats, as_array, log_sum_exp
 from adversary.privacy.losses import PrivacyLoss
+from adversary.reader.path import ImpossibleRelease
 
 COINCIDENT = 1e-12
 """Sums of losses this close (times their size, if above 1) are one value reached in several ways."""
 
+UNSEEN = 1e-22
+"""Releases less probable than this are left out."""
 
 _FEW, _WIDTH, _NODES = 2_000, 0.25, 10
 _MANY = 1_000_000
@@ -175,12 +179,35 @@ type Part = DiscretePart | ContinuousPart
 
 
 def outer_sum(a: DiscretePart, b: DiscretePart) -> tuple[Floats, Floats]:
-    """(values, weights) of every sum of one value of each; -inf and +inf do not meet."""
-    with np.errstate(invalid="ignore"):
-        values = (a.values[:, None] + b.values[None, :]).ravel()
-    weights = (a.weights[:, None] * b.weights[None, :]).ravel()
-    keep = ~np.isnan(values)
-    return (values, weights) if keep.all() else (values[keep], weights[keep])
+    """(values, weights) of every sum of one value of each."""
+    a, b = compatible(a, b)
+    return (a.values[:, None] + b.values[None, :]).ravel(), (a.weights[:, None] * b.weights[None, :]).ravel()
+
+
+def compatible(a: Part, b: DiscretePart) -> tuple[Any, DiscretePart]:
+    """The same parts where neither proves what the other rules out, up to a mass that is never seen.
+
+    Raises
+    ------
+    ImpossibleRelease : they do
+    """
+    if isinstance(a, ContinuousPart):
+        return a, b
+    for proof in (np.inf, -np.inf):
+        one, other = a.values == proof, b.values == -proof
+        if not (one.any() and other.any()):
+            continue
+        mass, against = float(a.weights[one].sum()), float(b.weights[other].sum())
+        if mass * against > UNSEEN:
+            raise ImpossibleRelease(
+                "releases of this truth are impossible under the adversary's beliefs: "
+                "their probability is zero whether the target is in or out"
+            )
+        if mass < against:
+            a = DiscretePart(a.values[~one], a.weights[~one])
+        else:
+            b = DiscretePart(b.values[~other], b.weights[~other])
+    return a, b
 
 
 def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
