@@ -344,6 +344,8 @@ def mistaken(draw: Any, documents: Any) -> dict[str, Any]:
         kind = draw(st.sampled_from(["odd", "odd", "odd", "near", "dropped", "renamed", "moved", "doubled"]))
         if kind == "odd":
             holder[last] = _copied(draw(ODD))
+        elif kind == "near" and last == "draws":
+            continue  # thousands of them take as long as they should
         elif kind == "near" and isinstance(holder[last], int | float) and abs(holder[last]) < 1e300:
             holder[last] = holder[last] * draw(st.sampled_from([-1, 10, 100, 0.1, 1e3])) + draw(st.integers(-1, 1))
         elif kind == "dropped":

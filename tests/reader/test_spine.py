@@ -91,7 +91,7 @@ def cases(draw: Any) -> tuple[Any, str, list[float], list[float], int]:
     return tree, kind, noisy, rho, draw(st.integers(0, 3))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(cases())
 def test_every_answer_is_that_of_all_vectors_of_counts(case: Any) -> None:
     check_every_answer(case)
