@@ -19,7 +19,7 @@ from adversary.privacy.losses import amplified_loss
 from adversary.reader.conditioned import ExactTotals, exact_totals
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, observed
-from adversary.reader.risk import DRAWS, BayesFactorLaw, invariant_factor, release_table, risk_summary
+from adversary.reader.risk import BayesFactorLaw, invariant_factor, release_table, risk_summary
 
 OWN = "privacy loss"
 """Definition under which the plan's own loss is shown beside every promise."""
@@ -39,9 +39,8 @@ class Case:
     totals: ExactTotals | None = None
     sampling: Sampling | None = None
 
-    def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, laws: SharedLaws) -> Groups:
+    def run(self, engine: str, promises: dict[str, Guarantee], draws: int, laws: SharedLaws) -> Groups:
         """Groups of the audit; `laws` has the seed, and progress, store and scheduler of simulated or fitted work."""
-        draws = DRAWS if draws is None else draws
         reader, seed = self.reader, laws.seed
         invariant = invariant_factor(self.plan, reader, self.truth)
         odds = reader.prior_log_odds

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -32,7 +32,7 @@ from adversary.privacy.losses import way_to_loss
 from adversary.reader.conditioned import exact_totals
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Plan
-from adversary.reader.risk import DRAWS, cautions
+from adversary.reader.risk import DRAWS, affordable_draws, cautions
 
 ENGINES = ("exact", "enumerate", "importance", "mcmc")
 
@@ -99,7 +99,8 @@ def audit(
         `beliefs` where that is a model): groups `base`, `extremes` and one for each input under `sensitivity`, or
         `sensitivity/NAME` of several truths. For one plan
     draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
-        one by one. Unless given 20,000, or 1,000 where continuous latents are sampled
+        one by one. Unless given 20,000, fewer (but 500) where each takes an `Adversary` long to read, or 1,000 where
+        continuous latents are sampled
     sampling : lengths of sampled posteriors, `adversary.Sampling`
     rng : seed
     progress : show a bar with the time left on work of more than a few seconds
@@ -141,6 +142,7 @@ def audit(
     seed = blocks.seed_sequence(rng)
     promises = named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants, sampling)
+    work = work.within_reach(plans, readers, truths)
     others = by_name(alternatives or {}, readers, truths)
     swept: Groups = {}
     by_plan = []
@@ -180,11 +182,21 @@ class _Work:
     draws: int | None
     invariants: Margins | Databases | None = None
     sampling: Sampling | None = None
+    size: int = DRAWS
+    """Simulated releases of every `Adversary`."""
+
+    def within_reach(self, plans: Mapping[Any, Plan], readers: Mapping[Any, Any], truths: Mapping[Any, Any]) -> _Work:
+        """The same with as many simulated releases as were asked for, or as every `Adversary` can read in some time."""
+        if self.draws is not None or self.engine != "exact":
+            return replace(self, size=DRAWS if self.draws is None else self.draws)
+        known = [one for one in readers.values() if not is_model(one)]
+        cases = ((plan, one, truth) for plan in plans.values() for one in known for truth in truths.values())
+        each = (affordable_draws(plan, one, settle_truth(plan, one, truth)) for plan, one, truth in cases)
+        return replace(self, size=min(each, default=DRAWS))
 
     def laws(self, seed: int, how: Mapping[str, Any]) -> SharedLaws:
         """The laws of one plan and truth, of as many simulated releases as the audit has."""
-        draws = DRAWS if self.draws is None else self.draws
-        return SharedLaws(draws if self.engine == "exact" else max(draws, COARSE_DRAWS), seed, how)
+        return SharedLaws(self.size if self.engine == "exact" else max(self.size, COARSE_DRAWS), seed, how)
 
     def case(self, plan: Plan, reader: Any, truth: Any, seed: Any) -> Case | ModelCase:
         """One plan, reader and truth, checked."""
@@ -199,7 +211,7 @@ class _Work:
     def run(self, case: Case | ModelCase, laws: SharedLaws, how: Mapping[str, Any]) -> Groups:
         """Groups of one case."""
         if isinstance(case, Case):
-            return case.run(self.engine, self.promises, self.draws, laws)
+            return case.run(self.engine, self.promises, self.size, laws)
         return case.run(self.engine, self.promises, self.draws, laws.seed, **how)
 
     def swept(
@@ -309,7 +321,7 @@ def _attributes(
         "engine": work.engine,
         "target": work.target,
         "failure": work.failure,
-        "draws": DRAWS if work.draws is None else work.draws,
+        "draws": work.size,
         "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
         "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
         "sensitivity": ", ".join(dict.fromkeys(shifts)),

@@ -385,6 +385,21 @@ def test_simulated_audits_carry_their_error() -> None:
     assert tree["bound"]["outside"].attrs["direction"] == "estimate"
 
 
+def test_fewer_releases_are_simulated_where_each_takes_long_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from adversary.reader.risk import listed_releases
+
+    assert audit(_simulated(), rng=1).attrs["draws"] == 20_000
+    wide = adv.Plan([adv.Level("block", adv.Laplace(1e4))])
+    broad = adv.Adversary(beliefs={"block": scipy.stats.randint(0, 60_000)})
+    settled = settle_truth(wide, broad, {"block": 30_000, "in": 1})
+    assert listed_releases.affordable_draws(wide, broad, settled) < 1_000
+    monkeypatch.setattr(listed_releases, "_MOST_WORK", 1e3)
+    tree = audit(_simulated(), rng=1)
+    assert tree.attrs["draws"] == tree["release"].sizes["release"] == 500
+    assert float(tree["risk"]["mcse"].sel(measure="posterior_mean")) > 0
+    assert audit(_simulated(), rng=1, draws=3000).attrs["draws"] == 3000
+
+
 def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
     from adversary.reader.risk import law_of_plan, listed_releases
 

@@ -759,6 +759,42 @@ def test_counts_beyond_the_tail_of_a_belief_are_not_followed_however_wide_the_no
 
     assert widest() < 1_000
     found = reader.posterior(plan, release, counts=False)["log_odds"].values
-    monkeypatch.setattr(type(reader.beliefs["block"]), "most_others", lambda *_: np.inf)
+    monkeypatch.setattr(windows.Windows, "_of_both", lambda _, i, first, last, *__: (first, last))
     assert widest() > 10_000
     np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("noise", [adv.Laplace(0.7), adv.Gaussian(3.0), adv.Geometric(0.2)], ids=lambda one: one.kind)
+def test_a_steep_belief_is_followed_where_it_meets_the_releases(noise: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It expects four million people, and noise alone would have to make up for three million nats."""
+    law = scipy.stats.nbinom(1e7, 0.7)
+    plan = adv.Plan([adv.Level("block", DG(0.1), siblings=2), adv.Level("tract", noise)])
+    reader = adv.Adversary(0.3, 2, {"tract": law})
+    release = plan.observe({"block": [2, 5, 3], "tract": [20, 31, -4]}, {"block": [9, 40, 3]})
+    path, rows = reader.path(plan), release_arrays(plan, release).cell(0)
+
+    def widest() -> float:
+        return max(size.max() for _, size in path.windows.above(rows, 0, path.known_counts(), closed=False))
+
+    assert widest() < 2_000
+    found = reader.posterior(plan, release, counts=False)["log_odds"].values
+    monkeypatch.setattr(windows.Windows, "_of_both", lambda _, i, first, last, *__: (first, last))
+    assert widest() > 6_000
+    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [adv.Laplace(0.01), adv.Laplace(0.6), adv.Laplace(40.0), adv.Geometric(4.0), adv.Geometric(0.03), DG(0.05)],
+    ids=repr,
+)
+@pytest.mark.parametrize("shift", [1, -1, 3])
+def test_others_of_whom_nothing_is_known_are_summed_out_in_closed_form(noise: adv.Mechanism, shift: int) -> None:
+    plan, counts = adv.Plan([adv.Level("block", noise)]), np.arange(9_000.0)
+    reader = adv.Adversary(0.5, beliefs={"block": adv.Uniform()}, hypotheses=(1, 1 + shift) if shift > 0 else (2, 1))
+    noisy = np.array([-700, -3, 0, 1, 2, 3, 40, 900]) + 0.3 * noise.is_continuous
+    each = noise.log_likelihood(noisy[:, None], counts)
+    first, second = (1, 1 + shift) if shift > 0 else (2, 1)
+    expected = log_sum_exp(each[:, second:]) - log_sum_exp(each[:, first:])
+    found = reader.posterior(plan, plan.observe({"block": noisy}), counts=False)["log_odds"]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)

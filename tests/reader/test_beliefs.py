@@ -10,7 +10,6 @@ import pytest
 import scipy.stats
 
 import adversary as adv
-from adversary._core import log_sum_exp
 from adversary.reader.beliefs.belief import as_belief
 from tests.catalogue import BELIEFS, PROPER
 from tests.tables import refusals
@@ -185,27 +184,3 @@ def test_a_law_whose_far_quantile_scipy_does_not_find_is_a_belief() -> None:
     with pytest.raises(RuntimeError, match="endless loop"):
         law.ppf(1 - 1e-9)
     assert adv.Others(law).log_prob(5, 3) == pytest.approx(law.logpmf(2))
-
-
-TAILS = {
-    "poisson": adv.Others(scipy.stats.poisson(30)),
-    "negative binomial": adv.Others(scipy.stats.nbinom(1.4, 0.26)),
-    "geometric": adv.Others(scipy.stats.geom(1e-3)),
-    "an unknown rate": adv.GammaPoisson(2.0, 0.1),
-}
-
-
-@pytest.mark.parametrize("name", TAILS)
-@pytest.mark.parametrize("nats", [2.0, 36.0, 120.0, 600.0])
-def test_no_more_lies_beyond_the_end_of_a_tail_than_is_said(name: str, nats: float) -> None:
-    belief = TAILS[name]
-    end = belief.most_others(nats)
-    beyond = belief.log_pmf(np.arange(end + 1, end + 400_000))
-    assert -nats - 10.0 < log_sum_exp(beyond) < -nats + 1e-6
-    assert belief.most_others(1e4) == np.inf
-
-
-def test_a_tail_that_is_lost_in_rounding_has_no_end() -> None:
-    falling = adv.Others(scipy.stats.zipf(3.0))
-    assert falling.most_others(60.0) == np.inf
-    assert adv.Others([0.5, 0.5]).most_others(60.0) == adv.Uniform().most_others(60.0) == np.inf

@@ -116,8 +116,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @cached_property
     def exact(self) -> PrivacyLoss | None:
-        """The law atom by atom, where that is small; or, where a contour through all releases is costly, the coarsest of
-        them atom by atom, mixed with the law of the others."""
+        """The law atom by atom, where that is small; or, where a contour through all releases is costly, the coarsest
+        of them atom by atom, mixed with the law of the others."""
         unlisted = self._many or bool(self.variance)
         if unlisted and float(self.composition.families[-1].v) >= SHARP:
             return self._beside_sharp

@@ -21,7 +21,6 @@ from adversary.reader.beliefs.elicited import (
     PrelizLaw,
     as_law,
     describe_law,
-    end_of_tail,
     has_own_tail,
     is_law,
     law_edges,
@@ -57,11 +56,6 @@ class Belief(ABC):
     @abstractmethod
     def window(self, inside: int) -> tuple[int, int] | None:
         """Totals carrying all but 2e-18 of the mass; None for an improper law."""
-
-    def most_others(self, nats: float) -> float:
-        """A count outside above which at most exp(-nats) of the mass lies; infinite where none is known."""
-        del nats
-        return np.inf
 
     @property
     @abstractmethod
@@ -319,10 +313,6 @@ class Others(Independent):
         low, high = self.outside()
         short = high is not None and (isinstance(self.law, np.ndarray) or high - low <= BESIDE)
         return (low, high) if high is not None and short else self._edges
-
-    def most_others(self, nats: float) -> float:
-        known = not isinstance(self.law, np.ndarray) and has_own_tail(self.law)
-        return end_of_tail(int(self.law.ppf(0.5)), self.law.sf, nats) if known else np.inf
 
     def followed(self) -> tuple[int, Floats]:
         """First count, and log probabilities from it on: of all but 2e-18 of the mass, and `BESIDE` counts either side.

@@ -5,7 +5,6 @@ PreliZ elicits priors by hand and eye; its laws name their functions as densitie
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -175,16 +174,6 @@ def looked_up(table: Floats, place: Floats) -> Floats:
     """Entries of a table, minus infinity beyond its ends."""
     listed = (place >= 0) & (place < table.size)
     return np.where(listed, table[np.where(listed, place, 0).astype(np.int64)], -np.inf)
-
-
-def end_of_tail(median: int, sf: Callable[[int], float], nats: float) -> float:
-    """The first count above which at most exp(-nats) lies; infinite where so little is not told from nothing."""
-    least = math.exp(-nats)
-    try:
-        end = median + _outwards(lambda step: sf(median + step) <= least)
-    except ValueError:
-        return math.inf
-    return float(end) if sf(end) > 0.0 else math.inf
 
 
 def _outwards(far_enough: Callable[[int], bool]) -> int:

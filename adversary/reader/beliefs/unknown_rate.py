@@ -14,7 +14,7 @@ from scipy.special import betainc, gammaln
 
 from adversary._core import Floats, check_positive, check_whole, format_number, one_number
 from adversary.reader.beliefs.belief import Independent, others_of
-from adversary.reader.beliefs.elicited import end_of_tail, law_edges
+from adversary.reader.beliefs.elicited import law_edges
 
 
 @dataclass(frozen=True)
@@ -68,25 +68,17 @@ class GammaPoisson(Independent):
         others = others_of(level, inside)
         return f"{others} are Poisson with a rate not known: {law}{exposure} ({mean} people expected)"
 
-    def most_others(self, nats: float) -> float:
-        return end_of_tail(self._mean, self._above, nats)
-
     @cached_property
     def _edges(self) -> tuple[int, int]:
-        part = self.rate / (self.rate + self.exposure)
+        a, part = self.shape, self.rate / (self.rate + self.exposure)
+        rest = self.exposure / (self.rate + self.exposure)
+        mean = int(self.shape * self.exposure / self.rate)
         return law_edges(
-            self._mean,
+            mean,
             (0, np.inf),
-            lambda k: float(betainc(self.shape, k + 1.0, part)) if k >= 0 else 0.0,
-            self._above,
+            lambda k: float(betainc(a, k + 1.0, part)) if k >= 0 else 0.0,
+            lambda k: float(betainc(k + 1.0, a, rest)),
         )
-
-    @property
-    def _mean(self) -> int:
-        return int(self.shape * self.exposure / self.rate)
-
-    def _above(self, count: int) -> float:
-        return float(betainc(count + 1.0, self.shape, self.exposure / (self.rate + self.exposure)))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ from adversary.reader.path.steps import Step, link_above
 from adversary.reader.path.windows import MAX_STATES, Windows, chunks, common, costs
 from adversary.reader.plans import Plan, Released
 
+_AT_ONCE = 50_000
+"""So many releases are told apart at a time: sorting them takes several times their memory."""
+_PAIRS = 32
+"""Pairs of counts of two steps take as long as one count of a step, more or less."""
+
 
 @dataclass(frozen=True)
 class Path:
@@ -102,6 +107,9 @@ class Path:
     def evidence_above(self, released: Released, x: Floats) -> Floats:
         """The part of the log Bayes factor that is not in the lowest step's own releases, each distinct case once."""
         used = [i for step in self.steps[1:] for i in step.levels]
+        if len(released) > _AT_ONCE:
+            parts = (np.arange(i, min(i + _AT_ONCE, len(released))) for i in range(0, len(released), _AT_ONCE))
+            return np.concatenate([self.evidence_above(released.rows(part), x) for part in parts])
         if len(released) == 1:
             return self._difference(self._log_likelihoods(released, 0, x))
         linked = [step.link.columns(released) for step in self.steps[:-1] if step.link]
@@ -166,17 +174,19 @@ class Path:
     def _tail_form(self, step: int, x: Floats, noisy: Floats, sums: Floats) -> Floats:
         """Complete the square: sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a."""
         above = self.steps[step + 1]
+        if step < 0 and above.rate is not None:
+            return above.log_likelihood_from(noisy, x)
         fits = [noise.parabola for noise in above.noises]
         rho = np.array([fit[0] for fit in fits if fit])
-        below = self.steps[step].link
-        link = below.noise.parabola if below else None
-        assert link is not None
+        below = self.steps[step].link if step >= 0 else None
+        link = (below.noise.parabola if below else None) or (0.0, 0.0)
         releases = noisy[:, list(above.levels)]
         big, a = rho.sum(), link[0]
         centre = releases @ rho / big
         spread = ((releases - centre[:, None]) ** 2) @ rho
         peak = sum(fit[1] for fit in fits if fit) + link[1] - spread
-        big_a, b, w = centre[:, None] - x, sums[:, self.steps[step].link_level, None], big + a
+        big_a, w = centre[:, None] - x, big + a
+        b = sums[:, self.steps[step].link_level, None] if a else 0.0 * big_a
         start = -(big * big_a[:, 0] + a * b[:, 0]) / w
         if _consecutive(x):
             tail = log_tail_sums(start, big / w, x.shape[1], w)
@@ -272,6 +282,15 @@ class Path:
         """Whether `joint` would stay within MAX_STATES."""
         windows = self.windows.above(released, -1, self.contributions, closed=False)
         return bool(costs(windows, self.contributions.size, len(released)).max() <= MAX_STATES)
+
+    def work(self, released: Released) -> float:
+        """Counts to go through for the log Bayes factor of one of these releases, on average."""
+        step, x = (0, self.known_counts()) if self.known else (-1, self.contributions)
+        if step + 1 == len(self.steps):
+            return 1.0
+        windows = self.windows.above(released, step, x, closed=True)
+        pairs = costs(windows, x.size, len(released))
+        return float(np.mean(sum((size for _, size in windows), pairs / _PAIRS)))
 
     def learned(self, released: Released) -> dict[int, Belief]:
         """Beliefs after one release, for the lowest level of every step: what was known for certain stays so."""

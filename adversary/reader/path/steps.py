@@ -30,6 +30,23 @@ class Step:
             np.zeros(x.shape),
         )
 
+    @property
+    def rate(self) -> float | None:
+        """Epsilon of its one release, where that has Laplace or geometric noise."""
+        return self.noises[0].laplace_rate if len(self.noises) == 1 else None
+
+    def log_likelihood_from(self, noisy: Floats, x: Floats) -> Floats:
+        """Log of the sum of that release's likelihoods over all counts from x on: geometric series on either side."""
+        epsilon = self.rate or 0.0
+        over = noisy[:, self.levels[:1]] - x  # how far the release lies above the least count
+        below = np.floor(np.maximum(over, -1.0)) + 1.0  # counts from x up to the release
+        near = np.where(over < 0.0, -over, below - over)  # from the release to the next count above it
+        least = -epsilon * near
+        with np.errstate(divide="ignore"):
+            rest = epsilon * (near - 1.0) + np.log(-np.expm1(-epsilon * below))
+        peak = float(self.noises[0].log_likelihood(0.0, 0.0))
+        return np.asarray(np.logaddexp(least, rest) + peak - np.log(-np.expm1(-epsilon)))
+
     def alike(self) -> list[tuple[Mechanism, list[int]]]:
         """Its noises, each with the levels, one after another, that share it."""
         pairs = groupby(zip(self.noises, self.levels, strict=False), key=lambda pair: id(pair[0]))

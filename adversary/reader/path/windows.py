@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from adversary._core import Floats, Integers, as_array
 from adversary.privacy.mechanisms import Mechanism
@@ -22,6 +23,7 @@ _DRIFT_ROUNDS = 6
 NEAR_NATS = 36.0
 """What a level's window leaves out weighs at most exp(-36), about 2e-16, of either hypothesis."""
 _SHARP = 1e6
+_BLOCK = 64
 _CHOICES = 9
 """Counts tried between the least and the one released, where a count is published adjusted to its parent's."""
 
@@ -33,11 +35,14 @@ class Windows:
     steps: tuple[Step, ...]
 
     def closed_form(self, step: int) -> bool:
-        """Whether the sum over the next count is a tail of a discrete Gaussian: flat belief, parabolas, last step."""
+        """Whether the sum over the next count is a tail of a discrete Gaussian or of one geometric law: flat belief,
+        last step, and parabolas or, where no siblings are released below, one noise of Laplace's."""
         above = self.steps[step + 1]
-        if step < 0 or step + 2 < len(self.steps) or not above.belief.flat:
+        if step + 2 < len(self.steps) or not above.belief.flat or not above.noises:
             return False
-        link = self.steps[step].link
+        link = self.steps[step].link if step >= 0 else None
+        if link is None:
+            return step < 0 and (above.rate is not None or all(noise.parabola for noise in above.noises))
         return isinstance(link, SumLink) and all(noise.parabola for noise in (*above.noises, link.noise))
 
     def above(self, released: Released, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
@@ -51,6 +56,7 @@ class Windows:
         for i in range(step + 1, last):
             inside = low, high
             low, high = self._near(i, *self.of(i, low, high, released), inside, released, misfit)
+            low, high = self._of_both(i, low, high, inside, released, misfit)
             result.append((low, (high - low + 1).astype(np.int64)))
         return result
 
@@ -148,25 +154,67 @@ class Windows:
     ) -> tuple[Floats, Floats]:
         """The part of a range that its own releases and the sum of the siblings below allow, given the counts inside
         (lowest, highest), where all beyond weighs at most exp(-NEAR_NATS)."""
-        step = self.steps[i]
-        sources = [
-            (n, released.noisy[:, j], released.noisy[:, j]) for n, j in zip(step.noises, step.levels, strict=False)
-        ]
-        if (summed := self._noise_of_sum(i, released)) is not None:
-            sums = released.sums[:, self.steps[i - 1].link_level]
-            sources.append((summed, inside[0] + sums, inside[1] + sums))
-        for noise, least, most in sources:
+        for noise, least, most in self._sources(i, inside, released):
             reach = np.full(len(released), np.inf)
             known = np.isfinite(misfit)
             if known.any() and np.isfinite(noise.reach(NEAR_NATS)):
                 reach[known] = _reaches(noise, misfit[known])
             first = np.maximum(first, np.minimum(least - reach, last))
             last = np.minimum(last, np.maximum(most + reach, first))
-        wide = np.isfinite(misfit) & (last - first > _WHOLE_SUPPORT)
-        if wide.any():  # the belief's own tail may end before
-            reach = _by_value(lambda n: step.belief.most_others(NEAR_NATS + n), np.ceil(misfit[wide]))
-            last[wide] = np.minimum(last[wide], np.maximum(inside[1][wide] + reach, first[wide]))
         return np.ceil(first), np.floor(last)
+
+    def _sources(
+        self, i: int, inside: tuple[Floats, Floats], released: Released
+    ) -> list[tuple[Mechanism, Floats, Floats]]:
+        """Noises of step i and of the siblings' sum below, with the least and the largest count that each suggests."""
+        step = self.steps[i]
+        own = [(n, released.noisy[:, j], released.noisy[:, j]) for n, j in zip(step.noises, step.levels, strict=False)]
+        if (summed := self._noise_of_sum(i, released)) is None:
+            return own
+        sums = released.sums[:, self.steps[i - 1].link_level]
+        return [*own, (summed, inside[0] + sums, inside[1] + sums)]
+
+    def _of_both(
+        self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
+    ) -> tuple[Floats, Floats]:
+        """The part of a wide range beyond which belief and noise together are too small to matter.
+
+        Counts are taken in blocks. A block goes where the most that it can reach, whatever is inside, falls by
+        NEAR_NATS and the log of their number below what is certain: the misfit or, at the last step, the least of
+        another block.
+        """
+        belief, sources = self.steps[i].belief, self._sources(i, inside, released)
+        wide = np.flatnonzero((last - first > _WHOLE_SUPPORT) & ((i + 1 == len(self.steps)) | np.isfinite(misfit)))
+        told = len(sources) > len(self.steps[i].noises) or not i or self.steps[i - 1].link is None
+        falling = all(n.summands[0].parabola or n.summands[0].laplace_rate for n, *_ in sources)
+        if not (wide.size and told and falling and belief.independent):
+            return first, last
+        low, high = inside[0][wide].min(), inside[1][wide].max()
+        start, stop = first[wide].min(), last[wide].max()
+        block = _BLOCK + int(high - low)
+        count = int(stop - start) // block + 1
+        if count < 4 or count * block > MAX_STATES:
+            return first, last
+        others = start - high + np.arange(count * block + high - low)
+        law = sliding_window_view(as_array(belief.log_prob(others, 0.0)), block + int(high - low))[::block]
+        most, least = law.max(axis=1), law.min(axis=1)
+        peaks = sum(_peak(noise) for noise, *_ in sources)
+        head = start + block * np.arange(count)
+        tail = head + block - 1
+        first, last = first.copy(), last.copy()
+        for rows in np.array_split(wide, wide.size * count // _CHUNK_STATES + 1):
+            upper, lower = most + np.zeros((rows.size, 1)), least + np.zeros((rows.size, 1))
+            for noise, below, above in sources:
+                under, over = below[rows, None], above[rows, None]
+                upper = upper + noise.log_likelihood(np.maximum(np.maximum(head - over, under - tail), 0.0), 0.0)
+                lower = lower + noise.log_likelihood(np.maximum(tail - under, over - head), 0.0)
+            certain = peaks - misfit[rows, None]
+            if i + 1 == len(self.steps):
+                certain = np.maximum(certain, lower.max(axis=1, keepdims=True))
+            kept = upper >= certain - NEAR_NATS - np.log(count * block)
+            first[rows] = np.maximum(first[rows], head[kept.argmax(axis=1)])
+            last[rows] = np.minimum(last[rows], tail[count - 1 - kept[:, ::-1].argmax(axis=1)])
+        return first, last
 
     def _ceiling(self, i: int) -> float:
         """The largest total that a belief further up allows whatever is inside: no count below it can be larger."""

@@ -18,5 +18,6 @@ from .law_of_plan import invariant_factor as invariant_factor
 from .law_parts import NOTHING as NOTHING
 from .law_parts import DiscretePart as DiscretePart
 from .listed_releases import DRAWS as DRAWS
+from .listed_releases import affordable_draws as affordable_draws
 from .listed_releases import release_table as release_table
 from .postprocessed_risk import consistency_risk as consistency_risk

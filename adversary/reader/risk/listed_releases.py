@@ -9,12 +9,15 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import Floats, as_array, blocks
-from adversary.reader.path import Truth
-from adversary.reader.plans import Plan, Released, make_release
+from adversary.reader.path import Adversary, Truth
+from adversary.reader.plans import Plan, Released, make_release, release_arrays
 from adversary.reader.postprocessing import LeastSquares
 from adversary.reader.risk.law_parts import probable
 
-DRAWS = 20_000
+DRAWS, LEAST_DRAWS = 20_000, 500
+"""Simulated releases, unless somebody says how many: the former, fewer where each takes long to read."""
+_MOST_WORK = 5e7
+_PILOTS = 16
 _TABLE_GRID = 2_000_000
 _TABLE_ROWS = 200_000
 _TABLE_LOST = 1e-12
@@ -27,6 +30,21 @@ class Column(NamedTuple):
     place: tuple[int, ...]
     values: Floats
     weights: Floats
+
+
+def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
+    """How many simulated releases this adversary reads in about ten seconds: 500 to 20,000.
+
+    Fewer where beliefs are wide beside the noise, or noise is wide, so that each release has many counts to go through.
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.reader.plans import Level
+    >>> affordable_draws(Plan([Level("block", Geometric(1.0))]), Adversary(), Truth(np.array([[1]]), 1))
+    20000
+    """
+    released = release_arrays(plan, plan.release(truth.by_level(plan), np.random.default_rng(0), _PILOTS))
+    work = sum(reader.path(plan, cell).work(released.cell(cell)) for cell in range(plan.cells))
+    return int(np.clip(_MOST_WORK / work, LEAST_DRAWS, DRAWS))
 
 
 def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = None) -> tuple[xr.Dataset, xr.DataArray]:
