@@ -798,3 +798,12 @@ def test_others_of_whom_nothing_is_known_are_summed_out_in_closed_form(noise: ad
     expected = log_sum_exp(each[:, second:]) - log_sum_exp(each[:, first:])
     found = reader.posterior(plan, plan.observe({"block": noisy}), counts=False)["log_odds"]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-13)
+
+
+def test_a_total_clamped_from_above_ends_no_improper_belief_about_an_adjusted_count() -> None:
+    """Only a count adjusted to its parent's is published, and the parent fits every larger count."""
+    levels = [adv.Level("block", DG(3.5), siblings=1), adv.Level("tract", adv.postprocessing.clamped(DG(0.05), 0, 5))]
+    plan = adv.Plan(levels, postprocessing=adv.postprocessing.LeastSquares())
+    reader = adv.Adversary(0.3, beliefs={"block": adv.Uniform(), "tract": adv.Uniform()})
+    with pytest.raises(ValueError, match="leaves it without an end; give one with an end, such as Uniform"):
+        reader.posterior(plan, plan.release({"block": 0, "tract": 0}, 1, 3))

@@ -28,7 +28,7 @@ from adversary.reader.path.steps import Step, link_above
 from adversary.reader.path.windows import MAX_STATES, Windows, chunks, common, costs
 from adversary.reader.plans import Plan, Released
 
-_AT_ONCE = 50_000
+AT_ONCE = 50_000
 """So many releases are told apart at a time: sorting them takes several times their memory."""
 _PAIRS = 32
 """Pairs of counts of two steps take as long as one count of a step, more or less."""
@@ -107,8 +107,8 @@ class Path:
     def evidence_above(self, released: Released, x: Floats) -> Floats:
         """The part of the log Bayes factor that is not in the lowest step's own releases, each distinct case once."""
         used = [i for step in self.steps[1:] for i in step.levels]
-        if len(released) > _AT_ONCE:
-            parts = (np.arange(i, min(i + _AT_ONCE, len(released))) for i in range(0, len(released), _AT_ONCE))
+        if len(released) > AT_ONCE:
+            parts = (np.arange(i, min(i + AT_ONCE, len(released))) for i in range(0, len(released), AT_ONCE))
             return np.concatenate([self.evidence_above(released.rows(part), x) for part in parts])
         if len(released) == 1:
             return self._difference(self._log_likelihoods(released, 0, x))

@@ -76,10 +76,12 @@ class Windows:
             return bottom, np.maximum(top, bottom)
         if not step.noises:  # no release of its own: everything up to the next level that has one
             above = next(s for s in self.steps[i + 1 :] if s.noises)
-            ceiling = noisy[:, above.levels[0]] + above.reach
+            ends = [noisy[:, above.levels[0]] + above.reach] if np.isfinite(above.reach) else []
             if step.belief.proper:
-                ceiling = np.maximum(ceiling, _by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
-            return bottom, np.maximum(bottom, np.minimum(top, ceiling))
+                ends.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+            if not ends and not np.isfinite(top).all():
+                raise _endless(step.belief)
+            return bottom, np.maximum(bottom, np.minimum(top, np.max(ends or [top], 0)))
         if i and self.closed_form(i - 1):
             return self._of_parabolas(i, low, high, released)
         sources = [noisy[:, level] for level in step.levels]
@@ -246,10 +248,7 @@ class Windows:
             return _by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)
         if step.belief.proper:
             return np.zeros_like(nats)
-        raise ValueError(
-            f"a count clamped from above fits every larger count: the improper belief {step.belief} leaves it without "
-            "an end; give one with an end, such as Uniform(upper)"
-        )
+        raise _endless(step.belief)
 
     def _of_parabolas(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
         """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
@@ -283,6 +282,13 @@ class Windows:
         inside = np.full(len(corner), x.min()), np.full(len(corner), x.max())
         low, high = self._near(1, *self.of(1, *inside, corner), inside, corner, self.misfit(0, x, corner))
         return np.arange(low.min(), high.max() + 1)
+
+
+def _endless(belief: Belief) -> ValueError:
+    return ValueError(
+        f"a count clamped from above fits every larger count: the improper belief {belief} leaves it without an end; "
+        "give one with an end, such as Uniform(upper)"
+    )
 
 
 def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:

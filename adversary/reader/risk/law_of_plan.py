@@ -19,7 +19,7 @@ import numpy as np
 from adversary._core import Floats, as_array, blocks
 from adversary.privacy.losses import GaussianLoss, amplified_loss, compose_losses, repeat_product
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
-from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
+from adversary.reader.path import AT_ONCE, Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_fingerprint import law_fingerprint
@@ -283,13 +283,14 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
             evidence[start : start + _ROWS] = present - out
     evidence = evidence.reshape(beyond.shape[0], len(rows), len(sums))
     weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
-    lost = np.argwhere(np.isnan(evidence) & (weight > _NEGLIGIBLE))
-    if lost.size:  # releases so far apart that the scaled products underflow, or impossible ones: one by one
-        upper, row, total = lost.T
-        noisy, links = noisy[upper], links[upper]
-        noisy[:, list(second.levels)] = rows[row]
-        links[:, low] = sums[total]
-        evidence[upper, row, total] = path.evidence_above(Released(noisy, links), path.known_counts())
+    lost = np.flatnonzero(np.isnan(evidence) & (weight > _NEGLIGIBLE))
+    for start in range(0, lost.size, AT_ONCE):  # so far apart that scaled products underflow, or impossible: one by one
+        at = np.unravel_index(lost[start : start + AT_ONCE], evidence.shape)
+        upper, row, total = at
+        apart = Released(noisy[upper], links[upper])
+        apart.noisy[:, list(second.levels)] = rows[row]
+        apart.sums[:, low] = sums[total]
+        evidence[at] = path.evidence_above(apart, path.known_counts())
     keep = ~np.isnan(evidence)
     if evidence.size > _LARGE:
         keep &= probable(weight, PRUNED)

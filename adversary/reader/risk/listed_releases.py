@@ -17,7 +17,7 @@ from adversary.reader.risk.law_parts import probable
 DRAWS, LEAST_DRAWS = 20_000, 500
 """Simulated releases, unless somebody says how many: the former, fewer where each takes long to read."""
 _MOST_WORK = 5e7
-_PILOTS = 16
+_NUMBER, _PILOTS = 8.0, 16
 _TABLE_GRID = 2_000_000
 _TABLE_ROWS = 200_000
 _TABLE_LOST = 1e-12
@@ -35,7 +35,7 @@ class Column(NamedTuple):
 def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
     """How many simulated releases this adversary reads in about ten seconds: 500 to 20,000.
 
-    Fewer where beliefs are wide beside the noise, or noise is wide, so that each release has many counts to go through.
+    Fewer where beliefs or noise are so wide that a release has many counts to go through, or where it has many numbers.
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.reader.plans import Level
@@ -44,6 +44,7 @@ def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
     """
     released = release_arrays(plan, plan.release(truth.by_level(plan), np.random.default_rng(0), _PILOTS))
     work = sum(reader.path(plan, cell).work(released.cell(cell)) for cell in range(plan.cells))
+    work += _NUMBER * released.noisy[0].size
     return int(np.clip(_MOST_WORK / work, LEAST_DRAWS, DRAWS))
 
 
