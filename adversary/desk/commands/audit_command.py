@@ -32,7 +32,8 @@ def audit_command(
     draws: Annotated[
         int | None,
         typer.Option(
-            help="Simulated releases, where releases are simulated.", show_default=f"{DRAWS}; fitted ones 1000"
+            help="Simulated releases, where releases are simulated.",
+            show_default=f"{DRAWS}, fewer where each takes long to read; fitted ones 1000",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
