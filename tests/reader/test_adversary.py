@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import adversary as adv
 from adversary._core import log_sum_exp
 from adversary.reader.path import windows
-from adversary.reader.path.recursion import log_correlation
+from adversary.reader.path.log_products import log_correlation
 from adversary.reader.plans import Released
 from adversary.reader.plans.release import release_arrays
 from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES

@@ -1,8 +1,8 @@
 """One reader and one release: exact inference along the target's path of nested levels.
 
 `Adversary` holds prior and beliefs. `recursion` sums over counts level by level, with `links` between levels, `steps`
-within one, and `windows` of counts that matter; `truth` says what really holds, `posterior_belief` what the reader
-believes afterwards, and `attacks` are hypotheses other than membership.
+within one, `windows` of counts that matter and `log_products`, the sums themselves; `truth` says what really holds,
+`posterior_belief` what the reader believes afterwards, and `attacks` are hypotheses other than membership.
 """
 
 import lazy_loader
