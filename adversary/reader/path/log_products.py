@@ -1,4 +1,4 @@
-"""Products of matrices and correlations of rows, in log space: what a sum over counts is, where it has no closed form."""
+"""Products of matrices and correlations of rows, in log space: a sum over counts that has no closed form."""
 
 from __future__ import annotations
 
