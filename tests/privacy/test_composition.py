@@ -381,6 +381,10 @@ def test_a_needle_beside_broad_noise_has_its_bound_without_a_warning() -> None:
     loss = adv.Gaussian(1e-10).privacy_loss() + adv.DiscreteGaussian(20.0).privacy_loss()
     alone = adv.Gaussian(1e-10).privacy_loss().loss_bound(0.05)
     assert alone <= loss.loss_bound(0.05) <= alone * (1.0 + 1e-5)
+    sharp = adv.Gaussian(1e-3).privacy_loss()
+    both = sharp + adv.DiscreteGaussian(20.0).privacy_loss()
+    assert sharp.epsilon(1e-6) <= both.epsilon(1e-6) <= sharp.epsilon(1e-6) * (1.0 + 1e-5)
+    assert both.tail(0.5) == pytest.approx((1.0, 0.0), abs=1e-12)
 
 
 def test_laplace_noise_far_too_small_for_a_grid_is_certain_to_tell() -> None:
@@ -398,6 +402,29 @@ def test_tails_that_need_more_revivals_than_the_profile_are_found() -> None:
     assert isinstance(narrow.exact, LatticeLoss)
     for one, other in zip(wide.beside(narrow).tail(t), MixedLoss(narrow.exact, wide).tail(t), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-11)
+
+
+@pytest.mark.parametrize("count", [40, 120, 200, 1000])
+def test_tails_far_below_rho_do_not_cancel(count: int) -> None:
+    """They were sums of terms as large as exp(3 rho / 4): no digit was left from rho = 40 on."""
+    loss = DiscreteGaussianLoss.of(0.5, count=count)
+    t = loss.rho * np.linspace(-1.2, 1.5, 40)
+    assert isinstance(loss.exact, LatticeLoss)
+    for one, other in zip(loss.composition.tails(t), loss.exact.tail(t), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mu", [0.1, 3.0, 8.0, 10.0, 20.0])
+@pytest.mark.parametrize("sigma", [0.5, 3.0])
+def test_tails_beside_a_gaussian_are_those_of_the_mixture(sigma: float, mu: float) -> None:
+    loss = adv.DiscreteGaussian(sigma).privacy_loss() + GaussianLoss(mu)
+    x = np.arange(-200.0, 201.0)
+    weight = np.exp(-x * x / (2.0 * sigma**2))
+    t = loss.rho * np.linspace(-1.2, 1.6, 30)
+    shifted = t - (1.0 - 2.0 * x[:, None]) / (2.0 * sigma**2)
+    expected = weight @ GaussianLoss(mu).tail(shifted)[0] / weight.sum()
+    np.testing.assert_allclose(loss.tail(t)[0], expected, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(loss.tail(-t)[1], 1.0 - expected, rtol=0, atol=1e-11)
 
 
 def test_losses_that_are_all_infinite_stretch_no_grid() -> None:

@@ -215,7 +215,9 @@ class Composition:
             delta = self._smoothed(e)[1]
             safe = delta <= goal
             low, high = np.where(safe, low, np.maximum(low, e)), np.where(safe, np.minimum(high, e), high)
-            slope = np.exp(e + np.log(np.maximum(self._tail_q(e)[0], 1e-300)) - np.log(delta))
+            beyond = self._tail_q(e)[0]
+            with np.errstate(divide="ignore", over="ignore"):  # a tail that is lost leaves halving
+                slope = np.where(beyond > 1e-290, np.exp(e + np.log(beyond) - np.log(delta)), 0.0)
             newton = e + np.log(delta / goal) / np.maximum(slope, 1e-300)
             near = newton + 2e-16 * np.maximum(e, width)  # just past the root, on its safe side
             newton_helps = (near > low) & (near < high) & (i % 3 < 2)

@@ -119,10 +119,12 @@ class Contour:
     def tail(self, eps: Floats, tol: float, kind: str, *, strict: bool = True) -> Sums:
         """P(L > eps) (kind "p") or Q(L > eps) (kind "q") for eps >= 0, or at and beyond eps; same nodes as delta.
 
-        These kernels decay more slowly: the certificate is wide where the period is long.
+        These kernels decay more slowly: the certificate is wide where the period is long. Between the poles the sum for
+        P is that of 1 - P(L > eps), negative: right of both it would cancel where epsilon is far below rho.
         """
-        s = np.abs(self.tilts(eps))  # 1/2 for -1/2: right of both poles
-        return self._sum_nodes(eps, s, self._shadow(eps)[0], tol, kind=kind, strict=strict)
+        s = self.tilts(eps)
+        found = self._sum_nodes(eps, s, np.where(s > 0.0, *self._shadow(eps)), tol, kind=kind, strict=strict)
+        return found._replace(value=found.value + ((s < 0.0) & (kind == "p")))
 
     def density(self, eps: Floats, tol: float) -> Floats:
         """An upper bound on the density of L under P at eps >= 0; with a Gaussian release only."""
@@ -167,8 +169,9 @@ class Contour:
         """Whether the line can be searched for revivals with this goal, at these values of epsilon."""
         size, tilt = self._shadow(eps), self.tilts(eps)
         asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
-        for kind in () if self.step is not None else ("p", "q", "density"):
-            asked.append(self._nodes_for(eps, np.abs(tilt), size[0], tol, kind))
+        if self.step is None:
+            asked += [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, kind) for kind in ("p", "q")]
+            asked.append(self._nodes_for(eps, np.abs(tilt), size[0], tol, "density"))
         hardest = Threshold(min(a.threshold.log_tau for a in asked), max(a.threshold.u0 for a in asked))
         try:
             if asked[0].last > _FEW // 2:
@@ -339,7 +342,10 @@ class Contour:
             ahead = np.maximum(eps + m * period - rho, 0.0)
             right = np.exp(np.minimum(s * m * period - (eps if kind == "q" else 0.0) - ahead**2 / (4.0 * rho), 700.0))
             peak = 1.0 if kind in ("p", "q") else 1.0 / np.sqrt(2.0 * np.pi * self.variance)
-            left = np.exp(-s_right * m * period)
+            left = np.exp(np.minimum(-s_right * m * period, 700.0))
+            if kind == "p":  # between the poles 1 - P(L > eps), at most e^eps far to the left
+                right = np.where(s < 0.0, np.exp(np.minimum(s * m * period, 0.0)), right)
+                left = np.where(s < 0.0, np.exp(np.minimum(eps - (1.0 + s) * m * period, 700.0)), left)
             return np.asarray(peak * 1.01 * (right + left).sum(0))
         m = np.arange(1, 4)[:, None]
         if (s < 0).all():
