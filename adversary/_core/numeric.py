@@ -98,12 +98,12 @@ def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
 
 def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
     """Ends of a public interval as two numbers, or ValueError."""
-    ends = np.asarray(bounds, dtype=np.float64)
-    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+    ends = check_number(name, bounds).tolist()
+    if np.shape(ends) != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise ValueError(f"{name} must be two finite numbers (a, b) with a < b, got {bounds!r}")
     if not 1.0 / WIDEST <= ends[1] - ends[0] <= WIDEST:
         raise ValueError(f"{name} must be {1.0 / WIDEST:g} to {WIDEST:g} apart, got {bounds!r}")
-    return float(ends[0]), float(ends[1])
+    return ends[0], ends[1]
 
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:

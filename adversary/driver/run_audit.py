@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -142,7 +142,7 @@ def audit(
     seed = blocks.seed_sequence(rng)
     promises = named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants, sampling)
-    work = work.within_reach(plans, readers, truths)
+    sizes: list[int] = []
     others = by_name(alternatives or {}, readers, truths)
     swept: Groups = {}
     by_plan = []
@@ -151,7 +151,8 @@ def audit(
         for plan_name, one_plan in plans.items():
             by_truth = []
             for truth_name, one_truth in truths.items():
-                laws = work.laws(_child_seed(seed, one_plan, one_truth), how)
+                laws = work.laws(one_plan, readers, one_truth, _child_seed(seed, one_plan, one_truth), how)
+                sizes.append(laws.draws)
                 cases = []
                 for name, one in readers.items():
                     case = work.case(one_plan, one, one_truth, seed)
@@ -166,6 +167,8 @@ def audit(
     groups = _concat_groups(by_plan, "plan") | swept
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     tree.attrs.update(_attributes(plans, readers, truths, work, seed, rng))
+    if engine == "exact":
+        tree.attrs["draws"] = min(sizes)
     return tree
 
 
@@ -182,21 +185,16 @@ class _Work:
     draws: int | None
     invariants: Margins | Databases | None = None
     sampling: Sampling | None = None
-    size: int = DRAWS
-    """Simulated releases of every `Adversary`."""
 
-    def within_reach(self, plans: Mapping[Any, Plan], readers: Mapping[Any, Any], truths: Mapping[Any, Any]) -> _Work:
-        """The same with as many simulated releases as were asked for, or as every `Adversary` can read in some time."""
-        if self.draws is not None or self.engine != "exact":
-            return replace(self, size=DRAWS if self.draws is None else self.draws)
+    def laws(self, plan: Plan, readers: Mapping[Any, Any], truth: Any, seed: int, how: Mapping[str, Any]) -> SharedLaws:
+        """The laws of one plan and truth, of as many simulated releases as were asked for, or as all readers manage."""
+        if self.engine != "exact":
+            return SharedLaws(max(self.draws or DRAWS, COARSE_DRAWS), seed, how)
+        if self.draws is not None:
+            return SharedLaws(self.draws, seed, how)
         known = [one for one in readers.values() if not is_model(one)]
-        cases = ((plan, one, truth) for plan in plans.values() for one in known for truth in truths.values())
-        each = (affordable_draws(plan, one, settle_truth(plan, one, truth)) for plan, one, truth in cases)
-        return replace(self, size=min(each, default=DRAWS))
-
-    def laws(self, seed: int, how: Mapping[str, Any]) -> SharedLaws:
-        """The laws of one plan and truth, of as many simulated releases as the audit has."""
-        return SharedLaws(self.size if self.engine == "exact" else max(self.size, COARSE_DRAWS), seed, how)
+        each = (affordable_draws(plan, one, settle_truth(plan, one, truth)) for one in known)
+        return SharedLaws(min(each, default=DRAWS), seed, how)
 
     def case(self, plan: Plan, reader: Any, truth: Any, seed: Any) -> Case | ModelCase:
         """One plan, reader and truth, checked."""
@@ -211,7 +209,8 @@ class _Work:
     def run(self, case: Case | ModelCase, laws: SharedLaws, how: Mapping[str, Any]) -> Groups:
         """Groups of one case."""
         if isinstance(case, Case):
-            return case.run(self.engine, self.promises, self.size, laws)
+            draws = laws.draws if self.engine == "exact" else self.draws or DRAWS
+            return case.run(self.engine, self.promises, draws, laws)
         return case.run(self.engine, self.promises, self.draws, laws.seed, **how)
 
     def swept(
@@ -321,7 +320,7 @@ def _attributes(
         "engine": work.engine,
         "target": work.target,
         "failure": work.failure,
-        "draws": work.size,
+        "draws": DRAWS if work.draws is None else work.draws,
         "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
         "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
         "sensitivity": ", ".join(dict.fromkeys(shifts)),

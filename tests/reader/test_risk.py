@@ -302,3 +302,16 @@ def test_ratios_given_an_invariant_have_their_limit_at_prior_0(prior: float) -> 
     found = adv.audit(plan, adv.Adversary(prior, beliefs=beliefs), {"block": 1, "tract": 3})["risk"]["ratio_mean"]
     near = adv.audit(plan, adv.Adversary(1e-9, beliefs=beliefs), {"block": 1, "tract": 3})["risk"]["ratio_mean"]
     assert float(found) == pytest.approx(float(near), rel=1e-5)
+
+
+def test_an_opposite_truth_that_cannot_be_computed_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    from adversary.reader.risk import averages
+
+    def without_out(plan: adv.Plan, reader: adv.Adversary, truth: Any, **options: Any) -> BayesFactorLaw:
+        if truth.target == 0:
+            raise ValueError("release number 0 spans too many counts")
+        return bayes_factor_law(plan, reader, truth, **options)
+
+    monkeypatch.setattr(averages, "bayes_factor_law", without_out)
+    with pytest.raises(ValueError, match="spans too many counts"):
+        empirical_epsilon(adv.Plan([adv.Level("block", adv.Geometric(1.0))]), adv.Adversary(), {"block": 1})

@@ -53,8 +53,8 @@ class BoundedRelease:
 
     Raises
     ------
-    ValueError : n below 2 or not whole, budgets not positive, numbers not finite, a >= b or 1e60 apart, no statistic
-        at all, shapes or labels that do not go together
+    ValueError : n below 2 or not whole, budgets not positive, numbers not finite, a >= b, bounds not 1e-60 to 1e60
+        apart, no statistic at all, shapes or labels that do not go together
 
     Warns
     -----

@@ -285,11 +285,12 @@ def empirical_epsilon(
     0.7
     """
     settled = settle_truth(plan, reader, truth)
-    laws = [bayes_factor_law(plan, reader, settled, draws=draws, rng=rng)]
+    truths = [settled]
     with suppress(ValueError):
-        other = opposite(plan, reader, settled)
-        with suppress(ImpossibleRelease):
-            laws.append(bayes_factor_law(plan, reader, other, draws=draws, rng=rng))
+        truths.append(opposite(plan, reader, settled))
+    laws = [bayes_factor_law(plan, reader, truths[0], draws=draws, rng=rng)]
+    with suppress(ImpossibleRelease):
+        laws += [bayes_factor_law(plan, reader, other, draws=draws, rng=rng) for other in truths[1:]]
     return empirical_epsilon_of(laws, failure)
 
 

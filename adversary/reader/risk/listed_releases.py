@@ -33,7 +33,7 @@ class Column(NamedTuple):
 
 
 def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
-    """How many simulated releases this adversary reads in about ten seconds: 500 to 20,000.
+    """How many simulated releases this adversary reads in a matter of seconds: 500 to 20,000.
 
     Fewer where beliefs or noise are so wide that a release has many counts to go through, or where it has many numbers.
 
