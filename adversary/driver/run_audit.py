@@ -166,9 +166,8 @@ def audit(
             by_plan.append((plan_name, _concat_groups(by_truth, "truth")))
     groups = _concat_groups(by_plan, "plan") | swept
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    tree.attrs.update(_attributes(plans, readers, truths, work, seed, rng))
-    if engine == "exact":
-        tree.attrs["draws"] = min(sizes)
+    drawn = min(sizes) if engine == "exact" else size or DRAWS
+    tree.attrs.update(_attributes(plans, readers, truths, work, drawn, seed, rng))
     return tree
 
 
@@ -302,7 +301,13 @@ def _concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
 
 
 def _attributes(
-    plans: Mapping[Any, Plan], readers: Mapping[Any, Any], truths: Mapping[Any, Any], work: _Work, seed: Any, rng: Any
+    plans: Mapping[Any, Plan],
+    readers: Mapping[Any, Any],
+    truths: Mapping[Any, Any],
+    work: _Work,
+    drawn: int,
+    seed: Any,
+    rng: Any,
 ) -> dict[str, Any]:
     """What was done, in values that NetCDF can hold."""
     allocation = {
@@ -320,7 +325,7 @@ def _attributes(
         "engine": work.engine,
         "target": work.target,
         "failure": work.failure,
-        "draws": DRAWS if work.draws is None else work.draws,
+        "draws": drawn,
         "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
         "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
         "sensitivity": ", ".join(dict.fromkeys(shifts)),

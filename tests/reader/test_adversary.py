@@ -744,6 +744,28 @@ def test_a_broad_belief_above_people_unknown_is_followed_as_far_as_the_releases_
     np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
 
 
+def assert_cut_from(
+    above: int,
+    below: int,
+    plan: adv.Plan,
+    reader: adv.Adversary,
+    release: xr.Dataset,
+    monkeypatch: pytest.MonkeyPatch,
+    **near: float,
+) -> None:
+    """Fewer than `below` counts are followed where noise alone asks for more than `above`, with the same answer."""
+    path, rows = reader.path(plan), release_arrays(plan, release).cell(0)
+
+    def widest() -> float:
+        return max(size.max() for _, size in path.windows.above(rows, 0, path.known_counts(), closed=False))
+
+    assert widest() < below
+    found = reader.posterior(plan, release, counts=False)["log_odds"].values
+    monkeypatch.setattr(windows.Windows, "_of_both", lambda _, i, first, last, *__: (first, last))
+    assert widest() > above
+    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, **near)
+
+
 @pytest.mark.parametrize("law", [scipy.stats.nbinom(1.4, 0.26), adv.GammaPoisson(1.4, 0.35)], ids=["scipy", "own"])
 def test_counts_beyond_the_tail_of_a_belief_are_not_followed_however_wide_the_noise(
     law: Any, monkeypatch: pytest.MonkeyPatch
@@ -752,16 +774,7 @@ def test_counts_beyond_the_tail_of_a_belief_are_not_followed_however_wide_the_no
     plan = adv.Plan([adv.Level("a", adv.Laplace.from_epsilon(1e-3), siblings=4), adv.Level("block", DG(5e-7))])
     reader = adv.Adversary(prior=0.3, known=2, beliefs={"block": law})
     release = plan.observe({"a": [3.0, 2.5, -7.5], "block": [40, 900, -3000]}, {"a": [1.0, -4000.0, -9000.0]})
-    path, rows = reader.path(plan), release_arrays(plan, release).cell(0)
-
-    def widest() -> float:
-        return max(size.max() for _, size in path.windows.above(rows, 0, path.known_counts(), closed=False))
-
-    assert widest() < 1_000
-    found = reader.posterior(plan, release, counts=False)["log_odds"].values
-    monkeypatch.setattr(windows.Windows, "_of_both", lambda _, i, first, last, *__: (first, last))
-    assert widest() > 10_000
-    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
+    assert_cut_from(10_000, 1_000, plan, reader, release, monkeypatch, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("noise", [adv.Laplace(0.7), adv.Gaussian(3.0), adv.Geometric(0.2)], ids=lambda one: one.kind)
@@ -771,16 +784,7 @@ def test_a_steep_belief_is_followed_where_it_meets_the_releases(noise: Any, monk
     plan = adv.Plan([adv.Level("block", DG(0.1), siblings=2), adv.Level("tract", noise)])
     reader = adv.Adversary(0.3, 2, {"tract": law})
     release = plan.observe({"block": [2, 5, 3], "tract": [20, 31, -4]}, {"block": [9, 40, 3]})
-    path, rows = reader.path(plan), release_arrays(plan, release).cell(0)
-
-    def widest() -> float:
-        return max(size.max() for _, size in path.windows.above(rows, 0, path.known_counts(), closed=False))
-
-    assert widest() < 2_000
-    found = reader.posterior(plan, release, counts=False)["log_odds"].values
-    monkeypatch.setattr(windows.Windows, "_of_both", lambda _, i, first, last, *__: (first, last))
-    assert widest() > 6_000
-    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=0, atol=1e-8)
+    assert_cut_from(6_000, 2_000, plan, reader, release, monkeypatch, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize(

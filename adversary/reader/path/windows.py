@@ -185,20 +185,23 @@ class Windows:
         NEAR_NATS and the log of their number below what is certain: the misfit or, at the last step, the least of
         another block.
         """
-        belief, sources = self.steps[i].belief, self._sources(i, inside, released)
         wide = np.flatnonzero((last - first > _WHOLE_SUPPORT) & ((i + 1 == len(self.steps)) | np.isfinite(misfit)))
+        if not wide.size:
+            return first, last
+        belief, sources = self.steps[i].belief, self._sources(i, inside, released)
         told = len(sources) > len(self.steps[i].noises) or not i or self.steps[i - 1].link is None
         falling = all(n.summands[0].parabola or n.summands[0].laplace_rate for n, *_ in sources)
-        if not (wide.size and told and falling and belief.independent):
+        if not (told and falling and belief.independent):
             return first, last
         low, high = inside[0][wide].min(), inside[1][wide].max()
         start, stop = first[wide].min(), last[wide].max()
-        block = _BLOCK + int(high - low)
+        gap = int(high - low)  # the others of a block of totals range over so many counts more
+        block = _BLOCK + gap
         count = int(stop - start) // block + 1
         if count < 4 or count * block > MAX_STATES:
             return first, last
-        others = start - high + np.arange(count * block + high - low)
-        law = sliding_window_view(as_array(belief.log_prob(others, 0.0)), block + int(high - low))[::block]
+        others = start - high + np.arange(count * block + gap)
+        law = sliding_window_view(as_array(belief.log_prob(others, 0.0)), block + gap)[::block]
         most, least = law.max(axis=1), law.min(axis=1)
         peaks = sum(_peak(noise) for noise, *_ in sources)
         head = start + block * np.arange(count)
