@@ -345,7 +345,7 @@ def mistaken(draw: Any, documents: Any) -> dict[str, Any]:
         if kind == "odd":
             holder[last] = _copied(draw(ODD))
         elif kind == "near" and last == "draws":
-            continue  # thousands of them take as long as they should
+            continue  # thousands of them take as long as they should, and so do those of a file without a number
         elif kind == "near" and isinstance(holder[last], int | float) and abs(holder[last]) < 1e300:
             holder[last] = holder[last] * draw(st.sampled_from([-1, 10, 100, 0.1, 1e3])) + draw(st.integers(-1, 1))
         elif kind == "dropped":
@@ -356,6 +356,8 @@ def mistaken(draw: Any, documents: Any) -> dict[str, Any]:
             document[str(last)] = _copied(holder[last])
         elif kind == "doubled" and isinstance(holder, list):
             holder.append(_copied(holder[last]))
+    if "regression" in document and isinstance(document.setdefault("posterior", {}), dict):
+        document["posterior"].setdefault("draws", 8)
     return document
 
 

@@ -117,7 +117,15 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @cached_property
     def exact(self) -> PrivacyLoss | None:
         """The law atom by atom, where that is small; or, where a contour through all releases is costly, the coarsest
-        of them atom by atom, mixed with the law of the others."""
+        of them atom by atom, mixed with the law of the others where that is light."""
+        return self._listed(light=True)
+
+    @cached_property
+    def _sharp(self) -> PrivacyLoss | None:
+        """`exact`, or a mixture with a law that is not light: for profiles and tails, which are asked few numbers."""
+        return self._listed(light=False) if self.exact is None else self.exact
+
+    def _listed(self, light: bool) -> PrivacyLoss | None:
         unlisted = self._many or bool(self.variance)
         if unlisted and float(self.composition.families[-1].v) >= SHARP:
             return self._beside_sharp
@@ -136,7 +144,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
             if unlisted and coarse.losses.size <= MIXED_ATOMS:
                 if not rest.families:
                     return MixedLoss(coarse, GaussianLoss(math.sqrt(self.variance))) if self.variance else coarse
-                if rest.composition.easy is not None:
+                if rest.composition.light or (not light and rest.composition.easy is not None):
                     return MixedLoss(coarse, rest)
         return None if self.variance else coarse
 
@@ -158,8 +166,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def bracket(self) -> Bracket:
-        if self.exact is not None:
-            return self.exact.bracket
+        if self._sharp is not None:
+            return self._sharp.bracket
         return Bracket(of_delta=self._delta, of_power=self._power, of_tail=lambda t: (self.tail(t)[0],) * 2)
 
     def _delta(self, epsilon: ArrayLike) -> tuple[Any, Any]:
@@ -173,13 +181,13 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """Exact where the law is listed, else the upper end of the certified bracket; `power` likewise."""
-        if self.exact is not None:
-            return self.exact.delta(epsilon)
+        if self._sharp is not None:
+            return self._sharp.delta(epsilon)
         return scalar_or_array(self.composition.upper(check_number("epsilon", epsilon)))
 
     @labelled
     def power(self, level: ArrayLike) -> Any:
-        return self.exact.power(level) if self.exact is not None else self._power(level)[1]
+        return self._sharp.power(level) if self._sharp is not None else self._power(level)[1]
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
@@ -188,8 +196,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
         Below the numerical resolution, `RESOLUTION`, it is `pbdp_epsilon(delta)`, an upper bound from the moments.
         """
         target = check_probability("delta", delta)
-        if self.exact is not None:
-            return self.exact.epsilon(scalar_or_array(target))
+        if self._sharp is not None:
+            return self._sharp.epsilon(scalar_or_array(target))
         found = np.full(target.shape, np.inf)
         inner, beyond = target >= RESOLUTION, (target > 0.0) & (target < RESOLUTION)
         if inner.any():
@@ -203,18 +211,23 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def auc(self) -> float:
         if self.exact is not None:
             return self.exact.auc
-        return area_under(self._readily, 401)
+        return area_under(self._lightly, 401)
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
         if self.exact is not None:
             return self.exact.level(power)
-        return scalar_or_array(self._readily.composition.level(check_probability("power", power)))
+        return scalar_or_array(self._lightly.composition.level(check_probability("power", power)))
 
     @cached_property
     def _readily(self) -> DiscreteGaussianLoss:
-        """The same law for tails, levels and expectations: less sharp, where revivals make the goal costly."""
-        if self.quick or self.composition.easy is not None:
+        """The same law for tails: less sharp, where revivals make the goal costly."""
+        return self if self.composition.easy is not None else self._lightly
+
+    @cached_property
+    def _lightly(self) -> DiscreteGaussianLoss:
+        """The same law for levels, areas and expectations, which add up thousands of sums."""
+        if self.quick or self.composition.light:
             return self
         return DiscreteGaussianLoss(self.families, self.variance, max(self.goal, 1e-8), quick=True)
 
@@ -226,24 +239,24 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
-        if self.exact is not None:
-            return self.exact.tail(threshold)
+        if self._sharp is not None:
+            return self._sharp.tail(threshold)
         p, q = self._readily.composition.tails(self.past_ties(check_number("threshold", threshold)))
         return scalar_or_array(p), scalar_or_array(q)
 
     def past_ties(self, threshold: Floats) -> Floats:
-        return past_ties(threshold, _DIGITS * self.rho) if self.exact is None else self.exact.past_ties(threshold)
+        return past_ties(threshold, _DIGITS * self.rho) if self._sharp is None else self._sharp.past_ties(threshold)
 
     @cached_property
     def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
-        readily = self._readily
-        nodes, step = default_nodes(self), readily.composition.route[0].step
+        lightly = self._lightly
+        nodes, step = default_nodes(self), lightly.composition.route[0].step
         if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
             index = np.ceil((nodes[[0, -1]] - self.rho) / step)
             points = self.rho + step * np.arange(index[0], index[1] + 1.0)
-            whole = lattice_above(readily, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
+            whole = lattice_above(lightly, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
             return whole, whole
-        return lattice_below(readily, 0.5 * (nodes[1:] + nodes[:-1])), lattice_above(readily, nodes)
+        return lattice_below(lightly, 0.5 * (nodes[1:] + nodes[:-1])), lattice_above(lightly, nodes)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
         """Exact where listed. Else from the binned law and the connected one, whose errors are as -1 to 2."""

@@ -26,7 +26,13 @@ from scipy.special import ndtri
 
 from adversary._core import Floats
 from adversary.privacy.losses.contour.contour_sum import Contour
-from adversary.privacy.losses.contour.revivals import EASY_WINDOWS, MOST_WINDOWS
+from adversary.privacy.losses.contour.revivals import (
+    EASY_NODES,
+    EASY_WINDOWS,
+    LIGHT_NODES,
+    MOST_NODES,
+    MOST_WINDOWS,
+)
 from adversary.privacy.profiles import delta_at_negative
 
 GOAL = 1e-12
@@ -38,6 +44,16 @@ RESOLUTION = 1e-240
 _LAST_DIGITS = 1e-15
 _TOP = 1.0 - 1.2e-15
 _FINEST = 1e8
+
+
+class _Most(NamedTuple):
+    """How much a contour may take."""
+
+    windows: int
+    nodes: int
+
+
+_LIGHT, _EASY = _Most(EASY_WINDOWS, LIGHT_NODES), _Most(EASY_WINDOWS, EASY_NODES)
 
 
 class Family(NamedTuple):
@@ -108,14 +124,17 @@ class Composition:
     goal: float = GOAL
     quick: bool = False
 
-    def _contour(self, step: float | None, variance: float, most: int, slack: float = 1.0) -> Contour | None:
-        """A contour over these releases; None if the line holds more revivals than may be searched."""
+    def _contour(self, step: float | None, variance: float, most: _Most, slack: float = 1.0) -> Contour | None:
+        """A contour over these releases; None if the line holds more revivals, or a sum takes more nodes, than may."""
         v, shift, count = (np.array([float(x) for x in column]) for column in zip(*self.families, strict=True))
-        found = Contour(v, shift, count, step, variance, slack, most)
-        probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
-        return found if found.searchable(probe, 0.05 * self.goal) else None  # a harder goal than is asked later
+        found = Contour(v, shift, count, step, variance, slack, most.windows)
+        return found if self._nodes(found) <= most.nodes else None
 
-    def _exact(self, most: int) -> Contour | None:
+    def _nodes(self, contour: Contour) -> float:
+        probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
+        return contour.nodes(probe, 0.05 * self.goal)  # a harder goal than is asked later
+
+    def _exact(self, most: _Most) -> Contour | None:
         """The contour without smoothing: a Gaussian release among them, or a lattice that can be searched."""
         if self.variance > 0.0:
             return self._contour(None, self.variance, most)
@@ -132,16 +151,24 @@ class Composition:
     @cached_property
     def easy(self) -> tuple[Contour, float] | None:
         """The route, where few revivals have to be searched: an exact contour, or one with the least smoothing."""
-        exact = self._exact(EASY_WINDOWS)
-        smoothed = None if exact else self._contour(None, self.least_smoothing + self.variance, EASY_WINDOWS)
+        return self._found_within(_LIGHT if self.quick else _EASY)
+
+    def _found_within(self, most: _Most) -> tuple[Contour, float] | None:
+        exact = self._exact(most)
+        smoothed = None if exact else self._contour(None, self.least_smoothing + self.variance, most)
         return (exact, 0.0) if exact else (smoothed, self.least_smoothing) if smoothed else None
+
+    @cached_property
+    def light(self) -> bool:
+        """Whether thousands of sums are a matter of seconds."""
+        return self.easy is not None and self._nodes(self.easy[0]) <= LIGHT_NODES
 
     @cached_property
     def route(self) -> tuple[Contour, float]:
         """The contour that answers, and the variance of the smoothing release in it (0 where it is exact)."""
         if self.easy is not None:
             return self.easy
-        most = EASY_WINDOWS if self.quick else MOST_WINDOWS
+        most = _EASY if self.quick else _Most(MOST_WINDOWS, MOST_NODES)
         exact = self._exact(most)
         if exact is not None:
             return exact, 0.0
@@ -295,10 +322,15 @@ class Composition:
     def _level(self, r: Floats) -> Floats:
         width, step = np.sqrt(2.0 * self.rho), self.route[0].step or 0.0
         e = self.rho - width * ndtri(r)
+        low, high = np.full_like(r, -self._end), np.full_like(r, self._end)
         best = np.zeros_like(r)
-        for _ in range(12):
+        for i in range(60):
             best = np.maximum(best, self._level_at(r, e))
-            change = width * (_normal_score(self._tail_p(e)[0]) - ndtri(r))
+            tail = self._tail_p(e)[0]
+            low, high = np.where(tail >= r, np.maximum(low, e), low), np.where(tail < r, np.minimum(high, e), high)
+            newton = e + width * (_normal_score(tail) - ndtri(r))
+            halved = (newton < low) | (newton > high) | (i > 8)  # a tail may fall in steps
+            change = np.where(halved, 0.5 * (low + high), newton) - e
             e = e + change
             if np.all(np.abs(change) <= np.maximum(1e-9 * width, step)):
                 break

@@ -44,9 +44,6 @@ from adversary.privacy.losses.contour.contour_terms import (
     waves,
 )
 from adversary.privacy.losses.contour.revivals import (
-    EASY_NODES,
-    EASY_WINDOWS,
-    MOST_NODES,
     MOST_WINDOWS,
     Threshold,
     TooManyRevivals,
@@ -79,7 +76,7 @@ class Contour:
     step : spacing of the lattice of total losses, in nats; None for no (usable) lattice, which needs variance > 0
     variance : variance of the loss of a Gaussian release composed in (mu^2), 0 for none
     slack : by how much the rounding model is widened, where v was read as the nearest simple fraction
-    most : windows of revivals that may be searched for it to count as `searchable`; single sums may need more
+    most : windows of revivals that `nodes` may search; single sums may need more
     """
 
     v: Floats
@@ -165,8 +162,8 @@ class Contour:
         miss = np.logaddexp(log_ndtr(eps / mu - mu / 2), lower)
         return np.asarray(delta), np.asarray(miss)
 
-    def searchable(self, eps: Floats, tol: float) -> bool:
-        """Whether the line can be searched for revivals with this goal, at these values of epsilon."""
+    def nodes(self, eps: Floats, tol: float) -> float:
+        """How many a sum with this goal takes at these values of epsilon; inf where the line cannot be searched."""
         size, tilt = self._shadow(eps), self.tilts(eps)
         asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
         if self.step is None:
@@ -176,11 +173,10 @@ class Contour:
         try:
             if asked[0].last > _FEW // 2:
                 low, high, *_ = self._windows(hardest, self.most)
-                nodes = (high - low).sum() / min(a.spacing for a in asked)
-                return bool(nodes <= (EASY_NODES if self.most == EASY_WINDOWS else MOST_NODES))
+                return float((high - low).sum() / min(a.spacing for a in asked))
         except TooManyRevivals:
-            return False
-        return True
+            return float("inf")
+        return 0.0
 
     @cached_property
     def _grids(self) -> dict[Any, Grid]:

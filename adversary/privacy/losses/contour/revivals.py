@@ -14,8 +14,9 @@ import numpy as np
 
 from adversary._core import Floats
 
-EASY_NODES, MOST_NODES = 200_000, 5_000_000
-"""Up to so many nodes a sum is a matter of milliseconds, and of seconds; each takes some hundred bytes."""
+LIGHT_NODES, EASY_NODES, MOST_NODES = 20_000, 200_000, 5_000_000
+"""Up to so many nodes a sum is a matter of a millisecond or two, of tens of them, and of seconds; each takes some
+hundred bytes."""
 _ALIKE = "its parts lose amounts of very different sizes; give noise that is more alike"
 EASY_WINDOWS, MOST_WINDOWS = 4_000, 200_000
 """Up to so many windows a search is a matter of milliseconds, and of seconds."""
