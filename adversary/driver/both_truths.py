@@ -24,8 +24,10 @@ from adversary.reader.plans import Plan
 from adversary.reader.risk import (
     BayesFactorLaw,
     DiscretePart,
+    check_listed,
     empirical_epsilon_of,
     invariant_factor,
+    is_unbounded,
     risk_summary,
 )
 
@@ -89,6 +91,8 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
 
 def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
     """Groups `both_truths` (target), `empirical` (the reader's own epsilon) and `tests` (level)."""
+    if np.isfinite(invariant_factor(plan, reader, truth)):
+        check_listed(failure, is_unbounded(plan, reader))  # before anything is worked out
     truths = truths_of(laws, plan, reader, truth)
     found = {"both_truths": risk_of(laws, plan, reader, truths)}
     invariants = [invariant_factor(plan, reader, one) for one in truths.values()]

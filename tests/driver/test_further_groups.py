@@ -57,6 +57,12 @@ def test_no_test_beats_the_plan_s_own_loss_for_who_knows_everybody() -> None:
     np.testing.assert_allclose(tests["detections"], allowed, rtol=1e-9)  # a threshold of the ratio is the best test
 
 
+def test_a_failure_below_what_is_listed_is_refused_before_a_law_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(shared_laws, "bayes_factor_law")
+    with pytest.raises(ValueError, match="failure must be 0 or at least 1e-14, got 1e-200"):
+        adv.audit(PLAN, READERS, TRUTH, failure=1e-200, progress=False)
+
+
 def test_each_law_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
     law = shared_laws.bayes_factor_law

@@ -452,6 +452,16 @@ def test_a_bound_on_the_loss_of_three_scales_adds_up_few_nodes(monkeypatch: pyte
     assert loss.auc == pytest.approx(0.81483, abs=1e-5)
 
 
+def test_noise_not_worth_the_name_is_listed_beside_copies_that_are_too_wide_to_list() -> None:
+    """Two of each took a contour of 100,000 nodes or more, as few enough atoms were left to list in the end."""
+    wide, sharp = 2 * adv.DiscreteGaussian(300.0).privacy_loss(), 2 * adv.DiscreteGaussian(0.05).privacy_loss()
+    loss = wide + sharp
+    assert isinstance(loss.exact, MixedLoss)
+    assert loss.exact.lattice.losses.size < 20
+    assert loss.tail(np.array([0.0, 390.0]))[0] == pytest.approx(np.ones(2))
+    assert loss.delta(0.0) == pytest.approx(1.0)
+
+
 def test_losses_that_are_all_infinite_stretch_no_grid() -> None:
     told = LatticeLoss.from_probs([1.0, 0.0], [0.0, 1.0])
     whole = compose_losses([told, adv.Laplace(10.0).privacy_loss(), adv.DiscreteGaussian(2.0).privacy_loss()])

@@ -134,9 +134,9 @@ class DiscreteGaussianLoss(PrivacyLoss):
         families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
         coarse: LatticeLoss | None = None
         for i, family in enumerate(families):
-            size = _span(family)
-            work = family.copies * size * size if family.copies > 1 else 0.0
-            if work > SUMMED or family.copies * size * (coarse.losses.size if coarse else 1) > LISTED_ATOMS:
+            if _work(family) > SUMMED:
+                return None
+            if family.copies * _span(family) * (coarse.losses.size if coarse else 1) > LISTED_ATOMS:
                 return None
             one = _family_lattice(family)
             coarse = convolve_lattices(coarse, one) if coarse else one
@@ -162,7 +162,9 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @property
     def _many(self) -> bool:
         """Whether the law is too large to be listed."""
-        return bool(np.prod([family.copies * _span(family) for family in self.composition.families]) > LISTED_ATOMS)
+        families = self.composition.families
+        atoms = np.prod([family.copies * _span(family) for family in families])
+        return bool(atoms > LISTED_ATOMS or max(map(_work, families)) > SUMMED)
 
     @property
     def bracket(self) -> Bracket:
@@ -293,6 +295,11 @@ class DiscreteGaussianLoss(PrivacyLoss):
 def _span(family: Family) -> float:
     """How many values of one noise carry more than exp(-745)."""
     return float(2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0)
+
+
+def _work(family: Family) -> float:
+    """Products that the convolution of its copies takes."""
+    return float(family.copies * _span(family) ** 2) if family.copies > 1 else 0.0
 
 
 @lru_cache(maxsize=4)  # of a thousand releases it takes seconds, and audits ask for it again

@@ -1,5 +1,6 @@
 from .averages import QUANTILES as QUANTILES
 from .averages import RESOLUTION as RESOLUTION
+from .averages import check_listed as check_listed
 from .averages import empirical_epsilon as empirical_epsilon
 from .averages import empirical_epsilon_of as empirical_epsilon_of
 from .averages import prob_correct as prob_correct
@@ -15,6 +16,7 @@ from .improper_beliefs import tilt_warning as tilt_warning
 from .law_fingerprint import same_law as same_law
 from .law_of_plan import bayes_factor_law as bayes_factor_law
 from .law_of_plan import invariant_factor as invariant_factor
+from .law_of_plan import is_unbounded as is_unbounded
 from .law_parts import NOTHING as NOTHING
 from .law_parts import DiscretePart as DiscretePart
 from .listed_releases import DRAWS as DRAWS

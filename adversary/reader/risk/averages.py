@@ -312,8 +312,14 @@ def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = 0.05) 
     ------
     ValueError : failure outside [0, 1], or above 0 and below 1e-14 where noise is unbounded
     """
-    level = float(check_probability("failure", one_number("failure", failure)))
     every = list(laws)
-    if 0.0 < level < RESOLUTION and any(law.unbounded for law in every):
-        raise ValueError(f"failure must be 0 or at least {RESOLUTION}, got {failure}: releases are listed to that mass")
+    level = check_listed(failure, any(law.unbounded for law in every))
     return max(law.loss_bound(level) for law in every)
+
+
+def check_listed(failure: float, unbounded: bool) -> float:
+    """The probability of a larger log Bayes factor; ValueError where releases are not listed to that mass."""
+    level = float(check_probability("failure", one_number("failure", failure)))
+    if unbounded and 0.0 < level < RESOLUTION:
+        raise ValueError(f"failure must be 0 or at least {RESOLUTION}, got {failure}: releases are listed to that mass")
+    return level

@@ -107,8 +107,14 @@ def bayes_factor_law(
         simulated,
         own.spacing,
         known and alone,
-        not all(is_bounded(noise) for path in paths for noise in _telling(plan, path)),
+        is_unbounded(plan, reader),
     )
+
+
+def is_unbounded(plan: Plan, reader: Adversary) -> bool:
+    """Whether log Bayes factors of any size can occur."""
+    paths = [reader.path(plan, cell) for cell in range(plan.cells)]
+    return not all(is_bounded(noise) for path in paths for noise in _telling(plan, path))
 
 
 def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:

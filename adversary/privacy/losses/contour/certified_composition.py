@@ -151,9 +151,7 @@ class Composition:
     @cached_property
     def easy(self) -> tuple[Contour, float] | None:
         """The route, where few revivals have to be searched: an exact contour, or one with the least smoothing."""
-        return self._found_within(_LIGHT if self.quick else _EASY)
-
-    def _found_within(self, most: _Most) -> tuple[Contour, float] | None:
+        most = _LIGHT if self.quick else _EASY
         exact = self._exact(most)
         smoothed = None if exact else self._contour(None, self.least_smoothing + self.variance, most)
         return (exact, 0.0) if exact else (smoothed, self.least_smoothing) if smoothed else None
