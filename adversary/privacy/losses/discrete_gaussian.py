@@ -123,7 +123,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @cached_property
     def _sharp(self) -> PrivacyLoss | None:
         """`exact`, or a mixture with a law that is not light: for profiles and tails, which are asked few numbers."""
-        return self._listed(light=False) if self.exact is None else self.exact
+        return self._listed(light=False) if self.exact is None and not self.quick else self.exact
 
     def _listed(self, light: bool) -> PrivacyLoss | None:
         unlisted = self._many or bool(self.variance)

@@ -74,10 +74,18 @@ def _integer_mass(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
 
 
 def _log_sum_pmf(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
-    """Log of the sum of the pmf from low to high, about its largest term: the noise is symmetric and log-concave."""
+    """Log of the sum of the pmf from low to high, about its largest term: the noise is symmetric and log-concave.
+
+    Of many intervals that are alike, each once.
+    """
     longest = int((high - low).max(initial=0.0))
     if longest == 0:
         return as_array(noise.log_noise(low))
+    start, widths = low.min(), np.arange(longest + 1.0)
+    starts = np.arange(start, low.max() + 1.0)[:, None]
+    if starts.size * widths.size < low.size:
+        table = _log_sum_pmf(noise, *np.broadcast_arrays(starts, starts + widths))
+        return table[(low - start).astype(np.int64), (high - low).astype(np.int64)]
     top, total = as_array(noise.log_noise(np.clip(0.0, low, high))), np.zeros(low.shape)
     top = np.where(top > -np.inf, top, 0.0)  # bounded noise ends
     for k in range(longest + 1):

@@ -177,7 +177,7 @@ class Siblings:
         above = np.take_along_axis(self.sums, size - 1, axis=1)
         numerator = (size + 1) * (2 * a - 1) + 2 * (above - parent)
         reached = ~ties_go_down(a - 1, rule)
-        edge = np.where(reached, -(-numerator // (2 * size)), numerator // (2 * size) + 1)
+        edge = (numerator + 2 * size - reached) // (2 * size)  # itself where reached
         return np.where(count <= 0, -np.inf, np.where(count > parent, np.inf, edge.astype(np.float64)))
 
 
@@ -189,11 +189,13 @@ def _average_over_parts(
     parts = vectors.log_weight.shape[0]
     result = np.empty((parts, release.size))
     step = max(1, _CHUNK // vectors.sums.shape[0])
+    order = np.lexsort((release, parent))  # neighbours share a threshold
     for start in range(0, release.size, step):
-        at = slice(start, start + step)
-        first = vectors.threshold(release[at], parent[at], rule.rounding)
-        last = vectors.threshold(release[at] + 1, parent[at], rule.rounding) - 1.0
-        log_p = log_between(noise, first, last, own[at].astype(np.float64)).reshape(parts, -1, first.shape[1])
+        at = order[start : start + step]
+        ends = np.stack([np.concatenate([release[at], release[at] + 1]), np.tile(parent[at], 2)])
+        each, place = np.unique(ends, axis=1, return_inverse=True)
+        first, last = np.split(vectors.threshold(*each, rule.rounding)[:, place.ravel()], 2, axis=1)
+        log_p = log_between(noise, first, last - 1.0, own[at].astype(np.float64)).reshape(parts, -1, at.size)
         result[:, at] = log_sum_exp(log_p + vectors.log_weight[..., None], axis=1)
     return result
 
