@@ -44,14 +44,20 @@ def truths_of(
     laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, sides: Sequence[str] = SIDES
 ) -> dict[str, Truth]:
     """The truth, and its opposite if the reader holds it and its releases possible, by `SIDES`."""
-    found, side = {SIDES[1 - truth.target]: truth}, SIDES[truth.target]
-    with suppress(ValueError):
-        found[side] = opposite(plan, reader, truth)
+    found, side = _held(plan, reader, truth), SIDES[truth.target]
     if side in found and side in sides:
         try:
             laws.of(plan, reader, found[side])
         except ImpossibleRelease:
             del found[side]
+    return found
+
+
+def _held(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Truth]:
+    """The truth, and its opposite if the reader holds it possible, by `SIDES`."""
+    found = {SIDES[1 - truth.target]: truth}
+    with suppress(ValueError):
+        found[SIDES[truth.target]] = opposite(plan, reader, truth)
     return found
 
 
@@ -91,8 +97,9 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
 
 def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
     """Groups `both_truths` (target), `empirical` (the reader's own epsilon) and `tests` (level)."""
-    if np.isfinite(invariant_factor(plan, reader, truth)):
-        check_listed(failure, is_unbounded(plan, reader))  # before anything is worked out
+    if np.isfinite([invariant_factor(plan, reader, one) for one in _held(plan, reader, truth).values()]).all():
+        paths = [reader.path(plan, cell) for cell in range(plan.cells)]
+        check_listed(failure, is_unbounded(plan, paths))  # before anything is worked out
     truths = truths_of(laws, plan, reader, truth)
     found = {"both_truths": risk_of(laws, plan, reader, truths)}
     invariants = [invariant_factor(plan, reader, one) for one in truths.values()]

@@ -345,7 +345,7 @@ def mistaken(draw: Any, documents: Any) -> dict[str, Any]:
         if kind == "odd":
             holder[last] = _copied(draw(ODD))
         elif kind == "near" and last == "draws":
-            continue  # thousands of them take as long as they should, and so do those of a file without a number
+            continue  # thousands of them take as long as they should
         elif kind == "near" and isinstance(holder[last], int | float) and abs(holder[last]) < 1e300:
             holder[last] = holder[last] * draw(st.sampled_from([-1, 10, 100, 0.1, 1e3])) + draw(st.integers(-1, 1))
         elif kind == "dropped":
@@ -357,7 +357,7 @@ def mistaken(draw: Any, documents: Any) -> dict[str, Any]:
         elif kind == "doubled" and isinstance(holder, list):
             holder.append(_copied(holder[last]))
     if "regression" in document and isinstance(document.setdefault("posterior", {}), dict):
-        document["posterior"].setdefault("draws", 8)
+        document["posterior"].setdefault("draws", 8)  # few, whatever was dropped
     return document
 
 

@@ -682,10 +682,15 @@ def test_a_broad_belief_beside_an_adjusted_count_is_followed_as_far_as_the_relea
     np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("told", [slice(0, 81), slice(0, 2), slice(50, 52), slice(80, 81), slice(0, 0)])
 @pytest.mark.parametrize("few", [slice(0, 3), slice(40, 43), slice(117, 120), slice(0, 0), slice(0, 120)])
-def test_a_table_of_few_values_beside_a_long_message_gives_the_sums_over_all(few: slice) -> None:
+def test_a_table_of_few_values_beside_a_long_message_gives_the_sums_over_all(few: slice, told: slice) -> None:
+    """And where few numbers of the message are possible."""
     rng = np.random.default_rng(3)
     table, message = np.full((2, 120), -np.inf), rng.normal(0.0, 30.0, (2, 81))
+    possible = np.zeros(81, dtype=bool)
+    possible[told] = True
+    message[:, ~possible] = -np.inf
     table[:, few] = rng.normal(0.0, 30.0, (2, 120))[:, few]
     table[1, min(few.start, 119)] = -900.0  # no number beside the others, but alone where there are none
     sums = [log_sum_exp(table[:, 39 - i : 120 - i] + message) for i in range(40)]

@@ -60,7 +60,7 @@ class ComposedLoss(PrivacyLoss):
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the law of each part ends, but for a mass of no consequence."""
-        found = {part: _edges(part) for part in self._alike}
+        found = {part: _edges(part.lightly) for part in self._alike}
         return tuple(found[part] for part in self.parts)
 
     def _on_grid(self, rounding: Rounding) -> LatticeLoss:
@@ -291,7 +291,7 @@ def _grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _G
         low, high, stride = min(low, -1), max(high, 1), 1
     nodes = np.arange(low, high + 1, stride)
     nodes = np.union1d(nodes, [0])
-    law = lattice_above(loss, as_array(step * nodes))
+    law = lattice_above(loss.lightly, as_array(step * nodes))
     mass = np.zeros(high - low + 1)
     mass[np.rint(law.losses / step).astype(np.int64) - low] = np.exp(law.log_p)
     return _Grid(low, mass, law.infinite_p, law.infinite_q)

@@ -118,46 +118,55 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def exact(self) -> PrivacyLoss | None:
         """The law atom by atom, where that is small; or, where a contour through all releases is costly, the coarsest
         of them atom by atom, mixed with the law of the others where that is light."""
-        return self._listed(light=True)
+        return self._atom_by_atom[0]
 
     @cached_property
-    def _sharp(self) -> PrivacyLoss | None:
-        """`exact`, or a mixture with a law that is not light: for profiles and tails, which are asked few numbers."""
-        return self._listed(light=False) if self.exact is None and not self.quick else self.exact
+    def _at_length(self) -> PrivacyLoss | None:
+        """`exact`, or a mixture with a law that is not light: for profiles and tails, not for levels, which ask them
+        thousands of numbers."""
+        return self._atom_by_atom[1]
 
-    def _listed(self, light: bool) -> PrivacyLoss | None:
+    @cached_property
+    def _atom_by_atom(self) -> tuple[PrivacyLoss | None, PrivacyLoss | None]:
+        """(`exact`, `_at_length`)."""
         unlisted = self._many or bool(self.variance)
         if unlisted and float(self.composition.families[-1].v) >= SHARP:
             return self._beside_sharp
         if unlisted and self.composition.easy is not None:
-            return None
+            return None, None
         families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
         coarse: LatticeLoss | None = None
+        heavy: PrivacyLoss | None = None
         for i, family in enumerate(families):
             if _work(family) > SUMMED:
-                return None
+                return None, heavy
             if family.copies * _span(family) * (coarse.losses.size if coarse else 1) > LISTED_ATOMS:
-                return None
+                return None, heavy
             one = _family_lattice(family)
             coarse = convolve_lattices(coarse, one) if coarse else one
             rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), self.variance, self.goal)
             if unlisted and coarse.losses.size <= MIXED_ATOMS:
                 if not rest.families:
-                    return MixedLoss(coarse, GaussianLoss(math.sqrt(self.variance))) if self.variance else coarse
-                if rest.composition.light or (not light and rest.composition.easy is not None):
-                    return MixedLoss(coarse, rest)
-        return None if self.variance else coarse
+                    found = MixedLoss(coarse, GaussianLoss(math.sqrt(self.variance))) if self.variance else coarse
+                    return found, found
+                if rest.composition.light:
+                    return (MixedLoss(coarse, rest),) * 2
+                if heavy is None and not self.quick and rest.composition.easy is not None:
+                    heavy = MixedLoss(coarse, rest)
+        return (None, heavy) if self.variance else (coarse, coarse)
 
     @property
-    def _beside_sharp(self) -> PrivacyLoss:
-        """The releases without noise worth the name atom by atom, mixed with the law of the others."""
+    def _beside_sharp(self) -> tuple[PrivacyLoss | None, PrivacyLoss]:
+        """The same where there are releases without noise worth the name: these are listed, whatever the others."""
         families = self.composition.families
         sharp = reduce(convolve_lattices, [_family_lattice(family) for family in families if float(family.v) >= SHARP])
         others = tuple(family for family in families if float(family.v) < SHARP)
-        if not others and not self.variance:
-            return sharp
+        if not others:
+            found = MixedLoss(sharp, GaussianLoss(math.sqrt(self.variance))) if self.variance else sharp
+            return found, found
         rest = DiscreteGaussianLoss(others, self.variance, self.goal, self.quick)
-        return MixedLoss(sharp, rest if others else GaussianLoss(math.sqrt(self.variance)))
+        mixed = MixedLoss(sharp, rest)
+        return (mixed if self.quick or rest.exact is not None or rest.composition.light else None), mixed
 
     @property
     def _many(self) -> bool:
@@ -168,8 +177,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def bracket(self) -> Bracket:
-        if self._sharp is not None:
-            return self._sharp.bracket
+        if self._at_length is not None:
+            return self._at_length.bracket
         return Bracket(of_delta=self._delta, of_power=self._power, of_tail=lambda t: (self.tail(t)[0],) * 2)
 
     def _delta(self, epsilon: ArrayLike) -> tuple[Any, Any]:
@@ -183,13 +192,13 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """Exact where the law is listed, else the upper end of the certified bracket; `power` likewise."""
-        if self._sharp is not None:
-            return self._sharp.delta(epsilon)
+        if self._at_length is not None:
+            return self._at_length.delta(epsilon)
         return scalar_or_array(self.composition.upper(check_number("epsilon", epsilon)))
 
     @labelled
     def power(self, level: ArrayLike) -> Any:
-        return self._sharp.power(level) if self._sharp is not None else self._power(level)[1]
+        return self._at_length.power(level) if self._at_length is not None else self._power(level)[1]
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
@@ -198,8 +207,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
         Below the numerical resolution, `RESOLUTION`, it is `pbdp_epsilon(delta)`, an upper bound from the moments.
         """
         target = check_probability("delta", delta)
-        if self._sharp is not None:
-            return self._sharp.epsilon(scalar_or_array(target))
+        if self._at_length is not None:
+            return self._at_length.epsilon(scalar_or_array(target))
         found = np.full(target.shape, np.inf)
         inner, beyond = target >= RESOLUTION, (target > 0.0) & (target < RESOLUTION)
         if inner.any():
@@ -213,23 +222,24 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def auc(self) -> float:
         if self.exact is not None:
             return self.exact.auc
-        return area_under(self._lightly, 401)
+        return area_under(self.lightly, 401)
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
         if self.exact is not None:
             return self.exact.level(power)
-        return scalar_or_array(self._lightly.composition.level(check_probability("power", power)))
+        if self.lightly.exact is not None:
+            return self.lightly.exact.level(power)
+        return scalar_or_array(self.lightly.composition.level(check_probability("power", power)))
 
     @cached_property
     def _readily(self) -> DiscreteGaussianLoss:
         """The same law for tails: less sharp, where revivals make the goal costly."""
-        return self if self.composition.easy is not None else self._lightly
+        return self if self.composition.easy is not None else self.lightly
 
     @cached_property
-    def _lightly(self) -> DiscreteGaussianLoss:
-        """The same law for levels, areas and expectations, which add up thousands of sums."""
-        if self.quick or self.composition.light:
+    def lightly(self) -> DiscreteGaussianLoss:
+        if self.quick or self.exact is not None or self.composition.light:
             return self
         return DiscreteGaussianLoss(self.families, self.variance, max(self.goal, 1e-8), quick=True)
 
@@ -241,17 +251,18 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
-        if self._sharp is not None:
-            return self._sharp.tail(threshold)
+        if self._at_length is not None:
+            return self._at_length.tail(threshold)
         p, q = self._readily.composition.tails(self.past_ties(check_number("threshold", threshold)))
         return scalar_or_array(p), scalar_or_array(q)
 
     def past_ties(self, threshold: Floats) -> Floats:
-        return past_ties(threshold, _DIGITS * self.rho) if self._sharp is None else self._sharp.past_ties(threshold)
+        listed = self._at_length
+        return past_ties(threshold, _DIGITS * self.rho) if listed is None else listed.past_ties(threshold)
 
     @cached_property
     def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
-        lightly = self._lightly
+        lightly = self.lightly
         nodes, step = default_nodes(self), lightly.composition.route[0].step
         if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
             index = np.ceil((nodes[[0, -1]] - self.rho) / step)

@@ -73,7 +73,9 @@ def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
     axis losses add and masses follow.
     """
     one = (
-        loss if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000 else lattice_above(loss, default_nodes(loss))
+        loss
+        if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000
+        else lattice_above(loss.lightly, default_nodes(loss))
     )
     total = one
     for _ in range(size - 1):

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, as_array, labelled, scalar_or_array
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
+from adversary.privacy.profiles import area_under, level_from_profile
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,19 @@ class MixedLoss(PrivacyLoss):
         """P(infinite) + sum over atoms x of P(x) delta_other(epsilon - x)."""
         mixed = self._mixture_of(self.lattice.log_p, as_array(self.other.delta(self._shifts(as_array(epsilon)))))
         return scalar_or_array(np.clip(mixed + self.lattice.infinite_p, 0.0, 1.0))
+
+    @cached_property
+    def lightly(self) -> MixedLoss:
+        other = self.other.lightly
+        return self if other is self.other else MixedLoss(self.lattice, other)
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return level_from_profile(self.lightly, power)
+
+    @property
+    def auc(self) -> float:
+        return area_under(self.lightly)
 
     @property
     def bracket(self) -> Bracket:

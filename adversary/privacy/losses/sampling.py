@@ -55,7 +55,7 @@ def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> Lat
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     if scheme == "poisson":
         listed = next((one for one in (loss, loss.exact) if isinstance(one, LatticeLoss)), None)
-        return _subsampled_lattice(lattice_above(loss, default_nodes(loss)) if listed is None else listed, q)
+        return _subsampled_lattice(lattice_above(loss.lightly, default_nodes(loss)) if listed is None else listed, q)
     side = amplified_loss(np.linspace(0.0, max(one.reach for one in loss.directions), NODES), q)
     return lattice_above(_Amplified(loss, q), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
 

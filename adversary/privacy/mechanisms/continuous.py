@@ -23,7 +23,6 @@ from adversary._core import (
     log_sum_exp,
     one_number,
     scalar_or_array,
-    solve_decreasing,
 )
 from adversary.privacy.definitions import PureDP
 from adversary.privacy.guarantee import Guarantee
@@ -207,10 +206,23 @@ class LaplaceSum(Summed, ContinuousNoise):
 
 @lru_cache(maxsize=4096)
 def _reach_of_sum(count: int, nats: float) -> float:
-    """Where the density of a sum of so many Laplaces of scale 1 has fallen by so many nats."""
+    """Where the density of a sum of so many Laplaces of scale 1 has fallen by so many nats, from beyond."""
     unit = LaplaceSum(Laplace(1.0), count)
     peak = float(unit.log_noise(np.zeros(())))
-    return solve_decreasing(lambda x: float(unit.log_noise(np.array(x))) - peak + nats, 0.0, nats)
+
+    def nearer(x: float) -> float:
+        """The density is exp(-x) and a polynomial, whose logarithm grows more and more slowly."""
+        return x + float(unit.log_noise(np.array(x))) - peak + nats
+
+    last = nats + count
+    while nearer(last) > last:
+        last *= 2.0
+    for _ in range(60):
+        near = nearer(last)
+        if last - near <= 1e-6 * last:
+            break
+        last = near
+    return last
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,11 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
     >>> log_correlation(np.array([[0.0, -800.0, -1600.0]]), np.array([[0.0, -800.0]])).tolist()
     [[-800.0, 0.0]]
     """
+    places = log_table.shape[1] - log_message.shape[1]
+    told = np.flatnonzero(~np.isneginf(log_message).all(axis=0))
+    if told.size:  # the others add nothing, and would be gone over where sums are small
+        first, last = int(told[0]), int(told[-1]) + 1
+        log_table, log_message = log_table[:, first : places + last], log_message[:, first:last]
     logs = log_table, log_message
     tops = [np.where(np.isfinite(top), top, 0.0) for top in (values.max(axis=1) for values in logs)]
     table, message = (_exp_of_most(values - top[:, None]) for values, top in zip(logs, tops, strict=True))

@@ -81,10 +81,10 @@ def _log_sum_pmf(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
     longest = int((high - low).max(initial=0.0))
     if longest == 0:
         return as_array(noise.log_noise(low))
-    start, widths = low.min(), np.arange(longest + 1.0)
-    starts = np.arange(start, low.max() + 1.0)[:, None]
-    if starts.size * widths.size < low.size:
-        table = _log_sum_pmf(noise, *np.broadcast_arrays(starts, starts + widths))
+    start = low.min()
+    if (low.max() - start + 1.0) * (longest + 1.0) < low.size:
+        starts = np.arange(start, low.max() + 1.0)[:, None]
+        table = _log_sum_pmf(noise, *np.broadcast_arrays(starts, starts + np.arange(longest + 1.0)))
         return table[(low - start).astype(np.int64), (high - low).astype(np.int64)]
     top, total = as_array(noise.log_noise(np.clip(0.0, low, high))), np.zeros(low.shape)
     top = np.where(top > -np.inf, top, 0.0)  # bounded noise ends

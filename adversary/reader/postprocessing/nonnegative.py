@@ -194,7 +194,7 @@ def _average_over_parts(
         at = order[start : start + step]
         ends = np.stack([np.concatenate([release[at], release[at] + 1]), np.tile(parent[at], 2)])
         each, place = np.unique(ends, axis=1, return_inverse=True)
-        first, last = np.split(vectors.threshold(*each, rule.rounding)[:, place.ravel()], 2, axis=1)
+        first, last = np.split(vectors.threshold(each[0], each[1], rule.rounding)[:, place.ravel()], 2, axis=1)
         log_p = log_between(noise, first, last - 1.0, own[at].astype(np.float64)).reshape(parts, -1, at.size)
         result[:, at] = log_sum_exp(log_p + vectors.log_weight[..., None], axis=1)
     return result

@@ -10,7 +10,7 @@ carries its Monte Carlo standard error.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial, reduce
 from typing import Any
 
@@ -107,13 +107,12 @@ def bayes_factor_law(
         simulated,
         own.spacing,
         known and alone,
-        is_unbounded(plan, reader),
+        is_unbounded(plan, paths),
     )
 
 
-def is_unbounded(plan: Plan, reader: Adversary) -> bool:
-    """Whether log Bayes factors of any size can occur."""
-    paths = [reader.path(plan, cell) for cell in range(plan.cells)]
+def is_unbounded(plan: Plan, paths: Sequence[Path]) -> bool:
+    """Whether log Bayes factors of any size can occur, the cells read along these paths."""
     return not all(is_bounded(noise) for path in paths for noise in _telling(plan, path))
 
 

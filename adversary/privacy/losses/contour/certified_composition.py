@@ -125,7 +125,7 @@ class Composition:
     quick: bool = False
 
     def _contour(self, step: float | None, variance: float, most: _Most, slack: float = 1.0) -> Contour | None:
-        """A contour over these releases; None if the line holds more revivals, or a sum takes more nodes, than may."""
+        """A contour over these releases; None if there are more revivals, or a sum takes more nodes, than `most`."""
         v, shift, count = (np.array([float(x) for x in column]) for column in zip(*self.families, strict=True))
         found = Contour(v, shift, count, step, variance, slack, most.windows)
         return found if self._nodes(found) <= most.nodes else None
@@ -321,16 +321,18 @@ class Composition:
         width, step = np.sqrt(2.0 * self.rho), self.route[0].step or 0.0
         e = self.rho - width * ndtri(r)
         low, high = np.full_like(r, -self._end), np.full_like(r, self._end)
-        best = np.zeros_like(r)
+        best, open_ = np.zeros_like(r), np.arange(r.size)
         for i in range(60):
-            best = np.maximum(best, self._level_at(r, e))
-            tail = self._tail_p(e)[0]
-            low, high = np.where(tail >= r, np.maximum(low, e), low), np.where(tail < r, np.minimum(high, e), high)
-            newton = e + width * (_normal_score(tail) - ndtri(r))
-            halved = (newton < low) | (newton > high) | (i > 8)  # a tail may fall in steps
-            change = np.where(halved, 0.5 * (low + high), newton) - e
-            e = e + change
-            if np.all(np.abs(change) <= np.maximum(1e-9 * width, step)):
+            at, goal = e[open_], r[open_]
+            best[open_] = np.maximum(best[open_], self._level_at(goal, at))
+            tail = self._tail_p(at)[0]
+            low[open_] = np.where(tail >= goal, np.maximum(low[open_], at), low[open_])
+            high[open_] = np.where(tail < goal, np.minimum(high[open_], at), high[open_])
+            newton = at + width * (_normal_score(tail) - ndtri(goal))
+            halved = (newton < low[open_]) | (newton > high[open_]) | (i > 8)  # a tail may fall in steps
+            e[open_] = np.where(halved, 0.5 * (low + high)[open_], newton)
+            open_ = open_[np.abs(e[open_] - at) > max(1e-9 * width, step)]
+            if open_.size == 0:
                 break
         for corner in (-1.0, 0.0, 1.0):  # on a lattice the best threshold is a lattice point
             near = e if step == 0.0 else self.rho + step * (np.rint((e - self.rho) / step) + corner)
@@ -390,9 +392,10 @@ class _Tangent(NamedTuple):
 
 
 def _meeting(left: _Tangent, right: _Tangent) -> tuple[Floats, Floats]:
-    """(e, height) where a falling and a rising tangent meet."""
+    """(e, height) where a falling and a rising tangent meet: between their points, though slopes have errors."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         gap = np.expm1(right.e - left.e)  # (y2 - y1) / y1
         scale = np.exp(left.e)
-        fall = (right.value - left.value - right.slope * scale * gap) / (left.slope - right.slope)
-        return left.e + np.log1p(fall / scale), left.value + left.slope * fall
+        fall = (right.value - left.value - right.slope * scale * gap) / (left.slope - right.slope) / scale
+        height = np.fmin(np.fmin(left.value, right.value), left.value + left.slope * fall * scale)
+        return left.e + np.log1p(np.fmin(np.fmax(fall, 0.0), gap)), height

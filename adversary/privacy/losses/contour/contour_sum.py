@@ -163,7 +163,7 @@ class Contour:
         return np.asarray(delta), np.asarray(miss)
 
     def nodes(self, eps: Floats, tol: float) -> float:
-        """How many a sum with this goal takes at these values of epsilon; inf where the line cannot be searched."""
+        """How many a sum with this goal takes at these values of epsilon: 0 for few, inf where there is no search."""
         size, tilt = self._shadow(eps), self.tilts(eps)
         asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
         if self.step is None:
