@@ -26,13 +26,7 @@ from scipy.special import ndtri
 
 from adversary._core import Floats
 from adversary.privacy.losses.contour.contour_sum import Contour
-from adversary.privacy.losses.contour.revivals import (
-    EASY_NODES,
-    EASY_WINDOWS,
-    LIGHT_NODES,
-    MOST_NODES,
-    MOST_WINDOWS,
-)
+from adversary.privacy.losses.contour.revivals import EASY, LIGHT, MOST, Work
 from adversary.privacy.profiles import delta_at_negative
 
 GOAL = 1e-12
@@ -44,16 +38,6 @@ RESOLUTION = 1e-240
 _LAST_DIGITS = 1e-15
 _TOP = 1.0 - 1.2e-15
 _FINEST = 1e8
-
-
-class _Most(NamedTuple):
-    """How much a contour may take."""
-
-    windows: int
-    nodes: int
-
-
-_LIGHT, _EASY = _Most(EASY_WINDOWS, LIGHT_NODES), _Most(EASY_WINDOWS, EASY_NODES)
 
 
 class Family(NamedTuple):
@@ -124,7 +108,7 @@ class Composition:
     goal: float = GOAL
     quick: bool = False
 
-    def _contour(self, step: float | None, variance: float, most: _Most, slack: float = 1.0) -> Contour | None:
+    def _contour(self, step: float | None, variance: float, most: Work, slack: float = 1.0) -> Contour | None:
         """A contour over these releases; None if there are more revivals, or a sum takes more nodes, than `most`."""
         v, shift, count = (np.array([float(x) for x in column]) for column in zip(*self.families, strict=True))
         found = Contour(v, shift, count, step, variance, slack, most.windows)
@@ -134,7 +118,7 @@ class Composition:
         probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
         return contour.nodes(probe, 0.05 * self.goal)  # a harder goal than is asked later
 
-    def _exact(self, most: _Most) -> Contour | None:
+    def _exact(self, most: Work) -> Contour | None:
         """The contour without smoothing: a Gaussian release among them, or a lattice that can be searched."""
         if self.variance > 0.0:
             return self._contour(None, self.variance, most)
@@ -151,7 +135,7 @@ class Composition:
     @cached_property
     def easy(self) -> tuple[Contour, float] | None:
         """The route, where few revivals have to be searched: an exact contour, or one with the least smoothing."""
-        most = _LIGHT if self.quick else _EASY
+        most = LIGHT if self.quick else EASY
         exact = self._exact(most)
         smoothed = None if exact else self._contour(None, self.least_smoothing + self.variance, most)
         return (exact, 0.0) if exact else (smoothed, self.least_smoothing) if smoothed else None
@@ -159,14 +143,14 @@ class Composition:
     @cached_property
     def light(self) -> bool:
         """Whether thousands of sums are a matter of seconds."""
-        return self.easy is not None and self._nodes(self.easy[0]) <= LIGHT_NODES
+        return self.easy is not None and self._nodes(self.easy[0]) <= LIGHT.nodes
 
     @cached_property
     def route(self) -> tuple[Contour, float]:
         """The contour that answers, and the variance of the smoothing release in it (0 where it is exact)."""
         if self.easy is not None:
             return self.easy
-        most = _EASY if self.quick else _Most(MOST_WINDOWS, MOST_NODES)
+        most = EASY if self.quick else MOST
         exact = self._exact(most)
         if exact is not None:
             return exact, 0.0

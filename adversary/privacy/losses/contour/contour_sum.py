@@ -44,7 +44,7 @@ from adversary.privacy.losses.contour.contour_terms import (
     waves,
 )
 from adversary.privacy.losses.contour.revivals import (
-    MOST_WINDOWS,
+    MOST,
     Threshold,
     TooManyRevivals,
     Windows,
@@ -85,7 +85,7 @@ class Contour:
     step: float | None
     variance: float
     slack: float = 1.0
-    most: int = MOST_WINDOWS
+    most: int = MOST.windows
 
     @cached_property
     def rho(self) -> float:
@@ -202,7 +202,7 @@ class Contour:
     def _found(self) -> dict[Threshold, Windows]:
         return {}
 
-    def _windows(self, threshold: Threshold, most: int = MOST_WINDOWS) -> Windows:
+    def _windows(self, threshold: Threshold, most: int = MOST.windows) -> Windows:
         """Windows outside which Phi is at most tau(u); those found for a slightly harder threshold serve as well."""
         for other, windows in self._found.items():
             if 0.0 <= threshold.log_tau - other.log_tau <= 9.0 and 1.0 <= other.u0 / threshold.u0 <= 8.0:

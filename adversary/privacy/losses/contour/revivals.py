@@ -14,12 +14,18 @@ import numpy as np
 
 from adversary._core import Floats
 
-LIGHT_NODES, EASY_NODES, MOST_NODES = 20_000, 200_000, 5_000_000
-"""Up to so many nodes a sum is a matter of a millisecond or two, of tens of them, and of seconds; each takes some
-hundred bytes."""
 _ALIKE = "its parts lose amounts of very different sizes; give noise that is more alike"
-EASY_WINDOWS, MOST_WINDOWS = 4_000, 200_000
-"""Up to so many windows a search is a matter of milliseconds, and of seconds."""
+
+
+class Work(NamedTuple):
+    """How many windows a search may keep, and how many nodes a sum may add up; each takes some hundred bytes."""
+
+    windows: int
+    nodes: int
+
+
+LIGHT, EASY, MOST = Work(4_000, 20_000), Work(4_000, 200_000), Work(200_000, 5_000_000)
+"""A sum is a matter of a millisecond or two, of tens of them, and of seconds; a search of milliseconds or seconds."""
 
 
 class TooManyRevivals(ValueError):
@@ -52,7 +58,7 @@ class Threshold:
 
 
 def revivals(
-    periods: Floats, weights: Floats, threshold: Threshold, end: float, start_weight: float, most: int = MOST_WINDOWS
+    periods: Floats, weights: Floats, threshold: Threshold, end: float, start_weight: float, most: int = MOST.windows
 ) -> Windows:
     """Windows of [0, end] outside which the product is at most tau(u).
 
@@ -114,8 +120,8 @@ def nodes_of(windows: Windows, spacing: float, last: float) -> Floats:
     reached = np.maximum.accumulate(np.concatenate([[-1.0], final[:-1]]))
     first = np.maximum(first, reached + 1.0)
     wanted = np.maximum(final - first + 1.0, 0.0)
-    if not wanted.sum() <= MOST_NODES:
-        raise ValueError(f"a composition must need at most {MOST_NODES:,} nodes, got {wanted.sum():,.3g}: {_ALIKE}")
+    if not wanted.sum() <= MOST.nodes:
+        raise ValueError(f"a composition must need at most {MOST.nodes:,} nodes, got {wanted.sum():,.3g}: {_ALIKE}")
     count = wanted.astype(np.int64)
     offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     return np.repeat(first, count) + offset
