@@ -675,6 +675,14 @@ def test_scaling_divides_the_variance_of_a_stretched_law(noise: adv.Mechanism) -
         assert noise.scaled(factor).variance == pytest.approx(noise.variance / factor, rel=1e-12)
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 60])
+@pytest.mark.parametrize("nats", [1.0, 40.0, 700.0])
+def test_the_reach_of_a_sum_of_laplaces_is_just_beyond_where_its_density_has_fallen(count: int, nats: float) -> None:
+    noise = LaplaceSum(adv.Laplace(3.0), count)
+    at = float(noise.log_noise(np.array(noise.reach(nats)))) - float(noise.log_noise(np.zeros(())))
+    assert -nats * (1.0 + 1e-3) <= at <= -nats * (1.0 - 1e-12)
+
+
 def test_a_budget_is_scaled_by_a_positive_number_only() -> None:
     for noise in (*SCALED.values(), adv.Exact()):
         for factor in (0.0, -1.0, math.nan, math.inf):

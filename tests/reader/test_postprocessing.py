@@ -13,6 +13,7 @@ import scipy.stats
 
 import adversary as adv
 from adversary.reader.postprocessing.coarsening import clamped, rounded
+from adversary.reader.postprocessing.interval_mass import log_between
 from adversary.reader.postprocessing.nonnegative import NonNegative, _placed
 from adversary.reader.postprocessing.rounding import RULES, last_numerator, nearest
 from adversary.reader.postprocessing.sibling_adjustment import LeastSquares, Postprocessing, WeightedNoise
@@ -533,3 +534,14 @@ def test_listing_that_would_take_minutes_is_refused() -> None:
     )
     with pytest.raises(ValueError, match="too many to list"):
         plan.postprocessing.log_prob(np.arange(200)[:, None], 200, 1, np.arange(400), adv.Geometric(0.5), 2)  # type: ignore[union-attr]
+
+
+def test_masses_of_many_alike_intervals_are_those_of_each_alone() -> None:
+    rng = np.random.default_rng(8)
+    first = np.append(rng.integers(-30, 31, 2_000), [-np.inf, 5.0, 10**17])
+    last = first + rng.integers(-1, 4, first.size)
+    last[-2] = np.inf
+    for noise in (DG(0.5), adv.Geometric(1.4)):
+        alone = [float(log_between(noise, first[[i]], last[[i]], np.ones(1))[0]) for i in range(first.size)]
+        np.testing.assert_array_equal(log_between(noise, first, last, np.ones(1)), alone)
+        np.testing.assert_array_equal(log_between(noise, first[:-1], last[:-1], np.ones(1)), alone[:-1])
