@@ -682,6 +682,22 @@ def test_a_broad_belief_beside_an_adjusted_count_is_followed_as_far_as_the_relea
     np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
 
 
+def test_a_narrow_belief_far_from_a_broad_release_is_all_that_is_followed() -> None:
+    """Millions of counts that the belief all but rules out, or rules out, took minutes to add up."""
+    plan = adv.Plan([adv.Level("tract", adv.Laplace(1e5))])
+    release = plan.observe({"tract": [-1e6, 0.0, 2e6, 1e7]})
+    for law in (scipy.stats.poisson(0.0), scipy.stats.poisson(3.0)):
+        reader = adv.Adversary(0.5, beliefs={"tract": law})
+        path = reader.path(plan)
+        found = path.windows.above(release_arrays(plan, release).cell(0), -1, path.contributions, closed=True)
+        assert found[0][1].max() <= 4_096
+        others = np.arange(200.0)
+        weight = law.pmf(others) * np.exp(-np.abs(release["noisy"].values.reshape(4, 1, 1) - others - [[0], [1]]) / 1e5)
+        expected = np.log(weight.sum(-1))
+        odds = reader.posterior(plan, release, counts=False)["log_odds"]
+        np.testing.assert_allclose(odds, expected[:, 1] - expected[:, 0], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("told", [slice(0, 81), slice(0, 2), slice(50, 52), slice(80, 81), slice(0, 0)])
 @pytest.mark.parametrize("few", [slice(0, 3), slice(40, 43), slice(117, 120), slice(0, 0), slice(0, 120)])
 def test_a_table_of_few_values_beside_a_long_message_gives_the_sums_over_all(few: slice, told: slice) -> None:

@@ -182,8 +182,8 @@ class Windows:
         """The part of a wide range beyond which belief and noise together are too small to matter.
 
         Counts are taken in blocks. A block goes where the most that it can reach, whatever is inside, falls by
-        NEAR_NATS and the log of their number below what is certain: the misfit or, at the last step, the least of
-        another block.
+        NEAR_NATS and the log of their number below what is certain: the misfit or, at the last step, what the likeliest
+        count of another block has at least.
         """
         wide = np.flatnonzero((last - first > _WHOLE_SUPPORT) & ((i + 1 == len(self.steps)) | np.isfinite(misfit)))
         if not wide.size:
@@ -202,17 +202,17 @@ class Windows:
             return first, last
         others = start - high + np.arange(count * block + gap)
         law = sliding_window_view(as_array(belief.log_prob(others, 0.0)), block + gap)[::block]
-        most, least = law.max(axis=1), law.min(axis=1)
+        most = law.max(axis=1)
         peaks = sum(_peak(noise) for noise, *_ in sources)
         head = start + block * np.arange(count)
         tail = head + block - 1
         first, last = first.copy(), last.copy()
         for rows in np.array_split(wide, wide.size * count // _CHUNK_STATES + 1):
-            upper, lower = most + np.zeros((rows.size, 1)), least + np.zeros((rows.size, 1))
+            upper = lower = most + np.zeros((rows.size, 1))
             for noise, below, above in sources:
                 under, over = below[rows, None], above[rows, None]
                 upper = upper + noise.log_likelihood(np.maximum(np.maximum(head - over, under - tail), 0.0), 0.0)
-                lower = lower + noise.log_likelihood(np.maximum(tail - under, over - head), 0.0)
+                lower = lower + noise.log_likelihood(np.maximum(tail - under, over - head) + gap, 0.0)
             certain = peaks - misfit[rows, None]
             if i + 1 == len(self.steps):
                 certain = np.maximum(certain, lower.max(axis=1, keepdims=True))
