@@ -97,15 +97,15 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
 
 def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
     """Groups `both_truths` (target), `empirical` (the reader's own epsilon) and `tests` (level)."""
-    if np.isfinite([invariant_factor(plan, reader, one) for one in _held(plan, reader, truth).values()]).all():
+    invariants = {side: invariant_factor(plan, reader, one) for side, one in _held(plan, reader, truth).items()}
+    if np.isfinite(list(invariants.values())).all():
         paths = [reader.path(plan, cell) for cell in range(plan.cells)]
         check_listed(failure, is_unbounded(plan, paths))  # before anything is worked out
     truths = truths_of(laws, plan, reader, truth)
     found = {"both_truths": risk_of(laws, plan, reader, truths)}
-    invariants = [invariant_factor(plan, reader, one) for one in truths.values()]
-    every = [laws.of(plan, reader, one) for one in truths.values()]
-    if np.isfinite(invariants).all():
-        found["empirical"] = _epsilon([_since(*pair) for pair in zip(every, invariants, strict=True)], failure)
+    if np.isfinite([invariants[side] for side in truths]).all():
+        every = [_since(laws.of(plan, reader, one), invariants[side]) for side, one in truths.items()]
+        found["empirical"] = _epsilon(every, failure)
     if len(truths) == 2 and np.isfinite(reader.prior_log_odds):
         found["tests"] = _tests(laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"]))
     return found

@@ -142,7 +142,7 @@ def audit(
     seed = blocks.seed_sequence(rng)
     promises = named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants, sampling)
-    sizes: list[int] = []
+    drawn: list[int] = []
     others = by_name(alternatives or {}, readers, truths)
     swept: Groups = {}
     by_plan = []
@@ -152,7 +152,7 @@ def audit(
             by_truth = []
             for truth_name, one_truth in truths.items():
                 laws = work.laws(one_plan, readers, one_truth, _child_seed(seed, one_plan, one_truth), how)
-                sizes.append(laws.draws)
+                drawn.append(work.drawn(laws))
                 cases = []
                 for name, one in readers.items():
                     case = work.case(one_plan, one, one_truth, seed)
@@ -166,8 +166,7 @@ def audit(
             by_plan.append((plan_name, _concat_groups(by_truth, "truth")))
     groups = _concat_groups(by_plan, "plan") | swept
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    drawn = min(sizes) if engine == "exact" else size or DRAWS
-    tree.attrs.update(_attributes(plans, readers, truths, work, drawn, seed, rng))
+    tree.attrs.update(_attributes(plans, readers, truths, work, min(drawn), seed, rng))
     return tree
 
 
@@ -195,6 +194,10 @@ class _Work:
         each = (affordable_draws(plan, one, settle_truth(plan, one, truth)) for one in known)
         return SharedLaws(min(each, default=DRAWS), seed, how)
 
+    def drawn(self, laws: SharedLaws) -> int:
+        """How many releases are simulated to be read; an engine of models draws its own, fewer than the laws have."""
+        return laws.draws if self.engine == "exact" else self.draws or DRAWS
+
     def case(self, plan: Plan, reader: Any, truth: Any, seed: Any) -> Case | ModelCase:
         """One plan, reader and truth, checked."""
         totals = exact_totals(plan, self.invariants)
@@ -208,8 +211,7 @@ class _Work:
     def run(self, case: Case | ModelCase, laws: SharedLaws, how: Mapping[str, Any]) -> Groups:
         """Groups of one case."""
         if isinstance(case, Case):
-            draws = laws.draws if self.engine == "exact" else self.draws or DRAWS
-            return case.run(self.engine, self.promises, draws, laws)
+            return case.run(self.engine, self.promises, self.drawn(laws), laws)
         return case.run(self.engine, self.promises, self.draws, laws.seed, **how)
 
     def swept(

@@ -357,7 +357,7 @@ def mistaken(draw: Any, documents: Any) -> dict[str, Any]:
         elif kind == "doubled" and isinstance(holder, list):
             holder.append(_copied(holder[last]))
     if "regression" in document and isinstance(document.setdefault("posterior", {}), dict):
-        document["posterior"].setdefault("draws", 8)  # few, whatever was dropped
+        document["posterior"] = FEW_DRAWS["posterior"] | document["posterior"]  # whatever was dropped
     return document
 
 

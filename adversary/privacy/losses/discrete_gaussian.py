@@ -147,8 +147,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
             rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), self.variance, self.goal)
             if unlisted and coarse.losses.size <= MIXED_ATOMS:
                 if not rest.families:
-                    found = MixedLoss(coarse, GaussianLoss(math.sqrt(self.variance))) if self.variance else coarse
-                    return found, found
+                    return (self._beside_gaussian(coarse),) * 2
                 if rest.composition.light:
                     return (MixedLoss(coarse, rest),) * 2
                 if heavy is None and not self.quick and rest.composition.easy is not None:
@@ -162,11 +161,14 @@ class DiscreteGaussianLoss(PrivacyLoss):
         sharp = reduce(convolve_lattices, [_family_lattice(family) for family in families if float(family.v) >= SHARP])
         others = tuple(family for family in families if float(family.v) < SHARP)
         if not others:
-            found = MixedLoss(sharp, GaussianLoss(math.sqrt(self.variance))) if self.variance else sharp
-            return found, found
+            return (self._beside_gaussian(sharp),) * 2
         rest = DiscreteGaussianLoss(others, self.variance, self.goal, self.quick)
         mixed = MixedLoss(sharp, rest)
         return (mixed if self.quick or rest.exact is not None or rest.composition.light else None), mixed
+
+    def _beside_gaussian(self, lattice: LatticeLoss) -> PrivacyLoss:
+        """What is listed, and the Gaussian release if there is one."""
+        return MixedLoss(lattice, GaussianLoss(math.sqrt(self.variance))) if self.variance else lattice
 
     @property
     def _many(self) -> bool:
@@ -226,11 +228,10 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        if self.exact is not None:
-            return self.exact.level(power)
-        if self.lightly.exact is not None:
-            return self.lightly.exact.level(power)
-        return scalar_or_array(self.lightly.composition.level(check_probability("power", power)))
+        law = self.lightly
+        if law.exact is not None:
+            return law.exact.level(power)
+        return scalar_or_array(law.composition.level(check_probability("power", power)))
 
     @cached_property
     def _readily(self) -> DiscreteGaussianLoss:

@@ -111,12 +111,12 @@ class Composition:
     def _contour(self, step: float | None, variance: float, most: Work, slack: float = 1.0) -> Contour | None:
         """A contour over these releases; None if there are more revivals, or a sum takes more nodes, than `most`."""
         v, shift, count = (np.array([float(x) for x in column]) for column in zip(*self.families, strict=True))
-        found = Contour(v, shift, count, step, variance, slack, most.windows)
-        return found if self._nodes(found) <= most.nodes else None
+        found = Contour(v, shift, count, step, variance, slack)
+        return found if self._takes_at_most(most, found) else None
 
-    def _nodes(self, contour: Contour) -> float:
+    def _takes_at_most(self, most: Work, contour: Contour) -> bool:
         probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
-        return contour.nodes(probe, 0.05 * self.goal)  # a harder goal than is asked later
+        return contour.takes_at_most(most, probe, 0.05 * self.goal)  # a harder goal than is asked later
 
     def _exact(self, most: Work) -> Contour | None:
         """The contour without smoothing: a Gaussian release among them, or a lattice that can be searched."""
@@ -143,7 +143,7 @@ class Composition:
     @cached_property
     def light(self) -> bool:
         """Whether thousands of sums are a matter of seconds."""
-        return self.easy is not None and self._nodes(self.easy[0]) <= LIGHT.nodes
+        return self.easy is not None and self._takes_at_most(LIGHT, self.easy[0])
 
     @cached_property
     def route(self) -> tuple[Contour, float]:

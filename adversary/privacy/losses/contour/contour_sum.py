@@ -48,6 +48,7 @@ from adversary.privacy.losses.contour.revivals import (
     Threshold,
     TooManyRevivals,
     Windows,
+    Work,
     nodes_of,
     revivals,
 )
@@ -76,7 +77,6 @@ class Contour:
     step : spacing of the lattice of total losses, in nats; None for no (usable) lattice, which needs variance > 0
     variance : variance of the loss of a Gaussian release composed in (mu^2), 0 for none
     slack : by how much the rounding model is widened, where v was read as the nearest simple fraction
-    most : windows of revivals that `nodes` may search; single sums may need more
     """
 
     v: Floats
@@ -85,7 +85,6 @@ class Contour:
     step: float | None
     variance: float
     slack: float = 1.0
-    most: int = MOST.windows
 
     @cached_property
     def rho(self) -> float:
@@ -162,8 +161,8 @@ class Contour:
         miss = np.logaddexp(log_ndtr(eps / mu - mu / 2), lower)
         return np.asarray(delta), np.asarray(miss)
 
-    def nodes(self, eps: Floats, tol: float) -> float:
-        """How many a sum with this goal takes at these values of epsilon: 0 for few, inf where there is no search."""
+    def takes_at_most(self, most: Work, eps: Floats, tol: float) -> bool:
+        """Whether the line can be searched for revivals, and summed, with this goal at these values of epsilon."""
         size, tilt = self._shadow(eps), self.tilts(eps)
         asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
         if self.step is None:
@@ -172,11 +171,11 @@ class Contour:
         hardest = Threshold(min(a.threshold.log_tau for a in asked), max(a.threshold.u0 for a in asked))
         try:
             if asked[0].last > _FEW // 2:
-                low, high, *_ = self._windows(hardest, self.most)
-                return float((high - low).sum() / min(a.spacing for a in asked))
+                low, high, *_ = self._windows(hardest, most.windows)
+                return bool((high - low).sum() / min(a.spacing for a in asked) <= most.nodes)
         except TooManyRevivals:
-            return float("inf")
-        return 0.0
+            return False
+        return True
 
     @cached_property
     def _grids(self) -> dict[Any, Grid]:
