@@ -470,6 +470,18 @@ def test_noise_not_worth_the_name_is_listed_beside_copies_that_are_too_wide_to_l
     assert loss.delta(0.0) == pytest.approx(1.0)
 
 
+def test_two_lists_too_long_to_multiply_are_mixed_atom_by_atom_of_the_shorter() -> None:
+    """A bound on the loss asked all 2,496 atoms of one for 172 of the other, thousands of times."""
+    two = DiscreteGaussianLoss.of(2.2).beside(DiscreteGaussianLoss.of(1.7010841959895233))
+    wide = DiscreteGaussianLoss.of(F(4224, 20495))
+    loss = two.beside(wide)
+    assert isinstance(loss.exact, MixedLoss)
+    assert isinstance(loss.exact.other, LatticeLoss)
+    assert loss.exact.lattice.losses.size < loss.exact.other.losses.size / 10
+    e = np.linspace(-20.0, 20.0, 41)
+    np.testing.assert_allclose(loss.delta(e), MixedLoss(two.exact, wide).delta(e), rtol=1e-12)
+
+
 def test_losses_that_are_all_infinite_stretch_no_grid() -> None:
     told = LatticeLoss.from_probs([1.0, 0.0], [0.0, 1.0])
     whole = compose_losses([told, adv.Laplace(10.0).privacy_loss(), adv.DiscreteGaussian(2.0).privacy_loss()])

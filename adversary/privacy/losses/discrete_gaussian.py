@@ -149,7 +149,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
                 if not rest.families:
                     return (self._beside_gaussian(coarse),) * 2
                 if rest.composition.light:
-                    return (MixedLoss(coarse, rest),) * 2
+                    return (_mixed(coarse, rest),) * 2
                 if heavy is None and not self.quick and rest.composition.easy is not None:
                     heavy = MixedLoss(coarse, rest)
         return (None, heavy) if self.variance else (coarse, coarse)
@@ -163,7 +163,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         if not others:
             return (self._beside_gaussian(sharp),) * 2
         rest = DiscreteGaussianLoss(others, self.variance, self.goal, self.quick)
-        mixed = MixedLoss(sharp, rest)
+        mixed = _mixed(sharp, rest)
         return (mixed if self.quick or rest.exact is not None or rest.composition.light else None), mixed
 
     def _beside_gaussian(self, lattice: LatticeLoss) -> PrivacyLoss:
@@ -302,6 +302,14 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @property
     def maximum(self) -> float:
         return float("inf")
+
+
+def _mixed(coarse: LatticeLoss, rest: DiscreteGaussianLoss) -> MixedLoss:
+    """Both together: one law for every atom of the other, so of the shorter of two lists."""
+    listed = rest.exact
+    if isinstance(listed, LatticeLoss) and listed.losses.size < coarse.losses.size:
+        return MixedLoss(listed, coarse)
+    return MixedLoss(coarse, rest)
 
 
 def _span(family: Family) -> float:

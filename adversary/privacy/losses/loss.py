@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -229,7 +230,15 @@ class PrivacyLoss(Guarantee):
     @elementwise
     def loss_bound(self, failure: float) -> float:
         """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
-        return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in self.directions)
+        if failure not in self._bounds:
+            bounds = (min(side.maximum, loss_bound_from_profile(side, failure)) for side in self.directions)
+            self._bounds[failure] = max(bounds)
+        return self._bounds[failure]
+
+    @cached_property
+    def _bounds(self) -> dict[float, float]:
+        """`loss_bound` of failures asked before: every text about a law asks it again."""
+        return {}
 
     def group(self, size: int) -> Guarantee:
         """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""
