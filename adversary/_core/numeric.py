@@ -107,15 +107,15 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
 
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
-    """Int64 array of whole numbers; fractions, NaN, infinities and numbers beyond 2^53 are refused, never truncated."""
-    if type(x) is int and abs(x) <= 2**53 and (minimum is None or x >= minimum):
+    """Int64 array of whole numbers; fractions, NaN, infinities and numbers from 2^53 on are refused, never truncated."""
+    if type(x) is int and abs(x) < 2**53 and (minimum is None or x >= minimum):
         return np.asarray(x, dtype=np.int64)
     array: NDArray[Any]
-    if isinstance(x, np.ndarray) and x.dtype == np.int64 and (np.abs(x) <= 2**53).all():
+    if isinstance(x, np.ndarray) and x.dtype == np.int64 and (np.abs(x) < 2**53).all():
         array = x
     else:
-        rule = "must be a whole number within +-2^53"
-        array = _check(name, x, rule, lambda a: (np.abs(a) <= 2**53) & (a == np.rint(a)))
+        rule = "must be a whole number between -2^53 and 2^53"
+        array = _check(name, x, rule, lambda a: (np.abs(a) < 2**53) & (a == np.rint(a)))
     whole = array.astype(np.int64)
     if minimum is not None and not (whole >= minimum).all():
         raise ValueError(f"{name} must be at least {minimum}, got {whole[whole < minimum].ravel()[0]}")

@@ -125,7 +125,7 @@ def test_solving_ends_on_the_safe_side() -> None:
         (numeric.check_probability, [0, 1, 0.5, np.array([0.0, 1.0]), Fraction(1, 3), np.float32(0.5), [0.1, 0.2]]),
         (numeric.check_positive, [1e-300, 3, Fraction(1, 3), [1.0, 2.0]]),
         (numeric.check_non_negative, [0, 2.5, [0.0, 1.0]]),
-        (numeric.check_whole, [0, -3, 2.0, np.int64(4), np.array([1.0, 2.0]), 2**53, [1, 2]]),
+        (numeric.check_whole, [0, -3, 2.0, np.int64(4), np.array([1.0, 2.0]), 2**53 - 1, [1, 2]]),
     ],
 )
 def test_checks_let_good_values_through(check: Any, good: list[Any]) -> None:
@@ -146,12 +146,14 @@ def test_checks_let_good_values_through(check: Any, good: list[Any]) -> None:
         (numeric.check_positive, math.inf, "x must be positive and finite, got inf"),
         (numeric.check_non_negative, -1, r"x must be non-negative and finite, got -1\.0"),
         (numeric.check_non_negative, math.nan, "x must be non-negative and finite, got nan"),
-        (numeric.check_whole, 0.5, r"x must be a whole number within \+-2\^53, got 0\.5"),
+        (numeric.check_whole, 0.5, r"x must be a whole number between -2\^53 and 2\^53, got 0\.5"),
+        (numeric.check_whole, [0, 2**53 + 1], r"x must be .* 2\^53, got 9007199254740992\.0"),
+        (numeric.check_whole, -(2**53), r"x must be .* 2\^53, got -9007199254740992\.0"),
         (numeric.check_whole, math.nan, "x must be a whole number.*got nan"),
         (numeric.check_whole, math.inf, "x must be a whole number.*got inf"),
-        (numeric.check_whole, 2.0**60, "x must be a whole number within"),
+        (numeric.check_whole, 2.0**60, "x must be a whole number between"),
         (numeric.check_whole, [1, 2.5], r"x must be a whole number.*got 2\.5"),
-        (numeric.check_whole, np.array([2**60]), "x must be a whole number within"),
+        (numeric.check_whole, np.array([2**60]), "x must be a whole number between"),
     ],
 )
 def test_checks_refuse_ranges_with_name_rule_and_value(check: Any, bad: Any, message: str) -> None:

@@ -209,7 +209,7 @@ class Independent(Belief):
         low, high = (float(count.min()), float(count.max())) if count.size else (0.0, 0.0)
         if not high - low < count.size / 2:
             return scalar_or_array(self.log_pmf(count))
-        table = self.log_pmf(np.arange(low, high + 1.0))  # once for each count, not for each state
+        table = self.log_pmf(low + np.arange(high - low + 1.0))  # once for each count, not for each state
         return scalar_or_array(table[(count - low).astype(np.int64)])
 
     def support(self, inside: int) -> tuple[int, int | None]:

@@ -134,9 +134,9 @@ def check_measurements(tree: Tree, released: Any, rho: Any, whole: bool = True) 
     rule = "must be 0 (not measured), infinite (exact), or 1 / (2 variance) of a variance within [{:g}, {:g}]"
     with np.errstate(divide="ignore"):
         _refuse(tree, measured & ~plausible(0.5 / precision), precision, "rho", rule.format(*VARIANCES))
-    within = np.isfinite(values) & (np.abs(values) <= 2.0**53)
+    within = np.isfinite(values) & (np.abs(values) < 2.0**53)
     fits = within & ((values == np.rint(values)) | (np.isfinite(precision) & (not whole)))
-    _refuse(tree, measured & ~fits, values, "the noisy count", "must be a whole number within +-2^53")
+    _refuse(tree, measured & ~fits, values, "the noisy count", "must be a whole number between -2^53 and 2^53")
     _refuse(tree, np.isinf(precision) & (values < 0), values, "the exact count", "must be at least 0")
     return np.where(measured, values, np.nan), precision, single
 
