@@ -107,7 +107,7 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
 
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
-    """Int64 array of whole numbers; fractions, NaN, infinities and numbers from 2^53 on are refused, never truncated."""
+    """Int64 array of whole numbers; fractions, NaN, infinities and numbers from 2^53 on are refused, not truncated."""
     if type(x) is int and abs(x) < 2**53 and (minimum is None or x >= minimum):
         return np.asarray(x, dtype=np.int64)
     array: NDArray[Any]

@@ -101,9 +101,10 @@ class EachLink(Link):
             return SumLink(self.level, self.noise).log_prob(released, inside, total)
         alike, index = np.unique(np.sort(each, axis=1), axis=0, return_inverse=True)
         values, place = np.unique(alike, return_inverse=True)
-        seen = [self._sibling_likelihood(y) for y in values]
-        laws = [self._together([seen[i] for i in row]) for row in place.reshape(alike.shape)]
         gap = total - inside
+        low, high = float(gap.min()), float(gap.max())
+        seen = self._sibling_likelihoods(values, high)
+        laws = [self._together([seen[i] for i in row], low, high) for row in place.reshape(alike.shape)]
         result = np.full(gap.shape, -np.inf)
         for i, row in enumerate(index.ravel()):
             first, table = laws[row]
@@ -112,31 +113,43 @@ class EachLink(Link):
             result[i][listed] = table[entry[listed].astype(np.int64)]
         return result
 
-    def _sibling_likelihood(self, y: float) -> tuple[float, float, Floats]:
-        """A sibling with this release: first count, log of the largest P(release, count), and all relative to it."""
+    def _sibling_likelihoods(self, values: Floats, most: float) -> list[tuple[float, float, Floats]]:
+        """A sibling with each of these releases, and its counts up to `most`.
+
+        First count, log of the largest P(release, count), and all relative to it.
+        """
         low, high = self.belief.ends_of_one()
         reach = self.single.reach(REACH_NATS)
         bulk = (low, low) if self.belief.law is None else self.belief.one.bulk()
         if not np.isfinite(reach) and self.belief.law is None:
             raise ValueError("a sibling's count clamped from above fits every larger count: Each needs a law for it")
         beyond = reach if np.isfinite(reach) else 0.0
-        start = max(float(low), np.floor(min(y, bulk[0]) - beyond))
-        stop = max(start, np.ceil(max(y, bulk[1]) + beyond))
-        count = np.arange(start, (stop if high is None else min(stop, float(high))) + 1.0)
-        log_p = self.belief.log_one(count) + self.single.log_likelihood(y, count)
-        top = float(log_p.max())
-        return (0.0, -np.inf, np.ones(1)) if np.isneginf(top) else (start, top, np.exp(log_p - top))
+        starts = np.maximum(float(low), np.floor(np.minimum(values, bulk[0]) - beyond))
+        stops = np.maximum(starts, np.minimum(most, np.ceil(np.maximum(values, bulk[1]) + beyond)))
+        stops = np.minimum(stops, np.inf if high is None else high)
+        counts = np.arange(starts.min(), stops.max() + 1.0)
+        law, result = self.belief.log_one(counts), []
+        for y, start, stop in zip(values, starts, stops, strict=True):
+            here = slice(int(start - counts[0]), int(stop - counts[0]) + 1)
+            log_p = law[here] + self.single.log_likelihood(y, counts[here])
+            top = float(log_p.max())
+            result.append((0.0, -np.inf, np.ones(1)) if np.isneginf(top) else (start, top, np.exp(log_p - top)))
+        return result
 
     @staticmethod
-    def _together(siblings: list[tuple[float, float, Floats]]) -> tuple[float, Floats]:
-        """First count of the others, and log P(releases, others = count), by positive convolutions."""
-        first, peak, total = 0.0, 0.0, np.ones(1)
-        for start, top, part in siblings:
+    def _together(siblings: list[tuple[float, float, Floats]], low: float, high: float) -> tuple[float, Floats]:
+        """First count of the others, and log P(releases, others = count) up to `high`, by positive convolutions."""
+        *others, (start, peak, last) = siblings
+        first, total = start, np.ones(1)
+        for begin, top, part in others:
             total = np.convolve(total, part)
             scale = total.max()
-            first, peak, total = first + start, peak + top + float(np.log(scale)), total / scale
+            first, peak, total = first + begin, peak + top + float(np.log(scale)), total / scale
+        from_, to = int(max(low - first, 0.0)), int(min(high - first, total.size + last.size - 2.0))
+        places = np.arange(from_ - total.size + 1, to + 1)
+        near = np.where((places >= 0) & (places < last.size), last[np.clip(places, 0, last.size - 1)], 0.0)
         with np.errstate(divide="ignore"):
-            return first, np.log(total) + peak
+            return first + from_, np.log(np.convolve(near, total, "valid")) + peak if to >= from_ else np.zeros(0)
 
     def _sibling_factors(self, released: Released) -> Floats | None:
         each = released.individual(self.level, self.belief.count)

@@ -61,7 +61,9 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         log_sum = np.log(_correlated(table, message))[:, ::-1]
     windows = sliding_window_view(log_table, log_message.shape[1], axis=1)[:, ::-1]
-    row, place = np.nonzero(log_sum < -600.0)
+    some = ~np.isneginf(log_table).all(axis=0)
+    reached = sliding_window_view(some, log_message.shape[1])[::-1].any(axis=1)
+    row, place = np.nonzero((log_sum < -600.0) & reached)
     log_sum = log_sum + (tops[0] + tops[1])[:, None]
     log_sum[row, place] = log_sum_exp(windows[row, place] + log_message[row])
     return np.asarray(log_sum)

@@ -151,24 +151,21 @@ class Path:
         None where counts are not one after another, or what is released of the others depends on more than that.
         """
         link, belief = self.steps[step].link if step >= 0 else None, self.steps[step + 1].belief
-        if isinstance(link, AdjustedLink) or (link is not None and link.believes(released)):
-            return None
-        if not _consecutive(x):
+        if isinstance(link, AdjustedLink) or not _consecutive(x):
             return None
         apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)
         table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
-        return table + belief.log_prob(apart, 0.0) if belief.independent else table
+        averaged = link is not None and link.believes(released)
+        return table + belief.log_prob(apart, 0.0) if belief.independent and not averaged else table
 
     def kernel(self, step: int, x: Floats, total: Floats, released: Released) -> Floats:
         """log belief(total | x) + log P(what is released of the others | x, total), (release, count, total)."""
-        link = self.steps[step].link if step >= 0 else None
-        if link is not None and link.believes(released):
-            return link.log_likelihood(released, x, total)
-        belief = self.steps[step + 1].belief
+        link, belief = self.steps[step].link if step >= 0 else None, self.steps[step + 1].belief
         table = self._by_distance(step, x, total, released)
         if table is None:
-            kernel = as_array(belief.log_prob(total[:, None, :], x[:, :, None]))
-            return kernel if link is None else kernel + link.log_likelihood(released, x, total)
+            read = 0.0 if link is None else link.log_likelihood(released, x, total)
+            averaged = link is not None and link.believes(released)
+            return as_array(read if averaged else read + belief.log_prob(total[:, None, :], x[:, :, None]))
         kernel = sliding_window_view(table, total.shape[1], axis=1)[:, ::-1]
         return kernel if belief.independent else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
 

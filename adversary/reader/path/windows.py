@@ -48,7 +48,7 @@ class Windows:
     def above(self, released: Released, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
         """For every step above `step`: the first count and the number of counts to follow, per release."""
         low, high = np.full(len(released), x.min()), np.full(len(released), x.max())
-        result: list[tuple[Floats, Integers]] = []
+        ranges: list[tuple[Floats, Floats]] = []
         last = step + 1
         while last < len(self.steps) and not (closed and self.closed_form(last - 1)):
             last += 1
@@ -57,8 +57,17 @@ class Windows:
             inside = low, high
             low, high = self._near(i, *self.of(i, low, high, released), inside, released, misfit)
             low, high = self._of_both(i, low, high, inside, released, misfit)
-            result.append((low, (high - low + 1).astype(np.int64)))
-        return result
+            ranges.append((low, high))
+        for i in reversed(range(len(ranges) - 1)):
+            ranges[i] = self._below(step + 1 + i, *ranges[i], *ranges[i + 1])
+        return [(low, (high - low + 1).astype(np.int64)) for low, high in ranges]
+
+    def _below(self, i: int, first: Floats, last: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """The part of a range of step i from which some total from low to high is possible; one count at least."""
+        belief = self.steps[i + 1].belief
+        least, most = belief.support(0) if belief.independent else (0, None)
+        last = np.clip(high - least, first, last)
+        return np.clip(low - _or_infinity(most), first, last), last
 
     def of(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
         """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
@@ -113,8 +122,8 @@ class Windows:
         lost = np.zeros(below.shape)
         for i in range(step + 1, len(self.steps)):
             here, link = self.steps[i], self.steps[i - 1].link if i else None
-            summed = self._noise_of_sum(i, released)
-            told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed is not None
+            summed, one_by_one = self._noise_of_sum(i, released), link is not None and link.believes(released)
+            told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed is not None or one_by_one
             if not (here.noises or here.adjusted) or not told or not _at_most_one(here.belief):
                 return np.full(len(released), np.inf)
             rho = [min(noise.rho, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
@@ -127,23 +136,25 @@ class Windows:
             low, high = _supports(here.belief, below)
             high = np.maximum(high, low)
             least, count = np.clip(below, low, high), np.clip(np.rint(centre / weight), low, high)
-            several = here.adjusted or isinstance(link, AdjustedLink)
-            choices = np.rint(np.linspace(least, count, _CHOICES)) if several else count[None]
-            short = np.array([self._short(i, released, below, count) for count in choices])
-            best = short.argmin(axis=0)[None]
-            lost = lost + np.take_along_axis(short, best, axis=0)[0]
-            below = np.take_along_axis(choices, best, axis=0)[0]
+            several = here.adjusted or isinstance(link, AdjustedLink) or one_by_one
+            choices = np.rint(np.linspace(least, count, _CHOICES, axis=-1)) if several else count[..., None]
+            each = choices.reshape(len(released), -1)
+            short = self._short(i, released, np.repeat(below, choices.shape[-1], axis=1), each).reshape(choices.shape)
+            best = short.argmin(axis=-1)[..., None]
+            lost = lost + np.take_along_axis(short, best, axis=-1)[..., 0]
+            below = np.take_along_axis(choices, best, axis=-1)[..., 0]
         return np.asarray(lost.max(axis=1), dtype=np.float64)
 
     def _short(self, i: int, released: Released, below: Floats, count: Floats) -> Floats:
         """Nats by which these counts of step i fall short of the peaks, given those below: (release, count)."""
         here, link = self.steps[i], self.steps[i - 1].link if i else None
-        short = -as_array(here.belief.log_prob(count, below)) - here.log_likelihood(released.noisy, count)
-        short = short + sum(_peak(noise) for noise in here.noises)
-        if link is None:
-            return np.asarray(short)
-        peak = 0.0 if isinstance(link, AdjustedLink) else _peak(link.noise)
-        return np.asarray(short - link.log_prob(released, below, count) + peak)
+        short = sum(_peak(noise) for noise in here.noises) - here.log_likelihood(released.noisy, count)
+        if link is not None:
+            short = short - link.log_prob(released, below, count)
+        if isinstance(link, EachLink) and link.believes(released):
+            return np.asarray(short + link.belief.count * _peak(link.single))
+        peak = 0.0 if link is None or isinstance(link, AdjustedLink) else _peak(link.noise)
+        return np.asarray(short - as_array(here.belief.log_prob(count, below)) + peak)
 
     def _noise_of_sum(self, i: int, released: Released) -> Mechanism | None:
         """Noise of the siblings' sum below step i, where that ties it to the count below and nothing else does."""
