@@ -92,6 +92,23 @@ def test_the_guarantee_for_one_record_is_exceeded_and_the_one_beside_the_total_i
     assert "That is no bound here: 51.59 % of releases take the adversary" in flat(printed(DISTRICT))
 
 
+def test_a_thousand_releases_are_named_and_only_all_together_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each had its largest advantage worked out, which no table shows: minutes."""
+    asked, in_numbers = list[int](), exact_guarantees._guarantee_numbers
+
+    def counted(guarantees: Any, *rest: Any) -> Any:
+        asked.append(len(guarantees))
+        return in_numbers(guarantees, *rest)
+
+    monkeypatch.setattr(exact_guarantees, "_guarantee_numbers", counted)
+    answer = commands.answered("invariants", written(tmp_path, MARGINS + NOISE + "releases = 1000"))
+    assert set(asked) == {2}
+    assert numbers(answer, "parameter", group="releases") == [1.0] * 1000
+    assert numbers(answer, "loss_bound", group="composition") == [3000.0, 3000.0]
+
+
 def test_the_published_numbers_of_the_state_totals() -> None:
     """Cho and Awan, section 6: rho 2.56 to 10.24; epsilon at 1e-10 by the simple conversion 17.91528 and 40.95057."""
     answer, zcdp = answered(STATES), {"guarantee": "zCDP"}

@@ -85,3 +85,13 @@ test_bad_groups_are_refused = refusals(
     (lambda: GroupPrivacy(adv.ApproximateDP(5.0, 0.01), 3), "leave something guaranteed, got 3 records"),
     (lambda: adv.PureDP(1.0).group(2).group(0), "size must be at least 1, got 0"),
 )
+
+
+def test_groups_lose_no_level_that_is_no_double() -> None:
+    """Levels of exp(-745) and less were one: the loss of the group looked 300 nats smaller than it is."""
+    one = 1000 * adv.PureDP(1.0)
+    three, apart = one.group(3), 1000 * adv.PureDP(1.0).group(3)
+    for delta in (1e-5, 1e-10, 1e-50):  # where the last of the three loses this, the others lose all they can
+        assert three.epsilon(delta) == pytest.approx(2000.0 + one.epsilon(delta), rel=1e-12)
+        assert three.epsilon(delta) >= apart.epsilon(delta)  # extended and then composed is never weaker
+    assert three.loss_bound(0.0) == 3000.0

@@ -749,6 +749,32 @@ def test_a_sum_beside_beliefs_about_each_sibling_holds_the_total(monkeypatch: py
     np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
 
 
+def test_siblings_read_one_by_one_leave_the_total_where_its_own_noise_puts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block's count clamped from below fits all smaller ones: thousands of counts times those of the tract."""
+    block = adv.postprocessing.clamped(adv.Geometric(0.05), 1)
+    plan = adv.Plan([adv.Level("block", block, siblings=2), adv.Level("tract", DG(4.4))])
+    beliefs = {"block": scipy.stats.logser(0.68), "tract": adv.Each(scipy.stats.nbinom(2, 0.001))}
+    reader = adv.Adversary(0.4, 0, beliefs=beliefs)
+    release = plan.observe({"block": [1, 30, 9], "tract": [5, 42, 99]}, siblings={"block": [[1, 2], [14, 1], [9, 50]]})
+    path, rows = reader.path(plan), release_arrays(plan, release).cell(0)
+    products, convolve = list[int](), np.convolve
+
+    def counted(one: Any, other: Any, mode: Any = "full") -> Any:
+        products.append(one.size * other.size)
+        return convolve(one, other, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "convolve", counted)
+        assert max(size.max() for _, size in path.windows.above(rows, -1, path.contributions, closed=True)) < 200
+        found = reader.posterior(plan, release, counts=False)["log_odds"].values
+    assert 0 < sum(products) < 1e6
+    monkeypatch.setattr(windows, "NEAR_NATS", 1e6)
+    monkeypatch.setattr(windows.Windows, "_below", lambda self, i, first, last, low, high: (first, last))
+    wide = path.windows.above(rows, -1, path.contributions, closed=True)
+    assert np.prod([size.max() for _, size in wide], dtype=float) > 5e5
+    np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
+
+
 def test_a_broad_belief_above_people_unknown_is_followed_as_far_as_the_releases_allow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

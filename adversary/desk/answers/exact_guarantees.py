@@ -66,7 +66,7 @@ class Beside:
             both = first, first if _same(first, last) else last
             found["composition"] = _tidy(_guarantee_numbers(both, "order", list(ORDERS)))
             names = list(self.releases)
-            found["releases"] = _tidy(_guarantee_numbers(parts, "release", names)[["definition", "parameter"]])
+            found["releases"] = _tidy(_named(parts, "release", names))
         return found
 
     @property
@@ -160,22 +160,27 @@ def _conforming_databases(published: Published | None, totals: ExactTotals) -> x
 
 def _guarantee_numbers(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
     """Guarantees in numbers: parameters, largest loss, advantage, and epsilon at each delta."""
-    given = [_numbers(one) for one in guarantees]
-    symbols = list(dict.fromkeys(name for one in given for name in one))
-    rho = np.array([one.get("rho", np.nan) for one in given])
+    rho = np.array([_numbers(one).get("rho", np.nan) for one in guarantees])
     simple = [[np.nan if np.isnan(r) else simple_epsilon(r, delta) for delta in DELTAS] for r in rho]
-    return xr.Dataset(
+    found = _named(guarantees, dim, labels).assign_coords(delta=list(DELTAS))
+    return found.assign(
         {
-            "definition": (dim, [one.definition for one in guarantees]),
-            "parameter": ((dim, "symbol"), np.array([[one.get(name, np.nan) for name in symbols] for one in given])),
             "loss_bound": (dim, [float(one.loss_bound(0.0)) for one in guarantees], ABOVE),
             "advantage": (dim, [float(one.advantage) for one in guarantees], ABOVE),
             "epsilon": ((dim, "delta"), [[float(one.epsilon(delta)) for delta in DELTAS] for one in guarantees], ABOVE),
             "simple_epsilon": ((dim, "delta"), simple, ABOVE),
             "mu_if_gaussian": (dim, np.sqrt(2.0 * rho)),
-        },
-        {dim: list(labels), "symbol": symbols, "delta": list(DELTAS)},
+        }
     )
+
+
+def _named(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
+    """Definitions and their parameters."""
+    given = [_numbers(one) for one in guarantees]
+    symbols = list(dict.fromkeys(name for one in given for name in one))
+    numbers = np.array([[one.get(name, np.nan) for name in symbols] for one in given])
+    data = {"definition": (dim, [one.definition for one in guarantees]), "parameter": ((dim, "symbol"), numbers)}
+    return xr.Dataset(data, {dim: list(labels), "symbol": symbols})
 
 
 def _tidy(found: xr.Dataset) -> xr.Dataset:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit
 
 from adversary._core import Floats, as_array
 from adversary.privacy.guarantee import Guarantee, group_of
@@ -85,19 +87,30 @@ def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
 
 def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
     """From Q of the inner pair to P of the outer one."""
-    inner_power, outer_level = inner.corners[1][:-1], outer.corners[0][:-1]
+    missing = 1.0 - float(np.exp(outer.log_q).sum()) if outer.rounded else 0.0
+    inner_power = _log_odds(inner.log_p, inner.infinite_p, 0.0)
+    outer_level = _log_odds(outer.log_q, 0.0, max(missing, outer.infinite_q))
     ends = np.concatenate([inner_power, outer_level])
     ends = np.unique(
         np.clip(ends, inner_power[0], outer_level[-1])
     )  # clipped: a corner off by one digit stays a corner
-    piece, width = 0.5 * (ends[1:] + ends[:-1]), np.diff(ends)
+    low, high = ends[:-1], ends[1:]
+    piece = 0.5 * (np.maximum(low, high - 2.0) + np.minimum(high, low + 2.0))
     inner_loss = inner.losses[::-1][np.clip(np.searchsorted(inner_power, piece) - 1, 0, inner.losses.size - 1)]
     outer_loss = outer.losses[::-1][np.clip(np.searchsorted(outer_level, piece) - 1, 0, outer.losses.size - 1)]
-    with np.errstate(divide="ignore"):
-        mass = np.log(width)
+    mass = as_array(log_expit(high) + log_expit(-low) + np.log(-np.expm1(low - high)))
     infinite_p = float(outer.power(inner.infinite_p)) if inner.infinite_p else outer.infinite_p
     infinite_q = 1.0 - float(inner.level(1.0 - outer.infinite_q)) if outer.infinite_q else inner.infinite_q
     loss = inner_loss + outer_loss
     order = np.argsort(loss, kind="stable")
     atoms = merge_atoms(loss[order], (mass + outer_loss)[order], (mass - inner_loss)[order])
     return LatticeLoss(*atoms, infinite_p, infinite_q, inner.bounded and outer.bounded, rounded=True)
+
+
+def _log_odds(log_mass: Floats, beyond: float, below: float) -> NDArray[np.longdouble]:
+    """Log odds of the mass beyond the largest loss, at it and beyond, ..., of all but what is below: relatively exact
+    at both ends, also for masses of exp(-2000)."""
+    with np.errstate(divide="ignore"):
+        above, under = np.log(np.array([beyond, below], dtype=np.longdouble))
+    least = np.logaddexp.accumulate(np.concatenate([[above], log_mass[::-1]]))
+    return np.asarray(least - np.logaddexp.accumulate(np.concatenate([[under], log_mass]))[::-1])
