@@ -346,8 +346,10 @@ def _supports(belief: Belief, inside: Floats) -> tuple[Floats, Floats]:
 
 
 def _reaches(noise: Mechanism, nats: Floats) -> Floats:
-    """Distances from a release beyond which a count is less likely by so many nats and NEAR_NATS."""
-    return _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(nats))
+    """Distances from a release beyond which a count is less likely by so many nats, or up to a sixteenth more, and
+    NEAR_NATS: sums of noises search for each."""
+    step = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(nats, 1.0))) - 4.0, 0.0)
+    return _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(nats / step) * step)
 
 
 def _by_value(function: Callable[[int], float], x: Floats) -> Floats:

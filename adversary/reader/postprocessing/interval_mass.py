@@ -65,11 +65,13 @@ def _mass_where_any(mass: Callable[[Floats, Floats], Floats], low: Floats, high:
 
 
 def _integer_mass(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
-    few = high - low < _FEW
+    few, endless = high - low < _FEW, np.isinf(low) | np.isinf(high)
     result = np.empty(low.shape)
     result[few] = _log_sum_pmf(noise, low[few], high[few])
-    if not few.all():
-        result[~few] = log_mass(lambda x: _integer_survival(noise, x), low[~few], high[~few], 1.0)
+    result[endless] = _integer_survival(noise, np.where(low == -np.inf, -high, low)[endless])  # the noise is symmetric
+    if not (few | endless).all():
+        wide = ~(few | endless)
+        result[wide] = log_mass(lambda x: _integer_survival(noise, x), low[wide], high[wide], 1.0)
     return result
 
 
