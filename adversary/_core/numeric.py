@@ -111,7 +111,7 @@ def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
     if type(x) is int and abs(x) < 2**53 and (minimum is None or x >= minimum):
         return np.asarray(x, dtype=np.int64)
     array: NDArray[Any]
-    if isinstance(x, np.ndarray) and x.dtype == np.int64 and (np.abs(x) < 2**53).all():
+    if isinstance(x, np.ndarray) and x.dtype == np.int64 and ((x > -(2**53)) & (x < 2**53)).all():
         array = x
     else:
         rule = "must be a whole number between -2^53 and 2^53"

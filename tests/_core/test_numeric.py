@@ -148,6 +148,7 @@ def test_checks_let_good_values_through(check: Any, good: list[Any]) -> None:
         (numeric.check_non_negative, math.nan, "x must be non-negative and finite, got nan"),
         (numeric.check_whole, 0.5, r"x must be a whole number between -2\^53 and 2\^53, got 0\.5"),
         (numeric.check_whole, [0, 2**53 + 1], r"x must be .* 2\^53, got 9007199254740992\.0"),
+        (numeric.check_whole, np.array([-(2**63)]), r"x must be .* 2\^53, got -9\.2"),
         (numeric.check_whole, -(2**53), r"x must be .* 2\^53, got -9007199254740992\.0"),
         (numeric.check_whole, math.nan, "x must be a whole number.*got nan"),
         (numeric.check_whole, math.inf, "x must be a whole number.*got inf"),

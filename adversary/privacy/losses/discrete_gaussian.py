@@ -163,7 +163,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         if not others:
             return (self._beside_gaussian(sharp),) * 2
         rest = DiscreteGaussianLoss(others, self.variance, self.goal, self.quick)
-        mixed = _mixed(sharp, rest)
+        mixed = MixedLoss(sharp, rest) if self.quick else _mixed(sharp, rest)
         return (mixed if self.quick or rest.exact is not None or rest.composition.light else None), mixed
 
     def _beside_gaussian(self, lattice: LatticeLoss) -> PrivacyLoss:

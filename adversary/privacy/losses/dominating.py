@@ -11,6 +11,9 @@ from adversary.privacy.guarantee import Guarantee, group_of
 from adversary.privacy.losses.lattice import LatticeLoss, merge_atoms
 from adversary.privacy.losses.loss import PrivacyLoss
 
+_WHOLE = 1e-12
+"""Masses that add up to one but for so much are all there are."""
+
 
 def lattice_above(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
     """The law whose profile joins `guarantee.delta` at the nodes by straight lines in e^epsilon: never below it.
@@ -87,15 +90,15 @@ def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
 
 def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
     """From Q of the inner pair to P of the outer one."""
-    missing = 1.0 - float(np.exp(outer.log_q).sum()) if outer.rounded else 0.0
     inner_power = _log_odds(inner.log_p, inner.infinite_p, 0.0)
-    outer_level = _log_odds(outer.log_q, 0.0, max(missing, outer.infinite_q))
+    outer_level = _log_odds(outer.log_q, 0.0, outer.infinite_q)
     ends = np.concatenate([inner_power, outer_level])
     ends = np.unique(
         np.clip(ends, inner_power[0], outer_level[-1])
     )  # clipped: a corner off by one digit stays a corner
     low, high = ends[:-1], ends[1:]
-    piece = 0.5 * (np.maximum(low, high - 2.0) + np.minimum(high, low + 2.0))
+    left = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 1.0) - 2.0)
+    piece = 0.5 * (left + np.where(np.isfinite(high), high, left + 2.0))  # a place within, whatever the ends
     inner_loss = inner.losses[::-1][np.clip(np.searchsorted(inner_power, piece) - 1, 0, inner.losses.size - 1)]
     outer_loss = outer.losses[::-1][np.clip(np.searchsorted(outer_level, piece) - 1, 0, outer.losses.size - 1)]
     mass = as_array(log_expit(high) + log_expit(-low) + np.log(-np.expm1(low - high)))
@@ -109,8 +112,13 @@ def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
 
 def _log_odds(log_mass: Floats, beyond: float, below: float) -> NDArray[np.longdouble]:
     """Log odds of the mass beyond the largest loss, at it and beyond, ..., of all but what is below: relatively exact
-    at both ends, also for masses of exp(-2000)."""
+    at both ends, also for masses of exp(-2000). Of losses moved to a grid levels end at one."""
     with np.errstate(divide="ignore"):
-        above, under = np.log(np.array([beyond, below], dtype=np.longdouble))
-    least = np.logaddexp.accumulate(np.concatenate([[above], log_mass[::-1]]))
-    return np.asarray(least - np.logaddexp.accumulate(np.concatenate([[under], log_mass]))[::-1])
+        last, first = np.log(np.array([beyond, below], dtype=np.longdouble))
+    tails = np.logaddexp.accumulate(np.concatenate([[last], log_mass[::-1]]))
+    rests = np.logaddexp.accumulate(np.concatenate([[first], log_mass]))[::-1]
+    if abs(np.exp(np.logaddexp(tails[-1], first)) - 1.0) > _WHOLE:
+        tails = np.minimum(tails, 0.0)
+        with np.errstate(divide="ignore"):
+            rests = np.log1p(-np.exp(tails))
+    return np.asarray(tails - rests)

@@ -230,10 +230,11 @@ class PrivacyLoss(Guarantee):
     @elementwise
     def loss_bound(self, failure: float) -> float:
         """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
-        if failure not in self._bounds:
-            bounds = (min(side.maximum, loss_bound_from_profile(side, failure)) for side in self.directions)
-            self._bounds[failure] = max(bounds)
-        return self._bounds[failure]
+        chance = float(check_probability("failure", failure))
+        if chance not in self._bounds:
+            bounds = (min(side.maximum, loss_bound_from_profile(side, chance)) for side in self.directions)
+            self._bounds[chance] = max(bounds)
+        return self._bounds[chance]
 
     @cached_property
     def _bounds(self) -> dict[float, float]:

@@ -116,7 +116,7 @@ class EachLink(Link):
     def _sibling_likelihoods(self, values: Floats, most: float) -> list[tuple[float, float, Floats]]:
         """A sibling with each of these releases, and its counts up to `most`.
 
-        First count, log of the largest P(release, count), and all relative to it.
+        First count, log of the largest P(release, count), and every P(release, count) divided by it.
         """
         low, high = self.belief.ends_of_one()
         reach = self.single.reach(REACH_NATS)
@@ -138,7 +138,7 @@ class EachLink(Link):
 
     @staticmethod
     def _together(siblings: list[tuple[float, float, Floats]], low: float, high: float) -> tuple[float, Floats]:
-        """First count of the others, and log P(releases, others = count) up to `high`, by positive convolutions."""
+        """First count of the others, log P(releases, others = count) from `low` to `high`, by positive convolutions."""
         *others, (start, peak, last) = siblings
         first, total = start, np.ones(1)
         for begin, top, part in others:
