@@ -120,3 +120,10 @@ def test_losses_rounded_down_keep_their_mass_in_groups() -> None:
     group = LatticeLoss(down, law.log_p, law.log_p - down, rounded=True).group(2)
     assert np.exp(group.log_p).sum() == pytest.approx(0.99834, abs=1e-5)
     assert group.delta(0.0) == pytest.approx(0.84783, abs=1e-5)
+
+
+def test_losses_without_an_end_that_no_double_holds_have_none_in_groups() -> None:
+    """All that is listed of noise of sd 0.02 is a loss of 1,250; those beyond have masses below exp(-745)."""
+    group = adv.DiscreteGaussian(0.02).privacy_loss().group(2)
+    assert group.loss_bound(0.0) == np.inf
+    assert group.epsilon(1e-9) >= adv.DiscreteGaussian(0.02).privacy_loss(2).epsilon(1e-9)
