@@ -53,6 +53,7 @@ from .number_formats import points as points
 from .number_formats import sentence as sentence
 from .number_formats import shown_epsilon as shown_epsilon
 from .number_formats import tidy as tidy
+from .numeric import SMALLEST as SMALLEST
 from .numeric import TAIL_NATS as TAIL_NATS
 from .numeric import Floats as Floats
 from .numeric import Integers as Integers

@@ -22,9 +22,11 @@ TAIL_NATS = 41.5
 WIDEST = 1e60
 """Ends of an interval are so far apart at most, and one over it at least: powers of its width are numbers too."""
 
+SMALLEST = 5e-324
+"""The smallest double."""
+
 _PLAIN = (float, int, Fraction)
 _BETWEEN = re.compile(r"[\s_-]+")
-_SMALLEST = 5e-324
 
 
 def as_array(x: Any) -> Floats:
@@ -71,7 +73,7 @@ def one_number(name: str, x: Any) -> float:
     """
     if np.ndim(x) or x is None or isinstance(x, (bool, np.bool_, str)):
         raise TypeError(f"{name} must be one number, got {x!r}")
-    return float(x) or (_SMALLEST if x > 0 else 0.0)
+    return float(x) or (SMALLEST if x > 0 else 0.0)
 
 
 def check_scale(name: str, x: Any) -> float:

@@ -38,9 +38,9 @@ FOREIGN = re.compile(
     "positional"
 )
 """Words of Python or of numpy, which name nothing in a file."""
-SECONDS, ANSWERED, BYTES = 2, 60, 2**30
+SECONDS, ANSWERED, BYTES = 2, 30, 2**30
 """Of a case, checked on demand: two seconds where it is refused; an answer, such as an audit of counts made
-non-negative for two adversaries, may take longer, on a slow machine up to a minute, and shows its progress."""
+non-negative for two adversaries, may take longer, and shows its progress."""
 
 
 def check(case: Case, which: int, folder: Path) -> bool:

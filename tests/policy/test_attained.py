@@ -162,7 +162,7 @@ def test_beliefs_are_right_on_average(name: str, counted: str) -> None:
     """Averaged over what the reader holds possible, posterior over prior is 1: the integral of its tail."""
     p, q = 0.6, 0.3
     top = attained_risk(MECHANISMS[name], p, q, "upper", counted)
-    ratios = top * (np.arange(1500) + 0.5) / 1500.0
+    ratios = top * (np.arange(4000) + 0.5) / 4000.0
     means = [top * attained_tail(MECHANISMS[name], p, q, ratios, truth, counted).mean() for truth in TRUTHS]
     assert means[0] * p * q + means[1] * p * (1.0 - q) + means[2] * (1.0 - p) == pytest.approx(1.0, abs=2e-3)
 

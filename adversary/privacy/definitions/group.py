@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
-from adversary._core import Floats, as_array, check_whole, elementwise
+from adversary._core import SMALLEST, Floats, as_array, check_whole, elementwise
 from adversary.privacy.definitions.pure_approximate import ApproximateDP, EpsilonDelta, NoPrivacy, PureDP
 from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of
 from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
@@ -129,10 +129,6 @@ def _(base: EpsilonDelta, size: int) -> Guarantee:
     return GroupPrivacy(base, k) if _pair(epsilon, delta, k).losses.size else NoPrivacy()
 
 
-_LEAST = 5e-324
-"""The smallest double: half of an epsilon of that size is no number above 0, but a mass of nothing has no logarithm."""
-
-
 def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
     """The pair whose power is the k-fold iterate of F(a) = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1).
 
@@ -149,7 +145,8 @@ def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
         room = 1.0 - np.exp(log_sums[:k] - log_corner)
     m = int(np.count_nonzero(room > 0.0))
     j = np.arange(k - m, m + 1)
-    inner = np.log(max(np.tanh(epsilon / 2.0) + 2.0 * delta * expit(-epsilon), _LEAST))
+    # half of the smallest epsilon is no number above 0, but a mass of nothing has no logarithm
+    inner = np.log(max(np.tanh(epsilon / 2.0) + 2.0 * delta * expit(-epsilon), SMALLEST))
     weight = np.full(j.size, inner)
     if 2 * m > k:
         weight[[0, -1]] = np.log1p(-delta) + log_expit(epsilon) + np.log(room[m - 1])

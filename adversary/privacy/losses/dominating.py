@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from adversary._core import Floats, as_array
+from adversary._core import SMALLEST, Floats, as_array
 from adversary.privacy.guarantee import Guarantee, group_of
 from adversary.privacy.losses.lattice import LatticeLoss, merge_atoms
 from adversary.privacy.losses.loss import PrivacyLoss
-
-_LEAST = 5e-324
-"""The smallest double."""
 
 _WHOLE = 1e-12
 """Masses that add up to one but for so much are all there are."""
@@ -88,7 +85,7 @@ def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
         else lattice_above(loss.lightly, default_nodes(loss))
     )
     if loss.maximum == np.inf and one.infinite_p == 0.0:  # losses without an end, of less mass than a double holds
-        one = replace(one, infinite_p=_LEAST)
+        one = replace(one, infinite_p=SMALLEST)
     total = one
     for _ in range(size - 1):
         total = _chain(total, one)

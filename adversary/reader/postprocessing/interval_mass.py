@@ -69,8 +69,7 @@ def _integer_mass(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
     result = np.empty(low.shape)
     result[few] = _log_sum_pmf(noise, low[few], high[few])
     result[endless] = _integer_survival(noise, np.where(low == -np.inf, -high, low)[endless])  # the noise is symmetric
-    if not (few | endless).all():
-        wide = ~(few | endless)
+    if (wide := ~(few | endless)).any():
         result[wide] = log_mass(lambda x: _integer_survival(noise, x), low[wide], high[wide], 1.0)
     return result
 
