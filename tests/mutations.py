@@ -1,4 +1,4 @@
-"""Twenty planted bugs, each of which the tests must catch: `python -m tests.mutations [NAME ...]`, on demand.
+"""Planted bugs, each of which the tests must catch: `python -m tests.mutations [NAME ...]`, on demand.
 
 A bug is one line put in place of another, in a copy of the working tree; what is run is the tests beside the code it
 spoils, without the slow ones, until the first that fails. Run it before and after tests are rewritten.
@@ -84,6 +84,12 @@ BUGS = {
     ),
     "the block with most records is passed over": Bug(
         "np.argmax((rho * records)[noisy])", "np.argmax(rho[noisy])", "nmf desk"
+    ),
+    "windows of counts end after 12 nats": Bug("NEAR_NATS = 36.0", "NEAR_NATS = 12.0", "reader/test_adversary.py"),
+    "a stored block of the right size is believed": Bug(
+        "same = there == self.content(name, self.place(name).read_bytes())",
+        'same = there["size"] == len(self.place(name).read_bytes())',
+        "_core/test_store.py",
     ),
     "mass between the integers": Bug("pt.switch(pt.eq(whole, pt.floor(whole)), logp", "pt.switch(True, logp", "models"),
 }
