@@ -173,8 +173,16 @@ def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
     shown = run("audit", str(path))
     assert "A guarantee is violated" in shown.stdout
     assert shown.exit_code == 0
-    assert run("audit", str(path), "--check", "--quiet").exit_code == 3
-    assert run("audit", DARE, "--check", "--quiet").exit_code == 0
+    checked = run("audit", str(path), "--check", "--quiet")
+    assert (checked.exit_code, checked.stdout) == (3, "")
+    (line,) = checked.stderr.replace("\u00a0", " ").splitlines()
+    spent = re.fullmatch(
+        r"check failed: guarantee zCDP is violated: it allows rho 0\.089, and the noise spends rho ([\d.]+)", line
+    )
+    assert spent is not None
+    assert 0.09923 <= float(spent[1]) <= 0.09924  # the rho of the file's discrete Gaussian
+    fine = run("audit", DARE, "--check", "--quiet")
+    assert (fine.exit_code, fine.stdout, fine.stderr) == (0, "", "")
 
 
 def test_one_adversary_with_a_name_is_written_as_several_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,7 +134,27 @@ def test_a_promise_that_the_noise_does_not_keep_counts_for_nothing(tmp_path: Pat
     assert section is not None
     assert section.finding == profile_section.SAID["broken"]
     assert section.tables[0].rows[1][1] == "kept, but the noise violates this guarantee"
-    assert commands.run("audit", str(scenario.path), "--quiet", "--check").exit_code == 3
+    checked = commands.run("audit", str(scenario.path), "--quiet", "--check")
+    assert (checked.exit_code, checked.stdout) == (3, "")
+    (line,) = checked.stderr.replace("\u00a0", " ").splitlines()
+    assert line.startswith("check failed: ")
+    allowed, spent = re.findall(
+        r"allows a privacy loss of ([\d.]+), and spent are (?:.*and )?([\d.]+) by the plan's", line
+    )[0]
+    own = own_losses(scenario.plan)
+    epsilon = verdict(scenario.profile, own[0], scenario.failure, two=own[1]).loss
+    assert float(allowed) == pytest.approx(recommend_epsilon(scenario.profile).loss, rel=1e-3)
+    assert float(spent) == pytest.approx(epsilon, rel=1e-3)
+    assert str(found.attrs["words"]).replace("\u00a0", " ") in line
+
+
+def test_a_check_fails_in_one_line_where_nothing_covers_the_profile(tmp_path: Path) -> None:
+    profile = '[profile]\nkind = "ratio or absolute"\nratio = 3\nabsolute = "1/4"\ninclusion = ["1/100", "1/2"]\n'
+    scenario = block(tmp_path, profile, "bounded")
+    checked = commands.run("audit", str(scenario.path), "--quiet", "--check")
+    assert (checked.exit_code, checked.stdout) == (3, "")
+    assert "is not covered" in checked.stderr
+    assert checked.stderr.count("\n") == 1
 
 
 def laws(noise: adv.Mechanism) -> dict[str, Any]:

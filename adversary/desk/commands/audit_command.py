@@ -21,6 +21,8 @@ from adversary.desk.report import audit_answer, comparison
 from adversary.driver import ENGINES
 from adversary.reader.risk import DRAWS
 
+CHECK_FAILED = 3
+"""Exit code of `--check` where the plan is not what the scenario asks of it."""
 RESUME = "the same command goes on from the finished blocks"
 
 
@@ -45,7 +47,7 @@ def audit_command(
     scheduler: options.Scheduler = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the report of another scenario in DIR.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with code 3 if a guarantee is violated or the risk profile broken.")
+        bool, typer.Option("--check", help="Exit with code 3 unless every guarantee is true and the risk profile kept.")
     ] = False,
 ) -> None:
     """What an adversary learns about one person, averaged over releases, and what the guarantee allows."""
@@ -67,8 +69,8 @@ def audit_command(
             show(tree := run(None))
         else:
             tree = _audit_and_report(read, out, run, show, [engine, draws, seed, chance], force)
-    if check and audit_answer.check_fails(tree):
-        raise typer.Exit(3)
+    if check and (failure_line := audit_answer.check_failure(read, tree)):
+        options.end(CHECK_FAILED, failure_line)
 
 
 @options.answering()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -76,10 +75,7 @@ def check_command(
 ) -> Document:
     """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
     _need_arrow()
-    found = check.contents(directory, product, progress=True)
-    if found["problems"]:
-        print(f"{len(found['problems'])} problems", file=sys.stderr)
-    return _contents(found)
+    return _contents(check.contents(directory, product, progress=True))
 
 
 def _need_arrow() -> None:
@@ -139,4 +135,5 @@ def _contents(found: dict[str, Any]) -> Document:
         ],
         ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"]),
         code=int(bool(problems)),
+        problem=f"{many}: {problems[0]}" if problems else "",
     )

@@ -10,7 +10,7 @@ from copy import copy
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, NoReturn, get_args, get_origin
 
 import typer
 from typer.models import OptionInfo
@@ -175,6 +175,12 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def end(code: int, problem: str) -> NoReturn:
+    """End with this code; one line to the error output says why, also where nothing else is printed."""
+    print(printable(f"check failed: {' '.join(problem.split())}"), file=sys.stderr)
+    raise typer.Exit(code)
+
+
 def answering(file: str = "") -> Callable[[Callable[..., Document]], Callable[..., None]]:
     """A command out of a function of its own options that returns its document, as of `with_output`.
 
@@ -189,7 +195,7 @@ def answering(file: str = "") -> Callable[[Callable[..., Document]], Callable[..
                 answer = function(**given)
                 output.deliver(answer)
             if answer.code:
-                raise typer.Exit(answer.code)
+                end(answer.code, answer.problem)
 
         return with_output(command)
 

@@ -131,7 +131,7 @@ class Document:
     sections : in the order of reading
     warnings : what to know before the numbers are believed
     provenance : names and values, last
-    code : with which a command that shows it ends
+    code, problem : with which a command that shows it ends, and one line on why where it is not 0
     """
 
     title: str
@@ -143,6 +143,7 @@ class Document:
     warnings: list[str] = field(default_factory=list)
     provenance: list[tuple[str, str]] = field(default_factory=list)
     code: int = 0
+    problem: str = ""
 
     @property
     def every_section(self) -> Iterator[Section]:

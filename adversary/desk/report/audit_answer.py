@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
+from functools import partial
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
-from adversary._core import PERCENT, format_probability, outward_percent, percent
+from adversary._core import (
+    PERCENT,
+    format_bound,
+    format_parameter,
+    format_probability,
+    join_words,
+    outward_percent,
+    percent,
+)
 from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words
 from adversary.desk.kit.audit_words import cases, of_reader
 from adversary.desk.report import explain_answer, method_sections, profile_section, result_sections
 from adversary.driver import ALSO, EVERYTHING, OWN, audit
+from adversary.privacy import Guarantee
 from adversary.reader.path import MEANINGS
 
 LISTED = (
@@ -164,10 +175,46 @@ def tightest(bound: xr.Dataset) -> tuple[str, float]:
     return name, float(upper.sel(definition=name))
 
 
-def check_fails(tree: xr.DataTree) -> bool:
-    """Whether a guarantee is violated, or the profile broken: what `--check` fails on."""
-    violated = bool((tree["bound"]["status"] == "violated").any())
-    return violated or ("profile" in tree.children and tree["profile"].attrs["status"] == "broken")
+def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
+    """What `--check` fails on, in one line: which guarantee or profile, what it allows, what is spent; "" if nothing.
+
+    A guarantee that is violated, a profile that is not kept, and a verdict that the sampler could not reach.
+    """
+    statuses = tree["bound"].to_dataset()["status"]
+    lines, loss = [], scenario.plan.neighbour_loss()
+    for name, guarantee in (scenario.guarantee or {}).items():
+        if bool((statuses.sel(definition=name) == "violated").any()):
+            lines.append(f"guarantee {name} is violated: {_spent(guarantee, loss)}")
+    if scenario.profile is not None:
+        lines += filter(None, [profile_section.broken_line(profile_section.verdicts(scenario, tree))])
+    if bool((statuses == "unreliable").any()):
+        lines.append("not judged: some posteriors could not be sampled reliably")
+    return "; ".join(lines)
+
+
+LARGEST_FACTOR = 2.0**40
+"""Budgets beyond so many times the guaranteed one are not looked for."""
+
+
+def _spent(guarantee: Guarantee, loss: Guarantee) -> str:
+    """The parameters of a violated guarantee, and those of its kind that the noise satisfies, rounded up."""
+    low, high = 1.0, 2.0
+    try:
+        while not guarantee.scaled(high).is_satisfied_by(loss):
+            low, high = high, high * high
+            if high > LARGEST_FACTOR:
+                return f"it allows {_budget(guarantee)}, and the noise satisfies no such guarantee"
+    except TypeError:  # a definition without a budget
+        return f"it allows {_budget(guarantee)}, and the privacy loss of the noise exceeds it"
+    while high > (1.0 + 1e-10) * low:  # closer than the tolerance of `is_satisfied_by`: epsilon 2 is not written 2.001
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if guarantee.scaled(middle).is_satisfied_by(loss) else (middle, high)
+    spent = _budget(guarantee.scaled(high), partial(format_bound, upper=True))
+    return f"it allows {_budget(guarantee)}, and the noise spends {spent}"
+
+
+def _budget(guarantee: Guarantee, write: Callable[[float], str] = format_parameter) -> str:
+    return join_words([f"{name} {write(float(x))}" for name, x in guarantee.budget.items()])
 
 
 def how(tree: xr.DataTree) -> str:

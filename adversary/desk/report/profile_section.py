@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_bound, format_uncrossed, join_words, percentage, sentence
+from adversary._core import failure_of, format_bound, format_uncrossed, join_words, percentage, sentence
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Section, Table, tabulate
 from adversary.desk.kit.audit_words import definition_words
@@ -89,6 +89,23 @@ def verdict_sentence(found: xr.Dataset) -> str:
     """The sentence of these verdicts."""
     status = str(found.attrs["status"])
     return SAID[UNPROMISED if status == BROKEN and found.sizes["definition"] == 1 else status]
+
+
+def broken_line(found: xr.Dataset) -> str:
+    """Which profile is not kept, what it allows, and what every guarantee and the noise spend; "" where it is kept."""
+    status = str(found.attrs["status"])
+    if status == KEPT:
+        return ""
+    profile = f"the risk profile ({found.attrs['words']}) is {status}"
+    true = found.isel(definition=found["true"].values & (found["status"].values == status))
+    if status == NOT_COVERED:
+        return f"{profile}: {true['words'].values[-1]}"
+    spent = [
+        f"{format_bound(loss, True)} by {definition_words(str(name))} ({failure_of(failure)})"
+        for name, loss, failure in zip(*(true[key].values for key in ("definition", "loss", "failure")), strict=True)
+    ]
+    allowed = np.nan_to_num(float(true["allowed"][-1]), nan=0.0)  # NaN asks for less than no information
+    return f"{profile}: it allows a privacy loss of {format_bound(allowed, False)}, and spent are {join_words(spent)}"
 
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
