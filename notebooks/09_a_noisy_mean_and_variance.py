@@ -124,9 +124,11 @@ bounded_posterior.joint(both, **words)
 # interval. For lead, the middle of [0, 100] is no sensible guess. Where something is known, such as the mean (12.5) and
 # the standard deviation (3.8) of other people, it can be said with its worth, here that of one value each (dashed).
 #
-# In print are intervals of 5,000 correlated draws: [1.9, 42.0] for mu and [1.0, 39.3] for sigma with the bounds,
-# [3.4, 48.2] and [1.2, 50.8] without. A sampler whose draws are worth about 30 independent ones cannot place an end
-# better than that. Printed modes "about 16 and 5^2" are those of a kernel that smooths the draws.
+# In print are intervals of 5,000 correlated draws: [1.9, 42.0] for mu and [1.0^2, 39.3^2] for sigma^2 with the bounds,
+# [3.4, 48.2] and [1.2^2, 50.8^2] without. The shortest ones are [5.47, 44.70] and [0.87^2, 39.67^2] with the bounds,
+# [4.02, 47.71] and [0.85^2, 49.90^2] without: a sampler whose draws are worth about 30 independent ones cannot place an
+# end better than that. The shortest interval of sigma, in the table, is not that of sigma^2 under a root. Printed modes
+# "about 16 and 5^2" are those of a kernel that smooths the draws.
 
 # %%
 informed = bounded.posterior(release, file.prior)

@@ -70,6 +70,15 @@ def test_the_screen_says_what_is_known_and_what_the_bounds_give() -> None:
     assert low - 0.1 <= float(said[1]) <= low < high <= float(said[2]) <= high + 0.1
 
 
+def test_the_interval_of_a_deviation_is_the_shortest_one(tmp_path: Path) -> None:
+    """Not the roots of the interval of the variance, 0 to 20,674."""
+    text = "[release]\nmean = 31240.5\nvariance = 2.1e8\nn = 500\nepsilon = [0.5, 0.5]\nbounds = [0, 150000]\n"
+    path = written(tmp_path, text)
+    low, high = numbers(answered(path), "hdi", reading="constrained", parameter="sigma")
+    assert (low, high) == pytest.approx((6247.7, 22390.4), abs=2.0)  # the slow twin of tests/oracles
+    assert "The standard deviation is 6247 to 22391 with probability 95 %." in flat(printed(path))
+
+
 def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
     path = written(tmp_path, PLAIN + "[posterior]\nprob = 0.5\nfeasibility = 'normalised'\ncap = 3\n")
     release = load_release_file(path).release

@@ -644,12 +644,14 @@ class Oracle:
         return float(low), float(high)
 
     def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
-        """Highest-density regions of "mu", "sigma2", or "sigma" (ends of sigma2's, square-rooted)."""
+        """Regions of highest density of "mu", "sigma2" or "sigma", each by the density of its own."""
         x, density, cdf = self.mean_grid if name == "mu" else self.variance_grid
+        if name == "sigma":
+            x, density = np.sqrt(x), 2.0 * np.sqrt(x) * density
         found = highest_density(x, density, cdf, prob)
         if name != "mu":  # no mass to speak of below the grid: a density that rises to its left end reaches 0
             found = [(0.0 if low == x[0] else low, high) for low, high in found]
-        return [(float(np.sqrt(a)), float(np.sqrt(b))) for a, b in found] if name == "sigma" else found
+        return found
 
     def quantile(self, name: str, q: float) -> float:
         x, _, cdf = self.mean_grid if name == "mu" else self.variance_grid

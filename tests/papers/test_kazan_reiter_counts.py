@@ -256,6 +256,20 @@ def test_c15_posterior_without_the_hierarchy() -> None:
     assert found == pytest.approx(0.573875, abs=1e-6)
 
 
+def test_e9_releases_near_the_truth() -> None:
+    """Section 2.4.3 prints "over 99 %": so many are within 4 of the block group's count, and so many within 30 of the
+    sum of the 27 others, but 98.98 % are both."""
+    group = adv.DiscreteGaussian.from_rho(RHO2)
+    within = float(group.cdf(4, 0) - group.cdf(-5, 0))
+    noise = np.exp(-RHO1 * np.arange(-40, 41) ** 2.0)
+    total = noise / noise.sum()
+    for _ in range(26):
+        total = np.convolve(total, noise / noise.sum())
+    middle = total.size // 2
+    together = float(total[middle - 30 : middle + 31].sum())
+    assert (round(within, 4), round(together, 4), round(within * together, 4)) == (0.9987, 0.9911, 0.9898)
+
+
 @pytest.mark.parametrize(("x2", "correct"), [(1, 0.318191), (3, 0.516999), (10, 0.589726), (100, 0.589726)])
 def test_c16_decisions_of_the_hierarchy(x2: int, correct: float) -> None:
     """Figure 2.5: about 59.05 % is printed for all larger x2, more at 1. Erratum E2: the model has far less there."""
@@ -324,8 +338,20 @@ def test_c22_sure_of_a_wrong_total() -> None:
     assert correct == pytest.approx(0.729468, abs=1e-6)
     assert tie == pytest.approx(0.005157, abs=1e-6)
     assert round(correct + tie, 3) == 0.735
+
+
+def test_e10_sure_of_a_wrong_total_with_the_target_out() -> None:
+    """Section 2.9 prints 42 %. The mistake that helps an adversary whose target is in hurts one whose target is not:
+    43.13 % with ties decided "out", which is right here, 42.52 % with ties to "in"."""
     out = risk(two_levels(), reader(belief=adv.Point(25)), {"block": 0, "block group": 0})
-    assert float(out["prob_correct"]) < 0.5  # the same mistake hurts when the target is out
+    correct, tie = float(out["prob_correct"]), float(out["tie_mass"])
+    assert (round(correct, 4), round(correct - tie, 4)) == (0.4313, 0.4252)
+    blocks, siblings = np.arange(-30, 31), np.arange(-90, 91)  # the group's own release says nothing beside certainty
+    law = adv.DiscreteGaussian.from_rho(RHO1)
+    score = 2 * (27 * blocks[:, None] + 25 - siblings) - 28  # whose sign is that of the log-odds
+    weight = np.exp(law.log_prob(blocks, 0))[:, None] * np.exp(law.total(27).log_prob(siblings, 0))
+    assert correct == pytest.approx(weight[score <= 0].sum(), abs=1e-9)
+    assert correct - tie == pytest.approx(weight[score < 0].sum(), abs=1e-9)
 
 
 @pytest.mark.parametrize(("prior", "expected"), [(1 / 2, 0.497605), (1 / 10, 0.099141)])

@@ -38,6 +38,8 @@ FEASIBILITIES = ("event", "normalised")
 UNSURE = 1e-2
 """Estimated error above which an answer comes with a warning."""
 NAMES = ("mu", "sigma2", "sigma")
+_POWERS = {"mu": 1, "sigma2": 2, "sigma": 1}
+"""Of the width of the bounds in the unit of each."""
 _ENDS = ("lower", "upper")
 """Labels of an interval along its dimension "ci_bound", as ArviZ has them."""
 
@@ -104,14 +106,14 @@ class Posterior:
         return self.with_release_shape(np.where(self.solution.question.has_moment(power), np.sqrt(squares), np.inf))
 
     def mode(self, name: str) -> Any:
-        """Where the marginal density is highest; of sigma, the root of that of sigma2, as the thesis reports it."""
+        """Where the density of the named quantity is highest: that of sigma is not the root of that of sigma2."""
         return self.with_release_shape(self._data(name, self._marginal(name).modes()))
 
     def hdi(self, name: str, prob: float = 0.95) -> Any:
         """(low, high) of highest density; with several modes, the shortest interval (`regions` has the union).
 
-        Ends are where the density crosses one level. For sigma, the roots of the interval of sigma2. The lower end of a
-        variance may be 0.
+        Ends are where the density of the named quantity crosses one level: those of sigma are not the roots of those of
+        sigma2, which the thesis reports. The lower end of a variance may be 0.
 
         Raises
         ------
@@ -216,12 +218,13 @@ class Posterior:
     def _marginal(self, name: str) -> Marginal:
         if name not in NAMES:
             raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
-        return self.solution.mean if name == "mu" else self.solution.variance
+        solution = self.solution
+        return {"mu": solution.mean, "sigma2": solution.variance, "sigma": solution.deviation}[name]
 
     def _data(self, name: str, unit: Floats) -> Floats:
-        """mu, or the sigma2 that stands for itself and for sigma, on [0, 1] as numbers of the data."""
+        """A quantity on [0, 1] as numbers of the data."""
         low, width = self.release.bounds[0], self.release.width
-        return low + width * unit if name == "mu" else width * np.sqrt(unit) if name == "sigma" else width**2 * unit
+        return low + width * unit if name == "mu" else width ** _POWERS[name] * unit
 
     def _moments(self, name: str, function: Callable[[Floats], Floats]) -> Floats:
         return self._marginal(name).moments(lambda x: function(self._data(name, x)))
@@ -231,7 +234,7 @@ class Posterior:
         unit = self._marginal(name).quantiles(shares)
         low, high = (0.0, np.ones((1, 1))) if self.constrained else (-np.inf, np.full((1, 1), np.inf))
         if name != "mu":
-            low, high = 0.0, self.cap[:, None]
+            low, high = 0.0, self.cap[:, None] ** (0.5 * _POWERS[name])
         unit = np.where(shares == 0.0, low, np.where(shares == 1.0, high, unit))
         return self._data(name, unit)
 
@@ -239,14 +242,10 @@ class Posterior:
         """Rows of answers at every point of x, whose axes come last: with its own labels, or one called `name`."""
         return self.labels.put_last(rows.reshape((*self.shape, *np.shape(x))), x, name)
 
-    def _points(self, name: str, x: ArrayLike) -> tuple[Floats, Floats | float]:
+    def _points(self, name: str, x: ArrayLike) -> tuple[Floats, float]:
         """Points on [0, 1] for every row, and the factor from that density to one per unit of the data."""
-        points, width = check_number("x", x), self.release.width
-        factor: Any = 1.0 / width if name == "mu" else 1.0 / width**2
-        if name == "sigma":
-            factor = factor * 2.0 * np.where(np.isfinite(points), np.maximum(points, 0.0), 0.0).ravel()
-            points = np.where(points > 0.0, points, 0.0) ** 2
-        unit = (points - self.release.bounds[0]) / width if name == "mu" else points / width**2
+        points, factor = check_number("x", x), self.release.width ** -_POWERS[name]
+        unit = (points - self.release.bounds[0] * (name == "mu")) * factor
         return np.broadcast_to(unit.ravel(), (len(self.solution.log_mass), unit.size)).copy(), factor
 
     def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> Floats:

@@ -3,13 +3,15 @@ r"""Densities on panels, one a row, and what is read off them.
 A panel holds ORDER Gauss-Legendre points; between them the logarithm of the density is their polynomial. The line is t;
 the quantity itself is x = map(t), for the mean and the variance, with the bounds of the data and without:
 
-    SINH x = a + b sinh(t)    WITHIN the same, in [0, 1]    COSH x = 1 / (4 cosh(t)^2), t <= 0    EXP x = exp(2 t)
+    SINH x = a + b sinh(t)  WITHIN the same, in [0, 1]  COSH x = (4 cosh(t)^2)^-b, t <= 0  EXP x = exp(2 b t)
+
+with b = 1 for the variance, and b = 1/2 for the standard deviation on the same line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,8 +43,8 @@ def forward(kind: int, a: Any, b: Any, t: Floats) -> Floats:
         return np.asarray(a + b * np.sinh(t))
     if kind == COSH:
         e = np.exp(-2.0 * np.abs(t))
-        return np.asarray(e / (1.0 + e) ** 2)
-    return np.exp(2.0 * t)
+        return np.asarray((e / (1.0 + e) ** 2) ** b)
+    return np.asarray(np.exp(2.0 * b * t))
 
 
 def jacobian(kind: int, b: Any, t: Floats) -> Floats:
@@ -50,8 +52,8 @@ def jacobian(kind: int, b: Any, t: Floats) -> Floats:
     if kind in (SINH, WITHIN):
         return np.asarray(b * np.cosh(t))
     if kind == COSH:
-        return 2.0 * forward(COSH, 0.0, 0.0, t) * np.tanh(np.abs(t))
-    return 2.0 * np.exp(2.0 * t)
+        return np.asarray(2.0 * b * forward(COSH, 0.0, b, t) * np.tanh(np.abs(t)))
+    return np.asarray(2.0 * b * forward(EXP, 0.0, b, t))
 
 
 def backward(kind: int, a: Any, b: Any, x: Any) -> Floats:
@@ -59,10 +61,10 @@ def backward(kind: int, a: Any, b: Any, x: Any) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         if kind in (SINH, WITHIN):
             return np.asarray(np.arcsinh((x - a) / b))
+        root = np.maximum(x, 0.0) ** (0.5 / b)
         if kind == EXP:
-            return np.asarray(0.5 * np.log(np.maximum(x, 0.0)))
-        inner = -np.arccosh(np.maximum(0.5 / np.sqrt(np.maximum(x, 0.0)), 1.0))
-        return np.asarray(np.where(x < 0.25, inner, 0.0))
+            return np.asarray(np.log(root))
+        return np.asarray(np.where(root < 0.5, -np.arccosh(np.maximum(0.5 / root, 1.0)), 0.0))
 
 
 def last_of(mu: Floats) -> Floats:
@@ -112,6 +114,10 @@ class Marginal:
     def rows(self, chosen: Integers) -> Marginal:
         """Some of them."""
         return Marginal(self.kind, self.a[chosen], self.b[chosen], self.edges[chosen], self.values[chosen])
+
+    def root(self) -> Marginal:
+        """Of the standard deviation, from that of the variance: other values on the same line."""
+        return replace(self, b=0.5 * self.b)
 
     def pad_panels(self, panels: int) -> Marginal:
         """The same with panels of no width behind the others, `panels` in all."""

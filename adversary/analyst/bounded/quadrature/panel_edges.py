@@ -114,7 +114,7 @@ def _lines(question: Question) -> tuple[Floats, Floats, Pair, Pair]:
     if question.constrained:
         centre, spread = np.clip(centre, 0.0, 1.0), np.minimum(spread, 1.0)
         low, high = np.arcsinh(-centre / spread), np.arcsinh((1.0 - centre) / spread)
-        return centre, spread, (low, lowest), (high, backward(COSH, 0.0, 0.0, np.minimum(question.caps, 0.25)))
+        return centre, spread, (low, lowest), (high, backward(COSH, 0.0, 1.0, np.minimum(question.caps, 0.25)))
     top = np.minimum(0.5 * np.log(question.caps), 60.0)
     largest = np.exp(2.0 * top)
     reach = 12.0 * np.sqrt(largest / n) + np.where(kind > 0.0, 40.0 * scale, 0.0)
@@ -131,7 +131,7 @@ def _corners(question: Question) -> Pair:
     """Points of both lines at which densities have corners: the released mean; the released variance, where many
     records do not round it off."""
     n, kind, variance = question.seen[:, 0], question.seen[:, 4], question.seen[:, 6]
-    at = backward(question.kinds[1], 0.0, 0.0, variance)
+    at = backward(question.kinds[1], 0.0, 1.0, variance)
     return np.zeros(len(n)), np.where((kind == 1.0) & (variance > 0.0) & (n >= _MANY), at, np.inf)
 
 
@@ -139,7 +139,7 @@ def _rough(question: Question, t: Floats, s: Floats, centre: Floats, spread: Flo
     """Log of prior times likelihood per dt ds, roughly, (row, mean, variance)."""
     kinds = question.kinds
     s = np.minimum(s, -1e-6) if question.constrained else s
-    mu, v = forward(kinds[0], centre[:, None], spread[:, None], t), forward(kinds[1], 0.0, 0.0, s)
+    mu, v = forward(kinds[0], centre[:, None], spread[:, None], t), forward(kinds[1], 0.0, 1.0, s)
     logs = log_likelihood(question.seen, mu[..., None], v, question.constrained, rough=True)[:, :, 0]
     if question.constrained:
         logs = np.where(v[:, None] < (mu * (1.0 - mu))[..., None], logs, -np.inf)
@@ -150,7 +150,7 @@ def _rough(question: Question, t: Floats, s: Floats, centre: Floats, spread: Flo
 def _profile(question: Question, s: Floats) -> Floats:
     """Log density of s, roughly: the likeliest mean and statistics, times the widths of their laws, (row, point)."""
     s = np.minimum(s, -1e-6) if question.constrained else s
-    v, (n, kind, scale) = forward(question.kinds[1], 0.0, 0.0, s), question.seen.T[:3, :, None]
+    v, (n, kind, scale) = forward(question.kinds[1], 0.0, 1.0, s), question.seen.T[:3, :, None]
     ends = np.stack([-1e30 + 0.0 * v, 1e30 + 0.0 * v], -1)
     if question.constrained:
         half = 0.5 * np.tanh(-s)

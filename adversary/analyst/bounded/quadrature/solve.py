@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,11 @@ class Solution:
     variance: Marginal
     log_mass: Floats
     quadrature_error: Floats
+
+    @cached_property
+    def deviation(self) -> Marginal:
+        """Marginal of sigma, on the panels of sigma2."""
+        return self.variance.root()
 
     def rows(self, chosen: Integers) -> Solution:
         """Some rows of it."""
