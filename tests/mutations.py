@@ -91,6 +91,19 @@ BUGS = {
         'same = there["size"] == len(self.place(name).read_bytes())',
         "_core/test_store.py",
     ),
+    "the loosest bound is shown": Bug(
+        'guaranteed.argmin("definition"), guaranteed',
+        'guaranteed.argmax("definition"), guaranteed',
+        "driver/test_audit.py",
+    ),
+    "a verdict on replaced records is not doubled": Bug(
+        "found.loss * (2.0 if replaced and", "found.loss * (1.0 if replaced and", "policy/test_verdict_on_guarantee.py"
+    ),
+    "the worst of several guarantees counts": Bug(
+        "np.min([as_array(g.pbdp_delta(positive))",
+        "np.max([as_array(g.pbdp_delta(positive))",
+        "reader/test_counterfactual.py",
+    ),
     "mass between the integers": Bug("pt.switch(pt.eq(whole, pt.floor(whole)), logp", "pt.switch(True, logp", "models"),
 }
 

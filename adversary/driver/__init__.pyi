@@ -2,6 +2,7 @@ from . import sensitivity as sensitivity
 from .both_truths import LEVELS as LEVELS
 from .both_truths import SIDES as SIDES
 from .case import OWN as OWN
+from .case import shown_bound as shown_bound
 from .free_models import audit_model as audit_model
 from .further_groups import ALSO as ALSO
 from .further_groups import EVERYTHING as EVERYTHING

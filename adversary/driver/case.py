@@ -205,6 +205,31 @@ class Bounds:
         return (np.nan if readings.failed else outside), exceeded and not readings.failed
 
 
+def shown_bound(bound: xr.Dataset) -> xr.Dataset:
+    """The bound that stands for all where one is shown: the guarantee that allows least, of those the noise satisfies.
+
+    The plan's own loss where no guarantee that the noise satisfies bounds anything: it is no guarantee.
+
+    Parameters
+    ----------
+    bound : group `bound` of an audit, dims `definition` and `side`, or also those of adversaries, plans and truths
+
+    Returns
+    -------
+    the same without the dim `definition`, the name of the definition chosen being a coordinate.
+
+    >>> names = {"definition": ["pure DP", "zCDP", OWN]}
+    >>> status = ("definition", ["violated", "holds", "holds"])
+    >>> group = xr.Dataset({"loss_bound": ("definition", [0.5, 2.0, 1.0]), "status": status}, names)
+    >>> shown_bound(group)["definition"].item()
+    'zCDP'
+    """
+    loss, own = bound["loss_bound"], bound["definition"] == OWN
+    guaranteed = loss.where(~own & (bound["status"] != "violated") & np.isfinite(loss), np.inf)
+    least, any_bound = guaranteed.argmin("definition"), guaranteed.min("definition") < np.inf
+    return bound.isel(definition=least.where(any_bound, int(np.argmax(own.values))).astype(np.int64))
+
+
 def guarantee_within(loss_bound: float) -> Guarantee:
     """The promise of a largest loss."""
     return PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()

@@ -125,16 +125,16 @@ def test_the_sweep_meets_exact_values() -> None:
     assert line.get_xdata()[6] == pytest.approx(0.3457109, abs=1e-6)
 
 
-def test_every_adversary_stands_beside_the_tightest_bound() -> None:
+def test_every_adversary_stands_beside_the_tightest_guarantee() -> None:
     scenario, tree = audited("dare_1940")
     figure = MEAN(tree)
     for name in scenario.adversary:  # type: ignore[union-attr]
         (dot,) = named(figure, f"expected {name}")
         assert dot.get_xdata()[0] == float(tree["risk"]["posterior_mean"].sel(adversary=name))
         (bound,) = named(figure, f"bound {name}")
-        limits = tree["bound"]["posterior"].sel(adversary=name)
-        expected = [float(limits.sel(side="lower").max()), float(limits.sel(side="upper").min())]
-        assert bound.get_xdata().tolist() == expected
+        limits = scenario.guarantee["zCDP"].posterior_bounds(scenario.adversary[name].prior, 0.05)  # type: ignore[index]
+        assert bound.get_xdata() == pytest.approx([float(end) for end in limits], rel=1e-12)
+    assert figure.axes[0].get_xlabel().endswith("line: the most by zCDP")
 
 
 def test_titles_say_the_finding_in_at_most_twelve_words() -> None:

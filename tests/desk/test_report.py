@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.special import expit, logit
 
 import adversary as adv
 from adversary.desk.files.scenario import Scenario
 from adversary.desk.kit import Document, Measured, to_html, to_markdown
 from adversary.desk.report import audit_answer
+from adversary.policy.explain import explain
 from adversary.reader.risk import empirical_epsilon
 from adversary.reader.risk.postprocessed_risk import consistency_risk
 from tests import commands
@@ -69,9 +71,68 @@ def test_the_card_says_verdict_before_after_and_bound() -> None:
     assert shown == {
         "Before the release": "50 %",
         "After it, on average": "43.56 %",
-        "In nine releases of ten": "22 % to 65 %",
+        "In nine releases of ten": "22.26 to 64.68 %",
         "At most, by zCDP": "91.76 %",
     }
+
+
+SEVERAL = """neighbours = "unbounded"
+failure = 0.05
+[[plan.level]]
+name = "block"
+rho = 0.1
+[truth]
+block = 1
+[adversary]
+prior = 0.2
+known = 0
+[guarantee]
+zCDP = 0.1
+"approximate DP" = { epsilon = 3.0, delta = 1e-6 }
+"pure DP" = 0.3
+"""
+
+
+def test_one_bound_stands_on_the_card_in_the_figure_in_words_and_beside_another_audit(tmp_path: Path) -> None:
+    """The tightest guarantee that the noise satisfies, by its name; the same digits wherever it is written."""
+    path = tmp_path / "several.toml"
+    path.write_text(SEVERAL, encoding="utf-8")
+    scenario = adv.load_scenario(path)
+    made = of(scenario)
+    reach = adv.ZeroConcentratedDP(0.1).loss_bound(0.05)
+    low, high = (float(expit(logit(0.2) + sign * reach)) for sign in (-1.0, 1.0))
+    assert reach < adv.ApproximateDP(3.0, 1e-6).loss_bound(0.05)
+    assert scenario.plan.privacy_loss().loss_bound(0.05) < reach  # the own loss is sharper, and no guarantee
+    assert made.card is not None
+    card = {name: value.replace("\u00a0", " ") for name, value in made.card.numbers}
+    most = card["At most, by zCDP"]
+    assert 100.0 * high <= float(most.removesuffix(" %")) <= 100.0 * high + 0.01
+    assert made.card.figure is not None
+    figure = made.card.figure.draw()
+    (whisker,) = (line for line in figure.axes[0].lines if line.get_gid() == "bound ")
+    assert whisker.get_xdata() == pytest.approx([low, high], rel=1e-12)
+    (row,) = (row for row in table(made, "bounds") if row[0] == "zCDP")
+    assert row[2].endswith(f" to {most}")
+    assert card["In nine releases of ten"] == table(made, "averages")[0][3]
+    spoken = explain(made.data)
+    assert f" and {most.removesuffix(' %')} in 100, at least 95 times in 100" in spoken
+    assert "One guarantee was to keep" in spoken  # that of pure DP, which the noise does not satisfy
+    assert "; zCDP allows" in words(made)
+    other = commands.written("other.toml", tmp_path, SEVERAL.replace("prior = 0.2", "prior = 0.3"))
+    answer = commands.answered("compare", str(path), other)
+    assert commands.numbers(answer, "bound", file="several") == pytest.approx([high], rel=1e-12)
+    assert f"posterior at most, by zCDP {most}" in commands.flat(commands.printed("compare", str(path), other))
+
+
+def test_a_plan_without_a_guarantee_that_holds_is_bounded_by_its_own_loss(tmp_path: Path) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_text(SEVERAL[: SEVERAL.index("zCDP")] + '"pure DP" = 0.3\n', encoding="utf-8")
+    made = of(adv.load_scenario(path))
+    assert made.card is not None
+    own = adv.DiscreteGaussian.from_rho(0.1).privacy_loss().loss_bound(0.05)
+    name, most = made.card.numbers[-1]
+    assert name == "At most, by the plan's own loss"
+    assert 100.0 * float(expit(logit(0.2) + own)) <= float(most.split("\u00a0")[0])
 
 
 def test_tables_show_the_numbers_of_the_tree() -> None:
@@ -266,11 +327,14 @@ def test_two_audits_side_by_side_have_the_numbers_of_each(tmp_path: Path) -> Non
         for quantity in ("posterior_mean", "ratio_mean", "prior"):
             found = commands.numbers(answer, quantity, file=name)
             assert found == pytest.approx(commands.numbers(alone, quantity, group="risk"), rel=1e-12)
-        most = commands.numbers(alone, "posterior", group="bound", side="upper")
-        assert min(commands.numbers(answer, "bound", file=name)) == min(most)
+        most = commands.numbers(alone, "posterior", group="bound", side="upper", definition="zCDP")
+        assert commands.numbers(answer, "bound", file=name) == pytest.approx(most, rel=1e-12)
+        assert set(commands.numbers(answer, "bounded_by", file=name)) == {"zCDP"}
     head, *lines = (tmp_path / "probabilities.csv").read_text().splitlines()
     assert head == f"adversary,,{','.join(names)}"
-    assert len(lines) == 6 * len(commands.numbers(answer, "prior", file=names[0]))
+    assert len(lines) == 4 * len(commands.numbers(answer, "prior", file=names[0]))
+    ranges = (tmp_path / "ranges.csv").read_text().splitlines()
+    assert len(ranges) == 1 + len(commands.numbers(answer, "prior", file=names[0]))
     commands.refused(tmp_path, "compare", files[0], files[0], words="the same file twice")
 
 

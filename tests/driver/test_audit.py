@@ -13,6 +13,7 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
+from adversary.driver import shown_bound
 from adversary.reader.path.truth import settle_truth
 from tests.catalogue import DG, RHO1, RHO2, STORIES, Story
 from tests.driver.test_model_case import agree
@@ -254,6 +255,30 @@ def test_a_certain_bound_has_failure_zero() -> None:
         float(tree["bound"]["posterior"].sel(definition="pure", side="upper"))
         >= float(tree["exact"]["posterior"].max()) - 1e-15
     )
+
+
+def test_the_bound_that_is_shown_is_of_the_tightest_guarantee_that_the_noise_satisfies() -> None:
+    """Of each adversary by itself: a looser one, one violated, one without a bound, and the plan's own loss are not."""
+    names = ["zCDP", "pure DP", "approximate DP", "privacy loss"]
+    cases = {
+        "zCDP": ([1.2, 0.1, 2.0, 0.9], ["holds", "violated", "holds", "holds"]),
+        "approximate DP": ([3.0, np.inf, 2.0, 0.9], ["holds", "holds", "exceeded", "holds"]),
+        "privacy loss": ([0.3, np.inf, 0.4, 0.9], ["violated", "holds", "violated", "holds"]),
+    }
+    losses, statuses = (np.array(part) for part in zip(*cases.values(), strict=True))
+    bound = xr.Dataset(
+        {
+            "loss_bound": (("adversary", "definition"), losses),
+            "status": (("adversary", "definition"), statuses),
+            "posterior": (("adversary", "definition", "side"), np.stack([-losses, losses], axis=-1)),
+        },
+        {"adversary": list(cases), "definition": names, "side": ["lower", "upper"]},
+    )
+    shown = shown_bound(bound)
+    assert shown["definition"].values.tolist() == list(cases)
+    assert shown["loss_bound"].values.tolist() == [1.2, 2.0, 0.9]
+    assert shown["posterior"].sel(side="upper").values.tolist() == [1.2, 2.0, 0.9]
+    assert shown_bound(bound.sel(adversary="zCDP"))["loss_bound"].item() == 1.2
 
 
 def test_bounds_are_those_of_the_guarantee_for_k_records() -> None:

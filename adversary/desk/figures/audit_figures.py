@@ -16,14 +16,23 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.special import expit
 
-from adversary._core import Floats, format_bound, format_probability, logit, percent, posterior_ratio
+from adversary._core import (
+    Floats,
+    format_bound,
+    format_interval,
+    format_number,
+    format_probability,
+    logit,
+    percent,
+    posterior_ratio,
+)
 from adversary.desk.figures.guarantee_figures import trade_off
 from adversary.desk.figures.tornado import fan
 from adversary.desk.files import Scenario
 from adversary.desk.kit import of_reader
 from adversary.desk.kit import style as kit
-from adversary.desk.kit.audit_words import definition_words
-from adversary.driver import OWN
+from adversary.desk.kit.audit_words import bound_name, definition_words, nine_in_ten
+from adversary.driver import OWN, shown_bound
 from adversary.reader.risk import same_law
 
 POSTERIOR = "posterior that the target is in"
@@ -58,11 +67,10 @@ def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     most = percent(table.probability.max())
     kit.panel_title(ax, f"dotted: before the release{band}\nbars: how probable each value is (up to {most})")
     if len(table.posterior) == 1:
-        ends = [percent(float(end)) for end in np.ravel(risk["posterior_quantile"].isel(quantile=[0, -1]))]
-        kit.title(figure, f"Nine releases in ten leave the posterior between {' and '.join(ends)}")
+        kit.title(figure, f"Nine releases in ten leave the posterior within {nine_in_ten(risk)}")
     else:
-        ends = [f"{float(pick(risk['ratio_quantile'])):.2f}" for pick in (np.min, np.max)]
-        kit.title(figure, f"Nine releases in ten: {' to '.join(ends)} times the prior")
+        ends = (float(pick(risk["ratio_quantile"])) for pick in (np.min, np.max))
+        kit.title(figure, f"Nine releases in ten: {format_interval(*ends)} times the prior")
     return figure
 
 
@@ -126,14 +134,14 @@ def _bars(ax: Axes, table: _ByValue) -> None:
 
 @kit.house_style
 def belief_ranges(tree: xr.DataTree) -> Figure:
-    """Prior, expected posterior, nine releases in ten and the tightest bound of every adversary, on one axis."""
-    risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
+    """Prior, expected posterior, nine releases in ten and the bound that is shown of every adversary, on one axis."""
+    risk, bound = tree["risk"].to_dataset(), shown_bound(tree["bound"].to_dataset())
     names = [str(name) for name in risk["adversary"].values] if "adversary" in risk.dims else [""]
     figure, ax = kit.canvas(5.6, 1.5 + 0.5 * len(names))
     for i, name in enumerate(names):
         one, limits = of_reader(risk, name), of_reader(bound, name)["posterior"]
         quantile = one["posterior_quantile"].values
-        low, high = float(limits.sel(side="lower").max()), float(limits.sel(side="upper").min())
+        low, high = (float(limits.sel(side=side)) for side in ("lower", "upper"))
         ax.plot([low, high], [i, i], "|-", color=kit.INK, lw=1.0, ms=13, gid=f"bound {name}")
         ax.plot(quantile[[0, -1]], [i, i], color=kit.BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90 % {name}")
         ax.plot(float(one["posterior_mean"]), i, "o", color=kit.BLUE, ms=8, mec="white", gid=f"expected {name}")
@@ -149,7 +157,8 @@ def belief_ranges(tree: xr.DataTree) -> Figure:
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(
-        "probability of “in”\norange: before; dot: after, on average\nband: nine releases in ten; line: bound"
+        "probability of “in”\norange: before; dot: after, on average\n"
+        f"band: nine releases in ten\nline: the most by {bound_name(bound)}"
     )
     least, most = (format_probability(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
     ends = least if least == most else f"{least} to {most}"
@@ -172,7 +181,6 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     labels = [(at, text, kit.BLUE) for text, at in said.items()]
     ax.plot(prior, expected, color=kit.BLUE, gid="expected")
     ax.plot(prior, most, color=kit.BLUE, lw=1.2, ls=(0, (1, 1.5)), gid="95 % of releases")
-    tightest = np.inf
     bound = of_reader(tree["bound"].to_dataset(), name)
     free = cycle(kit.BOUND_COLOURS[:-1])
     for definition in bound["definition"].values:
@@ -182,9 +190,8 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
             continue
         for sign, upper in (("≤", True), ("≥", False)):
             values = posterior_ratio(base, reach if upper else -reach)
-            tightest = min(tightest, float(values[0])) if upper else tightest
             ax.plot(prior, values, color=colour, lw=1.4, ls=kit.BOUND, gid=f"bound {definition} {sign}")
-            label = f"{definition_words(str(definition))} {sign} {format_bound(float(values[0]), upper, 3)}"
+            label = f"{definition_words(str(definition))} {sign} {format_bound(float(values[0]), upper)}"
             labels.append((float(values[0]), label, colour))
     risk, readers = tree["risk"].to_dataset(), scenario.readers
     for other in names:
@@ -197,8 +204,11 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     kit.ticks_right(ax)
     ax.set_ylabel("ratio: posterior / prior")
     kit.edge_labels(ax, labels, prior[0], offset=-8.0)
-    allowed = f"; a bound allows {format_bound(tightest, True, 3)}" if np.isfinite(tightest) else ""
-    kit.title(figure, f"Expected ratio at most {expected.max():.2f} at any prior{allowed}")
+    shown = shown_bound(bound)
+    reach = float(shown["loss_bound"])
+    limit = format_bound(float(posterior_ratio(base, reach)[0]), True)
+    allowed = f"; {bound_name(shown)} allows {limit}" if np.isfinite(reach) else ""
+    kit.title(figure, f"Expected ratio up to {format_number(float(expected.max()))}{allowed}")
     return figure
 
 

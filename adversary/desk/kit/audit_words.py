@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import give_or_take
+from adversary._core import format_interval, give_or_take, join_words
 from adversary.desk.files import Scenario
 from adversary.desk.kit.tables import Column
 from adversary.driver import UNRELIABLE as UNRELIABLE
@@ -110,6 +110,17 @@ def unreliable(risk: xr.Dataset) -> bool:
 def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
     """The standard error of one of an adversary's averages, as text to follow it; nothing where it is exact."""
     return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
+
+
+def bound_name(shown: xr.Dataset) -> str:
+    """The definitions of bounds that `shown_bound` chose, by name."""
+    return join_words(list(dict.fromkeys(definition_words(str(name)) for name in np.ravel(shown["definition"]))), "or")
+
+
+def nine_in_ten(risk: xr.Dataset) -> str:
+    """Where nine releases in ten leave an adversary's posterior, the ends as the table rounds them: outward."""
+    low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
+    return format_interval(low, high, percent=True)
 
 
 def definition_words(name: str) -> str:

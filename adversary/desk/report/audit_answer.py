@@ -19,14 +19,13 @@ from adversary._core import (
     format_probability,
     join_words,
     outward_percent,
-    percent,
 )
 from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words
 from adversary.desk.kit.audit_words import cases, of_reader
 from adversary.desk.report import explain_answer, method_sections, profile_section, result_sections
-from adversary.driver import ALSO, EVERYTHING, OWN, audit
+from adversary.driver import ALSO, EVERYTHING, audit, shown_bound
 from adversary.privacy import Guarantee
 from adversary.reader.path import MEANINGS
 
@@ -124,15 +123,15 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
     if audit_words.unreliable(risk):
         return Card(" ".join(verdict), status, sentence=result_sections.finding(one, part))
     name = result_sections.most_informed(risk)
-    of_one, bound = of_reader(risk, name), of_reader(part["bound"].to_dataset(), name)
-    low, high = (float(of_one["posterior_quantile"][i]) for i in (0, -1))
-    promise, limit = tightest(bound)
+    of_one, bound = of_reader(risk, name), shown_bound(of_reader(part["bound"].to_dataset(), name))
+    limit = float(bound["posterior"].sel(side="upper"))
+    named = audit_words.bound_name(shown_bound(part["bound"].to_dataset()))
     whose = f", adversary {name}" if len(one.readers) > 1 else ""
     numbers = [
         (f"Before the release{whose}", format_probability(float(of_one["prior"]))),
         ("After it, on average", format_probability(float(of_one["posterior_mean"]))),
-        ("In nine releases of ten", f"{percent(low)} to {percent(high)}"),
-        (f"At most, by {audit_words.definition_words(promise)}", outward_percent(limit, True) + PERCENT),
+        ("In nine releases of ten", audit_words.nine_in_ten(of_one)),
+        (f"At most, by {audit_words.bound_name(bound)}", outward_percent(limit, True) + PERCENT),
     ]
     finding = result_sections.finding(one, part)
     asked = dict.fromkeys(MEANINGS[reader.attack] for reader in one.readers.values())
@@ -143,7 +142,7 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
         Figure(
             "beliefs",
             lambda: figures.audit_figures.belief_ranges(part),
-            "Before and after the release, and the bound.",
+            f"Before and after the release, and the most that {named} allows.",
             finding,
         ),
         "Percentages are probabilities, to the adversary, that " + "; or that ".join(asked) + ".",
@@ -164,15 +163,6 @@ VERDICTS = {
     "violated": "A guarantee is violated: the plan's own privacy loss exceeds it.",
 }
 UNLIMITED = "Nothing is guaranteed here: no guarantee is stated, and the privacy loss of the noise is unlimited."
-
-
-def tightest(bound: xr.Dataset) -> tuple[str, float]:
-    """The guarantee that allows least of those that hold, and the posterior it allows; the plan's own loss if none."""
-    upper = bound["posterior"].sel(side="upper")
-    names = [str(name) for name in bound["definition"].values]
-    kept = [name for name in names if name != OWN and str(bound["status"].sel(definition=name).item()) != "violated"]
-    name = min(kept or [OWN], key=lambda one: float(upper.sel(definition=one)))
-    return name, float(upper.sel(definition=name))
 
 
 def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:

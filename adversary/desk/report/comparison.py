@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+import numpy as np
 import xarray as xr
 
 from adversary._core import format_number, format_probability
 from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, audit_words, tabulate
-from adversary.desk.kit.audit_words import group, joined
+from adversary.desk.kit.audit_words import definition_words, group, joined
 from adversary.desk.report import audit_answer, method_sections, profile_section, result_sections
+from adversary.driver import shown_bound
 
 TABLES = {
     "probabilities": ("probability", {
         "prior": "prior",
         "unused": "expected posterior, record not used",
         "posterior_mean": "expected posterior",
-        "low": "5 % of releases leave it below",
-        "high": "5 % of releases leave it above",
         "detections": "detections at 5 % false alarms",
     }),
-    "bounds": ("% at most", {"bound": "posterior that a guarantee allows"}),
+    "ranges": ("% interval", {"range": "nine releases in ten"}),
+    "bounds": ("% at most", {}),
     "numbers": ("number", {"ratio_mean": "expected ratio", "epsilon": "empirical epsilon"}),
 }  # fmt: skip
-"""Kind of the columns of each table, its quantities, and what they are called."""
+"""Kind of the columns of each table, its quantities, and what they are called; bounds by the names they have."""
 Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
 
 
@@ -48,15 +49,16 @@ def solve(audits: Audits) -> xr.DataTree:
 def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
     """The numbers of one truth, over adversaries."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
-    true = bound["posterior"].sel(side="upper", drop=True).where(bound["status"] != "violated")
+    shown = shown_bound(bound)
     found = joined(
         risk, prior=(risk, "prior"), unused=(group(tree, "baseline"), "posterior_mean"),
         posterior_mean=(risk, "posterior_mean"), ratio_mean=(risk, "ratio_mean"),
         detections=(result_sections.detections(tree), "detections"), epsilon=(group(tree, "empirical"), "epsilon"),
     )  # fmt: skip
     ends = {name: risk["posterior_quantile"].isel(quantile=at, drop=True) for name, at in (("low", 0), ("high", -1))}
-    limit = {"bound": true.min("definition").assign_attrs(direction="upper")}
-    found = found.assign(ends | limit)
+    upper = shown["posterior"].sel(side="upper").drop_vars(["definition", "side"])
+    named = shown["definition"].astype(object).drop_vars("definition")
+    found = found.assign(ends | {"bound": upper.assign_attrs(direction="upper"), "bounded_by": named})
     return found if "adversary" in found.dims else found.expand_dims(adversary=[""])
 
 
@@ -110,6 +112,12 @@ def _table(found: xr.Dataset, name: str) -> Table:
     """Quantities by truth and adversary, a column for each file."""
     kind, words = TABLES[name]
     names = [str(name) for name in found["file"].values]
+    if name == "ranges":
+        found = found.assign(range=xr.concat([found["low"], found["high"]], "side"))
+    if name == "bounds":
+        chosen = [str(one) for one in np.unique(found["bounded_by"].values.astype(str)) if one != "nan"]
+        words = {one: f"posterior at most, by {definition_words(one)}" for one in chosen}
+        found = found.assign({one: found["bound"].where(found["bounded_by"] == one) for one in chosen})
     values = found[list(words)].to_dataarray("quantity")
     made = values.to_dataset("file")[names]
     if "mcse" in found:

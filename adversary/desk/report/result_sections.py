@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_bound, format_number, format_probability, percent
+from adversary._core import format_bound, format_number, format_probability
 from adversary.desk import figures
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
@@ -24,7 +24,7 @@ from adversary.desk.kit.audit_words import (
     unreliable,
 )
 from adversary.desk.report import descriptions, profile_section, release_sections
-from adversary.driver import OWN, UNRELIABLE
+from adversary.driver import OWN, UNRELIABLE, shown_bound
 from adversary.reader.path import MEANINGS, settle_truth
 
 ALARMS = 0.05
@@ -63,14 +63,12 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
     ((name, reader),) = readers.items()
     one = of_reader(risk, name)
     error = partial(audit_words.error, one)
-    low, high = (float(one["posterior_quantile"][i]) for i in (0, -1))
     meaning = "the target is in" if reader.attack == "characteristics" else MEANINGS[reader.attack]
     return (
         f"Averaged over releases, the adversary goes from {format_probability(float(one['prior']))} to "
         f"{format_probability(float(one['posterior_mean']))}{error('posterior_mean', 100.0)} that {meaning}, "
         f"{format_number(float(one['ratio_mean']))}{error('ratio_mean')} times the prior; nine releases in ten "
-        "leave them "
-        f"between {percent(low)} and {percent(high)}."
+        f"leave them within {audit_words.nine_in_ten(one)}."
     )
 
 
@@ -165,9 +163,11 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """Both truths, and the adversary's own epsilon beside what the accounting allows."""
     if "both_truths" not in tree.children:
         return None
-    both, limit = tree["both_truths"].to_dataset(), tree["bound"].to_dataset()["loss_bound"]
-    least = limit.where(limit["definition"] != OWN).min("definition")
-    limits = xr.Dataset({"guaranteed": least, "own": limit.sel(definition=OWN, drop=True)})
+    both, bound = tree["both_truths"].to_dataset(), tree["bound"].to_dataset()
+    shown, own = shown_bound(bound), bound["loss_bound"].sel(definition=OWN, drop=True)
+    stated = shown["loss_bound"].where(shown["definition"] != OWN).drop_vars("definition")
+    by = f" ({audit_words.bound_name(shown)})" if bool(stated.notnull().any()) else ""
+    limits = xr.Dataset({"guaranteed": stated, "own": own})
     found = both_targets(
         both, both, detections=(detections(tree), "detections"), epsilon=(group(tree, "empirical"), "epsilon"),
         guaranteed=(limits, "guaranteed"), own=(limits, "own"),
@@ -175,19 +175,19 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     columns = {
         "adversary": "adversary", "in": AVERAGES["in"], "out": AVERAGES["out"],
         "detections": ("detections", "probability"), "epsilon": ("empirical epsilon", "number"),
-        "guaranteed": ("guaranteed", "at most"), "own": ("the plan's own loss", "at most"),
+        "guaranteed": (f"guaranteed{by}", "at most"),
+        "own": ("the plan's own loss", "at most"),
     }  # fmt: skip
     absent = {**dict.fromkeys(AVERAGES, RULED_OUT), "guaranteed": {None: "none"}}
     table = tabulate(found, columns, name="both truths", called=absent, missing="–")
     said, epsilons = "", np.ravel(found["epsilon"])
     if np.isfinite(epsilons).any():
         most = int(np.nanargmax(epsilons))
-        allowed = float(np.ravel(np.fmin(found["guaranteed"], found["own"]))[most])
+        one = shown.isel(adversary=most) if "adversary" in shown.dims else shown
         said = (
             f"Empirical epsilon {'up to ' * (epsilons.size > 1)}{format_number(epsilons[most])}, at a failure "
-            "probability "
-            f"of {format_probability(float(tree.attrs['failure']))}; the accounting allows "
-            f"{format_bound(allowed, True)}."
+            f"probability of {format_probability(float(tree.attrs['failure']))}; {audit_words.bound_name(one)} allows "
+            f"{format_bound(float(one['loss_bound']), True)}."
         )
     lines = [
         "One truth alone misleads: an adversary inclined to believe “in” does well when the target is in. Both are "

@@ -15,8 +15,8 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
+    PERCENT,
     RARE,
-    ends,
     exactly,
     format_bound,
     format_number,
@@ -28,10 +28,8 @@ from adversary._core import (
     join_words,
     outward_percent,
     percentage,
-    plain,
 )
-from adversary.driver import OWN, UNRELIABLE
-from adversary.policy.explain.guarantee_facts import DIGITS
+from adversary.driver import OWN, UNRELIABLE, shown_bound
 
 STATUS = {
     "holds": "holds",
@@ -85,8 +83,8 @@ def _adversary(one: Finding, audience: str) -> dict[str, Any]:
         "who": one.who, "settled": one.settled, "sure": one.sure, "unreliable": one.unreliable, "exact": one.exact,
         "prior": write(one["prior"]), "before": "" if before is None else write(before),
         "invariant_ratio": format_number(one["invariant_ratio"]) if one.settled else "",
-        "bounds": [_bound(one, bound, audience) for bound in [*one.guarantees, one.own]],
-        "headline": _bound(one, one.headline, audience), "failed": "",
+        "bounds": [_bound(bound) for bound in [*one.guarantees, one.own]],
+        "headline": [_bound(bound) for bound in one.headline], "failed": "",
     }  # fmt: skip
     if one.unreliable:
         mass = one["unreliable_mass"] if "unreliable_mass" in one.risk else 0.0
@@ -101,25 +99,24 @@ def _adversary(one: Finding, audience: str) -> dict[str, Any]:
         "ratio_error": give_or_take(one.error("ratio_mean")),
         "correct_error": give_or_take(100.0 * one.error("prob_correct")),
         "right": f"right {word}" if word[0].isdigit() else f"{word} right{comma}{rest}",
-        "quantiles": (format_probability(low), format_probability(high)),
+        "quantiles": (outward_percent(low, False) + PERCENT, outward_percent(high, True) + PERCENT),
         "difference": format_number(100.0 * one["difference_mean"]),
         "ties": format_probability(one["tie_mass"]),
     }  # fmt: skip
 
 
-def _bound(one: Finding, bound: xr.Dataset, audience: str) -> dict[str, Any]:
-    """A bound at this adversary's start, how often it fails and how often it is passed."""
+def _bound(bound: xr.Dataset) -> dict[str, Any]:
+    """A bound at an adversary's start, how often it fails and how often it is passed."""
     low, high = (float(end) for end in bound["posterior"].values)
     least, most = (float(end) for end in bound["ratio"].values)
     failure, outside, loss = (float(bound[key]) for key in ("failure", "outside", "loss_bound"))
     name, status, finite = str(bound["definition"].item()), str(bound["status"].item()), bool(np.isfinite(loss))
-    shown = ends(one["prior"], low, high, digits=min(DIGITS[audience], 3)) if finite and not one.sure else ("", "")
+    shown = outward_percent(low, False), outward_percent(high, True)  # for every audience as in the report's tables
     return {
         "name": name, "own": name == OWN, "status": status, "says": STATUS[status], "finite": finite,
         "k": int(bound["k"]), "certain": failure == 0.0, "holding": holding(failure) if failure else "",
         "share": percentage(failure, True), "failure": exactly(failure), "low": shown[0], "high": shown[1],
-        "most": plain(most, True) if finite else "", "loss": format_bound(loss, True) if finite else "",
-        "x": (outward_percent(low, False), outward_percent(high, True)),
+        "most": format_bound(most, True) if finite else "", "loss": format_bound(loss, True) if finite else "",
         "ratio": (format_bound(least, False), format_bound(most, True)),
         "outside": "" if np.isnan(outside) else _percent_above(outside),
         "beyond": how_often(outside) if outside < RARE else f"{_percent_above(outside)} times in 100",
@@ -187,11 +184,11 @@ class Finding:
         return sorted(every, key=lambda one: float(one["loss_bound"]))
 
     @property
-    def headline(self) -> xr.Dataset:
-        """The bound of a text that gives one: a guarantee before the plan's own loss, one that fails, the tightest."""
-        bad = ("violated", "exceeded", UNRELIABLE)
-        failing = [one for status in bad for one in self.guarantees if str(one["status"].item()) == status]
-        return [*failing, *self.guarantees, self.own][0]
+    def headline(self) -> list[xr.Dataset]:
+        """The bounds of a text that gives few: of guarantees that fail the tightest, and last the one that is shown."""
+        shown, bad = shown_bound(self.bound), ("violated", "exceeded", UNRELIABLE)
+        others = [one for one in self.guarantees if one["definition"].item() != shown["definition"].item()]
+        return [*[one for status in bad for one in others if str(one["status"].item()) == status][:1], shown]
 
     @property
     def own(self) -> xr.Dataset:
