@@ -104,8 +104,8 @@ def audit_model(
     check_probability("failure", failure)
     check_whole("records", records, minimum=1)
     names = list(released_names(model, released))
-    side = target_side(truth, target)
     way = _way(model, names, target, support or {}, engine)
+    side = target_side(truth, target)
     size = (DRAWS if way == "enumerate" else FITS) if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = blocks.seed_sequence(rng)
     prior_seed, release_seed, fit_seed = seed.spawn(3)
@@ -128,8 +128,9 @@ def audit_model(
 
 def _way(model: Any, names: list[str], target: str, support: Mapping[str, ArrayLike], engine: str) -> str:
     """How the posteriors are to be found: "enumerate", "importance" or "mcmc"."""
-    from adversary.models.enumeration import is_enumerable
+    from adversary.models.enumeration import condition, is_enumerable
 
+    condition(model, names, continuous=True)
     continuous = latents_of(model, names, target)
     if engine == "enumerate" and continuous:
         raise ValueError(f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous')
@@ -147,10 +148,12 @@ def _simulated(
     rng: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
     """Releases (release, *shape) by name, of the model or of the user's function."""
+    from adversary.models.enumeration import check_truth
     from adversary.models.importance import releases_under
 
     if simulate is None:
         return releases_under(model, truth, names, size, rng)
+    check_truth(model, truth, names)
     data = {name: np.asarray(value) for name, value in simulate(rng, size).items()}
     if set(data) != set(names):
         raise ValueError(f"simulate must return {names}, got {list(data)}")

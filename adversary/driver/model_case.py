@@ -45,6 +45,8 @@ def latents_of(model: Any, names: Collection[str], target: str) -> list[str]:
     """The model's continuous latents; ValueError without latents, or for a target that cannot be audited."""
     from pymc.vartypes import discrete_types
 
+    from adversary.models.enumeration import check_potentials, missing_target
+
     latents = [rv for rv in model.free_RVs if rv.name not in names]
     if not latents:
         raise ValueError(
@@ -53,15 +55,14 @@ def latents_of(model: Any, names: Collection[str], target: str) -> list[str]:
         )
     known = [*(rv.name for rv in latents), *(v.name for v in model.deterministics)]
     if target not in known:
-        near = difflib.get_close_matches(target, known, 1)
-        hint = f"; did you mean target={near[0]!r}?" if near else f"; name one of {known} with target="
-        raise ValueError(f"target {target!r} is not in the model{hint}")
+        raise ValueError(missing_target(target, model, known))
     variable = model[target]
     if variable.ndim:
         raise ValueError(
             f"target {target!r} has {variable.ndim} dimension{'s' * (variable.ndim > 1)}, and an audit is "
             f'about one person: name one of its cells, for instance pm.Deterministic("in", {target}[0])'
         )
+    check_potentials(model, [*names])
     return [rv.name for rv in latents if rv.dtype not in discrete_types]
 
 
@@ -71,7 +72,7 @@ def target_side(truth: Any, target: str, *also: str) -> int:
     if not keys:
         raise ValueError(f"truth must say whether the target is in: add {target!r} = 1 or 0 to the truth")
     for key in keys:
-        if truth[key] not in (0, 1):
+        if np.ndim(truth[key]) or truth[key] not in (0, 1):
             raise ValueError(f'truth: "{key}" must be 0 or 1, got {truth[key]!r}')
     if len({int(truth[key]) for key in keys}) > 1:
         raise ValueError(f'truth: "{target}" and "in" are the same target, got {truth[target]!r} and {truth["in"]!r}')

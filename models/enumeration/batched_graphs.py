@@ -80,11 +80,13 @@ def _inline_graph(fgraph: Any, node: Any) -> list[Variable]:
     return [new[output] for output in inner.outputs]
 
 
+_WIDE = {"float16": "float64", "float32": "float64", "int8": "int64", "int16": "int64", "int32": "int64"}
+
+
 def _in_double(graphs: Sequence[TensorVariable]) -> dict[TensorVariable, TensorVariable]:
     """Small constants and their 64-bit twins: PyTensor reads 2.0 as float32, 60 as int8, and takes their logs so."""
-    wide = {"float16": "float64", "float32": "float64", "int8": "int64", "int16": "int64", "int32": "int64"}
-    constants = {i for i in graph_inputs(graphs) if isinstance(i, TensorConstant) and i.dtype in wide}
-    return {c: pt.constant(c.data.astype(wide[c.dtype])) for c in constants}
+    constants = {i for i in graph_inputs(graphs) if isinstance(i, TensorConstant) and i.dtype in _WIDE}
+    return {c: pt.constant(c.data.astype(_WIDE[c.dtype])) for c in constants}
 
 
 def sum_terms(terms: Sequence[TensorVariable]) -> TensorVariable:
@@ -154,7 +156,8 @@ def compile_batches(
     >>> compile_batches([x + y], {x: (None,)}, {y: pt.constant(1.0)})(np.array([1.0, 3.0]))[0].tolist()
     [2.0, 4.0]
     """
-    places = {v: pt.tensor(dtype=v.dtype, shape=(*axes, *v.type.shape)) for v, axes in leading.items()}
+    kinds = {v: _WIDE.get(v.dtype, v.dtype) for v in leading}
+    places = {v: pt.tensor(dtype=kinds[v], shape=(*axes, *v.type.shape)) for v, axes in leading.items()}
     outputs = vectorize(graphs, {**(held or {}), **places})
     compiled: Compiled = pytensor.function([*places.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore")
     return compiled

@@ -166,13 +166,21 @@ def is_enumerable(model: Any, observed: Iterable[str], support: Support | None =
     return bool(math.prod(len(axis) for values in axes for axis in values) * _OPEN_ENDED**cells <= LARGEST_GRID)
 
 
+_RESULTS = (
+    "posterior", "prior", "probability", "prior_probability", "log_evidence", "edge_mass", "cut_mass", "status",
+)  # fmt: skip
+
+
 def _check_names(targets: list[str], conditioned: Any, support: Support) -> None:
+    from adversary.models.enumeration.model_checks import dims_of, missing_target, refuse_names
+
+    refuse_names([*targets, *dims_of(conditioned.model, targets)], "target or dimension", _RESULTS)
     known = [*conditioned.latents, *(v.name for v in conditioned.model.deterministics)]
     for name in targets:
         if name in conditioned.released:
             raise ValueError(f"target {name!r} is among the observed; a target must be unknown")
         if name not in known:
-            raise ValueError(f"target {name!r} is not in the model; its latents and deterministics are {known}")
+            raise ValueError(missing_target(name, conditioned.model, known))
     for name in support:
         if name not in conditioned.latents:
             raise ValueError(f"support names {name!r}, which is not a latent; the latents are {[*conditioned.latents]}")

@@ -13,6 +13,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from .batched_graphs import Compiled, compile_batches, sum_terms
+from .model_checks import check_density, check_fixed, check_names, missing_target
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
 
@@ -65,9 +66,10 @@ class Conditioned:
     def values_of(self, name: str) -> TensorVariable:
         """A latent or Deterministic as a function of the latents' values."""
         if name not in self.model.named_vars:
-            known = _join_names([*self.latents, *self.continuous, *(v.name for v in self.model.deterministics)])
-            raise ValueError(f"target {name!r} is not in the model, which has {known}")
+            known = [*self.latents, *self.continuous, *(str(v.name) for v in self.model.deterministics)]
+            raise ValueError(missing_target(name, self.model, known))
         (graph,) = self.model.replace_rvs_by_values([self.model[name]])
+        check_fixed(name, graph)
         if self.uses_release(graph):
             raise ValueError(f"target {name} depends on the release; a target must be a function of the latents")
         return graph
@@ -92,7 +94,8 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
 
     Raises
     ------
-    ValueError : a name that the model lacks, a latent whose law reads a release, or no latents at all
+    ValueError : a name that the model lacks or that the results use, a latent whose law reads a release, a law without
+        a log density, or no latents at all
     TypeError : a latent is continuous and these are not allowed
     """
     data = {v.name for v in model.data_vars}
@@ -100,6 +103,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     for name in observed:
         if name not in data | random:
             raise ValueError(f"observed {name!r} is not in the model, which has {_join_names(sorted(random | data))}")
+    check_names(model, [name for name in observed if name in random])
     _refuse_later_latents(model, [name for name in observed if name in random])
     placeholders = {name: model[name].type(name) for name in observed if name in random}
     given = pm.observe(_without_starts(model), placeholders) if placeholders else model
@@ -111,6 +115,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
         )
     if not given.free_RVs:
         raise ValueError("the model has no latents left to enumerate")
+    check_density(given)
     released = {name: placeholders.get(name, given[name]) for name in observed}
     values = {rv.name: given.rvs_to_values[rv] for rv in given.free_RVs}
     smooth = {rv.name: values.pop(rv.name) for rv in unknown}
@@ -153,7 +158,7 @@ def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tu
 
     Raises
     ------
-    ValueError : no variable is called so, no name is given, or a name is not in the model
+    ValueError : no variable is called so, no name is given, a name is not in the model, or one is observed in it
 
     >>> with pm.Model() as model:
     ...     noisy = pm.Normal("noisy[block]", pm.Bernoulli("in", 0.5))
@@ -165,12 +170,24 @@ def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tu
         names = tuple(name for name in known if _RELEASED.fullmatch(name))
         if not names:
             raise ValueError(f"no variable is called noisy: name the released ones in released; the model has {known}")
+        _refuse_observed(model, names)
         return names
     names = (released,) if isinstance(released, str) else tuple(released)
     missing = [name for name in names if name not in known]
     if missing or not names:
         raise ValueError(f"released must name variables of the model, {known}; got {list(names)}")
+    _refuse_observed(model, names)
     return names
+
+
+def _refuse_observed(model: pm.Model, released: Sequence[str]) -> None:
+    """ValueError for a release that the model already has a value of."""
+    for rv in model.observed_RVs:
+        if rv.name in released:
+            raise ValueError(
+                f"the model's released variable {rv.name!r} is already observed: leave it free, without observed=, or "
+                "name the variables to release in released, and it counts as side data"
+            )
 
 
 def latent_names(model: pm.Model, released: Iterable[str]) -> list[str]:
@@ -203,7 +220,7 @@ def wanted_names(
     latents, derivable = latent_names(model, released), [str(v.name) for v in model.deterministics]
     if variables is None:
         if target not in (None, *latents, *derivable):
-            raise ValueError(f"target {target!r} is not in the model, which has {[*latents, *derivable]}")
+            raise ValueError(missing_target(str(target), model, [*latents, *derivable]))
         return [*latents, *(name for name in derivable if name == (target or "in"))]
     names = [variables] if isinstance(variables, str) else list(variables)
     if not names or not set(names) <= {*latents, *derivable}:

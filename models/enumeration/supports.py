@@ -93,7 +93,7 @@ def support_of(
         if values.size == 0 or not np.array_equal(values, np.round(values)):
             raise ValueError(f"support of {rv.name!r} must be a list of whole numbers, got {given[rv.name]!r}")
         return shape, [values.astype(np.int64)] * math.prod(shape)
-    bounds = _bounds(rv, given, moving)
+    bounds = law_bounds(rv, given, moving)
     if bounds is None or not np.isfinite(bounds[1]).all():
         raise ValueError(
             f"latent {rv.name!r} has no finite support of its own: bound it with pm.Truncated(..., upper=...), "
@@ -152,7 +152,7 @@ def unbounded_latents(
     """Shape and smallest value of every latent whose law has no largest one."""
     found = {}
     for name, rv in latents.items():
-        bounds = None if name in given else _bounds(rv, given, moving)
+        bounds = None if name in given else law_bounds(rv, given, moving)
         if bounds is not None and not np.isfinite(bounds[1]).all():
             found[name] = (tuple(int(n) for n in _number(rv.shape)), int(np.min(bounds[0])))
     return found
@@ -169,7 +169,19 @@ def _truncate_bounds(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tu
     return cut
 
 
-def _bounds(rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]) -> tuple[Any, Any] | None:
+def law_bounds(
+    rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
+) -> tuple[Any, Any] | None:
+    """Smallest and largest value that a discrete law allows, over all values of the latents that it depends on.
+
+    Parameters
+    ----------
+    rv, given, moving : as for `support_of`
+
+    Returns
+    -------
+    (lower, upper), which broadcast to the shape of the latent; None for a law whose bounds are not known.
+    """
     rule = _rule(rv.owner)
     if rule is None:
         return None

@@ -30,7 +30,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import NUMPY_MODE, open_operations, sum_terms, vectorized_node
+from adversary.models.enumeration import NUMPY_MODE, check_drawable, open_operations, sum_terms, vectorized_node
 from adversary.models.stories import TabulatedRV
 
 Draws = dict[str, NDArray[Any]]
@@ -83,6 +83,7 @@ class PriorPredictive:
         outputs = list(wanted.values())
         inputs = [v for v in ancestors([*outputs, *terms]) if isinstance(v.type, RandomType)]
         generators = tuple({v: None for v in inputs if isinstance(v, SharedVariable)})
+        check_drawable(outputs)
         shapes = {name: _shape(variable) for name, variable in wanted.items()}
         try:
             sampler = _all_at_once(outputs, terms)

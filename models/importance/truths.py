@@ -19,8 +19,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from adversary._core import meant
-from adversary.models.enumeration import sum_terms
+from adversary.models.enumeration import check_truth, sum_terms
 
 from .prior_predictive import PriorPredictive
 
@@ -135,20 +134,8 @@ def _held_and_awaited(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str]
 ) -> tuple[dict[str, TensorVariable], dict[str, NDArray[Any]]]:
     """Latents to hold, and deterministics to wait for."""
-    latents = [str(rv.name) for rv in model.free_RVs if rv.name not in released]
-    derived = [str(v.name) for v in model.deterministics]
-    held, asked = {}, {}
-    for name, value in truth.items():
-        if name not in (*latents, *derived) or name in released:
-            hint = meant(name, [*latents, *derived]).removeprefix("; ") or f"it has {[*latents, *derived]}"
-            raise ValueError(f"truth names {name!r}, which is no latent of the model and no deterministic: {hint}")
-        variable, array = model[name], np.asarray(value)
-        if array.ndim != variable.ndim:
-            raise ValueError(f"truth: {name!r} must have {variable.ndim} dimensions, got {value!r}")
-        if name in latents:
-            held[name] = pt.constant(array.astype(variable.dtype), dtype=variable.dtype)
-        else:
-            asked[name] = array
+    values, asked = check_truth(model, truth, released)
+    held = {name: pt.constant(value, dtype=value.dtype) for name, value in values.items()}
     return held, asked
 
 

@@ -32,7 +32,7 @@ def over_years(mechanism: Any = None, **options: Any) -> pm.Model:
         second = pm.Bernoulli("second", pt.switch(first, np.float64(0.8), np.float64(0.1)))
         third = pm.Bernoulli("third", pt.switch(second, np.float64(0.8), np.float64(0.1)))
         pm.Deterministic("in", third)
-        counts = pt.stack([first, second, third]) + 2
+        counts = pm.Deterministic("counts", pt.stack([first, second, third]) + 2, dims="year")
         noise.released("noisy", mechanism or adv.DiscreteGaussian(1.0), counts, dims="year", **options)
     return model
 
@@ -175,6 +175,13 @@ def test_a_model_whose_noise_is_not_recognised_needs_a_guarantee_to_have_a_bound
         ({"in": 1, "frist": 1}, {}, "truth names 'frist'.*did you mean 'first'"),
         ({"in": 1, "noisy": [1, 2, 3]}, {}, "truth names 'noisy', which is no latent"),
         ({"in": 1, "first": [1, 0]}, {}, "'first' must have 0 dimensions"),
+        ({"in": 1, "first": 0.5}, {}, "'first' is discrete and must be a whole number, got 0.5"),
+        ({"in": 1, "first": 2}, {}, "'first' must be from 0 to 1, as its law has it, got 2"),
+        ({"in": 1, "first": np.nan}, {}, "'first' must be finite, got nan: leave it out"),
+        ({"in": 1, "first": "1"}, {}, "'first' must be a number, got '1'"),
+        ({"in": 1, "counts": [3, 2.5, 3]}, {}, "'counts' is discrete and must be a whole number"),
+        ({"in": 1, "counts": [3, 2]}, {}, r"'counts' must have shape \(3,\), got \[3, 2\]"),
+        ({"in": np.array([1, 0])}, {}, r'"in" must be 0 or 1, got array'),
         ({"in": 1}, {"released": ["nosy"]}, "released must name variables of the model"),
         ({"in": 1}, {"engine": "exactly"}, "engine must be one of"),
         ({"in": 1}, {"simulate": lambda rng, size: {"x": 1}}, r"simulate must return \['noisy'\]"),
@@ -184,6 +191,39 @@ def test_a_model_whose_noise_is_not_recognised_needs_a_guarantee_to_have_a_bound
 def test_what_cannot_be_audited_is_refused(truth: dict[str, Any], options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         adv.audit_model(over_years(), truth, draws=5, rng=1, **options)
+
+
+@pytest.mark.parametrize(
+    ("truth", "message"),
+    [
+        ({"rate": 1.5}, "'rate' = 1.5 has probability 0 under its law"),
+        ({"others": 4, "size": 3}, "'others' must be from 0 to 3"),
+        ({"others": 2.7}, "'others' is discrete and must be a whole number, got 2.7"),
+        ({"size": -1}, "'size' must be at least 0, as its law has it, got -1"),
+        ({"others": 2, "nobody": 1}, "truth names 'nobody'"),
+    ],
+)
+@pytest.mark.parametrize("simulate", [None, lambda rng, size: {"noisy": np.zeros(size, dtype=int)}])
+def test_a_value_of_a_truth_that_its_law_rules_out_is_refused_whoever_makes_the_releases(
+    truth: dict[str, Any], message: str, simulate: Any
+) -> None:
+    with pm.Model() as model:
+        size, rate = pm.Poisson("size", 3.0), pm.Beta("rate", 2.0, 2.0)
+        others = pm.Binomial("others", size, rate)
+        noise.released("noisy", adv.Geometric(1.0), pm.Bernoulli("in", 0.3) + others)
+    with pytest.raises(ValueError, match=message):
+        adv.audit_model(model, {"in": 1, **truth}, simulate=simulate, draws=5, rng=1, progress=False)
+
+
+def test_a_release_that_is_observed_already_is_refused_or_counts_as_side_data() -> None:
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        noise.released("noisy[2020]", adv.Geometric(1.0), present, observed=2)
+        noise.released("noisy[2021]", adv.Geometric(1.0), present)
+    with pytest.raises(ValueError, match=r"'noisy\[2020\]' is already observed: leave it free.* released"):
+        adv.audit_model(model, {"in": 1}, draws=5, rng=1)
+    tree = adv.audit_model(model, {"in": 1}, released="noisy[2021]", draws=5, rng=1)
+    assert float(tree["risk"]["prior"]) == pytest.approx(0.3 / (0.3 + 0.7 / np.e), abs=1e-12)
 
 
 def test_a_truth_that_the_model_rules_out_is_refused() -> None:

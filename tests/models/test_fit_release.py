@@ -159,7 +159,7 @@ def test_seeds_reproduce_a_fit() -> None:
     ("release", "options", "message"),
     [
         ({**RELEASE, "noisy[block]": [1, 2]}, {}, r"fit takes one release, got 2 of noisy\[block\]"),
-        (RELEASE, {"target": "x"}, "target 'x' is not in the model, which has others, in"),
+        (RELEASE, {"target": "x"}, "target 'x' is not in the model; did you mean target='in'"),
         ({"noisy": 1}, {}, "observed 'noisy' is not in the model"),
     ],
 )
