@@ -15,7 +15,7 @@
 # # Audit your table in five minutes
 #
 # You plan to publish counts with noise. In which cell would an adversary learn most about one person, and how does
-# that compare with the most that the noise allows anybody to learn?
+# that compare with the most that the noise allows?
 #
 # The table below has a row for each block, columns that say in which block group and tract it lies, and a column for
 # each count. Replace the file by your own: `pd.read_csv("my_counts.csv")`.
@@ -49,8 +49,9 @@ risks[["block", "cell", "count", "target", "prior", "posterior_mean", "posterior
 # %% [markdown]
 # One row for each cell, worst first. The adversary starts from even odds that one person is in the cell (`prior`) and
 # knows everybody else in it. `posterior_mean` is their probability after the release, averaged over the noise;
-# `posterior_high` is exceeded in one release of twenty; `bound` is the most that the plan's privacy loss allows any
-# adversary. Where a cell is empty, the person is not in it (`target` is "out").
+# `posterior_high` is exceeded in one release of twenty; `bound` is the most that the plan's own privacy loss allows
+# any adversary of this prior whose beliefs about everybody else do not depend on the person, but for one release of
+# twenty. Where a cell is empty, the person is not in it (`target` is "out").
 
 # %%
 worst = risks.iloc[::-1]
@@ -90,10 +91,11 @@ found = adv.audit_table(counts, plan, sceptic, rng=0)
 found[["block", "cell", "count", "prior", "posterior_mean", "ratio_mean", "bound"]].head(4).round(4)
 
 # %% [markdown]
-# The same on the command line, with a page for others to read:
+# The first table of this page on the command line, rho 0.1 at each of the three levels, with a page for others to
+# read. One number, as in `--rho 0.3`, is the budget in all: it is split evenly over the levels, and the answer says so.
 #
 # ```sh
-# uv run adversary table data/town_counts.csv --rho 0.1 --levels block,group,tract --out found
+# uv run adversary table data/town_counts.csv --rho 0.1,0.1,0.1 --levels block,group,tract --seed 0 --out found
 # ```
 #
 # Next: [one person in one block](01_one_person_in_one_block.ipynb) shows what stands behind these numbers.

@@ -1,12 +1,17 @@
 """Every notebook runs from top to bottom and prints the numbers of its copy; the long ones in `test_long_notebooks`."""
 
 import ast
+import re
 
 import jupytext
 import nbformat
+import pandas as pd
 import pytest
 
+import adversary as adv
+from tests.commands import answered, number
 from tests.notebooks import LONG, NOTEBOOKS, run
+from tests.tables import DATA
 
 NAMES = sorted(path.name for path in NOTEBOOKS.glob("[0-9]*.py"))
 
@@ -35,6 +40,20 @@ def test_the_executed_copy_is_of_this_text(name: str) -> None:
     ]
     assert imports
     exec(ast.unparse(ast.Module(imports, [])), {})
+
+
+def test_the_command_of_the_first_notebook_has_the_budget_of_its_table() -> None:
+    """Number for number: what it prints is the table that the notebook shows, and says how the budget is divided."""
+    cells = jupytext.read(NOTEBOOKS / NAMES[0]).cells
+    (line,) = re.findall(r"uv run adversary (table .*) --out", "\n".join(cell.source for cell in cells))
+    text = line.replace("data/", f"{DATA}/")
+    answer = answered(*text.split())
+    noise = adv.DiscreteGaussian.from_rho(0.1)
+    levels = [adv.Level(name, noise) for name in ("block", "group", "tract")]
+    risks = adv.audit_table(pd.read_csv(DATA / "town_counts.csv"), levels, rng=0)
+    assert number(answer, "worst") == risks["posterior_mean"].iloc[0]
+    assert number(answer, "bound") == risks["bound"].max()
+    assert answer["attributes"]["budget"] == "rho 0.3 in all: 0.1 at each of 3 levels"
 
 
 @pytest.mark.parametrize("name", NAMES)

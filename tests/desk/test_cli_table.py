@@ -1,9 +1,11 @@
 """`adversary table`: bad counts are one line with the file, the line, the column, the rule and the value."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from adversary.desk.kit import Figure
 from tests import commands
 from tests.tables import DATA
 
@@ -45,6 +47,26 @@ def test_budgets_that_do_not_fit_the_levels_are_refused(options: tuple[str, ...]
     assert words in commands.run("table", str(tmp_path / "counts.csv"), *options).stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "budget"),
+    [
+        (("--rho", "0.1", "--levels", "block,group,tract"), "rho 0.1 in all: 0.03333 at each of 3 levels"),
+        (("--rho", "0.1", "--levels", "block"), "rho 0.1 at the block"),
+        (("--rho", "0.1,0.2", "--levels", "block,tract"), "rho 0.3 in all: 0.1 at the block and 0.2 at the tract"),
+        (("--epsilon", "1", "--levels", "block,tract"), "epsilon 1 in all: 0.5 at each of 2 levels"),
+    ],
+)
+def test_what_a_budget_is_divided_into_stands_in_the_answer(
+    options: tuple[str, ...], budget: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the screen, on the page, and as an attribute of the numbers."""
+    monkeypatch.setattr(Figure, "svg", "")
+    asked = ("table", str(DATA / "town_counts.csv"), *options, "--cells", "renters", "--out", str(tmp_path))
+    assert f"The budget is {budget}." in commands.flat(commands.run(*asked).stdout)
+    assert f"The budget is {budget}." in commands.flat((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert commands.answered(*asked, silent=False)["attributes"]["budget"] == budget
+
+
 def test_the_noise_that_a_plan_names_is_taken_by_table() -> None:
     """Its last words are a command, which prints an answer; a table given to audit names that command too."""
     town, asked = (
@@ -53,6 +75,14 @@ def test_the_noise_that_a_plan_names_is_taken_by_table() -> None:
     )
     planned = commands.run("plan", town, *asked)
     assert planned.exit_code == 0, planned.stderr
+    spent = commands.answered("plan", town, *asked)
+    block, tract = (commands.number(spent, "rho", level=name) for name in ("block", "tract"))
+    shares = re.fullmatch(
+        r"rho ([\d.]+) in all: ([\d.]+) at the block and ([\d.]+) at the tract", spent["attributes"]["budget"]
+    )
+    assert shares is not None
+    assert [float(one) for one in shares.groups()] == pytest.approx([block + tract, block, tract], rel=1e-3)
+    assert spent["attributes"]["budget"] in commands.flat(planned.stdout)
     (line,) = (line for line in planned.stdout.splitlines() if "adversary table" in line)
     assert commands.run(*line.partition("adversary ")[2].split(), "--cells", "renters").exit_code == 0
     refused = commands.run("audit", town)

@@ -223,6 +223,20 @@ def test_empirical_epsilon_is_below_what_the_accounting_allows() -> None:
             assert own <= float(limit.sel(adversary=key) if key else limit)
 
 
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [
+        ("granville_1940_bounded", "rho 0.3457 in all: 0.09923 at the block and 0.2465 at the block group"),
+        ("dare_1940_republished", "rho 0.4961 in all: 0.09923 in each of 5 releases of the block"),
+        ("clinic_patients", "epsilon 0.8 at the clinic"),
+    ],
+)
+def test_the_budget_of_a_plan_stands_with_its_shares(name: str, budget: str) -> None:
+    """As the file states it, for the counts that one person moves, in words and as an attribute."""
+    assert document(name).data.attrs["budget"] == budget
+    assert f"The budget is {budget}." in words(document(name))
+
+
 def test_a_violated_guarantee_is_called_so(tmp_path: Path) -> None:
     made = of(changed(tmp_path, "granville_1940", ('zCDP = "sum of levels"', "zCDP = 0.05")))
     assert made.card is not None

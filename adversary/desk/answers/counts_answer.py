@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
+    PERCENT,
     failure_of,
     format_bound,
     format_number,
@@ -19,9 +20,10 @@ from adversary._core import (
 )
 from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
+from adversary.desk.kit.audit_words import budget_words
 from adversary.driver import audit_table
 from adversary.policy.budget import RiskProfile, split_rho
-from adversary.privacy.mechanisms import Mechanism
+from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 from adversary.reader.beliefs import Uniform
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Level
@@ -68,7 +70,7 @@ def solve(
     }
     tree = xr.DataTree.from_dict({"cells": xr.Dataset(columns), "summary": xr.Dataset(summary)})
     told = {name: repr(noise) for name, noise in noises.items()}
-    tree.attrs.update(levels=names, noise=str(told), failure=failure, seed=seed)
+    tree.attrs.update(levels=names, noise=str(told), budget=budget_words(noises.items()), failure=failure, seed=seed)
     if cautions := found.attrs["cautions"]:
         tree.attrs["cautions"] = cautions
     return tree
@@ -95,14 +97,15 @@ def document(title: str, tree: xr.DataTree) -> Document:
             ("before the release", format_probability(prior)),
             ("after it, on average: worst cell", format_probability(worst)),
             ("median cell", format_probability(float(summary["median"]))),
-            ("at most, by the plan's privacy loss", f"{outward_percent(bound, True)} %"),
+            ("at most, by the plan's own loss", outward_percent(bound, True) + PERCENT),
         ],
         figure=Figure(
             "risk_of_cells",
             lambda: figures.audit_figures.risk_of_cells(found["posterior_mean"].values, prior, bound),
             f"Posterior probability of one person, averaged over the noise, in {every}, the largest first.",
         ),
-        sentence="Each adversary knows everybody else in the cell; every total above is equally likely to them.",
+        sentence="Each adversary knows everybody else in the cell; every total above is equally likely to them. "
+        f"The budget is {tree.attrs['budget']}.",
     )
     sections = [
         Section(
@@ -112,7 +115,7 @@ def document(title: str, tree: xr.DataTree) -> Document:
         ),
         Section("Every cell", every + ".", tables=[_table(found, names, "cells")], folded=True, on_screen=False),
     ]
-    noise = [("noise", str(tree.attrs["noise"])), ("seed", str(tree.attrs["seed"]))]
+    noise = [(name, str(tree.attrs[name])) for name in ("budget", "noise", "seed")]
     warnings = list(np.atleast_1d(tree.attrs.get("cautions", [])))
     return Document(title, tree, ("summary",), card, sections=sections, warnings=warnings, provenance=noise)
 
@@ -129,7 +132,8 @@ def solve_plan(
     found = split_rho(frame, levels, profile, cells=cells, where=where, **how)
     found["loss"].attrs["direction"], found["allowed"].attrs["direction"] = "upper", "lower"
     tree = xr.DataTree.from_dict({"plan": found})
-    tree.attrs.update(profile=profile.words, **how)
+    noises = zip(map(str, found["level"].values), map(DiscreteGaussian.from_rho, found["rho"].values), strict=True)
+    tree.attrs.update(profile=profile.words, budget=budget_words(noises), **how)
     return tree
 
 
@@ -167,8 +171,9 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
         f"total; with an even split to {format_number(quadratic[1] ** 2)}.",
         f"Privacy loss of all noise together: {reached[0]}; allowed: {reached[1]}. Every rho is rounded down.",
     ]
+    divided = f"The budget{' of each release' * (again > 1)} is {tree.attrs['budget']}."
     todo = f"What the table reveals cell by cell: adversary table {counts} --rho {rho} --levels {','.join(names)}"
-    return Document(counts.stem, tree, ("plan",), card, sections=[Section("Budgets", "", [todo], [table])])
+    return Document(counts.stem, tree, ("plan",), card, sections=[Section("Budgets", divided, [todo], [table])])
 
 
 def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:
@@ -176,7 +181,7 @@ def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:
         "row": None, **{f"level_{one}": one for one in names}, "cell": "cell", "count": ("count", "count"),
         "target": "person", "posterior_mean": ("posterior", "probability"), "ratio_mean": ("ratio", "number"),
         "posterior_high": ("95 % of releases at most", "probability"), "prob_correct": ("P(correct)", "probability"),
-        "bound": ("bound", "% at most"), "status": ("status", "status"),
+        "bound": ("at most, by the plan's own loss", "% at most"), "status": ("status", "status"),
     }  # fmt: skip
     errors = found["mcse"].expand_dims(measure=["posterior_mean"])
     return tabulate(found.assign(mcse=errors), columns, name=name)

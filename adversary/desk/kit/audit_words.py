@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_interval, give_or_take, join_words
+from adversary._core import format_interval, format_number, give_or_take, join_words
 from adversary.desk.files import Scenario
 from adversary.desk.kit.tables import Column
 from adversary.driver import UNRELIABLE as UNRELIABLE
 from adversary.driver import group_name
+from adversary.privacy.mechanisms import Mechanism
 
 STATUS = {
     "holds": "holds",
@@ -121,6 +123,55 @@ def nine_in_ten(risk: xr.Dataset) -> str:
     """Where nine releases in ten leave an adversary's posterior, the ends as the table rounds them: outward."""
     low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
     return format_interval(low, high, percent=True)
+
+
+def budget_words(noises: Iterable[tuple[str, Mechanism]], counts: int = 1) -> str:
+    """The budget of a plan in all and how it is divided over its levels; "" where no noise has a budget.
+
+    Parameters
+    ----------
+    noises : levels with their noise, one level as often as it is published; what is exact has no budget
+    counts : how many counts of a level one person changes
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> budget_words((name, DiscreteGaussian.from_rho(0.1 / 3)) for name in ("block", "group", "tract"))
+    'rho 0.1 in all: 0.03333 at each of 3 levels'
+    """
+    spent: dict[str, dict[str, list[float]]] = {}
+    for level, noise in noises:
+        for unit, x in {} if noise.is_exact else noise.nominal_guarantee.budget.items():
+            spent.setdefault(unit, {}).setdefault(level, []).append(counts * float(x))
+    return "; ".join(_divided(unit, levels) for unit, levels in spent.items())
+
+
+def _divided(unit: str, levels: Mapping[str, list[float]]) -> str:
+    """A budget in all, and its shares: of each level, or alike of all."""
+    shares = [_share(level, every) for level, every in levels.items()]
+    alike = {_budget_number(x) for every in levels.values() for x in every}
+    if len(levels) > 1 and len(alike) == 1 and all(len(every) == 1 for every in levels.values()):
+        shares = [f"{alike.pop()} at each of {len(levels)} levels"]
+    total = _budget_number(sum(map(sum, levels.values())))
+    return (
+        f"{unit} {shares[0]}" if sum(map(len, levels.values())) == 1 else f"{unit} {total} in all: {join_words(shares)}"
+    )
+
+
+def _share(level: str, every: list[float]) -> str:
+    """What one level spends."""
+    alike = {_budget_number(x) for x in every}
+    if len(every) > 1 and len(alike) == 1:
+        return f"{alike.pop()} in each of {len(every)} releases of the {level}"
+    return f"{_budget_number(sum(every))} at the {level}"
+
+
+def _budget_number(x: float) -> str:
+    """In full where that is short, as somebody gave it; else to four digits."""
+    text = f"{x:.12g}"
+    return text if len(text) <= SHORT else format_number(x)
+
+
+SHORT = 7
+"""Characters of a budget that is written in full."""
 
 
 def definition_words(name: str) -> str:

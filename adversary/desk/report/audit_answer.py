@@ -58,6 +58,8 @@ def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = Tru
         **how,
     )
     tree.attrs |= {"title": scenario.name, "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
+    if budget := method_sections.budget(scenario):
+        tree.attrs["budget"] = budget
     return profile_section.with_verdicts(scenario, tree)
 
 

@@ -12,7 +12,7 @@ import xarray as xr
 from adversary._core import as_given, format_number, join_words
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
-from adversary.desk.kit.audit_words import joined
+from adversary.desk.kit.audit_words import budget_words, joined
 from adversary.desk.report import descriptions
 from adversary.driver import UNRELIABLE
 from adversary.privacy.mechanisms import Exact
@@ -144,7 +144,13 @@ def publication_words(scenario: Scenario) -> str:
         text += f" Without noise, exactly: {join_words(exact)}."
     if any(level.siblings for level in plan.levels):
         text += " Siblings are the other units of the same parent" + _siblings_read(scenario)
-    return text
+    return f"{text} The budget is {spent}." if (spent := budget(scenario)) else text
+
+
+def budget(scenario: Scenario) -> str:
+    """The budget of the plan in all, and at each level of the file; "" where its noise has none."""
+    levels = [(scenario.origins[level.name], level.mechanism) for level in scenario.plan.levels]
+    return budget_words(levels, 2 if scenario.neighbours == "bounded" else 1)
 
 
 def _siblings_read(scenario: Scenario) -> str:
