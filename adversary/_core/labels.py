@@ -1,18 +1,38 @@
-"""Labels of xarray: arguments that have them are paired by the names of their dimensions, and answers keep them."""
+"""Labels of xarray and pandas: one rule for every argument.
+
+Arguments that are paired are paired by their labels: the same labels are put in the order of the first argument, other
+labels are refused, and so is an array without labels beside one that has some. Answers keep the labels. An axis of a
+pandas object has the name of its index; where it has none, that of the other arguments' only dimension. The index
+0, 1, 2, ... that pandas gives by default only counts, and goes with plain arrays. Masked entries are refused by
+`numeric.as_array`, through which every argument goes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from inspect import isroutine, signature
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import xarray as xr
 
-from adversary._core.numeric import Floats, scalar_or_array
+from adversary._core.numeric import Floats, Integers, as_array, refuse_masked, scalar_or_array
+
+if TYPE_CHECKING:  # a bound of one number needs none of it
+    import pandas as pd
+    import xarray as xr
 
 Extra = Mapping[str, Any]
 """Dimensions behind those of the releases, in order, each with its labels or None."""
+
+UNNAMED = "dim_"
+"""How xarray begins the name of an axis that has none."""
+
+MOST_LISTED = 1_000_000
+"""Largest count that may label an entry of a list."""
+
+_BARE = (float, int, str, np.ndarray, list, tuple, type(None))
 
 
 @dataclass(frozen=True)
@@ -32,7 +52,7 @@ class Labels:
     def of(cls, *given: Any) -> Labels:
         """Those of the first argument that has any; all of them are paired already."""
         for x in given:
-            if isinstance(x, xr.DataArray) and x.dims:
+            if has_labels(x) and x.dims:
                 return cls(tuple(str(dim) for dim in x.dims), x.coords)
         return cls()
 
@@ -56,13 +76,15 @@ class Labels:
 
     def put_last(self, array: Floats, x: Any, name: str) -> Any:
         """An array whose last axes are those of x: with the labels of x if it has any, else along `name`."""
-        if isinstance(x, xr.DataArray) and x.dims:
-            own = {str(dim): x.coords[dim].values if dim in x.coords else None for dim in x.dims}
-            return self.over(array.ndim - x.ndim)._named(array, own)
+        if has_labels(x) and (given := as_data_array(x)).dims:
+            own = {str(dim): given.coords[dim].values if dim in given.coords else None for dim in given.dims}
+            return self.over(array.ndim - given.ndim)._named(array, own)
         axes = {name: np.asarray(x)} if np.ndim(x) == 1 else {f"{name}_{i}": None for i in range(np.ndim(x))}
         return self.put_on(array, axes)
 
     def _named(self, array: Floats, extra: Extra) -> xr.DataArray:
+        import xarray as xr
+
         shared = [dim for dim in extra if dim in self.dims]
         if shared:
             raise ValueError(f"dimension {shared[0]!r} is one of the releases and of the argument: rename one")
@@ -70,44 +92,221 @@ class Labels:
         return xr.DataArray(array, dims=(*self.dims, *extra), coords={**self.coords, **coords})
 
 
-def broadcast_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by name, those with labels broadcast against one another by the names of their dimensions.
+def has_labels(x: Any) -> bool:
+    """Whether an argument is a DataArray, or a Series or DataFrame of pandas."""
+    return not isinstance(x, _BARE) and any(hasattr(x, name) for name in ("coords", "iloc"))
+
+
+def as_data_array(x: Any) -> xr.DataArray:
+    """A DataArray as it is; a Series or DataFrame with its index, and columns, as dimensions."""
+    import xarray as xr
+
+    return x if isinstance(x, xr.DataArray) else xr.DataArray(x)
+
+
+def align_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by name, those with labels as DataArrays in one order of labels, that of the first that has them.
 
     Without any labels they come back as they are, to be paired by position.
 
     Raises
     ------
-    ValueError : different labels along one dimension; an array without labels beside one that has them
+    ValueError : different labels along one dimension, or labels in another order of which one occurs twice; an array
+        without labels beside one that has them
+
+    >>> import pandas as pd
+    >>> p, q = pd.Series([0.7, 0.3], ["a", "b"]), pd.Series([0.7, 0.3], ["b", "a"])
+    >>> align_arguments({"p": p, "q": q})["q"].values.tolist()
+    [0.3, 0.7]
     """
-    labelled = {name: x for name, x in given.items() if isinstance(x, xr.DataArray)}
-    if not any(x.dims for x in labelled.values()):
-        return {name: x.values if name in labelled else x for name, x in given.items()}
-    for name, x in given.items():
-        if name not in labelled and x is not None and np.ndim(x):
-            raise ValueError(
-                f"{name} is an array of shape {np.shape(x)} without labels beside {next(iter(labelled))}, which has "
-                f"labels: give both dimensions with names, or neither"
-            )
+    named = {name: x for name, x in given.items() if has_labels(x)}
+    if not named:
+        return dict(given)
+    labelled = {name: as_data_array(x) for name, x in named.items()}
+    with_dims = [name for name, x in labelled.items() if x.dims]
+    plain = [name for name, x in given.items() if name not in labelled and x is not None and np.ndim(x)]
+    if not with_dims:
+        return {**given, **labelled}
+    if all(has_default_index(named[name]) for name in with_dims):
+        return {name: x.values if name in labelled else x for name, x in {**given, **labelled}.items()}
+    if plain:
+        raise ValueError(
+            f"{plain[0]} is an array of shape {np.shape(given[plain[0]])} without labels beside {with_dims[0]}, which "
+            "has labels: give both dimensions with names, or neither"
+        )
+    labelled = _named_alike(labelled)
+    for dim in dict.fromkeys(dim for x in labelled.values() for dim in x.dims):
+        users = [name for name, x in labelled.items() if dim in x.dims]
+        first = labelled[users[0]]
+        for name in users[1:]:
+            labelled[name] = _in_order(labelled[name], first, str(dim), ", ".join(with_dims))
+    return {**given, **labelled}
+
+
+def has_default_index(x: Any) -> bool:
+    """Whether a pandas object has the index 0, 1, 2, ... that it gets where none is given: it only counts."""
+    axes = getattr(x, "axes", None)
+    return axes is not None and all(
+        axis.name is None and type(axis).__name__ == "RangeIndex" and axis.start == 0 and axis.step == 1
+        for axis in axes
+    )
+
+
+def _named_alike(labelled: dict[str, Any]) -> dict[str, Any]:
+    """The arrays, an axis without a name called like the one dimension that has one."""
+    dims = {str(dim) for x in labelled.values() for dim in x.dims}
+    names = {dim for dim in dims if not dim.startswith(UNNAMED)}
+    if len(names) != 1:
+        return labelled
+    (name,) = names
+    return {k: x.rename({x.dims[0]: name}) if x.dims == (f"{UNNAMED}0",) else x for k, x in labelled.items()}
+
+
+def _in_order(x: xr.DataArray, first: xr.DataArray, dim: str, names: str) -> xr.DataArray:
+    """An array in the order of the labels that the first has along a dimension."""
+    order: pd.Index | None = first.indexes.get(dim)
+    own: pd.Index | None = x.indexes.get(dim)
+    if order is None and own is None and first.sizes[dim] == x.sizes[dim]:
+        return x
+    if order is not None and own is not None:
+        if own.equals(order):
+            return x
+        if len(own) == len(order) and own.is_unique and order.is_unique:
+            place = own.get_indexer(order)
+            if (place >= 0).all():
+                return x.isel({dim: place})
+    raise ValueError(
+        f"{names} must have the same labels along a dimension: {dim!r} has {_listed(order, first.sizes[dim])}, and "
+        f"{_listed(own, x.sizes[dim])} in another"
+    )
+
+
+def _listed(index: Any, size: int) -> str:
+    if index is None:
+        return f"{size} entries without labels"
+    return ", ".join(map(repr, index[:6].tolist())) + (f", ... ({size} labels)" if size > 6 else "")
+
+
+def broadcast_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by name, aligned, and those with labels broadcast by the names of their dimensions.
+
+    Without any labels they come back as they are, to be paired by position.
+
+    Raises
+    ------
+    ValueError : as `align_arguments`
+    """
+    import xarray as xr
+
+    aligned = align_arguments(given)
+    labelled = {name: x for name, x in aligned.items() if has_labels(x)}
+    together = dict(zip(labelled, xr.broadcast(*labelled.values()), strict=True))
+    return {**aligned, **{name: x if x.dims else x.values for name, x in together.items()}}
+
+
+def paired_arrays(given: Mapping[str, Any]) -> list[Any]:
+    """Arguments that list the same things, as plain arrays in the order of the first argument's labels.
+
+    Parameters
+    ----------
+    given : by name, as for `align_arguments`
+
+    Raises
+    ------
+    ValueError : as `align_arguments`, or dimensions with labels that are not the same ones
+
+    >>> import pandas as pd
+    >>> [x.tolist() for x in paired_arrays({"p": pd.Series([1, 2], ["a", "b"]), "q": pd.Series([3, 4], ["b", "a"])})]
+    [[1, 2], [4, 3]]
+    """
+    aligned = align_arguments(given)
+    dims = [x.dims for x in aligned.values() if has_labels(x) and x.dims]
+    if any(set(one) != set(dims[0]) for one in dims):
+        raise ValueError(f"{', '.join(aligned)} must have the same dimensions, got {', '.join(map(str, dims))}")
+    return [x.transpose(*(dims[0] if x.dims else ())).values if has_labels(x) else x for x in aligned.values()]
+
+
+def values_by_count(name: str, x: Any, *, gaps: bool = True) -> Any:
+    """The values of counts 0, 1, 2, ...: of a Series or DataArray those that its labels name, of anything else as is.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : one value for each count
+    gaps : whether a count without a label has the value 0; otherwise it is refused
+
+    Raises
+    ------
+    ValueError : labels that are not different whole numbers from 0 on
+
+    >>> import pandas as pd
+    >>> values_by_count("pmf", pd.Series([0.75, 0.25], [3, 1])).tolist()
+    [0.0, 0.25, 0.0, 0.75]
+    """
+    if not has_labels(x):
+        return x
+    array = as_data_array(x)
+    index = array.indexes.get(array.dims[0]) if array.ndim == 1 else None
+    if index is None:
+        return array.values
+    count = whole_labels(name, index)
+    values = np.zeros(min(int(count.max(initial=-1)) + 1, MOST_LISTED), dtype=array.dtype)
+    if count.min(initial=0) < 0 or count.max(initial=0) >= MOST_LISTED or (values.size != count.size and not gaps):
+        rule = f"counts from 0 to {MOST_LISTED - 1:,}" if gaps else "0, 1, 2, ... without gaps"
+        raise ValueError(f"{name} must be labelled by {rule}, got {_listed(index, len(index))}")
+    values[count] = array.values
+    return values
+
+
+def whole_labels(name: str, index: Any) -> Integers:
+    """Labels as different whole numbers, also where they are written as text, as a CSV file's header is.
+
+    Parameters
+    ----------
+    name : of what they label, for messages
+    index : the labels
+
+    Raises
+    ------
+    ValueError : a label that is no whole number, or one that occurs twice
+    """
+    labels = np.asarray(index)
     try:
-        together = xr.broadcast(*xr.align(*labelled.values(), join="exact", copy=False))
-    except ValueError as error:
-        raise ValueError(f"{', '.join(labelled)} must have the same labels along a dimension: {error}") from None
-    return {**given, **dict(zip(labelled, together, strict=True))}
+        numbers = labels.astype(np.float64)
+        whole = numbers.astype(np.int64) if np.isfinite(numbers).all() else np.zeros(numbers.size, np.int64)
+        good = labels.ndim == 1 and labels.dtype.kind != "b" and (whole == numbers).all()
+    except (TypeError, ValueError):
+        good = False
+    if not good or np.unique(whole).size < whole.size:
+        raise ValueError(
+            f"{name} must be labelled by different whole numbers, got {_listed(labels, labels.size)}: pass the values "
+            "alone (.to_numpy()) where their order says which is which"
+        )
+    return whole
 
 
 def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
     """A DataArray as it is; a plain array labelled with the last of these dims, without coordinates.
 
+    The axes of a pandas object have the names of its indexes, and otherwise of these dims.
+
     Raises
     ------
     ValueError : more axes than dims
     """
-    if isinstance(values, xr.DataArray):
-        return values
-    array = np.asarray(values)
-    if array.ndim > len(dims):
-        raise ValueError(f"{name} must have dims {dims} at most, got {array.ndim} axes: label them in a DataArray")
-    return xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
+    import xarray as xr
+
+    if has_labels(values):
+        array = as_data_array(values)
+        if array is not values and array.ndim <= len(dims):
+            last = dims[len(dims) - array.ndim :]
+            array = array.rename({f"{UNNAMED}{i}": dim for i, dim in enumerate(last) if f"{UNNAMED}{i}" in array.dims})
+        return array
+    refuse_masked(name, values)
+    plain = np.asarray(values)
+    if plain.ndim > len(dims):
+        raise ValueError(f"{name} must have dims {dims} at most, got {plain.ndim} axes: label them in a DataArray")
+    return xr.DataArray(plain, dims=dims[len(dims) - plain.ndim :])
 
 
 def common_shape(given: Mapping[str, Any]) -> tuple[int, ...]:
@@ -125,3 +324,76 @@ def common_shape(given: Mapping[str, Any]) -> tuple[int, ...]:
     except ValueError:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(f"arrays must broadcast against one another, got shapes {listed}") from None
+
+
+def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Apply a function of plain arrays to numbers, arrays and labelled arrays alike.
+
+    Parameters
+    ----------
+    function : of float64 arrays that broadcast, elementwise; one array out
+    arguments : numbers, arrays, or labelled arrays, which broadcast by the names of their dimensions
+
+    Returns
+    -------
+    The function's value: a float where every argument is a number, a DataArray with all dimensions and coordinates
+    where one argument has labels, a float64 array of the broadcast shape otherwise.
+
+    >>> over_labels(np.add, 1, 2), over_labels(np.add, 1, [2, 3]).tolist()
+    (3.0, [3.0, 4.0])
+    """
+    if any(map(has_labels, arguments)):
+        own = list(signature(function).parameters) if isroutine(function) else []
+        named = {(own[i : i + 1] or [f"argument {i + 1}"])[0]: x for i, x in enumerate(arguments)}
+        arguments = tuple(align_arguments(named).values())
+    if not any(map(has_labels, arguments)):
+        return scalar_or_array(function(*(as_array(x) for x in arguments)))
+    import xarray as xr
+
+    return xr.apply_ufunc(function, *(x if has_labels(x) else as_array(x) for x in arguments))
+
+
+def labelled[F: Callable[..., Any]](method: F) -> F:
+    """A method of arrays that keeps the labels of its arguments: labels in, a DataArray out.
+
+    Or a function, whose first argument, such as a guarantee, is then no array either.
+    """
+    names = method.__code__.co_varnames
+
+    @wraps(method)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(has_labels, args[1:])) and not any(map(has_labels, kwargs.values())):
+            return method(*args, **kwargs)
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        subject = given.pop(names[0])
+        arrays = align_arguments({name: x for name, x in given.items() if x is not None})
+        if not any(map(has_labels, arrays.values())):
+            return method(subject, **arrays)
+        import xarray as xr
+
+        def plain(*values: Any) -> Any:
+            return method(subject, **dict(zip(arrays, values, strict=True)))
+
+        pair = isinstance(plain(*(np.asarray(a, dtype=np.float64).ravel()[:1] for a in arrays.values())), tuple)
+        return xr.apply_ufunc(plain, *arrays.values(), output_core_dims=[[], []] if pair else [[]])
+
+    return cast(F, wrapped)
+
+
+def elementwise[F: Callable[..., Any]](method: F) -> F:
+    """A method of one number, answered for every element of an array; labels are kept. Or a function, as above."""
+    names = method.__code__.co_varnames[:2]
+
+    @wraps(method)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if len(args) + len(kwargs) != 2 or {*given} != {*names}:
+            raise TypeError(f"{method.__name__}() takes one argument, {names[1]}, got {(*args[1:], *kwargs)}")
+        subject, value = given[names[0]], align_arguments({names[1]: given[names[1]]})[names[1]]
+        if np.ndim(value) == 0 and not has_labels(value):
+            return method(subject, value)
+        refuse_masked(names[1], value)
+        answer = np.array([method(subject, float(one)) for one in np.ravel(value)]).reshape(np.shape(value))
+        return value.copy(data=answer) if has_labels(value) else answer
+
+    return cast(F, wrapped)

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import wraps
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,11 +29,27 @@ _BETWEEN = re.compile(r"[\s_-]+")
 
 
 def as_array(x: Any) -> Floats:
-    """Float64 array of anything array-like, a Fraction included; a number beyond doubles is an infinity."""
+    """Float64 array of anything array-like, a Fraction included; a number beyond doubles is an infinity.
+
+    Masked entries are refused.
+    """
+    refuse_masked("the array", x)
     try:
         return np.asarray(float(x) if isinstance(x, Fraction) else x, dtype=np.float64)
     except OverflowError:
         return np.asarray(np.inf if x > 0 else -np.inf)
+
+
+def refuse_masked(name: str, x: Any) -> None:
+    """ValueError for an array with masked entries, or a list of such arrays: the number behind a mask is no number."""
+    if type(x) in _PLAIN or type(x) is np.ndarray:
+        return
+    for one in x if isinstance(x, (list, tuple)) else (x,):
+        if isinstance(one, np.ma.MaskedArray) and np.ma.getmaskarray(one).any():
+            raise ValueError(
+                f"{name} must have no masked entries, got {int(np.ma.count_masked(one))}: leave them out "
+                "(.compressed()) or fill them (.filled(value))"
+            )
 
 
 def scalar_or_array(x: ArrayLike) -> Any:
@@ -71,6 +86,7 @@ def one_number(name: str, x: Any) -> float:
 
     A positive fraction too small for a double is the smallest positive double: no parameter is rounded to 0.
     """
+    refuse_masked(name, x)
     if np.ndim(x) or x is None or isinstance(x, (bool, np.bool_, str)):
         raise TypeError(f"{name} must be one number, got {x!r}")
     return float(x) or (SMALLEST if x > 0 else 0.0)
@@ -113,7 +129,7 @@ def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
     if type(x) is int and abs(x) < 2**53 and (minimum is None or x >= minimum):
         return np.asarray(x, dtype=np.int64)
     array: NDArray[Any]
-    if isinstance(x, np.ndarray) and x.dtype == np.int64 and ((x > -(2**53)) & (x < 2**53)).all():
+    if type(x) is np.ndarray and x.dtype == np.int64 and ((x > -(2**53)) & (x < 2**53)).all():
         array = x
     else:
         rule = "must be a whole number between -2^53 and 2^53"
@@ -127,6 +143,7 @@ def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
 def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
     if isinstance(x, (bool, str)) or x is None:
         raise TypeError(f"{name} must be a number, got {x!r}")
+    refuse_masked(name, x)
     try:
         array = as_array(x)
     except (TypeError, ValueError):
@@ -135,75 +152,6 @@ def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
     if not good.all():
         raise ValueError(f"{name} {rule}, got {array[~good].ravel()[0]}")
     return array
-
-
-def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Apply a function of plain arrays to numbers, arrays and DataArrays alike.
-
-    Parameters
-    ----------
-    function : of float64 arrays that broadcast, elementwise; one array out
-    arguments : numbers, arrays, or DataArrays, which broadcast by the names of their dimensions
-
-    Returns
-    -------
-    The function's value: a float where every argument is a number, a DataArray with all dimensions and coordinates
-    where one argument is a DataArray, a float64 array of the broadcast shape otherwise.
-
-    >>> over_labels(np.add, 1, 2), over_labels(np.add, 1, [2, 3]).tolist()
-    (3.0, [3.0, 4.0])
-    """
-    if not any(hasattr(x, "coords") for x in arguments):
-        return scalar_or_array(function(*(as_array(x) for x in arguments)))
-    import xarray as xr
-
-    return xr.apply_ufunc(function, *(x if hasattr(x, "coords") else as_array(x) for x in arguments))
-
-
-def labelled[F: Callable[..., Any]](method: F) -> F:
-    """A method of arrays that keeps the labels of DataArrays among its arguments: xarray in, xarray out.
-
-    Or a function, whose first argument, such as a guarantee, is then no array either.
-    """
-
-    names = method.__code__.co_varnames
-
-    @wraps(method)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        if not any(hasattr(x, "coords") for name, x in given.items() if name != names[0]):
-            return method(*args, **kwargs)
-        import xarray as xr
-
-        subject = given.pop(names[0])
-        arrays = {name: x for name, x in given.items() if x is not None}
-
-        def plain(*values: Any) -> Any:
-            return method(subject, **dict(zip(arrays, values, strict=True)))
-
-        pair = isinstance(plain(*(np.asarray(a, dtype=np.float64).ravel()[:1] for a in arrays.values())), tuple)
-        return xr.apply_ufunc(plain, *arrays.values(), output_core_dims=[[], []] if pair else [[]])
-
-    return cast(F, wrapped)
-
-
-def elementwise[F: Callable[..., Any]](method: F) -> F:
-    """A method of one number, answered for every element of an array; labels are kept. Or a function, as above."""
-
-    names = method.__code__.co_varnames[:2]
-
-    @wraps(method)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        if len(args) + len(kwargs) != 2 or {*given} != {*names}:
-            raise TypeError(f"{method.__name__}() takes one argument, {names[1]}, got {(*args[1:], *kwargs)}")
-        subject, value = (given[name] for name in names)
-        if np.ndim(value) == 0 and not hasattr(value, "coords"):
-            return method(subject, value)
-        answer = np.array([method(subject, float(one)) for one in np.ravel(value)]).reshape(np.shape(value))
-        return value.copy(data=answer) if hasattr(value, "coords") else answer
-
-    return cast(F, wrapped)
 
 
 def exponential_excess(x: ArrayLike) -> Floats:

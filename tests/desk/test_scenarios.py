@@ -6,6 +6,7 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import adversary as adv
@@ -271,3 +272,36 @@ def test_noise_of_statistical_offices_is_read_from_files(tmp_path: Path) -> None
         answer = run("audit", str(file))
         assert answer.exit_code == 2
         assert all(word in answer.stderr for word in words), answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("transitions", "i,0,1,2\n0,1,0,0\n1,0.5,0,0.5\n"),
+        ("transitions", "count,2,1,0\n1,0.5,0,0.5\n0,0,0,1\n"),
+        ("table", "i,j,p,v,p_int_lb,p_int_ub,type\n0,0,1,0,0,1,all\n1,0,0.5,-1,0,0.5,all\n1,2,0.5,1,0.5,1,all\n"),
+    ],
+)
+def test_tables_of_the_package_ptable_are_read_from_files(tmp_path: Path, key: str, text: str) -> None:
+    """Its wide format, whose columns are published counts, and its long one."""
+    (tmp_path / "ptable.csv").write_text(text)
+    law, file = f'noise = "perturbation table"\n{key} = "ptable.csv"\nsiblings = 0', tmp_path / "a.toml"
+    text = GOOD.replace('rho = "1/10"\nsiblings = 3', law).replace('tract = "uniform"\n', "")
+    file.write_text(text.replace("tract = 4", "tract = 1").split("[guarantee]")[0])
+    noise = adv.load_scenario(file).plan.levels[0].mechanism
+    np.testing.assert_allclose(np.exp(noise.log_prob([[0, 1, 2], [6, 7, 8]], [[1], [7]])), [[0.5, 0.0, 0.5]] * 2)
+
+
+def test_a_table_that_is_no_matrix_of_transitions_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(GOOD.replace('rho = "1/10"', 'noise = "perturbation table"\ntransitions = "ptable.csv"'))
+    for text, words in (
+        ("i,0,0\n0,1,0\n", ["different names"]),
+        ("i,0,x\n0,1,0\n", ["whole numbers", "x"]),
+        ("i,0,1\n0,1,half\n", ["line 2", "'1'", "half"]),
+        ("i,0,1\n0,1,0\n2,0,1\n", ["without [1]"]),
+    ):
+        (tmp_path / "ptable.csv").write_text(text)
+        answer = run("audit", str(file))
+        assert answer.exit_code == 2
+        assert all(word in answer.stderr for word in ["ptable.csv", *words]), answer.stderr

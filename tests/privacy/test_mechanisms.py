@@ -581,16 +581,6 @@ def test_random_rounding_keeps_the_mean_and_moves_by_less_than_its_base() -> Non
             assert (release % base == 0).all()
 
 
-def test_a_table_of_transitions_is_the_same_table() -> None:
-    noise = MECHANISMS["perturbation table"]
-    count, release = (grid.ravel() for grid in np.meshgrid(np.arange(4), np.arange(7), indexing="ij"))
-    probs = np.exp(noise.log_prob(release, count))
-    kept = probs > 0.0
-    made = adv.PerturbationTable.from_columns(count[kept], release[kept], probs[kept])
-    np.testing.assert_allclose(np.exp(made.log_prob(release, count)), probs, rtol=1e-14)
-    np.testing.assert_allclose(made.log_prob(release + 90, 93), noise.log_prob(release + 90, 93), rtol=1e-14)
-
-
 @pytest.mark.parametrize("inside", [adv.Laplace(1.5), adv.Gaussian(2.0)], ids=["laplace", "gaussian"])
 def test_continuous_noise_below_a_threshold_is_one_release(inside: adv.Mechanism) -> None:
     noise = adv.postprocessing.suppressed(inside, 4)

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.stats import nchypergeom_fisher
@@ -122,6 +123,23 @@ def test_known_records_are_taken_out_of_margins_and_release_alike() -> None:
     rest = cd.table_posterior(([1, 2], [1, 2]), noisy - known, adv.Geometric(1.0))
     np.testing.assert_allclose(told.posterior, rest.posterior, rtol=1e-12)
     np.testing.assert_allclose(told["mean"], rest["mean"] + known, rtol=1e-12)
+
+
+def test_rows_and_columns_are_paired_by_their_labels() -> None:
+    noise, known = adv.Geometric(1.0), np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0]])
+    plain = cd.table_posterior((ROWS, COLUMNS), NOISY, noise, UNEVEN, known=known)
+    rows, columns = ["a", "b", "c"], ["x", "y", "z"]
+    margins = pd.Series(ROWS, rows), pd.Series(COLUMNS, columns)
+    one, other, third = (pd.DataFrame(table, rows, columns) for table in (NOISY, UNEVEN, known))
+    turned = xr.DataArray(one).rename({"dim_0": "row", "dim_1": "column"}).transpose()
+    for released in (one.iloc[::-1, [1, 0, 2]], turned):
+        found = cd.table_posterior(margins, released, noise, other.iloc[:, ::-1], known=third.iloc[[2, 0, 1]])
+        np.testing.assert_allclose(found["posterior"].sel(row=rows, column=columns), plain["posterior"], rtol=1e-13)
+        assert found["row"].values.tolist() == rows
+    with pytest.raises(ValueError, match="without labels beside"):
+        cd.table_posterior((ROWS, COLUMNS), one, noise)
+    with pytest.raises(ValueError, match="same labels"):
+        cd.table_posterior(margins, one.rename(index={"a": "d"}), noise)
 
 
 def test_many_releases_are_read_as_one_by_one() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 import xarray as xr
@@ -211,3 +213,96 @@ def test_noise_that_other_libraries_describe_becomes_a_level(row: dict[str, Any]
 def test_noise_that_is_no_level_is_refused(rows: list[dict[str, Any]], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         adv.levels_of_noise(rows)
+
+
+# Labels
+
+
+def _series(values: Any, names: str) -> pd.Series:
+    return pd.Series(values, list(names))
+
+
+def _over(dim: str) -> Callable[[Any, str], xr.DataArray]:
+    return lambda values, names: xr.DataArray(values, dims=dim, coords={dim: list(names)})
+
+
+MAKERS = {"pandas": _series, "a dimension of any name": _over("area"), "the dimension release": _over("release")}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_published_numbers_are_paired_by_label(name: str) -> None:
+    make = MAKERS[name]
+    reader = adv.Adversary(0.3, known=1, beliefs={"tract": adv.Others([0.25, 0.25, 0.5])})
+    one = [PLAN.observe({"block": b, "tract": t}, {"block": s}) for b, t, s in ((2, 3, 1), (1, 2, 4))]
+    wanted = [float(reader.posterior(PLAN, release)["posterior"]) for release in one]
+    for order in ("pq", "qp"):
+        tract = make([{"p": 3, "q": 2}[area] for area in order], order)
+        release = PLAN.observe({"block": make([2, 1], "pq"), "tract": tract}, {"block": make([1, 4], "pq")})
+        assert release["release"].values.tolist() == ["p", "q"]
+        found = reader.posterior(PLAN, release)["posterior"]
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
+        assert found["release"].values.tolist() == ["p", "q"]
+
+
+def test_released_siblings_and_single_numbers_go_along() -> None:
+    each = pd.DataFrame([[1, 2, 0], [3, 4, 5]], ["q", "p"])
+    release = PLAN.observe({"block": _series([2, 1], "pq"), "tract": 7}, siblings={"block": each})
+    assert release["noisy"].values.tolist() == [[2.0, 7.0], [1.0, 7.0]]
+    assert release["siblings"].sel(level="block").values.tolist() == [[3.0, 4.0, 5.0], [1.0, 2.0, 0.0]]
+    turned = xr.DataArray(each.to_numpy().T, dims=("sibling", "area"), coords={"area": ["q", "p"]})
+    again = PLAN.observe({"block": _over("area")([2, 1], "pq"), "tract": 7}, siblings={"block": turned})
+    assert again.equals(release)
+    single = PLAN.observe({"block": 2, "tract": 7}, siblings={"block": _series([1, 2, 0], "xyz")})
+    assert single["siblings"].sel(level="block").values.tolist() == [1.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("labels", [None, [0, 1], [1, 0], ["own", "other"]])
+def test_cells_go_by_the_name_of_their_axis_and_by_their_labels(labels: Any) -> None:
+    plan = adv.Plan([adv.Level("b", adv.Geometric(1.0), siblings=0), adv.Level("g", adv.Geometric(1.0))], cells=2)
+    plain = np.array([[5, 0], [1, 2]])
+    own = plain if labels != [1, 0] else plain[:, ::-1]
+    coords = {} if labels is None else {"cell": labels}
+    given = xr.DataArray(own, dims=("release", "cell"), coords=coords)
+    for turned in (given, given.transpose()):
+        release = plan.observe({"b": turned, "g": given[:, ::-1] if labels else given})
+        np.testing.assert_array_equal(release["noisy"].sel(level="b"), plain)
+        np.testing.assert_array_equal(release["noisy"].sel(level="g"), plain)
+    if labels:
+        frame, cell = pd.DataFrame(own, columns=labels), pd.Series(own[0], labels)
+        np.testing.assert_array_equal(plan.observe({"b": frame, "g": frame.iloc[:, ::-1]})["noisy"][:, 1], plain)
+        assert plan.counts({"b": cell, "g": cell[::-1]}).tolist() == [[5, 0], [5, 0]]
+
+
+def test_siblings_of_a_truth_have_the_cells_of_its_levels() -> None:
+    truth = {"block": _series([5, 0], "uv"), "tract": _series([3, 9], "vu")}
+    each = pd.DataFrame([[4, 3]], columns=["u", "v"])
+    wanted = PAIR.sibling_counts({"block": [5, 0], "tract": [9, 3], "siblings": {"block": [[4, 3]]}})["block"]
+    for given in (each, each[["v", "u"]]):
+        found = PAIR.sibling_counts({**truth, "siblings": {"block": given}})["block"]
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_an_index_of_several_levels_labels_releases() -> None:
+    index = pd.MultiIndex.from_tuples([("x", 1), ("y", 2)], names=["county", "level"])
+    release = PLAN.observe({"block": pd.Series([2, 1], index), "tract": 5}, {"block": pd.Series([1, 4], index[::-1])})
+    assert release["release"].values.tolist() == ["x, 1", "y, 2"]
+    assert release["sibling_sum"].sel(level="block").values.tolist() == [4.0, 1.0]
+
+
+def _labelled(block: Any, tract: Any, plan: adv.Plan = PLAN) -> Callable[[], Any]:
+    return lambda: plan.observe({"block": block, "tract": tract}, {"block": 0})
+
+
+test_labels_that_do_not_go_together_are_refused = refusals(
+    (_labelled(_series([2, 1], "pq"), [2, 3]), "noisy of level 'tract' is an array of shape .* without labels beside"),
+    (_labelled(_series([2, 1], "pq"), _series([2, 3], "pr")), "same labels along a dimension: 'release' has 'p', 'q'"),
+    (_labelled(_series([2, 1], "pp"), _series([2, 3], "pq")), "same labels along a dimension"),
+    (_labelled(_series([2, 1], "pq"), _series([2, 3, 4], "pqr")), "same labels along a dimension"),
+    (_labelled(_over("x")([2, 1], "pq"), _over("y")([2, 1], "pq")), "must lie along one dimension, got 'x' and.*'y'"),
+    (_labelled(xr.DataArray([2, 1], dims="x"), xr.DataArray([2, 1], dims="y")), "must lie along one dimension"),
+    (_labelled(xr.DataArray([[2, 1]], dims=("x", "y")), 3), "at most one of releases, got 'x', 'y'"),
+    (_labelled(np.ma.array([2, 999], mask=[False, True]), [1, 2]), "'block' must have no masked entries, got 1"),
+    (lambda: PAIR.observe({"block": xr.DataArray([1, 2], dims="x"), "tract": [3, 4]}), "one of releases, 'cell', got"),
+    (lambda: PAIR.counts({"block": np.ma.array([1, 2], mask=[0, 1]), "tract": [3, 4]}), "no masked entries"),
+    (lambda: PAIR.counts({"block": _series([1, 2], "uv"), "tract": [3, 4]}), "without labels beside"),
+)

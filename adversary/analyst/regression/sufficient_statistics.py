@@ -16,7 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Floats, as_array, check_bounds, check_number, check_positive, check_whole, one_number
+from adversary._core import (
+    Floats,
+    as_array,
+    check_bounds,
+    check_number,
+    check_positive,
+    check_whole,
+    one_number,
+    paired_arrays,
+)
 from adversary.analyst.regression.regressor_moments import MOMENTS, check_moments, power_sums
 
 SUMS = ("n", "x", "xx", "y", "xy", "yy")
@@ -70,6 +79,7 @@ def statistics(x: ArrayLike, y: ArrayLike) -> Statistics:
     >>> statistics([0.0, 0.5, 1.0], [0.0, 0.0, 1.0]).sums
     array([3.  , 1.5 , 1.25, 1.  , 1.  , 1.  ])
     """
+    x, y = paired_arrays({"x": x, "y": y})
     first, second = _unit("x", x), _unit("y", y)
     if first.shape != second.shape or first.ndim == 0 or first.shape[-1] < 2:
         raise ValueError(
@@ -249,6 +259,7 @@ class RegressionRelease:
         ------
         ValueError : a value outside its bounds, x and y of different lengths, x all the same
         """
+        x, y = paired_arrays({"x": x, "y": y})
         x01, y01 = (_rescale(*given) for given in (("x", x, x_bounds), ("y", y, y_bounds)))
         exact = statistics(x01, y01)
         if exact.sums.ndim != 1:

@@ -25,6 +25,7 @@ from adversary._core import (
     format_interval,
     format_probability,
     outward_percent,
+    paired_arrays,
     percent,
 )
 from adversary.desk.kit import style as kit
@@ -80,7 +81,8 @@ def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, Arra
 
 def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, tuple[Floats, Floats]]:
     found = {}
-    for name, (level, power) in points.items():
+    for name, pair in points.items():
+        level, power = paired_arrays(dict(zip(("level", "power"), pair, strict=True)))
         a, t = np.broadcast_arrays(check_probability("level", level), check_probability("power", power))
         found[str(name)] = np.ravel(a), np.ravel(t)
     return found

@@ -301,16 +301,20 @@ class Keys:
         keys = one.keys if one.kind == "table" else None
         return Keys(given, self.file, f"{self.key + '.' if self.key else ''}{key}", keys)
 
-    def columns(self, key: str, *names: str) -> tuple[Path, list[Any], Callable[[int], str]]:
-        """A CSV file by its path from this one's: where it is, columns of it by name, and what its rows are called."""
+    def frame(self, key: str, *choices: tuple[str, ...]) -> tuple[Path, Any, Callable[[int], str]]:
+        """A CSV file by its path from this one's: where it is, the first choice of columns that it has, or all of them
+        where there is none to choose, and what its rows are called."""
         path = self.file.parent / self.get(key, str, "the path of a CSV file")
         if not path.exists():
             raise ValueError(f"{self.where(key)}: must be a CSV file, by its path from this file's: no {path}")
         frame, where = load_counts(path)
+        if not frame.columns.is_unique:
+            raise ValueError(f"{path}: columns must have different names, got {', '.join(frame.columns)}")
+        names = next((one for one in choices if {*one} <= {*frame.columns}), choices[0] if choices else frame.columns)
         for name in names:
             if name not in frame.columns:
                 raise ValueError(f"{path}: column {name!r} is missing; there are {', '.join(frame.columns)}")
-        return path, [frame[name] for name in names], where
+        return path, frame[[*names]], where
 
     def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
         """What `read` makes of a table, or of each of several named ones, by name; the file has either."""

@@ -180,7 +180,7 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     for key, number in options.items():
         if number > MOST_OPTION:
             raise ValueError(f"{table.where(key)}: must be at most {MOST_OPTION:,}, got {number:,}")
-    if law.columns:
+    if given[0] in law.tables:
         listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0]))
         return listed
     moved = 2 if neighbours == "bounded" else 1
@@ -192,12 +192,15 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
 
 def _of_table(law: type[Mechanism], table: Keys, key: str) -> Mechanism:
     """The noise whose table is a CSV file."""
-    path, columns, where = table.columns(key, *law.columns)
-    for column in columns:
-        for row, cell in enumerate(column):
+    path, frame, where = table.frame(key, *law.tables[key])
+    for name in frame:
+        for row, cell in enumerate(frame[name]):
             if not _NUMBER.fullmatch(cell.strip()):
-                raise ValueError(f"{path}: {where(row)}: column {column.name!r}: must be a number, got {cell!r}")
-    made = law.from_columns(*(column.astype(float).to_numpy() for column in columns))
+                raise ValueError(f"{path}: {where(row)}: column {name!r}: must be a number, got {cell!r}")
+    try:
+        made = law.from_table(key, frame.astype(float))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     listable(made, int(made.reach()), MOST_NOISE)
     return made
 

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array, check_non_negative, check_positive, check_probability, over_labels
+from adversary._core import (
+    Floats,
+    align_arguments,
+    as_array,
+    check_non_negative,
+    check_positive,
+    check_probability,
+    over_labels,
+)
 from adversary.privacy.decisions.auxiliary import prior_odds
 from adversary.privacy.decisions.best_tests import CURVE, whose
 from adversary.privacy.decisions.targets import as_labelled
@@ -70,7 +78,8 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
     [0.8191, 0.40854, 0.84681, 0.22086, 0.79314]
     """
     check_guarantee("guarantee", guarantee)
-    p, b = xr.broadcast(as_labelled("prior", prior), as_labelled("beta", beta))
+    given = align_arguments({"prior": as_labelled("prior", prior), "beta": as_labelled("beta", beta)})
+    p, b = xr.broadcast(*given.values())
     check_positive("beta", b)
     certain = (check_probability("prior", p) == 0) | (p.values == 1)
     if certain.any():

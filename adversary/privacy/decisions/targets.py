@@ -15,7 +15,18 @@ import numpy as np
 import xarray as xr
 from scipy.special import betainccinv, betaincinv
 
-from adversary._core import Floats, as_array, check_non_negative, check_number, check_probability, check_whole
+from adversary._core import (
+    Floats,
+    align_arguments,
+    as_array,
+    broadcast_arguments,
+    check_non_negative,
+    check_number,
+    check_probability,
+    check_whole,
+    has_labels,
+    one_number,
+)
 from adversary.privacy.decisions.auxiliary import prior_odds
 from adversary.privacy.decisions.calibration import SLACK, NoiseFamily, noise_family
 from adversary.privacy.guarantee import Guarantee
@@ -190,7 +201,8 @@ def epsilon_lower_bound(
     >>> epsilon_lower_bound(0.9, 0.5)
     <epsilon 2.19722, attained>
     """
-    level, power, _ = np.broadcast_arrays(*_levels(precision, recall, prior))
+    points = broadcast_arguments({"precision": precision, "recall": recall, "prior": prior})
+    level, power, _ = np.broadcast_arrays(*_levels(**points))
     return _bound(noise_family(mechanism, delta), level, power)
 
 
@@ -228,6 +240,9 @@ def epsilon_lower_bound_from_counts(
     >>> epsilon_lower_bound_from_counts(90, 100, 10, 100)
     <epsilon 1.54215, attained>
     """
+    points = broadcast_arguments({"hits": hits, "false_alarms": false_alarms})
+    hits, false_alarms = points["hits"], points["false_alarms"]
+    one_number("positives", positives), one_number("negatives", negatives)
     share = float(check_probability("failure", failure)) / (2.0 * max(np.size(hits), np.size(false_alarms)))
     power, level = confidence_limits(hits, positives, share)[0], confidence_limits(false_alarms, negatives, share)[1]
     return _bound(noise_family(mechanism, delta), *np.broadcast_arrays(level, power))
@@ -301,7 +316,8 @@ def _bound(family: NoiseFamily, level: Floats, power: Floats) -> Target:
 
 def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> Any:
     """rule(arrays) -> (parameter, attainable, unconstrained), as a Target for scalars and a Dataset otherwise."""
-    given = xr.broadcast(*(as_labelled(name, x) for name, x in arguments.items()))
+    labelled = align_arguments({name: as_labelled(name, x) for name, x in arguments.items()})
+    given = xr.broadcast(*labelled.values())
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found, possible, free = xr.apply_ufunc(rule, *given, output_core_dims=[[], [], []])
     value = np.maximum(found, 0.0).where(possible).where(~free, np.inf)
@@ -314,8 +330,9 @@ def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> 
 
 def as_labelled(name: str, x: Any) -> xr.DataArray:
     """A DataArray as it is; a number without dimensions; a vector with its argument's name as dimension."""
-    if isinstance(x, xr.DataArray):
-        return x
+    x = align_arguments({name: x})[name]
+    if has_labels(x):
+        return x  # type: ignore[no-any-return]
     values = check_non_negative(name, x)
     if values.ndim > 1:
         raise ValueError(f"{name} must be a number, a vector or a DataArray, got {values.ndim} dimensions")

@@ -17,7 +17,17 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Floats, Integers, check_non_negative
+from adversary._core import (
+    Floats,
+    Integers,
+    align_arguments,
+    as_data_array,
+    check_non_negative,
+    has_labels,
+    labelled_array,
+    paired_arrays,
+    refuse_masked,
+)
 from adversary.privacy.joint.noise_mixtures import Mixtures
 from adversary.privacy.mechanisms import Mechanism
 
@@ -40,8 +50,9 @@ class JointLaw:
 
     Parameters
     ----------
-    probability : DataArray with one dim per record and the values it may take as coordinates, or a plain array (records
-        "record 0", "record 1", ... with values 0, 1, ...); non-negative, sums to 1 within 1e-9
+    probability : DataArray with one dim per record and the values it may take as coordinates, a DataFrame of two
+        records or a Series of one, or a plain array (records "record 0", "record 1", ... with values 0, 1, ...);
+        non-negative, sums to 1 within 1e-9
 
     >>> law = JointLaw([[0.4, 0.1], [0.1, 0.4]])
     >>> law.mass({"record 0": 1}), law.blocks
@@ -51,10 +62,12 @@ class JointLaw:
     probability: xr.DataArray
 
     def __post_init__(self) -> None:
-        given = self.probability
-        if not isinstance(given, xr.DataArray):
-            plain = check_non_negative("probability", given)
-            given = xr.DataArray(plain, dims=[f"record {i}" for i in range(plain.ndim)])
+        plain = (
+            self.probability if has_labels(self.probability) else check_non_negative("probability", self.probability)
+        )
+        given = labelled_array("probability", plain, tuple(f"record {i}" for i in range(plain.ndim)))
+        if any(index.nlevels > 1 for index in given.indexes.values()):
+            raise ValueError("probability must have a dim for each record, got several in one index: .unstack() it")
         p = check_non_negative("probability", given.values)
         if p.ndim == 0 or p.size == 0:
             raise ValueError(f"probability must have a dim for each record and a value for each, got shape {p.shape}")
@@ -70,8 +83,11 @@ class JointLaw:
 
     @classmethod
     def independent(cls, records: Mapping[str, Mapping[Any, float] | Sequence[float]]) -> Self:
-        """Independent records: {name: {value: probability}} or {name: probabilities of 0, 1, ...}."""
-        laws = {name: law if isinstance(law, Mapping) else dict(enumerate(law)) for name, law in records.items()}
+        """Independent records: {name: {value: probability}} or {name: probabilities of 0, 1, ...}.
+
+        The values of a labelled law, such as a Series, are its labels.
+        """
+        laws = {name: _by_value(f"probability of {name!r}", law) for name, law in records.items()}
         if not laws:
             raise ValueError("records must name at least one record, got none")
         coords = {name: list(law) for name, law in laws.items()}
@@ -80,8 +96,18 @@ class JointLaw:
 
     @classmethod
     def listed(cls, databases: Iterable[Iterable[Any]], probability: ArrayLike) -> Self:
-        """Only these databases are possible: tuples of numbers or strings, all different, of one length."""
-        rows, weight = [tuple(database) for database in databases], check_non_negative("probability", probability)
+        """Only these databases are possible: tuples of numbers or strings, all different, of one length.
+
+        Rows of a DataFrame have their probability by its index.
+        """
+        if has_labels(databases):
+            table: Any = as_data_array(databases)
+            place, databases = getattr(databases, "iloc", table)[:, 0], table.values.tolist()
+        else:
+            databases = list(databases)
+            place = np.arange(len(databases))
+        weight = check_non_negative("probability", paired_arrays({"databases": place, "probability": probability})[1])
+        rows = [tuple(database) for database in databases]
         if weight.shape != (len(rows),):
             raise ValueError(f"probability must have one number per database, {len(rows)}, got shape {weight.shape}")
         if len(set(rows)) < len(rows):
@@ -153,11 +179,13 @@ class JointLaw:
         if callable(function):
             results = [function(database) for database in product(*self.records.values())]
             return np.asarray(results).reshape(self.array.shape)
-        if isinstance(function, xr.DataArray):
-            if set(function.dims) != set(self.probability.dims):
-                raise ValueError(f"{name} must have a dim for each of {list(self.records)}, got {list(function.dims)}")
-            function = xr.align(self.probability, function, join="exact", copy=False)[1]
-            function = function.transpose(*self.probability.dims).values
+        refuse_masked(name, function)
+        given = align_arguments({name: function})[name]
+        if has_labels(given):
+            given = labelled_array(name, function, tuple(self.records))
+            if set(given.dims) != set(self.probability.dims):
+                raise ValueError(f"{name} must have a dim for each of {list(self.records)}, got {list(given.dims)}")
+            function = paired_arrays({"the law": self.probability, name: given})[1]
         array = np.asarray(function)
         if array.shape != self.array.shape:
             raise ValueError(f"{name} must have the law's shape {self.array.shape}, got {array.shape}")
@@ -174,6 +202,15 @@ class JointLaw:
             hit = np.array([record not in wanted or value == wanted[record] for value in values])
             agrees = np.logical_and.outer(agrees, hit)
         return agrees
+
+
+def _by_value(name: str, law: Any) -> Mapping[Any, float]:
+    """Probabilities by the value that each is of."""
+    if isinstance(law, Mapping):
+        return law
+    refuse_masked(name, law)
+    values = as_data_array(law).indexes.get(as_data_array(law).dims[0]) if has_labels(law) else None
+    return dict(enumerate(law) if values is None else zip(values.tolist(), np.asarray(law), strict=True))
 
 
 def _outer(margins: Iterable[Floats]) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_positive, check_probability
+from adversary._core import Floats, as_array, check_positive, check_probability, paired_arrays
 from adversary.privacy.losses.dominating import lattice_above
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
@@ -146,6 +146,7 @@ def from_trade_off(level: ArrayLike, power: ArrayLike) -> LatticeLoss:
     >>> round(loss.epsilon(0.0), 6), round(loss.power(0.1), 6)
     (1.098612, 0.3)
     """
+    level, power = paired_arrays({"level": level, "power": power})
     a, b = check_probability("level", level), check_probability("power", power)
     if a.ndim != 1 or a.shape != b.shape or a.size < 2 or a[0] != 0.0 or a[-1] != 1.0 or b[-1] != 1.0:
         raise ValueError("level and power must be points of one curve from level 0 to level 1 and power 1")

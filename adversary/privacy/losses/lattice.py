@@ -22,6 +22,7 @@ from adversary._core import (
     check_whole,
     exponential_excess,
     labelled,
+    paired_arrays,
     past_ties,
     scalar_or_array,
 )
@@ -80,6 +81,9 @@ class LatticeLoss(PrivacyLoss):
     parts: tuple[PrivacyLoss, ...] = ()
 
     def __post_init__(self) -> None:
+        atoms = {"losses": self.losses, "log_p": self.log_p, "log_q": self.log_q}
+        for name, values in zip(atoms, paired_arrays(atoms), strict=True):
+            object.__setattr__(self, name, as_array(values))
         sizes = {np.shape(x) for x in (self.losses, self.log_p, self.log_q)}
         if len(sizes) != 1:
             raise ValueError(f"losses, log_p and log_q must have one length, got {sorted(sizes)}")
@@ -100,8 +104,8 @@ class LatticeLoss(PrivacyLoss):
 
     @classmethod
     def from_log_probs(cls, log_p: Floats, log_q: Floats, *, bounded: bool = True) -> Self:
-        """From the log probabilities of each outcome under P and under Q."""
-        log_p, log_q = (np.asarray(x, dtype=np.float64) for x in (log_p, log_q))
+        """From the log probabilities of each outcome under P and under Q; labelled outcomes are paired by label."""
+        log_p, log_q = map(as_array, paired_arrays({"log_p": log_p, "log_q": log_q}))
         if log_p.shape != log_q.shape:
             raise ValueError(f"log_p and log_q must list the same outcomes, got {log_p.size} and {log_q.size}")
         both = np.isfinite(log_p) & np.isfinite(log_q)
@@ -113,20 +117,21 @@ class LatticeLoss(PrivacyLoss):
     @classmethod
     def from_losses(cls, losses: Floats, log_p: Floats, log_q: Floats) -> Self:
         """From losses known to their last digit: differences of log probabilities cancel where losses are tiny."""
+        losses, log_p, log_q = map(as_array, paired_arrays({"losses": losses, "log_p": log_p, "log_q": log_q}))
         return cls(*merged_within(losses, log_p, log_q, min(1.0, _largest(losses)))[0], blur=0.0)
 
     @classmethod
     def from_probs(cls, p: ArrayLike, q: ArrayLike) -> Self:
-        """From the probabilities of the same outcomes under P and under Q.
+        """From the probabilities of the same outcomes under P and under Q; labelled outcomes are paired by label.
 
         Raises
         ------
-        ValueError : of two lengths, outside [0, 1], or not adding up to one within 1e-9
+        ValueError : of two lengths, outside [0, 1], not adding up to one within 1e-9, or with other labels
 
         >>> LatticeLoss.from_probs([0.95, 0.05, 0.0], [0.95, 0.0, 0.05]).pbdp_epsilon(0.05)
         inf
         """
-        one, other = (_pmf(name, law) for name, law in (("p", p), ("q", q)))
+        one, other = (_pmf(name, law) for name, law in zip("pq", paired_arrays({"p": p, "q": q}), strict=True))
         if one.shape != other.shape:
             raise ValueError(f"p and q must list the same outcomes, got {one.size} and {other.size}")
         with np.errstate(divide="ignore"):

@@ -14,6 +14,6 @@ from .mechanism import Exact as Exact
 from .mechanism import Mechanism as Mechanism
 from .mechanism import listable as listable
 from .mechanism import root_of as root_of
-from .perturbation import PerturbationTable as PerturbationTable
 from .perturbation import PerturbedCount as PerturbedCount
 from .perturbation import RandomRounding as RandomRounding
+from .perturbation_table import PerturbationTable as PerturbationTable

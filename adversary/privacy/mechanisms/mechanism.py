@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -47,8 +49,8 @@ class Mechanism(ABC):
     """Numbers any one of which fixes it, as scenario files name them; see `from_parameter`."""
     options: ClassVar[tuple[str, ...]] = ()
     """Whole numbers that scenario files may add."""
-    columns: ClassVar[tuple[str, ...]] = ()
-    """Columns of the CSV file that its parameter names, where it is made `from_columns` and not from a number."""
+    tables: ClassVar[Mapping[str, tuple[tuple[str, ...], ...]]] = MappingProxyType({})
+    """Parameters that name a CSV file, see `from_table`: the columns it may have; none where its header has labels."""
     is_additive: ClassVar[bool] = True
     """Whether release minus value has one law whatever the value."""
     is_exact: ClassVar[bool] = False
@@ -209,12 +211,13 @@ class Mechanism(ABC):
         """A zCDP parameter for a change of 1, in nats; inf where there is none."""
 
     @classmethod
-    def from_columns(cls, *columns: ArrayLike) -> Self:
-        """The noise whose table has these `columns`, an array each.
+    def from_table(cls, parameter: str, table: Any) -> Self:
+        """The noise of a table of numbers.
 
         Parameters
         ----------
-        *columns : arrays of one length, in the order of `columns`
+        parameter : one of `tables`
+        table : DataFrame, of the columns that `tables` lists in that order, or with labels of rows and columns
         """
         raise TypeError(f"{cls.__name__} is not made from a table")
 

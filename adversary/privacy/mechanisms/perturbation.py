@@ -1,7 +1,8 @@
 """Noise of statistical offices: what is released of a count follows the row of a table that the count is in.
 
-Perturbation tables (the cell-key method) and random rounding. The law of release minus count differs from count to
-count, so a privacy loss here is that of the worst count, by a pair that dominates those of all counts.
+Random rounding here, perturbation tables (the cell-key method) in `perturbation_table`. The law of release minus count
+differs from count to count, so a privacy loss here is that of the worst count, by a pair that dominates those of all
+counts.
 """
 
 from __future__ import annotations
@@ -20,18 +21,14 @@ from adversary._core import (
     Floats,
     Integers,
     as_array,
-    check_number,
-    check_probability,
     check_whole,
     labelled,
     one_number,
     scalar_or_array,
 )
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, lattice_above, repeat_loss
-from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Exact, Mechanism, root_of
+from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, root_of
 
-TABLE_SUM = 1e-6
-"""How far from one the printed probabilities of a row may add up; they are rescaled within it."""
 MOST_BASE = 1000
 _ROUNDS = 6
 
@@ -209,95 +206,6 @@ def _dominating(laws: Sequence[LatticeLoss]) -> LatticeLoss:
         if nodes.size == before:
             break
     return lattice_above(worst, nodes)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
-class PerturbationTable(PerturbedCount):
-    """Any table of transition probabilities per count: cell-key perturbation of the ABS and Eurostat, and the like.
-
-    A published count differs from the true one by a perturbation that is drawn from the count's row of the table. A
-    cell key that is looked up, and not drawn, has this law for whoever does not know the keys; equal cells of several
-    tables then share their perturbation, and are one release.
-
-    `variance` is the mean square of release minus count at the count where it is largest.
-
-    Parameters
-    ----------
-    probabilities : (row, perturbation): row i is that of count i, and the last row that of all larger counts as well
-    lowest : the perturbation of the first column; the next is one more, and so on
-
-    Raises
-    ------
-    ValueError : rows of several lengths, a probability outside [0, 1], or a row that does not add up to 1 within 1e-6
-
-    References
-    ----------
-    Fraser and Wooton (2005), "A proposed method for confidentialising tabular output to protect against differencing",
-    UNECE work session on statistical data confidentiality.
-
-    >>> noise = PerturbationTable([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], lowest=-1)
-    >>> noise.support(9).tolist(), noise.privacy_loss().delta(1.0)
-    ([8, 9, 10], 0.75)
-    """
-
-    kind = "perturbation table"
-    parameters = ("table",)
-    columns = ("count", "release", "probability")
-
-    probabilities: tuple[tuple[float, ...], ...]
-    lowest: int = 0
-
-    def __post_init__(self) -> None:
-        rows = [tuple(map(float, check_probability("probabilities", row))) for row in self.probabilities]
-        if not rows or not rows[0] or len({len(row) for row in rows}) > 1:
-            raise ValueError(f"probabilities must be rows of one length, got {sorted({len(row) for row in rows})}")
-        for i, row in enumerate(rows):
-            if abs((total := sum(row)) - 1.0) > TABLE_SUM:
-                raise ValueError(f"probabilities must add up to 1 in every row, got {total:.10g} in that of count {i}")
-        object.__setattr__(self, "probabilities", tuple(tuple(p / sum(row) for p in row) for row in rows))
-        object.__setattr__(self, "lowest", int(check_whole("lowest", one_number("lowest", self.lowest))))
-
-    @classmethod
-    def from_columns(cls, *columns: ArrayLike) -> Self:
-        """From a long table, a line for each count and release that can happen.
-
-        Parameters
-        ----------
-        *columns : count, release, probability: one array each, of one length. Counts run from 0 to the last row, which
-            all larger counts share
-
-        Raises
-        ------
-        ValueError : a count is missing, or its probabilities do not add up to 1
-
-        >>> PerturbationTable.from_columns([0, 1, 1], [0, 0, 3], [1.0, 0.5, 0.5]).support(5).tolist()
-        [4, 7]
-        """
-        if len(columns) != 3 or len({np.shape(column) for column in columns}) != 1 or np.ndim(columns[0]) != 1:
-            raise ValueError(f"columns must be three of one length: {', '.join(cls.columns)}")
-        count = check_whole("count", columns[0], minimum=0)
-        step = check_whole("release", columns[1]) - count
-        if missing := sorted({*range(int(count.max(initial=0)) + 1)} - {*count.tolist()}):
-            raise ValueError(f"count must run from 0 to the last without gaps, missing {missing}")
-        shape = int(count.max()) + 1, int(step.max() - step.min()) + 1
-        if shape[0] * shape[1] > MOST_VALUES:
-            raise ValueError(f"the table must have at most {MOST_VALUES:,} entries, got {shape[0]} x {shape[1]}")
-        table = np.zeros(shape)
-        np.add.at(table, (count, step - step.min()), check_number("probability", columns[2]))
-        return cls(tuple(map(tuple, table.tolist())), int(step.min()))
-
-    def describe(self) -> str:
-        last = len(self.probabilities) - 1
-        steps = self.transitions[0]
-        return f"perturbation table, counts 0 to {last} and above, perturbations {steps[0]} to {steps[-1]}"
-
-    @property
-    def transitions(self) -> tuple[Integers, Floats]:
-        probs = np.array(self.probabilities)
-        return self.lowest + np.arange(probs.shape[1]), probs
-
-    def row(self, value: Any) -> Any:
-        return np.minimum(value, len(self.probabilities) - 1)
 
 
 @dataclass(frozen=True, slots=True)

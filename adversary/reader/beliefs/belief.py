@@ -16,7 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_whole, scalar_or_array
+from adversary._core import (
+    Floats,
+    as_array,
+    check_whole,
+    has_labels,
+    one_number,
+    refuse_masked,
+    scalar_or_array,
+    values_by_count,
+)
 from adversary.reader.beliefs.elicited import (
     PrelizLaw,
     as_law,
@@ -117,7 +126,7 @@ class Uniform(Belief):
 
     def __post_init__(self) -> None:
         if self.upper is not None:
-            object.__setattr__(self, "upper", int(check_whole("upper", self.upper, minimum=0)))
+            object.__setattr__(self, "upper", int(check_whole("upper", one_number("upper", self.upper), minimum=0)))
 
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
         t, k = as_array(total), as_array(inside)
@@ -159,7 +168,7 @@ class Point(Belief):
     total: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "total", int(check_whole("total", self.total, minimum=0)))
+        object.__setattr__(self, "total", int(check_whole("total", one_number("total", self.total), minimum=0)))
 
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
         t, k = as_array(total), as_array(inside)
@@ -238,7 +247,7 @@ class Known(Independent):
     count: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", int(check_whole("known", self.count, minimum=0)))
+        object.__setattr__(self, "count", int(check_whole("known", one_number("known", self.count), minimum=0)))
 
     def log_pmf(self, count: Floats) -> Floats:
         return np.where(count == self.count, 0.0, -np.inf)
@@ -263,8 +272,8 @@ class Others(Independent):
 
     Parameters
     ----------
-    law : a pmf over 0, 1, 2, ... as an array, or any frozen discrete `scipy.stats` or PreliZ law with support in
-        {0, 1, ...}
+    law : a pmf over 0, 1, 2, ... as an array, or as a Series or DataArray whose labels are the counts; or any frozen
+        discrete `scipy.stats` or PreliZ law with support in {0, 1, ...}
 
     >>> Others([0.5, 0.5]).log_prob(4, 3) == Others([0.5, 0.5]).log_prob(3, 3)
     True
@@ -281,8 +290,10 @@ class Others(Independent):
             if not abs(mass_within_reach(self.law) - 1.0) < 1e-6:
                 raise ValueError(f"a belief must have mass one, got {self.law!r}")
             return
+        refuse_masked("a pmf", self.law)
+        listed = values_by_count("a pmf", self.law)
         try:
-            pmf = np.array(self.law, dtype=np.float64)
+            pmf = np.array(listed, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(
                 f"a law must be a pmf or a frozen discrete scipy.stats or PreliZ law, got {self.law!r}"
@@ -379,7 +390,8 @@ def as_belief(name: str, belief: Any) -> Belief:
     """
     if isinstance(belief, Belief):
         return belief
-    if is_law(as_law(belief)) or (isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str)):
+    listed = (isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str)) or has_labels(belief)
+    if listed or is_law(as_law(belief)):
         return Others(belief)
     raise TypeError(
         f"belief about {name!r} must be Uniform(), Point(total), Others(law), Each(law), GammaPoisson(shape, rate), "

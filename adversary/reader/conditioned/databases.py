@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, log_sum_exp
+from adversary._core import Floats, arrays_over, has_labels, log_sum_exp
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import coupling_radius
 from adversary.privacy.joint.frameworks import JointLaw
@@ -37,6 +37,9 @@ def record_log_likelihood(mechanism: Mechanism, released: ArrayLike, law: JointL
     -------
     Nats ([release,] ...), the last axes those of the law
     """
+    if has_labels(released):
+        names = xr.DataArray(np.arange(law.array.ndim), {"record": list(law.records)}, "record")
+        released = arrays_over({"the law": (names, ("record",)), "released": (released, ("record",))})[0]["released"]
     m, records = np.asarray(released), law.array.ndim
     if m.shape[-1:] != (records,):
         raise ValueError(f"released must have one number per record, {records}, got shape {m.shape}")
@@ -79,6 +82,10 @@ def record_odds(
     >>> int(found.radius.sel(value=0, other=1)), round(float(found.log_odds_factor.sel(value=0, other=1)), 9)
     (2, 2.0)
     """
+    if has_labels(log_likelihood):
+        over = tuple(law.records)
+        pair = {"the law": (law.probability, over), "log_likelihood": (log_likelihood, over)}
+        log_likelihood = arrays_over(pair)[0]["log_likelihood"]
     nats, records = np.asarray(log_likelihood, dtype=np.float64), law.array.ndim
     if not 0 <= position < records:
         raise ValueError(f"position must be one of the {records} records, got {position}")

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, Integers, Sampling, logit
+from adversary._core import TABLE, Floats, Integers, Sampling, arrays_over, logit
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy
-from adversary.privacy.invariants import VectorNoise, sensitivity_space, transport_radius
+from adversary.privacy.invariants import Margins, VectorNoise, sensitivity_space, transport_radius
 from adversary.privacy.losses import check_guarantee
-from adversary.reader.conditioned.contingency import LARGEST_LIST
+from adversary.reader.conditioned.contingency import LARGEST_LIST, TablePrior
 from adversary.reader.conditioned.table_law import KnownMargins, TableLaw, listed_law, walked_law
 from adversary.reader.conditioned.table_release import released_tables
 
@@ -120,7 +120,8 @@ def table_posterior(
     Parameters
     ----------
     margins : `Margins` of two features, or (row totals, column totals)
-    released : the noisy table ([release,] r, c), any real numbers; None for what the margins alone say
+    released : the noisy table ([release,] r, c), any real numbers; None for what the margins alone say. Labels of rows
+        and columns are paired with those of the margins, the prior and the known records
     mechanism : a `Mechanism`, whose noise is in every cell on its own, or a `VectorNoise` for all cells together
         (`KNorm`, `SpanGaussian`)
     prior : a `TablePrior`, or probabilities of the cells (r, c) for independent records; every cell alike if None
@@ -157,6 +158,7 @@ def table_posterior(
         raise ValueError("give a release and its mechanism, or neither")
     if guarantee is not None:
         check_guarantee("guarantee", guarantee)
+    margins, released, prior, known, labels = _paired(margins, released, prior, known)
     story = KnownMargins.of(margins, prior, known)
     noisy, many = (None, False) if released is None else released_tables(released, story.prior.cells.shape)
     tables = story.tables(largest)
@@ -174,7 +176,21 @@ def table_posterior(
         radius, sharp = record_radius(story, tables)
         promise = _promise(guarantee, mechanism, story, radius)
         result = _odds_and_bounds(result, promise, failure, radius).assign_attrs(radius_exact=sharp)
+    result = result.assign_coords({dim: (dim, index) for dim, index in labels.items() if dim in result.dims})
     return result if many else result.isel(release=0, drop=True)
+
+
+def _paired(margins: Any, released: Any, prior: Any, known: Any) -> tuple[Any, ...]:
+    """Margins, release, prior and known records with rows and columns paired by their labels; and the labels."""
+    totals = margins.margins if isinstance(margins, Margins) else margins
+    if not hasattr(totals, "__len__") or len(totals) != len(TABLE):
+        return margins, released, prior, known, {}
+    given = {f"{dim} totals": (counts, (dim,)) for dim, counts in zip(TABLE, totals, strict=True)}
+    tables = {"released": released, "known": known, "prior": None if isinstance(prior, TablePrior) else prior}
+    arrays, labels = arrays_over({**given, **{name: (table, TABLE) for name, table in tables.items()}})
+    own = prior if isinstance(prior, TablePrior) else arrays["prior"]
+    totals = margins if isinstance(margins, Margins) else [arrays[name] for name in given]
+    return totals, arrays["released"], own, arrays["known"], labels
 
 
 def _laws_of_tables(story: KnownMargins, given: TableLaw, after: TableLaw | None) -> xr.Dataset:

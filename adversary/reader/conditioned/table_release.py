@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from adversary._core import Floats, Integers
 from adversary.privacy.invariants import VectorNoise
@@ -19,9 +18,7 @@ _AT_ONCE = 4_000_000  # numbers worked on together
 
 
 def released_tables(released: Any, shape: tuple[int, int]) -> tuple[Floats, bool]:
-    """(tables (release, r, c), whether there was a release axis); labelled ones by their dims `row` and `column`."""
-    if isinstance(released, xr.DataArray):
-        released = released.transpose(..., "row", "column").values
+    """(tables (release, r, c), whether there was a release axis)."""
     tables = np.asarray(released, dtype=np.float64)
     if tables.shape[-2:] != shape or tables.ndim not in (2, 3):
         raise ValueError(f"released must be a table ([release,] {shape[0]}, {shape[1]}), got shape {tables.shape}")

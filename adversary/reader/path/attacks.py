@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, check_probability, check_whole
+from adversary._core import Floats, check_probability, check_whole, refuse_masked, values_by_count
 from adversary.reader.beliefs import Others, as_law, is_law
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.path.posterior_belief import Learned
@@ -210,8 +210,10 @@ def count_pmf(counts: Any) -> Floats:
             raise ValueError(f"counts must be about at most {LARGEST_UNKNOWN} people, got {int(high)}")
         pmf = np.exp(np.asarray(law.logpmf(np.arange(int(high) + 1)), dtype=np.float64))
     else:
+        refuse_masked("counts", counts)
+        listed = values_by_count("counts", counts)
         try:
-            pmf = np.array(counts, dtype=np.float64)
+            pmf = np.array(listed, dtype=np.float64)
         except (TypeError, ValueError):
             raise TypeError(f"counts must be probabilities of 0, 1, ..., n or a discrete law, got {counts!r}") from None
     if pmf.ndim != 1 or not np.isfinite(pmf).all() or (pmf < 0).any():
@@ -226,7 +228,7 @@ def count_pmf(counts: Any) -> Floats:
 
 
 def _chances(chances: ArrayLike) -> Floats:
-    each = check_probability("chances", chances)
+    each = check_probability("chances", values_by_count("chances", chances, gaps=False))
     if each.ndim != 1 or not 0 < each.size <= LARGEST_UNKNOWN:
         raise ValueError(f"chances must be a list, one probability for each unknown person, got {chances!r}")
     return each

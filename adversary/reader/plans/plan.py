@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Integers, check_whole
+from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole
 from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.plans.release_draws import published_release, simulate_releases
@@ -188,7 +188,8 @@ class Plan:
         missing = [name for name in given if name not in truth]
         if missing:
             raise ValueError(f"truth: no count for level {missing[0]!r}")
-        rows = [check_whole(f"truth of level {name!r}", truth[name], minimum=0) for name in given]
+        counted = self._true_arrays(truth)[0]
+        rows = [check_whole(f"truth of level {name!r}", counted[name], minimum=0) for name in given]
         for name, row in zip(self.names, rows, strict=True):
             if row.shape != (self.cells,) and not (row.ndim == 0 and self.cells == 1):
                 raise ValueError(
@@ -204,6 +205,19 @@ class Plan:
             if a.siblings == 0 and (lower != upper).any():
                 raise ValueError(f"truth: {a.name!r} has no siblings, so {b.name!r} must have the same count")
         return counts
+
+    def _true_arrays(self, truth: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The counts of a truth by level, and those of siblings, as plain arrays: (cell,) and (sibling[, cell])."""
+        cell = CELL if self.cells > 1 else ()
+        each = truth.get("siblings", {})
+        each = each if isinstance(each, Mapping) else {}
+        levels = {name: count for name, count in truth.items() if name not in NOT_LEVELS}
+        given = {f"truth of level {name!r}": (count, cell) for name, count in levels.items()}
+        given |= {
+            f"siblings of level {name!r} in the truth": (count, (*SIBLING, *cell)) for name, count in each.items()
+        }
+        arrays = list(arrays_over(given)[0].values())
+        return dict(zip(levels, arrays, strict=False)), dict(zip(each, arrays[len(levels) :], strict=True))
 
     def sibling_noise(self, i: int) -> Mechanism | None:
         """Noise of the published sum of a level's siblings; None where no such sum is published.
@@ -232,7 +246,7 @@ class Plan:
                 )
         counts = self.counts(truth)
         result: dict[str, Integers] = {}
-        for name, values in given.items():
+        for name, values in self._true_arrays(truth)[1].items():
             if name not in self.names[:-1]:
                 raise ValueError(f"truth: siblings of {name!r}: the levels with siblings are {list(self.names[:-1])}")
             i = self.names.index(name)
@@ -257,7 +271,8 @@ class Plan:
         Parameters
         ----------
         truth : count of the cell at every level, by level name; one per cell when `cells` is 2. With "siblings", a
-            mapping of level name to the counts of its siblings, their releases are drawn one by one
+            mapping of level name to the counts of its siblings, their releases are drawn one by one. Labels go by
+            name, as in `observe`
         rng : seed or numpy Generator
         draws : number of releases, along dim `release`; None for one release without that dim
         """
@@ -282,6 +297,16 @@ class Plan:
         sibling_sum : sum of the released counts of the siblings, for every level that has some
         siblings : instead of their sum, the released counts of the siblings along a last axis (after that of cells);
             an adversary who believes `Each` reads them one by one, any other their sum
+
+        Labelled numbers are paired by label, whatever their order. The axes of a DataArray have names: "cell",
+        "sibling", and one more, of any name, over releases; those of a Series or DataFrame have the order given here.
+        The labels of releases are those of the result, along "release"; those of cells are in the order of the first
+        argument, and 0 and 1 in that order.
+
+        Raises
+        ------
+        ValueError : numbers with other labels than the first, or without labels beside some that have them; masked
+            entries; a level that is missing or unknown; numbers that no release of the plan has
         """
         return published_release(self, noisy, sibling_sum or {}, siblings or {})
 

@@ -7,7 +7,7 @@ Releases of integer mechanisms must be whole numbers; they are refused otherwise
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adversary._core import Floats, check_whole
+from adversary._core import (
+    Floats,
+    check_whole,
+)
 
 type Layout = Any
 """A plan, which itself imports this file: its levels, cells, noise and names."""
@@ -57,7 +60,9 @@ class Released:
         return self.siblings[:, level, :count]
 
 
-def make_release(plan: Layout, noisy: Any, sibling_sum: Any, siblings: Any = None) -> xr.Dataset:
+def make_release(
+    plan: Layout, noisy: Any, sibling_sum: Any, siblings: Any = None, labels: Mapping[str, Any] | None = None
+) -> xr.Dataset:
     """Check releases against the plan and label them.
 
     Parameters
@@ -67,6 +72,7 @@ def make_release(plan: Layout, noisy: Any, sibling_sum: Any, siblings: Any = Non
     sibling_sum : sums of the siblings' released counts, (release, level, cell); NaN where none is published
     siblings : the siblings' released counts one by one, (release, level, sibling, cell), padded with NaN; None if not
         published
+    labels : of releases and cells, by dimension; none unless given
 
     Returns
     -------
@@ -100,7 +106,8 @@ def make_release(plan: Layout, noisy: Any, sibling_sum: Any, siblings: Any = Non
     if arrays.siblings is not None:
         variables["siblings"] = (("release", "level", "sibling", "cell")[: 3 if single else 4], arrays.siblings)
     attrs = {"cells": plan.cells, "neighbours": plan.neighbours}
-    return xr.Dataset(variables, coords={"level": list(plan.names)}, attrs=attrs)
+    coords = {dim: (dim, labels[dim]) for dim in ("release", "cell") if labels and dim in labels and dim in dims}
+    return xr.Dataset(variables, coords={**coords, "level": list(plan.names)}, attrs=attrs)
 
 
 def _check_adjusted(plan: Layout, noisy: Floats) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, Integers
+from adversary._core import CELL, SIBLING, Floats, Integers, arrays_over
 from adversary.reader.plans.release import Layout, make_release
 
 
@@ -55,6 +55,13 @@ def published_release(
     plan: Layout, noisy: Mapping[str, Any], sibling_sum: Mapping[str, Any], siblings: Mapping[str, Any]
 ) -> xr.Dataset:
     """A release from published numbers by level name: scalars, or arrays over releases; see `Plan.observe`."""
+    cell = CELL if plan.cells > 1 else ()
+    given = {f"noisy of level {name!r}": (values, cell) for name, values in noisy.items()}
+    given |= {f"sibling_sum of level {name!r}": (values, cell) for name, values in sibling_sum.items()}
+    given |= {f"siblings of level {name!r}": (values, (*cell, *SIBLING)) for name, values in siblings.items()}
+    arrays, labels = arrays_over(given)
+    numbers = iter(arrays.values())
+    noisy, sibling_sum, siblings = (dict(zip(one, numbers, strict=False)) for one in (noisy, sibling_sum, siblings))
     each = {name: _sibling_releases(plan, name, values) for name, values in siblings.items()}
     both = sorted(set(each) & set(sibling_sum))
     if both:
@@ -80,12 +87,8 @@ def published_release(
     apart = np.full((size, len(plan.levels), widest, plan.cells), np.nan)
     for name, values in each.items():
         apart[:, plan.names.index(name), : values.shape[-1]] = np.moveaxis(values, -1, -2)
-    release = make_release(plan, blocks[0], blocks[1], apart if each else None)
-    if not lengths:
-        return release.isel(release=0)
-    given = [one for one in [*noisy.values(), *sibling_sum.values()] if isinstance(one, xr.DataArray)]
-    labels = [one["release"] for one in given if "release" in one.coords]
-    return release.assign_coords(release=labels[0]) if labels else release
+    release = make_release(plan, blocks[0], blocks[1], apart if each else None, labels)
+    return release if lengths else release.isel(release=0)
 
 
 def _sums(plan: Layout, name: str) -> bool:

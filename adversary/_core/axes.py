@@ -1,0 +1,88 @@
+"""Axes by name: arrays of different shapes about the same releases, cells, siblings, rows or columns.
+
+A published number, or a table, has axes in a known order. A plain array has them in that order; a DataArray has them by
+name, in any order, and one more, of any name, over releases; a Series or DataFrame has them by place. Along each axis
+labels are paired as `labels` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adversary._core.labels import align_arguments, as_data_array, has_default_index, has_labels
+from adversary._core.numeric import refuse_masked
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+CELL, SIBLING, TABLE = ("cell",), ("sibling",), ("row", "column")
+"""Last dimensions of released numbers, of those of siblings, and of a table."""
+
+LEAD = "release"
+"""The dimension before them."""
+
+
+def arrays_over(given: Mapping[str, tuple[Any, tuple[str, ...]]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Numbers as plain arrays ([release,] *last dimensions), paired by their labels; and the labels, by dimension.
+
+    Parameters
+    ----------
+    given : by name, numbers (or None) and their last dimensions
+
+    Raises
+    ------
+    ValueError : labels that differ, numbers without labels beside some that have them, dimensions that are not these
+
+    >>> import pandas as pd
+    >>> a, b = pd.Series([1, 2], ["x", "y"]), pd.Series([3, 4], ["y", "x"])
+    >>> arrays, labels = arrays_over({"a": (a, ()), "b": (b, ())})
+    >>> arrays["b"].tolist(), labels["release"].tolist()
+    ([4, 3], ['x', 'y'])
+    """
+    for name, (values, _) in given.items():
+        refuse_masked(name, values)
+    arrays, along = {name: values for name, (values, _) in given.items()}, ""
+    if all(has_default_index(x) for x in arrays.values() if has_labels(x)):
+        return {name: np.asarray(x) if has_labels(x) else x for name, x in arrays.items()}, {}
+    for name, (values, last) in given.items():
+        if has_labels(values):
+            arrays[name], along = _named_axes(name, values, last, along)
+    if any(x.indexes for x in arrays.values() if has_labels(x)):
+        arrays = align_arguments(arrays)
+    labels = {dim: index for x in reversed(arrays.values()) if has_labels(x) for dim, index in x.indexes.items()}
+    for dim, index in labels.items():
+        if dim != LEAD and {*index.tolist()} == {*range(len(index))}:  # the numbers of the cells
+            arrays = {k: x.sortby(dim) if has_labels(x) and dim in x.dims else x for k, x in arrays.items()}
+            labels[dim] = index.sort_values()
+    if LEAD in labels and labels[LEAD].nlevels > 1:  # no file holds a label of several parts
+        labels[LEAD] = [", ".join(map(str, parts)) for parts in labels[LEAD]]
+    for name, (_, last) in given.items():
+        if has_labels(x := arrays[name]):
+            first = [LEAD] if LEAD in x.dims else []
+            arrays[name] = x.transpose(*first, *(_own(name, dim) for dim in last)).values
+    return arrays, labels
+
+
+def _named_axes(name: str, values: Any, last: tuple[str, ...], along: str) -> tuple[xr.DataArray, str]:
+    """Labelled numbers with the dimensions "release" and `last`, and the name that the first of them had before."""
+    array, by_place = as_data_array(values), not hasattr(values, "coords")
+    if by_place and array.ndim <= len(last) + 1:
+        places = (LEAD, *last)[len(last) + 1 - array.ndim :]
+        array = array.rename(dict(zip(array.dims, places, strict=True)))
+    first = [str(dim) for dim in array.dims if dim not in last]
+    missing = [dim for dim in last if dim not in array.dims]
+    if missing or len(first) > 1:
+        wanted = ", ".join(["at most one of releases", *map(repr, last)])
+        raise ValueError(f"{name} must have the dimensions {wanted}, got {', '.join(map(repr, array.dims)) or 'none'}")
+    if first and not by_place and first[0] != (along := along or first[0]):
+        raise ValueError(f"releases must lie along one dimension, got {along!r} and, for {name}, {first[0]!r}")
+    array = array.drop_vars([one for one in array.coords if one not in array.xindexes or one in SIBLING])
+    return array.rename({**dict.fromkeys(first, LEAD), **{dim: _own(name, dim) for dim in last}}), along
+
+
+def _own(name: str, dim: str) -> str:
+    """The siblings of one level are not those of another: their dimension has the level's name, and no labels."""
+    return f"{name}, {dim}" if dim in SIBLING else dim

@@ -1,0 +1,215 @@
+"""Perturbation tables, the cell-key method of statistical offices: a law of release minus count for every count.
+
+A table may be given in three ways that look alike: by perturbation, by published count, or as a long list.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import (
+    Floats,
+    Integers,
+    as_data_array,
+    check_number,
+    check_probability,
+    check_whole,
+    has_default_index,
+    has_labels,
+    one_number,
+    paired_arrays,
+    whole_labels,
+)
+from adversary.privacy.mechanisms.mechanism import MOST_VALUES
+from adversary.privacy.mechanisms.perturbation import PerturbedCount
+
+NEAR_ZERO = 0.05
+"""A perturbation that is larger on average moves counts, which no office means to."""
+TABLE_SUM = 1e-6
+"""How far from one the printed probabilities of a row may add up; they are rescaled within it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbationTable(PerturbedCount):
+    """Any table of transition probabilities per count: cell-key perturbation of the ABS and Eurostat, and the like.
+
+    A published count differs from the true one by a perturbation that is drawn from the count's row of the table. A
+    cell key that is looked up, and not drawn, has this law for whoever does not know the keys; equal cells of several
+    tables then share their perturbation, and are one release.
+
+    `variance` is the mean square of release minus count at the count where it is largest.
+
+    Parameters
+    ----------
+    probabilities : (row, perturbation): row i is that of count i, and the last row that of all larger counts as well. A
+        DataFrame's labels are used: those of rows are counts, those of columns perturbations. A matrix whose columns
+        are published counts is for `from_transitions`
+    lowest : the perturbation of the first column; the next is one more, and so on
+
+    Raises
+    ------
+    ValueError : rows of several lengths, a probability outside [0, 1], or a row that does not add up to 1 within 1e-6
+
+    Warns
+    -----
+    UserWarning : `lowest` is 0 and a mean perturbation above 0.05: a matrix of transitions, most likely
+
+    References
+    ----------
+    Fraser and Wooton (2005), "A proposed method for confidentialising tabular output to protect against differencing",
+    UNECE work session on statistical data confidentiality.
+
+    >>> noise = PerturbationTable([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], lowest=-1)
+    >>> noise.support(9).tolist(), noise.privacy_loss().delta(1.0)
+    ([8, 9, 10], 0.75)
+    """
+
+    kind = "perturbation table"
+    parameters = ("table", "transitions")
+    tables = MappingProxyType({"table": (("count", "release", "probability"), ("i", "j", "p")), "transitions": ()})
+
+    probabilities: tuple[tuple[float, ...], ...]
+    lowest: int = 0
+
+    def __post_init__(self) -> None:
+        if has_labels(self.probabilities):
+            table, first = _labelled_rows(self.probabilities, self.lowest)
+            object.__setattr__(self, "probabilities", table)
+            object.__setattr__(self, "lowest", first)
+        rows = [tuple(map(float, check_probability("probabilities", row))) for row in self.probabilities]
+        if not rows or not rows[0] or len({len(row) for row in rows}) > 1:
+            raise ValueError(f"probabilities must be rows of one length, got {sorted({len(row) for row in rows})}")
+        for i, row in enumerate(rows):
+            if abs((total := sum(row)) - 1.0) > TABLE_SUM:
+                raise ValueError(f"probabilities must add up to 1 in every row, got {total:.10g} in that of count {i}")
+        object.__setattr__(self, "probabilities", tuple(tuple(p / sum(row) for p in row) for row in rows))
+        object.__setattr__(self, "lowest", int(check_whole("lowest", one_number("lowest", self.lowest))))
+        steps, probs = self.transitions
+        if self.lowest == 0 and (mean := float((probs @ steps).max())) > NEAR_ZERO:
+            warnings.warn(
+                f"lowest is 0, so that every count is released as itself or more, by {mean:.3g} on average in one row: "
+                "if columns are published counts, use PerturbationTable.from_transitions; otherwise give lowest, the "
+                "perturbation of the first column",
+                stacklevel=3,
+            )
+
+    @classmethod
+    def from_transitions(cls, matrix: Any) -> Self:
+        """From a matrix of transitions: the probability of each published count, given each true one.
+
+        Parameters
+        ----------
+        matrix : (count, published): row i is that of count i, and column j that of the published count j, both from 0
+            on; the last row's perturbations hold for all larger counts. A DataFrame's labels are used, of rows as true
+            and of columns as published counts; a first column without a number for a name holds the true ones
+
+        Raises
+        ------
+        ValueError : labels that are no whole numbers, a true count that is missing, or probabilities that do not add up
+            to 1
+
+        >>> noise = PerturbationTable.from_transitions([[1.0, 0.0, 0.0], [0.25, 0.5, 0.25]])
+        >>> noise.support(1).tolist(), noise.support(9).tolist()
+        ([0, 1, 2], [8, 9, 10])
+        """
+        counts, published, probs = _labelled_matrix(matrix)
+        count, column = np.nonzero(probs)
+        missing = sorted({*range(len(counts))} - {*counts.tolist()})
+        if missing or not count.size:
+            raise ValueError(
+                f"the rows of matrix must be those of counts 0, 1, ..., without {missing or 'probabilities'}"
+            )
+        return cls.from_columns(counts[count], published[column], probs[count, column])
+
+    @classmethod
+    def from_table(cls, parameter: str, table: Any) -> Self:
+        if parameter == "transitions":
+            return cls.from_transitions(table)
+        return cls.from_columns(*(table[name] for name in table.columns))
+
+    @classmethod
+    def from_columns(cls, *columns: ArrayLike) -> Self:
+        """From a long table, a line for each count and release that can happen.
+
+        Parameters
+        ----------
+        *columns : count, release, probability: one array each, of one length, or Series of one index. Counts run from 0
+            to the last row, which all larger counts share. They are i, j and p of the R package ptable
+
+        Raises
+        ------
+        ValueError : a count is missing, or its probabilities do not add up to 1
+
+        >>> PerturbationTable.from_columns([0, 1, 1], [0, 0, 3], [1.0, 0.5, 0.5]).support(5).tolist()
+        [4, 7]
+        """
+        names = ("count", "release", "probability")
+        columns = tuple(paired_arrays(dict(zip(names, columns, strict=len(columns) == len(names)))))
+        if len(columns) != 3 or len({np.shape(column) for column in columns}) != 1 or np.ndim(columns[0]) != 1:
+            raise ValueError(f"columns must be three of one length: {', '.join(names)}")
+        count = check_whole("count", columns[0], minimum=0)
+        step = check_whole("release", columns[1]) - count
+        if missing := sorted({*range(int(count.max(initial=0)) + 1)} - {*count.tolist()}):
+            raise ValueError(f"count must run from 0 to the last without gaps, missing {missing}")
+        lowest = min(int(step.min()), -1)  # beside 0 there is nothing to mistake
+        shape = int(count.max()) + 1, int(step.max()) - lowest + 1
+        if shape[0] * shape[1] > MOST_VALUES:
+            raise ValueError(f"the table must have at most {MOST_VALUES:,} entries, got {shape[0]} x {shape[1]}")
+        table = np.zeros(shape)
+        np.add.at(table, (count, step - lowest), check_number("probability", columns[2]))
+        return cls(tuple(map(tuple, table.tolist())), lowest)
+
+    def describe(self) -> str:
+        last = len(self.probabilities) - 1
+        steps = self.transitions[0][self.transitions[1].any(axis=0)]
+        return f"perturbation table, counts 0 to {last} and above, perturbations {steps[0]} to {steps[-1]}"
+
+    @property
+    def transitions(self) -> tuple[Integers, Floats]:
+        probs = np.array(self.probabilities)
+        return self.lowest + np.arange(probs.shape[1]), probs
+
+    def row(self, value: Any) -> Any:
+        return np.minimum(value, len(self.probabilities) - 1)
+
+
+def _labelled_rows(table: Any, lowest: int) -> tuple[Any, int]:
+    """Rows of the counts 0, 1, ... and the perturbation of their first column, by the labels of a DataFrame."""
+    if has_default_index(table):
+        return table.to_numpy(), lowest
+    counts, steps, probs = _labelled_matrix(table)
+    if {*counts.tolist()} != {*range(len(counts))} or int(np.ptp(steps)) + 1 != steps.size:
+        raise ValueError(
+            f"probabilities must be labelled by counts 0, 1, ... and perturbations one apart, got {counts.tolist()} "
+            f"and {steps.tolist()}"
+        )
+    if lowest not in (0, first := int(steps.min())):
+        raise ValueError(f"lowest must be the first perturbation, {first} by the labels of probabilities, got {lowest}")
+    return probs[np.argsort(counts)][:, np.argsort(steps)], first
+
+
+def _labelled_matrix(matrix: Any) -> tuple[Integers, Integers, Floats]:
+    """(labels of rows, labels of columns, entries) of a matrix; where it has no labels, 0, 1, ..."""
+    if hasattr(matrix, "iloc") and matrix.ndim == 2 and has_default_index(matrix.iloc[:, 0].rename(None)):
+        try:
+            whole_labels("the first column", matrix.columns[:1])
+        except ValueError:
+            matrix = matrix.set_index(matrix.columns[0])
+    array = as_data_array(matrix) if has_labels(matrix) else None
+    probs = check_probability("matrix", matrix if array is None else array.values)
+    if probs.ndim != 2:
+        raise ValueError(
+            f"matrix must have a row for each count and a column for each release, got shape {probs.shape}"
+        )
+    labels = [None if array is None else array.indexes.get(dim) for dim in (array.dims if array is not None else "rc")]
+    counts, columns = (
+        np.arange(size) if index is None else whole_labels(f"the {axis}s of matrix", index)
+        for axis, index, size in zip(("row", "column"), labels, probs.shape, strict=True)
+    )
+    return counts, columns, probs
