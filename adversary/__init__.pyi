@@ -41,6 +41,7 @@ from .privacy.mechanisms import Mechanism as Mechanism
 from .privacy.mechanisms import PerturbationTable as PerturbationTable
 from .privacy.mechanisms import RandomizedResponse as RandomizedResponse
 from .privacy.mechanisms import RandomRounding as RandomRounding
+from .privacy.mechanisms import Staircase as Staircase
 from .reader import conditioned as conditioned
 from .reader import counterfactual as counterfactual
 from .reader import postprocessing as postprocessing

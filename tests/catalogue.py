@@ -55,6 +55,8 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "gaussian": adv.Gaussian(1.7),
     "laplace": adv.Laplace(0.8),
     "laplace, sum of 3": adv.Laplace(0.8).total(3),
+    "staircase": adv.Staircase(1.1),
+    "staircase, three wide": adv.Staircase(2.0, 0.7, sensitivity=3),
     "tulap": Tulap(0.9),
     "tulap, bounded": Tulap(0.9, 0.02),
     "randomized response": adv.RandomizedResponse(1.0),

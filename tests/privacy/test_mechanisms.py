@@ -41,10 +41,14 @@ def tail_points(noise: Any) -> list[int]:
     return sorted({0, 1, 2, reach // 4, reach // 2, reach, 2 * reach})
 
 
-def integral(function: Callable[[float], float], end: float) -> float:
-    """Integral from 0, split halfway between whole numbers, where the density of canonical noise jumps."""
-    points = np.arange(0.5, end)
-    return float(scipy.integrate.quad(function, 0.0, end, limit=400, points=points)[0])
+def integral(noise: Any, end: float, power: int = 0) -> float:
+    """Of a power times the density from 0, split where it jumps."""
+    points = [point for point in noise.breaks(end) if 0.0 < point < end]
+
+    def function(x: float) -> float:
+        return x**power * math.exp(noise.log_prob(x, 0))
+
+    return float(scipy.integrate.quad(function, 0.0, end, limit=400, points=points or None)[0])
 
 
 # Every mechanism
@@ -73,8 +77,8 @@ def test_what_a_mechanism_says_of_itself_is_true_of_its_law(noise: Any) -> None:
 
 @over({name: m for name, m in ADDITIVE.items() if "tulap" not in name}, "noise")
 def test_the_tail_falls_at_its_rate(noise: Any) -> None:
-    far = np.array([1.0, 1.0, 2.0, 2.0]) * 1e5 * noise.reach() + np.array([0.0, 1.0, 0.0, 1.0])
-    near, beyond = -np.diff(noise.log_likelihood(far, np.zeros(4)))[::2]
+    far = np.array([1.0, 1.0, 2.0, 2.0]) * 1e5 * noise.reach() + np.array([0.0, 300.0, 0.0, 300.0])  # whole steps
+    near, beyond = -np.diff(noise.log_likelihood(far, np.zeros(4)))[::2] / 300.0
     assert noise.tail_rate == (np.inf if beyond > 1.9 * near else pytest.approx(beyond, rel=1e-3))
 
 
@@ -87,7 +91,7 @@ def test_every_kind_of_a_scenario_file_is_in_the_catalogue_and_made_from_each_of
     assert set(kinds().values()) <= {type(noise) for noise in MECHANISMS.values()}
     for kind, law in kinds().items():
         assert law.kind == kind
-        if law.columns:  # made from a table
+        if law.tables:
             continue
         for parameter in law.parameters:
             made = law.from_parameter(parameter, 2, 1, 2, **dict.fromkeys(law.options, 3))
@@ -109,10 +113,47 @@ def test_mass_sums_to_one(noise: adv.Mechanism) -> None:
 @over(CONTINUOUS, "noise")
 def test_density_integrates_to_one(noise: Any) -> None:
     scale = math.sqrt(noise.variance)
-    total = 2 * integral(lambda x: math.exp(noise.log_prob(x, 0)), min(40 * scale, noise.reach(1e4)))
+    total = 2 * integral(noise, min(40 * scale, noise.reach(1e4)))
     assert total == pytest.approx(1.0, abs=1e-9)
-    below = 0.5 + integral(lambda x: math.exp(noise.log_prob(x, 0)), 1.3 * scale)
+    below = 0.5 + integral(noise, 1.3 * scale)
     assert noise.cdf(1.3 * scale, 0) == pytest.approx(below, abs=1e-9)
+
+
+def _outwards(noise: Any) -> Any:
+    """Log density, or log pmf, at places a step apart from 0 to far out."""
+    step = 1.0 if isinstance(noise, IntegerNoise) else math.sqrt(noise.variance) / 100.0
+    return np.asarray(noise.log_noise(step * np.arange(min(2000, int(noise.reach(60.0) / step) + 2))), dtype=float)
+
+
+@over(ADDITIVE, "noise")
+def test_additive_noise_is_symmetric_and_falls_away_from_0(noise: Any) -> None:
+    offset = np.array([1.0, 2.0, 7.0, 40.0]) if isinstance(noise, IntegerNoise) else np.array([0.01, 0.5, 1.7, 30.0])
+    np.testing.assert_array_equal(noise.log_noise(offset), noise.log_noise(-offset))
+    log_p = _outwards(noise)
+    assert (np.diff(log_p[np.isfinite(log_p)]) <= 1e-12).all()
+    assert not np.isfinite(log_p[np.isneginf(log_p).argmax() :]).any() or np.isfinite(log_p).all()
+
+
+@over(ADDITIVE, "noise")
+def test_noise_is_log_concave_where_it_says_so_and_nowhere_else(noise: Any) -> None:
+    log_p = _outwards(noise)
+    bend = np.diff(np.concatenate([log_p[1::-1][:1], log_p]), 2)  # the one about 0 included: the law is symmetric
+    rounding = 1e-13 * np.maximum(1.0, np.abs(log_p[1:]))
+    assert (
+        bool((bend[np.isfinite(bend)] <= np.resize(rounding, bend.size)[np.isfinite(bend)]).all()) == noise.log_concave
+    )
+
+
+@over(CONTINUOUS, "noise")
+def test_a_density_jumps_at_its_breaks_only(noise: Any) -> None:
+    step = math.sqrt(noise.variance) / 997.0
+    place = step * np.arange(1, 4000)
+    log_p = np.asarray(noise.log_noise(place))
+    with np.errstate(invalid="ignore"):
+        jumps = np.flatnonzero(~(np.abs(np.diff(log_p)) <= 0.05) & np.isfinite(log_p[:-1]))
+    breaks = noise.breaks(float(place[-1]))
+    for i in jumps[np.isfinite(log_p[jumps + 1])]:
+        assert ((breaks >= place[i]) & (breaks <= place[i + 1])).any()
 
 
 @over(FINITE, "noise")
@@ -170,7 +211,7 @@ def test_variance_is_the_second_moment(noise: adv.Mechanism) -> None:
 @over(CONTINUOUS, "noise")
 def test_variance_is_the_second_moment_of_the_density(noise: Any) -> None:
     scale = math.sqrt(noise.variance)
-    moment = 2 * integral(lambda x: x * x * math.exp(noise.log_prob(x, 0)), 60 * scale)
+    moment = 2 * integral(noise, 60 * scale, power=2)
     assert noise.variance == pytest.approx(moment, rel=1e-8)
 
 
@@ -491,6 +532,12 @@ def test_randomized_response_tells_the_truth_however_often(epsilon: float, categ
 EXTREME: dict[str, adv.Mechanism] = {
     **{f"geometric {e:g}": adv.Geometric(e) for e in (1e-10, 1e-3, 30.0, 800.0, 1e5)},
     **{f"laplace {e:g}": adv.Laplace.from_epsilon(e) for e in (1e-10, 1e-3, 30.0, 800.0, 1e5)},
+    **{f"staircase {e:g}": adv.Staircase(e) for e in (1e-10, 1e-3, 30.0, 800.0, 1e5)},
+    **{
+        f"staircase {e:g}, three wide": adv.Staircase(e, g, sensitivity=3)
+        for e in (1e-3, 800.0)
+        for g in (0.0, 0.5, 1.0)
+    },
     **{f"randomized response {e:g}": adv.RandomizedResponse(e, 3) for e in (1e-10, 30.0, 800.0, 1e5)},
     **{f"tulap {e:g}": Tulap(e) for e in (1e-10, 1e-3, 30.0, 800.0, 1e5)},
     **{f"tulap {e:g}, {d:g}": Tulap(e, d) for e in (1e-3, 800.0, 1e5) for d in (1e-300, 1e-6)},
@@ -624,7 +671,7 @@ test_bad_input_is_refused_with_name_rule_and_value = refusals(
 
 ENDS: dict[str, adv.Mechanism] = {
     f"{make.__name__}({size:g})": make(size)
-    for make in (adv.Gaussian, adv.Laplace, adv.DiscreteGaussian, adv.Geometric, adv.RandomizedResponse)
+    for make in (adv.Gaussian, adv.Laplace, adv.DiscreteGaussian, adv.Geometric, adv.RandomizedResponse, adv.Staircase)
     for size in (1e-150, 1e150)
 }
 

@@ -56,6 +56,9 @@ class CanonicalLaw(ContinuousNoise):
     def upper_quantile(self, mass: Floats) -> Floats:
         """The x >= 0 with P(noise > x) = mass, for masses in (0, 1/2]."""
 
+    def breaks(self, end: float) -> Floats:
+        return np.asarray(np.arange(np.ceil(end) + 1.0) + 0.5)
+
     def ppf(self, probability: ArrayLike) -> Any:
         """Quantile of the noise.
 

@@ -35,7 +35,8 @@ class Mixtures:
       mixture reaches further out than the second, and otherwise found by branch and bound, see `_branch_and_bound`.
     - Randomised response, no noise and other finite mechanisms: all releases are enumerated.
 
-    Two answers that differ by d (no mixture): the noise laws are log-concave, so the tail decides, d times its rate.
+    Two answers that differ by d (no mixture): where the noise is log-concave the tail decides, d times its rate; other
+    noise has its own largest loss.
 
     Parameters
     ----------
@@ -60,7 +61,11 @@ class Mixtures:
         """Largest log f(o | a) / f(o | b) over releases o, for every two answers [a, b]."""
         if isinstance(self.mechanism, IntegerNoise | ContinuousNoise):
             distance = np.abs(self.answers[:, None] - self.answers)
-            return np.where(distance > 0, self.mechanism.tail_rate * np.maximum(distance, 1e-300), 0.0)
+            if self.mechanism.log_concave:
+                return np.where(distance > 0, self.mechanism.tail_rate * np.maximum(distance, 1e-300), 0.0)
+            apart, place = np.unique(distance, return_inverse=True)
+            losses = np.array([self.mechanism.privacy_loss(float(one), 1).maximum for one in apart])
+            return np.asarray(losses[place].reshape(distance.shape), dtype=np.float64)
         log_f = self._log_likelihood(self._turning_points)
         return np.asarray(_log_ratio(log_f[:, :, None], log_f[:, None, :]).max(0), dtype=np.float64)
 
@@ -119,14 +124,15 @@ class Mixtures:
     def _density(self) -> tuple[Floats, Floats]:
         """Density of the release given each answer at the nodes of a quadrature, [answer, node], and their weights.
 
-        Integer noise: every release but 1e-18 of the mass. Continuous noise: Gauss-Legendre panels one standard
-        deviation long, with edges at every answer, as far as the density falls by 41.5 nats.
+        Integer noise: every release but 1e-18 of the mass. Continuous noise: Gauss-Legendre panels of at most one
+        standard deviation, with edges where the density of any answer jumps or has a kink, as far as it falls by 41.5
+        nats.
         """
         if isinstance(self.mechanism, ContinuousNoise):
-            unit = float(np.sqrt(self.mechanism.variance))
-            steps = unit * np.arange(
-                -np.ceil(self.mechanism.reach() / unit), np.ceil(self.mechanism.reach() / unit) + 1
-            )
+            unit, end = float(np.sqrt(self.mechanism.variance)), self.mechanism.reach()
+            kinks = self.mechanism.breaks(end)
+            whole = unit * np.arange(-np.ceil(end / unit), np.ceil(end / unit) + 1)
+            steps = np.concatenate([whole, kinks, -kinks])
             edges = np.unique(self.answers[:, None] + steps)
             x, w = leggauss(_PANEL_NODES)
             half = np.diff(edges)[:, None] / 2.0

@@ -17,3 +17,4 @@ from .mechanism import root_of as root_of
 from .perturbation import PerturbedCount as PerturbedCount
 from .perturbation import RandomRounding as RandomRounding
 from .perturbation_table import PerturbationTable as PerturbationTable
+from .staircase import Staircase as Staircase

@@ -1,4 +1,4 @@
-"""The abstract laws of additive noise, on the integers and with a density, both symmetric about 0.
+"""The abstract laws of additive noise, on the integers and with a density.
 
 Integer noise samples itself by inverting a cumulative table, and has exact tails at any distance.
 """
@@ -33,7 +33,11 @@ _SLICES = 4096
 
 
 class Additive(Mechanism):
-    """A release is the value and noise that does not depend on it, symmetric about 0."""
+    """A release is the value and noise that does not depend on it.
+
+    Taken for granted everywhere: the law is symmetric about 0 and nowhere rises away from it. Not taken for granted,
+    and asked where it matters: `log_concave`.
+    """
 
     __slots__ = ()
 
@@ -74,7 +78,7 @@ class Additive(Mechanism):
 
 
 class IntegerNoise(Additive):
-    """Additive noise on the integers, symmetric about 0 and log-concave."""
+    """Additive noise on the integers."""
 
     __slots__ = ()
 
@@ -143,11 +147,19 @@ def summed_tail(noise: IntegerNoise, offset: Integers) -> Floats:
 
 
 class ContinuousNoise(Additive):
-    """Additive noise with a density, symmetric about 0."""
+    """Additive noise with a density.
+
+    Integrals are split at its `breaks`: everywhere else the density is smooth.
+    """
 
     __slots__ = ()
 
     is_continuous = True
+
+    def breaks(self, end: float) -> Floats:
+        """Distances from 0, at most a little beyond `end`, where the density or its slope jumps; only 0 unless said."""
+        del end
+        return np.zeros(1)
 
     def offset(self, release: ArrayLike, value: ArrayLike) -> Floats:
         y = as_array(release)

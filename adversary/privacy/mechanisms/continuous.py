@@ -40,6 +40,7 @@ class Gaussian(Calibrated, ContinuousNoise):
     sigma : standard deviation, in people, > 0
     """
 
+    log_concave = True
     kind = "gaussian"
     parameters = ("rho", "sigma")
 
@@ -106,6 +107,7 @@ class Laplace(Calibrated, ContinuousNoise):
     scale : mean absolute noise, in people, > 0
     """
 
+    log_concave = True
     kind = "laplace"
     parameters = ("epsilon", "scale")
 
@@ -165,6 +167,8 @@ class Laplace(Calibrated, ContinuousNoise):
 class LaplaceSum(Summed, ContinuousNoise):
     """Sum of `count` independent Laplaces: |sum| / scale is a mixture of Gamma(n - j), j < n = count,
     with weights C(n - 1 + j, j) / 2^(n - 1 + j)."""
+
+    log_concave = True
 
     @property
     def scale(self) -> float:

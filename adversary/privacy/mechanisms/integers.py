@@ -62,6 +62,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
     1.0
     """
 
+    log_concave = True
     kind = "discrete gaussian"
     parameters = ("rho", "sigma")
 
@@ -149,6 +150,8 @@ class DiscreteGaussianSum(Summed, IntegerNoise):
     about 0.25) they are those of one discrete Gaussian with d sigma^2, to rounding (narrower still for few summands).
     """
 
+    log_concave = True
+
     @property
     def rho(self) -> float:
         """Curvature of the log pmf over whole periods, rho of one summand over count; zCDP only of wide noise."""
@@ -230,6 +233,7 @@ class Geometric(Calibrated, IntegerNoise):
     Ghosh, Roughgarden and Sundararajan 2012, Definition 2.1.
     """
 
+    log_concave = True
     kind = "geometric"
     parameters = ("epsilon",)
 
@@ -304,6 +308,8 @@ class GeometricSum(Summed, IntegerNoise):
 
     all terms positive (Pfaff's transformation of the hypergeometric sum over both tails).
     """
+
+    log_concave = True
 
     @property
     def epsilon(self) -> float:

@@ -104,6 +104,15 @@ class Mechanism(ABC):
         """Whether some releases lie on a continuum, with a density; the releases of others are whole numbers."""
 
     @property
+    def log_concave(self) -> bool:
+        """Whether the log likelihood of a release is concave in the value; False also where that is not known.
+
+        The ratio of the likelihoods of two values then never falls along the releases, so that its extremes lie in the
+        tails, and a product of such likelihoods falls away from its one summit at least as fast as each of them.
+        """
+        return False
+
+    @property
     def smallest_release(self) -> float:
         """No release of a count is below it; minus infinity where there is no such number."""
         return -np.inf
@@ -324,6 +333,7 @@ class Exact(Mechanism):
     """No noise: the value itself is published, an invariant."""
 
     kind = "exact"
+    log_concave = True
     is_exact = True
     is_continuous = False
     smallest_release = 0.0  # counts start there

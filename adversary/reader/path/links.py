@@ -48,6 +48,11 @@ class Link(ABC):
 
     @property
     @abstractmethod
+    def released_noise(self) -> Mechanism:
+        """The noise of what is released of the siblings, of their sum or of each of them."""
+
+    @property
+    @abstractmethod
     def noise(self) -> Mechanism:
         """The noise of the sum of the siblings' releases; ValueError where their sum has no law of its own."""
 
@@ -76,6 +81,10 @@ class SumLink(Link):
 
     def believes(self, released: Released) -> bool:
         return False
+
+    @property
+    def released_noise(self) -> Mechanism:
+        return self.sum_noise
 
     @property
     def noise(self) -> Mechanism:
@@ -174,6 +183,10 @@ class EachLink(Link):
         return self._sibling_factors(released) is not None
 
     @property
+    def released_noise(self) -> Mechanism:
+        return self.single
+
+    @property
     def noise(self) -> Mechanism:
         return self.single.total(self.belief.count)
 
@@ -208,6 +221,10 @@ class AdjustedLink(Link):
 
     def believes(self, released: Released) -> bool:
         return False
+
+    @property
+    def released_noise(self) -> Mechanism:
+        return self.single
 
     @property
     def noise(self) -> Mechanism:

@@ -73,6 +73,7 @@ class Windows:
         """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
 
         Log-concave factors put the mode inside the hull; beyond it this step's own likelihood falls by REACH_NATS.
+        Where a noise is not log-concave and has no end, all counts are left to `_near`, which needs neither.
         """
         step, noisy = self.steps[i], released.noisy
         for noise, level in zip(step.noises, step.levels, strict=False):
@@ -93,6 +94,8 @@ class Windows:
             return bottom, np.maximum(bottom, np.minimum(top, np.max(ends or [top], 0)))
         if i and self.closed_form(i - 1):
             return self._of_parabolas(i, low, high, released)
+        if not self._hull_holds(i):
+            return bottom, top
         sources = [noisy[:, level] for level in step.levels]
         below = self.steps[i - 1].link if i else None
         if below is not None:
@@ -111,6 +114,12 @@ class Windows:
         first = np.clip(np.floor(np.min(sources, 0) - reach), bottom, top)
         last = np.clip(np.ceil(centre + self._reach_of_growth(i, low, centre)), bottom, top)
         return first, last
+
+    def _hull_holds(self, i: int) -> bool:
+        """Whether every noise from step i upwards, and of the siblings below it, is log-concave or has an end."""
+        links = [step.link for step in self.steps[max(i - 1, 0) :] if step.link]
+        noises = [noise for step in self.steps[i:] for noise in step.noises] + [link.released_noise for link in links]
+        return all(one.log_concave or one.reach(REACH_NATS) == one.reach(2.0 * REACH_NATS) for one in noises)
 
     def misfit(self, step: int, x: Floats, released: Released) -> Floats:
         """Nats by which one choice of counts above x falls short of what all could reach: the most over x, per release.
@@ -174,6 +183,12 @@ class Windows:
                 reach[known] = _reaches(noise, misfit[known])
             first = np.maximum(first, np.minimum(least - reach, last))
             last = np.minimum(last, np.maximum(most + reach, first))
+        if not np.isfinite(last).all():
+            raise ValueError(
+                f"noise must be log-concave beside the belief {self.steps[i].belief} and what is released above and of "
+                "siblings: nothing tells how far the counts must be followed; give a belief with an end, such as "
+                "Uniform(upper)"
+            )
         return np.ceil(first), np.floor(last)
 
     def _sources(

@@ -62,6 +62,11 @@ class Coarsened(Mechanism):
         return self.mechanism.is_continuous
 
     @property
+    def log_concave(self) -> bool:
+        """That of the mechanism inside: the mass of an interval moved along a log-concave law is log-concave too."""
+        return self.mechanism.log_concave
+
+    @property
     def variance(self) -> float:
         return self.mechanism.variance
 

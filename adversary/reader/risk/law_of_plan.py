@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, as_array, blocks
-from adversary.privacy.losses import GaussianLoss, amplified_loss, compose_losses, repeat_product
+from adversary.privacy.losses import (
+    GaussianLoss,
+    LatticeLoss,
+    PrivacyLoss,
+    amplified_loss,
+    compose_losses,
+    repeat_product,
+)
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.path import AT_ONCE, Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
@@ -145,13 +152,23 @@ def own_release(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> 
     out, present = path.known_counts()
     shift = int(abs(present - out))
     if noise.is_continuous:
-        return None if noise.steps else ContinuousPart(noise.privacy_loss(shift, 1), truth.target)
+        return None if noise.steps else _of_density(noise.privacy_loss(shift, 1), truth.target)
     support, weight = noise.releases(int(truth.counts[level, cell]))
     values = as_array(noise.log_ratio(support, present, out))
     if not isinstance(noise, IntegerNoise) or np.isinf(values).any():
         return DiscretePart(values, weight)
     # 0 if out: the average likelihood ratio is one where no release is impossible
     return DiscretePart(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
+
+
+def _of_density(loss: PrivacyLoss, target: int) -> Part:
+    """A release with a density, by its loss: listed where there are only some, as where the density goes in steps."""
+    if not isinstance(loss, LatticeLoss):
+        return ContinuousPart(loss, target)
+    log_mass, proof, mass = (loss.log_p, np.inf, loss.infinite_p) if target else (loss.log_q, -np.inf, loss.infinite_q)
+    settled = [mass] if mass else []
+    values, weights = np.append(loss.losses, [proof] * len(settled)), np.append(np.exp(log_mass), settled)
+    return DiscretePart(values, weights)
 
 
 def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) -> Iterator[Part | None]:
