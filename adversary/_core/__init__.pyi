@@ -64,8 +64,10 @@ from .number_formats import percent as percent
 from .number_formats import percentage as percentage
 from .number_formats import plain as plain
 from .number_formats import points as points
+from .number_formats import ranks_shown as ranks_shown
 from .number_formats import sentence as sentence
 from .number_formats import shown_epsilon as shown_epsilon
+from .number_formats import those_tied as those_tied
 from .number_formats import tidy as tidy
 from .numeric import SMALLEST as SMALLEST
 from .numeric import TAIL_NATS as TAIL_NATS
@@ -90,9 +92,11 @@ from .numeric import posterior_after as posterior_after
 from .numeric import posterior_ratio as posterior_ratio
 from .numeric import refuse_masked as refuse_masked
 from .numeric import scalar_or_array as scalar_or_array
+from .numeric import shared_ranks as shared_ranks
 from .numeric import smallest as smallest
 from .numeric import solve_decreasing as solve_decreasing
 from .numeric import solve_decreasing_each as solve_decreasing_each
+from .numeric import tied as tied
 from .sampler_settings import KEPT as KEPT
 from .sampler_settings import Sampling as Sampling
 from .store import MANIFEST as MANIFEST

@@ -5,6 +5,7 @@ A lower end is rounded down and an upper end up, so that a rounded bound never p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
@@ -272,6 +273,34 @@ RARE = 1e-6
 def join_words(items: Sequence[str], word: str = "and") -> str:
     """Items in a row: "a", "a and b", "a, b and c"."""
     return f" {word} ".join([", ".join(items[:-1])] * (len(items) > 1) + [*items[-1:]])
+
+
+SPELLED = 3
+"""Items that share an end of a ranking are named up to so many; of more, how many."""
+
+
+def those_tied(names: Sequence[str], of: int, noun: str) -> str:
+    """Those that share an end of a ranking of `of` items: by name, or how many, or that it is all of them.
+
+    >>> those_tied(["a"], 9, "cells"), those_tied(["a", "b"], 9, "cells"), those_tied(list("abcd"), 9, "cells")
+    ('a', 'a and b', '4 of 9 cells, a among them')
+    >>> those_tied(list("abcd"), 4, "cells"), those_tied(["a"], 1, "cells")
+    ('all 4 cells', 'a')
+    """
+    if len(names) == of > 1:
+        return f"all {of:,} {noun}"
+    return join_words(names) if len(names) <= SPELLED else f"{len(names):,} of {of:,} {noun}, {names[0]} among them"
+
+
+def ranks_shown(ranks: Iterable[int]) -> list[str]:
+    """Ranks as they are written: one that is shared has a sign of equality.
+
+    >>> ranks_shown([1, 1, 3])
+    ['1=', '1=', '3']
+    """
+    whole = [int(rank) for rank in ranks]
+    shared = Counter(whole)
+    return [f"{rank}{'=' * (shared[rank] > 1)}" for rank in whole]
 
 
 def exactly(x: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -208,6 +209,52 @@ def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
     size = np.where(np.isfinite(t), np.abs(t), 0.0)
     with np.errstate(over="ignore"):  # past the largest double is infinity
         return np.asarray(t + 4.0 * np.maximum(error, np.finfo(np.float64).eps * size), dtype=np.float64)
+
+
+def tied(values: ArrayLike, errors: ArrayLike = 0.0, *, largest: bool = True) -> NDArray[np.bool_]:
+    """Which values cannot be told from the largest, or from the smallest: within three standard errors, or rounding.
+
+    Parameters
+    ----------
+    values : one axis; what is NaN is tied with nothing
+    errors : standard errors of the values, NaN where there is none
+    largest : of which end
+
+    >>> tied([0.602, 0.602 - 1e-12, 0.5]).tolist(), tied([0.60, 0.61, 0.5], 0.004).tolist()
+    ([True, True, False], [True, True, False])
+    """
+    x = as_array(values)
+    if np.isnan(x).all():
+        return np.zeros(x.shape, dtype=bool)
+    error = np.broadcast_to(np.nan_to_num(as_array(errors)), x.shape)
+    at = int(np.nanargmax(x) if largest else np.nanargmin(x))
+    return np.asarray(_equal(x, x[at], np.hypot(error, error[at])))
+
+
+EQUAL = 1e-9
+"""Relative difference below which two numbers of a ranking are equal: what summation leaves of equal ones."""
+
+
+def _equal(x: Any, y: Any, error: Any) -> Any:
+    """Whether numbers cannot be told from y, given the standard errors of their differences."""
+    with np.errstate(invalid="ignore"):  # two infinities are equal, and their difference is no number
+        return (x == y) | (np.isfinite(y) & (np.abs(np.subtract(x, y)) <= 3.0 * error + EQUAL * np.abs(y)))
+
+
+def shared_ranks(values: ArrayLike, errors: ArrayLike = 0.0) -> Integers:
+    """Ranks of values in falling order, 1 the largest; what cannot be told from the first of a rank shares it.
+
+    >>> shared_ranks([0.7, 0.7, 0.6, 0.2], [0.0, 0.0, 0.01, 0.0]).tolist()
+    [1, 1, 3, 4]
+    """
+    x = as_array(values)
+    spread = np.broadcast_to(np.nan_to_num(as_array(errors)), x.shape).tolist()
+    ranks, first = np.arange(1, x.size + 1), 0
+    for i, (value, error) in enumerate(zip(x.tolist(), spread, strict=True)):
+        if not _equal(value, x[first], math.hypot(error, spread[first])):
+            first = i
+        ranks[i] = first + 1
+    return ranks
 
 
 def smallest(function: Callable[[Floats], Floats], points: Floats, known: Floats | None = None) -> Floats:

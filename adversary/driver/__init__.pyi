@@ -14,6 +14,7 @@ from .run_audit import audit as audit
 from .sensitivity import TRUTHS as TRUTHS
 from .sensitivity import base_and_sweeps as base_and_sweeps
 from .sensitivity import extremes as extremes
+from .sensitivity import most_moving as most_moving
 from .sensitivity import one_at_a_time as one_at_a_time
 from .sensitivity import sweep as sweep
 from .table_audit import LONG as LONG

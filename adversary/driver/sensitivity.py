@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, Sampling, blocks, check_probability, check_whole
+from adversary._core import Floats, Sampling, blocks, check_probability, check_whole, tied
 from adversary.driver.model_sweep import ModelSweep, at_prior_of, truths_of_models
 from adversary.driver.posteriors import MEASURES, Readings
 from adversary.driver.shared_laws import SharedLaws
@@ -268,11 +268,34 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
     Returns
     -------
-    Dataset of the measures and `at_<measure>`, dims (input, truth, end), with `end` "low", "base" and "high".
+    Dataset of the measures and `at_<measure>`, dims (input, truth, end), with `end` "low", "base" and "high"; and
+    `mcse` (measure), their standard errors, where anything was simulated.
     """
     rows = [_ends(base, one, dim) for dim, one in swept.items()]
     found = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
+    if not any("mcse" in one for one in (base, *swept.values())):
+        found = found.drop_vars(["mcse", "measure"])
     return found.assign_attrs(base.attrs)
+
+
+def most_moving(found: xr.Dataset, measure: str = "posterior_mean") -> list[str]:
+    """The inputs that move a measure most, of the answer of `extremes`: those that its errors do not tell apart.
+
+    None where no input moves it.
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> from adversary.reader.plans import Level
+    >>> plan = Plan([Level("block", DiscreteGaussian.from_rho(0.1))])
+    >>> most_moving(one_at_a_time(plan, Adversary(), {"block": 1}, prior=[0.1, 0.9], rho=[0.05, 0.2]))
+    ['prior']
+    """
+    high, low = (found[measure].sel(end=end) for end in ("high", "low"))
+    swing, error = (high - low).max("truth").values, np.zeros(found.sizes["input"])
+    if "mcse" in found:
+        spread = found["mcse"].sel(measure=measure, end=["low", "high"])
+        error = ((spread**2).sum("end").max("truth") ** 0.5).values
+    none = tied(np.append(swing, 0.0), np.append(error, 0.0))[-1]
+    return [] if none else [str(name) for name in found["input"].values[tied(swing, error)]]
 
 
 def _both_truths(plan: Any, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -344,7 +367,8 @@ def _ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:
     """Least and largest value of every measure over an input's range, and where they are."""
     label = swept[dim].values
     variables: dict[str, Any] = {}
-    for name in MEASURES:
+    errors = np.zeros((2, 3, len(MEASURES)))
+    for number, name in enumerate(MEASURES):
         ends = np.full((2, 3), np.nan)
         where = np.full((2, 3), "as it is", dtype=object)
         for i, truth in enumerate(TRUTHS):
@@ -352,15 +376,23 @@ def _ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:
             over = swept[name].sel(truth=truth).values
             known = np.flatnonzero(np.isfinite(over))
             ends[i] = start
+            errors[i, :, number] = _error(base.sel(truth=truth), name)
             if not np.isfinite(start) or not known.size:
                 continue
             for end, pick, better in ((0, np.argmin, np.less), (2, np.argmax, np.greater)):
                 at = known[pick(over[known])]
                 if better(over[at], start):
                     ends[i, end], where[i, end] = over[at], _text(label[at])
+                    errors[i, end, number] = _error(swept.sel(truth=truth).isel({dim: at}), name)
         variables[name] = (("truth", "end"), ends)
         variables[f"at_{name}"] = (("truth", "end"), where.astype(str))
-    return xr.Dataset(variables, coords={"truth": list(TRUTHS), "end": ["low", "base", "high"]})
+    variables["mcse"] = (("truth", "end", "measure"), errors)
+    return xr.Dataset(variables, {"truth": list(TRUTHS), "end": ["low", "base", "high"], "measure": list(MEASURES)})
+
+
+def _error(one: xr.Dataset, measure: str) -> float:
+    """The standard error of an average; 0 where nothing was simulated."""
+    return float(np.nan_to_num(one["mcse"].sel(measure=measure))) if "mcse" in one else 0.0
 
 
 def _text(value: Any) -> str:

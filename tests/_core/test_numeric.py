@@ -10,7 +10,7 @@ import mpmath  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
 import pytest
 
-from adversary._core import gaussian_sums, numeric
+from adversary._core import gaussian_sums, numeric, shared_ranks, tied
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 1.0, 3.1, 3.2, 20.0, 1e3])
@@ -183,3 +183,20 @@ def test_scalars_in_scalars_out() -> None:
     assert isinstance(numeric.scalar_or_array(np.float64(1.0)), float)
     assert isinstance(numeric.scalar_or_array(np.array(1.0)), float)
     assert numeric.scalar_or_array(np.zeros(3)).shape == (3,)
+
+
+def test_what_errors_do_not_tell_apart_is_tied() -> None:
+    """Exactly equal but for rounding, or within three standard errors of the difference; never a NaN, nor infinity."""
+    assert tied([0.3, 0.1 + 0.2, 0.2]).tolist() == [True, True, False]
+    assert tied([1.0, 1.0 + 1e-6]).tolist() == [False, True]
+    assert tied([1.0, 1.0 + 1e-6], 1e-6).tolist() == [True, True]
+    assert tied([1.0, 1.1], [0.05, np.nan]).tolist() == [True, True]
+    assert tied([5.0, np.inf, np.nan]).tolist() == [False, True, False]
+    assert tied([5.0, 2.0, 2.0], largest=False).tolist() == [False, True, True]
+    assert tied([np.nan, np.nan]).tolist() == [False, False]
+
+
+def test_ranks_are_shared_by_what_cannot_be_told_apart() -> None:
+    assert shared_ranks([0.7, 0.7, 0.6, 0.6, 0.5]).tolist() == [1, 1, 3, 3, 5]
+    assert shared_ranks([0.70, 0.68, 0.66], 0.005).tolist() == [1, 1, 3]
+    assert shared_ranks([]).tolist() == []

@@ -182,6 +182,11 @@ def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
     assert number(answered(path, "--statistic", "any", "--round-down", "0"), "epsilon") == 0.0
 
 
+def test_profiles_of_the_same_epsilon_are_named_together(tmp_path: Path) -> None:
+    text = "".join(f'[profiles.{name}]\nkind = "difference"\nby = {by}\n' for name, by in (("a", 0.2), ("b", '"1/5"')))
+    assert "The profiles allow epsilon = 0.4054, the same for all 2 profiles." in flat(printed(written(tmp_path, text)))
+
+
 def test_what_no_epsilon_keeps_and_what_every_epsilon_keeps_is_said_in_words(tmp_path: Path) -> None:
     names = {
         "none": ('kind = "constant"\nratio = 1', "unattainable", "No epsilon above 0 keeps this profile"),

@@ -1,10 +1,13 @@
 """`adversary table`: bad counts are one line with the file, the line, the column, the rule and the value."""
 
+import csv
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import adversary as adv
 from adversary.desk.kit import Figure
 from tests import commands
 from tests.tables import DATA
@@ -45,6 +48,33 @@ def test_a_bad_table_is_one_line(text: str, words: str, tmp_path: Path) -> None:
 )
 def test_budgets_that_do_not_fit_the_levels_are_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
     assert words in commands.run("table", str(tmp_path / "counts.csv"), *options).stderr
+
+
+def test_cells_of_the_same_risk_share_their_rank_and_the_headline(tmp_path: Path, monkeypatch: Any) -> None:
+    """Noise of one level hides every occupied cell alike: none of them is called the worst."""
+    monkeypatch.setattr(Figure, "svg", "")
+    lines = "".join(f"{i},{i},{i % 3},0\n" for i in range(1, 19))
+    counts = commands.written("thirty.csv", tmp_path, "block,a,b,c\n" + lines)
+    asked = ("table", counts, "--rho", "0.3", "--levels", "block", "--out", str(tmp_path / "out"))
+    shown = commands.flat(commands.run(*asked).stdout.replace("\u00a0", " "))
+    mean = 100.0 * adv.DiscreteGaussian.from_rho(0.3).privacy_loss().posterior(0.5).mean("in")
+    assert "The largest risk is the same in all 30 occupied cells: from 50 % before" in shown
+    assert f"before the release to {mean:.2f} % on average after it" in shown
+    assert "20 of the 30 that share the first are listed" in shown
+    with (tmp_path / "out/cells.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rank"] for row in rows] == ["1="] * 30 + ["31="] * 24
+
+
+def test_one_cell_of_the_largest_risk_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Figure, "svg", "")
+    counts = commands.written("few.csv", tmp_path, "block,tract,a\n1,A,1\n2,A,0\n3,B,1\n4,C,1\n5,C,1\n")
+    asked = ("table", counts, "--rho", "0.6", "--levels", "block,tract", "--out", str(tmp_path / "out"))
+    shown = commands.flat(commands.run(*asked).stdout.replace("\u00a0", " "))
+    with (tmp_path / "out/cells.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rank"] for row in rows][:2] == ["1", "2="]
+    assert f"The largest risk is in block {rows[0]['block']}, a: from 50 %" in shown
 
 
 @pytest.mark.parametrize(

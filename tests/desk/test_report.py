@@ -124,6 +124,34 @@ def test_one_bound_stands_on_the_card_in_the_figure_in_words_and_beside_another_
     assert f"posterior at most, by zCDP {most}" in commands.flat(commands.printed("compare", str(path), other))
 
 
+def test_adversaries_who_learn_as_much_are_named_together(tmp_path: Path) -> None:
+    """Of a prior of 0.3 the ratio does not hang on the name: a headline does not choose one."""
+    one = "[adversaries.{name}]\nprior = {prior}\nknown = 0\n"
+    before, after = SEVERAL.split("[adversary]\nprior = 0.2\nknown = 0\n")
+    for priors, said, card in (
+        ({"a": 0.3, "b": 0.3, "c": 0.6}, "times the prior for adversaries a and b.", "adversary a, one of 2 who"),
+        ({"a": 0.3, "b": 0.3}, "times the prior for all 2 adversaries.", "adversary a, one of 2 who learn as much"),
+        ({"a": 0.3, "b": 0.4}, "times the prior for adversary a.", "Before the release, adversary a"),
+    ):
+        path = tmp_path / "readers.toml"
+        readers = "".join(one.format(name=name, prior=prior) for name, prior in priors.items())
+        path.write_text(before + readers + after, encoding="utf-8")
+        made = of(adv.load_scenario(path))
+        assert made.card is not None
+        assert made.card.figure is not None
+        assert said in made.card.figure.finding
+        assert card in made.card.numbers[0][0]
+
+
+def test_two_audits_with_the_same_answer_are_said_to_have_it(tmp_path: Path) -> None:
+    paths = [commands.written(f"{name}.toml", tmp_path, SEVERAL) for name in ("one", "two")]
+    assert re.search(
+        r"Largest expected posterior: [\d.]+ %, the same in both\.", commands.flat(commands.printed("compare", *paths))
+    )
+    other = commands.written("three.toml", tmp_path, SEVERAL.replace("prior = 0.2", "prior = 0.3"))
+    assert "% (one), " in commands.flat(commands.printed("compare", paths[0], other))
+
+
 def test_a_plan_without_a_guarantee_that_holds_is_bounded_by_its_own_loss(tmp_path: Path) -> None:
     path = tmp_path / "broken.toml"
     path.write_text(SEVERAL[: SEVERAL.index("zCDP")] + '"pure DP" = 0.3\n', encoding="utf-8")

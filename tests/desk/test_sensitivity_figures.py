@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import adversary as adv
 from adversary.desk.figures.tornado import fan, tornado
-from adversary.driver.sensitivity import TRUTHS, one_at_a_time, sweep
+from adversary.driver.sensitivity import TRUTHS, most_moving, one_at_a_time, sweep
 
 PLAN = adv.Plan(
     [
@@ -46,6 +46,24 @@ DRAWN = {
     "fan over priors": lambda: fan(along("prior"), "prior"),
     "fan over budgets": lambda: fan(along("rho"), "rho"),
 }
+
+
+def test_inputs_that_move_as_much_are_named_together() -> None:
+    """Equal to rounding, or within the errors of simulated ends; and none where nothing moves."""
+    plan, reader = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))]), adv.Adversary(0.5)
+    found = one_at_a_time(plan, reader, {"block": 1}, prior=[0.2, 0.9], rho=[0.05, 0.3])
+    assert tornado(found).get_suptitle().startswith("The prior moves the expected posterior most: ")
+    twins = xr.concat([found.isel(input=0), found.isel(input=0), found.isel(input=1)], "input")
+    twins = twins.assign_coords(input=["prior", "beliefs", "rho"])
+    title = tornado(twins).get_suptitle().replace("\n", " ")
+    assert title == "The prior and the beliefs about others move the expected posterior equally, and most"
+    gap = found["posterior_mean"].sel(end="high") - found["posterior_mean"].sel(end="low")
+    apart = float(gap.max("truth").sel(input="prior") - gap.max("truth").sel(input="rho"))
+    for error, names in ((apart / 5.0, ["prior", "rho"]), (apart / 7.0, ["prior"])):  # 3 sqrt(4) errors apart: 6
+        errors = xr.full_like(found["posterior_mean"], error).expand_dims(measure=["posterior_mean"])
+        assert most_moving(found.assign(mcse=errors)) == names
+    still = found.assign(posterior_mean=found["posterior_mean"].sel(end="base").broadcast_like(found["posterior_mean"]))
+    assert tornado(still).get_suptitle() == "No input moves the expected posterior"
 
 
 @pytest.mark.parametrize("truth", TRUTHS)

@@ -52,6 +52,18 @@ def test_it_says_what_was_read_guaranteed_and_found() -> None:
     ]
 
 
+def test_blocks_with_the_same_ratio_share_their_place() -> None:
+    same = table()
+    first, *more = block_results.worst_rows(same, 3)
+    alike = {name: np.array(same[name]) for name in ("ratio", "posterior")}
+    for values in alike.values():
+        values[more] = values[first]
+    document = made(same | alike)
+    assert commands.numbers(document.as_json(), "place", group="worst")[:4] == ["1=", "1=", "1=", "4"]
+    assert ", as much as in 2 more: the posterior is" in words(document)
+    assert commands.numbers(made().as_json(), "place", group="worst")[:2] == ["1", "2"]
+
+
 def test_shares_above_thresholds_are_those_of_the_blocks() -> None:
     ratio = block_results.blocks(table(), "ratio")
     answer = made(thresholds=(1.25,)).as_json()

@@ -570,6 +570,13 @@ def test_of_many_readers_the_least_and_the_largest_are_told() -> None:
     assert "10 in all" in text
 
 
+def test_readers_who_learn_as_much_are_told_once() -> None:
+    readers = {f"R{i}": adv.Adversary(0.3, 0) for i in range(8)}
+    text = explain(tree_of(adv.Plan([BLOCK]), readers, {"block": 1}))
+    assert len(re.findall("Adversary “R.” starts", text)) == 1
+    assert "average ratios are the same within the errors of the numbers, 8 in all" in text
+
+
 def test_estimates_are_called_so_with_their_error() -> None:
     tree = audited("simulated")
     assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"

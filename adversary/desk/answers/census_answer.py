@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import PERCENT, as_array, blocks, check_probability, outward_percent
+from adversary._core import (
+    PERCENT,
+    as_array,
+    blocks,
+    check_probability,
+    format_number,
+    outward_percent,
+    those_tied,
+    tied,
+)
 from adversary.desk.answers import bounds_answer
 from adversary.desk.kit import Column, Document, Section, Table, tabulate
 from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
@@ -114,7 +123,8 @@ def document_of_every(tree: xr.DataTree) -> Document:
     }  # fmt: skip
     table = tabulate(found, columns, name="scenarios")
     short = [str(name) for name in found["scenario"].values if _shortfall(found.sel(scenario=name)) is not None]
-    least, most = (str(found["scenario"].values[int(pick(found["rho"].values))]) for pick in (np.argmin, np.argmax))
+    ends = [tied(found["rho"].values, largest=largest) for largest in (False, True)]
+    least, most = (those_tied([str(x) for x in found["scenario"].values[end]], end.size, "scenarios") for end in ends)
     said = f"The printed rho of {', '.join(short)} is less than the sum of the paper's own tables, which is used here."
     return Document(
         "Concerns about the 2020 Census (Kifer et al. 2022, section 8.2)",
@@ -123,7 +133,7 @@ def document_of_every(tree: xr.DataTree) -> Document:
         sections=[
             Section(
                 "Scenarios",
-                f"Scenario {least} costs the least and {most} the most.",
+                f"Least rho: scenario {least}; most: {most}.",
                 tables=[table],
                 notes=[said] * bool(short),
             )
@@ -207,6 +217,7 @@ def _query_section(made: CensusScenario) -> Section:
             level, float(sum(one.rho_star * one.cells / 2 for one in here)), "the same" if names == before else names
         )
         before = names
-    most = max(table.rows, key=lambda row: float(row[1]), default=None)
-    finding = f"The level that costs the most is {most[0]}: rho = {table.typed[1].shown(most[1])}." if most else ""
+    rho = [float(row[1]) for row in table.rows]
+    most = [str(row[0]) for row, one in zip(table.rows, tied(rho), strict=True) if one]
+    finding = f"Most rho is spent at {those_tied(most, len(rho), 'levels')}: {format_number(max(rho))}." if rho else ""
     return Section("Queries counted", finding, tables=[table])

@@ -17,6 +17,10 @@ from adversary._core import (
     format_probability,
     format_uncrossed,
     outward_percent,
+    ranks_shown,
+    shared_ranks,
+    those_tied,
+    tied,
 )
 from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
@@ -60,7 +64,9 @@ def solve(
     words = {**{f"level_{name}": name for name in names}, "cell": "cell", "target": "target", "status": "status"}
     columns |= {key: ("row", found[name].to_numpy().astype(str)) for key, name in words.items()}
     risk = found["posterior_mean"]
+    columns["rank"] = ("row", shared_ranks(risk, found["mcse"]))
     summary = {
+        "shared": int(tied(risk, found["mcse"]).sum()),
         "cells": len(found),
         "units": len(found) // found["cell"].nunique(),
         "prior": prior,
@@ -80,13 +86,11 @@ def document(title: str, tree: xr.DataTree) -> Document:
     """Worst cells first; the distribution; every cell."""
     found, summary, names = tree["cells"].to_dataset(), tree["summary"].to_dataset(), list(tree.attrs["levels"])
     worst, bound, prior = (float(summary[name]) for name in ("worst", "bound", "prior"))
-    first = ", ".join(
-        [*(f"{name} {found[f'level_{name}'].values[0]}" for name in names[:1]), str(found["cell"].values[0])]
-    )
+    shared = int(summary["shared"])
     judged = {str(one) for one in np.unique(found["status"].values)}
     status = next(one for one in ("violated", "exceeded", "holds") if one in judged)
     said = (
-        f"The largest risk is in {first}: from {format_probability(prior)} before the release to "
+        f"The largest risk is {_where(found, names)}: from {format_probability(prior)} before the release to "
         f"{format_probability(worst)} on average after it."
     )
     every = f"{int(summary['cells']):,} cells of {int(summary['units']):,} units"
@@ -95,7 +99,7 @@ def document(title: str, tree: xr.DataTree) -> Document:
         status,
         numbers=[
             ("before the release", format_probability(prior)),
-            ("after it, on average: worst cell", format_probability(worst)),
+            (f"after it, on average: largest risk{' (shared)' * (shared > 1)}", format_probability(worst)),
             ("median cell", format_probability(float(summary["median"]))),
             ("at most, by the plan's own loss", outward_percent(bound, True) + PERCENT),
         ],
@@ -110,7 +114,8 @@ def document(title: str, tree: xr.DataTree) -> Document:
     sections = [
         Section(
             "The cells of the largest risk",
-            f"Largest posterior first, of {every}.",
+            f"Largest posterior first, of {every}; = marks a rank that is shared, within the errors of the numbers."
+            + f" {WORST} of the {shared:,} that share the first are listed." * (shared > WORST),
             tables=[_table(found.isel(row=slice(WORST)), names, "worst")],
         ),
         Section("Every cell", every + ".", tables=[_table(found, names, "cells")], folded=True, on_screen=False),
@@ -118,6 +123,22 @@ def document(title: str, tree: xr.DataTree) -> Document:
     noise = [(name, str(tree.attrs[name])) for name in ("budget", "noise", "seed")]
     warnings = list(np.atleast_1d(tree.attrs.get("cautions", [])))
     return Document(title, tree, ("summary",), card, sections=sections, warnings=warnings, provenance=noise)
+
+
+def _where(found: xr.Dataset, names: Sequence[str]) -> str:
+    """The cells whose risk cannot be told from the largest: one by its name, several by what they have in common."""
+    risk, counts = found["posterior_mean"].values, found["count"].values
+    most = tied(risk, found["mcse"].values)
+    columns = (found[key].values[most] for key in (f"level_{names[0]}", "cell"))
+    called = [f"{names[0]} {unit}, {cell}" for unit, cell in zip(*columns, strict=True)]
+    if len(called) == 1:
+        return f"in {called[0]}"
+    kinds = {"occupied ": counts > 0, "empty ": counts == 0}
+    kind = next((kind for kind, part in kinds.items() if np.array_equal(most, part) and not part.all()), None)
+    where = those_tied(called, risk.size, "cells") if kind is None else f"all {len(called):,} {kind}cells"
+    if tied(risk[most]).all():
+        return f"the same in {where}"
+    return f"in {where}, which the errors of the numbers do not tell apart"
 
 
 def solve_plan(
@@ -178,10 +199,12 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
 
 def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:
     columns = {
-        "row": None, **{f"level_{one}": one for one in names}, "cell": "cell", "count": ("count", "count"),
-        "target": "person", "posterior_mean": ("posterior", "probability"), "ratio_mean": ("ratio", "number"),
+        "row": None, "shown_rank": "rank", **{f"level_{one}": one for one in names}, "cell": "cell",
+        "count": ("count", "count"), "target": "person", "posterior_mean": ("posterior", "probability"),
+        "ratio_mean": ("ratio", "number"),
         "posterior_high": ("95 % of releases at most", "probability"), "prob_correct": ("P(correct)", "probability"),
-        "bound": ("at most, by the plan's own loss", "% at most"), "status": ("status", "status"),
+        "bound": ("bound (own loss)", "% at most"), "status": ("status", "status"),
     }  # fmt: skip
     errors = found["mcse"].expand_dims(measure=["posterior_mean"])
-    return tabulate(found.assign(mcse=errors), columns, name=name)
+    ranks = ("row", ranks_shown(found["rank"].values))
+    return tabulate(found.assign(mcse=errors, shown_rank=ranks), columns, name=name)

@@ -21,6 +21,8 @@ from adversary._core import (
     format_probability,
     percent,
     shown_epsilon,
+    those_tied,
+    tied,
 )
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
@@ -195,8 +197,11 @@ def _card(recommended: Recommended) -> Card:
     if not bounded:
         return Card("None of these profiles has a finite epsilon above 0.", figure=drawing)
     least, most = (pick(bounded, key=lambda name: bounded[name].loss) for pick in (min, max))
-    ends = [(name, _format_epsilon(bounded[name])) for name in dict.fromkeys((least, most))]
+    alike = bool(tied([one.loss for one in bounded.values()]).all())
+    ends = [(name, _format_epsilon(bounded[name])) for name in dict.fromkeys((least,) if alike else (least, most))]
     verdict = " to ".join(f"{shown} ({name})" for name, shown in ends)
+    if alike and len(bounded) > 1:
+        verdict = f"{ends[0][1]}, the same for {those_tied(list(bounded), len(bounded), 'profiles')}"
     return Card(
         f"The profiles allow epsilon = {verdict}.",
         numbers=[(f"epsilon of {name}", shown) for name, shown in ends],
@@ -311,14 +316,15 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
     if not drawn:
         return Section(title, tables=[table])
     last = budgets.sel(profile=drawn[0]).isel(releases=-1).fillna(0.0)
-    best, most = ways[int(np.argmax(last.values))], format_bound(float(last.max()), False)
+    best = those_tied([way for way, one in zip(ways, tied(last.values), strict=True) if one], len(ways), "compositions")
+    most = format_bound(float(last.max()), False)
     which = f" of {drawn[0]}" * file.named
     drawing = Figure(
         "per_release",
         lambda: figures.per_release({name: curves.sel(profile=name) for name in drawn}),
         "Epsilon of each release by number of releases and composition." + _not_drawn(file.profiles, drawn),
     )
-    finding = f"Each of {file.releases} releases{which} may spend epsilon = {most} ({best} composition)."
+    finding = f"Each of {file.releases} releases{which} may spend epsilon = {most} (composition: {best})."
     return Section(title, finding, tables=[table], figures=[drawing])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, format_bound, format_probability, join_words, logit
+from adversary._core import Floats, format_bound, format_probability, join_words, logit, those_tied, tied
 from adversary.desk import figures
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
@@ -132,16 +132,19 @@ def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datas
 def _most_informed(people: xr.Dataset) -> Iterator[str]:
     """The adversary to whom the totals alone reveal most."""
     ratio = people["invariant_ratio"].fillna(np.inf)
-    worst = people.isel(adversary=int(np.argmax(np.abs(np.log(np.maximum(ratio.values, 1e-300))))))
+    most = np.flatnonzero(tied(np.abs(np.log(np.maximum(ratio.values, 1e-300)))))
+    worst = people.isel(adversary=int(most[0]))
     moved = float(ratio.sel(adversary=worst["adversary"]))
     if abs(moved - 1.0) < SAME:
         yield "The exact totals alone reveal nothing to these adversaries."
         return
     prior, given = (format_probability(float(worst[key])) for key in ("prior", "given"))
     certain = " The noise hides nothing from them." if float(worst["given"]) in (0.0, 1.0) else ""
+    others = [str(name) for name in people["adversary"].values[most[1:]]]
+    alike = f" To {those_tied(others, ratio.size, 'adversaries')} they reveal as much." if others else ""
     yield (
         f"The exact totals alone take {_who(str(worst['adversary'].item()))} from {prior} to {given}; no guarantee "
-        f"limits this.{certain}"
+        f"limits this.{certain}{alike}"
     )
 
 
@@ -158,7 +161,8 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
     for definition in [*map(str, (passed if passed.size else finite).values)][:1]:
         one = satisfied.sel(definition=definition)
         beyond = one["prob_beyond_single_record"].fillna(0.0)
-        worst = one.isel(adversary=int(np.argmax(beyond.values)))
+        most = tied(beyond.values)
+        worst = one.isel(adversary=int(np.argmax(most)))
         failure = float(worst["failure"])
         often = f", except in {format_probability(failure)} of releases" if failure else ""
         said = (
@@ -166,8 +170,9 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
             f"the odds within a factor exp({format_bound(float(worst['single_record_bound']), True)}){often}. "
             "That is no bound here"
         )
-        name = str(worst["adversary"].item())
-        passes = f": {format_probability(float(beyond.max()))} of releases take {_who(name)} beyond it."
+        name, others = str(worst["adversary"].item()), int(most.sum()) - 1
+        alike = f", and as many take {others} other{'s' * (others > 1)} beyond it" if others else ""
+        passes = f": {format_probability(float(beyond.max()))} of releases take {_who(name)} beyond it{alike}."
         yield said + (passes if passed.size else ", though no adversary here exceeds it more often.")
 
 

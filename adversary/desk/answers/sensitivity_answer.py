@@ -17,7 +17,7 @@ from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Document, Figure, Section, Table, tabulate
 from adversary.desk.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths, warnings
-from adversary.driver import TRUTHS, base_and_sweeps, group_name, sweep_groups
+from adversary.driver import TRUTHS, base_and_sweeps, group_name, most_moving, sweep_groups
 from adversary.reader.risk import cautions
 
 SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
@@ -74,11 +74,10 @@ def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
     who = next(iter(scenario.readers))
     whose = f" Inputs are those of adversary {who}." if who else ""
     swing = (found["posterior_mean"].sel(end="high") - found["posterior_mean"].sel(end="low")).max("truth")
-    first = str(swing.idxmax("input").item())
+    much = f": by up to {format_number(100.0 * float(swing.max()))} percentage points" if most_moving(found) else ""
     return Section(
         f"Sensitivity{': ' * bool(truth)}{truth}",
-        f"Of the inputs, the {figures.INPUTS.get(first, first)} moves the expected posterior most: by up to "
-        f"{format_number(100.0 * float(swing.max()))} percentage points.",
+        f"{figures.tornado.moving_words(found)}{much}.",
         [f"One input changes at a time, all others as they are; the target is truly in, or truly out.{whose}"],
         [_table(base, swept, truth)],
         list(_figures(base, found, swept, truth)),

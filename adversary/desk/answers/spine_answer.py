@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from adversary._core import ranks_shown, shared_ranks, tied
 from adversary.nmf.runs import (
     FAILURE,
     MISTAKEN,
@@ -129,13 +130,14 @@ def gather(
     return tree, drawn
 
 
-EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "blocks": 0, "one_query_blocks": 0}
+EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "place": "", "blocks": 0, "one_query_blocks": 0}
 """Of a cell that has fewer blocks in a table than another; numbers are NaN there."""
 
 
 def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str, xr.Dataset]:
     found, bound = cell.found, cell.found.promised
     left_out = np.nan if found.truncation_bound is None else found.truncation_bound
+    error = float(np.nan_to_num(left_out)) / prior if prior else 0.0
     below, above = found.beyond(prior)
     spread = np.quantile(found.ratios, QUANTILES) if found.ratios.size else np.full(len(QUANTILES), np.nan)
     risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
@@ -160,6 +162,7 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
         "cells": xr.Dataset(
             {
                 "label": cell.label, "leaves": found.leaves, "answered": found.ratios.size,
+                "most": int(tied(found.ratios, error).sum()),
                 "unprotected": found.unprotected, "log_evidence": cell.log_evidence,
                 "truncation_bound": ((), left_out, {"direction": "upper"}),
             }
@@ -187,7 +190,9 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
             {"prior": priors, "side": ["lower", "upper"]},
         ),
         "levels": levels,
-        "worst": _rank_rows(found.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more)),
+        "worst": _rank_rows(
+            found.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more), error
+        ),
         "mistaken": _rank_rows(found.mistaken, ("noisy", "mean", "known", "tail")),
     }  # fmt: skip
 
@@ -195,8 +200,8 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
 COUNTED = ("units", "measured", "exact", "bounded", "replaced", "below")
 
 
-def _rank_rows(table: Columns, numbers: Sequence[str]) -> xr.Dataset:
-    """Rows of blocks over "rank"."""
+def _rank_rows(table: Columns, numbers: Sequence[str], error: float = 0.0) -> xr.Dataset:
+    """Rows of blocks over "rank"; "place" is the rank in words, shared by ratios that the error does not tell apart."""
     size = len(table.get("geocode", ()))
     found: dict[str, Any] = {}
     for name in ("geocode", "name", "status"):
@@ -205,4 +210,6 @@ def _rank_rows(table: Columns, numbers: Sequence[str]) -> xr.Dataset:
     for name in numbers:
         values = column(table, name).astype(np.float64) if name in table else np.full(size, np.nan)
         found[name] = ("rank", values)
+    ranks = shared_ranks(found["ratio"][1], error) if "ratio" in found else range(1, size + 1)
+    found["place"] = ("rank", np.array(ranks_shown(ranks), dtype=str))
     return xr.Dataset(found, {"rank": np.arange(1, size + 1)})

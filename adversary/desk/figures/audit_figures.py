@@ -280,11 +280,14 @@ def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
     figure, ax = kit.canvas(8.2, 4.4)
     share_of_cells = np.arange(1, risk.size + 1) / risk.size
     ax.step(np.append(0.0, share_of_cells), np.append(risk[0], risk), where="pre", color=kit.BLUE)
-    for level, text, colour in ((prior, "before the release", kit.GREY), (bound, "bound", kit.INK)):
+    for level, text, colour in (
+        (prior, "before the release", kit.GREY),
+        (bound, "bound of the plan's own loss", kit.INK),
+    ):
         ax.axhline(level, color=colour, linestyle="--", linewidth=1)
         ax.annotate(text, (1.0, level), textcoords="offset points", xytext=(-4, 3), ha="right", color=colour)
     ax.set(xlim=(0.0, 1.0), xlabel="share of cells", ylabel="posterior, averaged over the noise")
     kit.in_percent(ax.xaxis, ax.yaxis)
     reached = format_probability(float(risk[0]))
-    kit.title(figure, f"One person in a cell: at most {reached} on average, from {format_probability(prior)}")
+    kit.title(figure, f"One person in a cell: up to {reached} on average, from {format_probability(prior)}")
     return figure

@@ -27,6 +27,7 @@ from adversary._core import (
     outward_percent,
     paired_arrays,
     percent,
+    tied,
 )
 from adversary.desk.kit import style as kit
 from adversary.privacy import TOLERANCE, Guarantee
@@ -106,7 +107,9 @@ def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floa
             i = int(np.argmax(used))
             found.append((float(used[i]), test, float(level[i]), float(power[i]), name, float(limit[i])))
     _, who, alarms, detections, whose, allowed = max(found)
-    start = f"{who} detects {format_probability(detections)} with {format_probability(alarms)} false alarms"
+    near = {test for (_, test, *_), one in zip(found, tied([used for used, *_ in found]), strict=True) if one}
+    also = f", as {len(near) - 1} more," if len(near) > 1 else ""
+    start = f"{who}{also} detects {format_probability(detections)} with {format_probability(alarms)} false alarms"
     if detections > allowed * (1.0 + TOLERANCE):
         return f"{start}: {whose} allows no more than {at_most(allowed)}"
     return f"Closest to a limit: {start}; {whose} allows {at_most(allowed)}"

@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from adversary._core import PERCENT, as_given, format_number, format_probability, percent
+from adversary._core import PERCENT, as_given, format_number, format_probability, join_words, percent, sentence
 from adversary.desk.kit import style as kit
-from adversary.driver import TRUTHS
+from adversary.driver import TRUTHS, most_moving
 
 INPUTS = {
     "prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings",
@@ -69,9 +69,23 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
     widest = values.sel(input=names[0], end="high") - values.sel(input=names[0], end="low")
     first, side = names[0], sides[int(widest.argmax("truth"))]
     low, high = (said(float(values.sel(input=first, truth=side, end=end))) for end in ("low", "high"))
-    what = f"the {INPUTS.get(first, first)} moves the {MEASURES[measure]} most: {low} to {high} with the target {side}"
-    kit.title(figure, what if len(names) > 1 else what.replace(" most", ""))
+    what = moving_words(found, measure)
+    ends = f": {low} to {high} with the target {side}" if len(most_moving(found, measure)) == 1 else ""
+    kit.title(figure, what + ends)
     return figure
+
+
+def moving_words(found: xr.Dataset, measure: str = "posterior_mean") -> str:
+    """Which inputs move a measure most, those that move it equally together."""
+    names, size = most_moving(found, measure), found.sizes["input"]
+    if not names:
+        return f"No input moves the {MEASURES[measure]}"
+    called = [f"the {INPUTS.get(name, name)}" for name in names]
+    if len(names) > 1:
+        return (
+            f"{sentence(join_words(called))} move the {MEASURES[measure]} equally{', and most' * (len(names) < size)}"
+        )
+    return f"{sentence(called[0])} moves the {MEASURES[measure]}{' most' * (size > 1)}"
 
 
 def _value_axis(ax: Axes, values: xr.DataArray, measure: str) -> None:

@@ -124,11 +124,12 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
     risk = part["risk"].to_dataset()
     if audit_words.unreliable(risk):
         return Card(" ".join(verdict), status, sentence=result_sections.finding(one, part))
-    name = result_sections.most_informed(risk)
+    name, *also = result_sections.most_informed(risk)
     of_one, bound = of_reader(risk, name), shown_bound(of_reader(part["bound"].to_dataset(), name))
     limit = float(bound["posterior"].sel(side="upper"))
     named = audit_words.bound_name(shown_bound(part["bound"].to_dataset()))
     whose = f", adversary {name}" if len(one.readers) > 1 else ""
+    whose += f", one of {len(also) + 1} who learn as much" if also else ""
     numbers = [
         (f"Before the release{whose}", format_probability(float(of_one["prior"]))),
         ("After it, on average", format_probability(float(of_one["posterior_mean"]))),

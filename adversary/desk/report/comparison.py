@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_number, format_probability
+from adversary._core import format_number, format_probability, tied
 from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, audit_words, tabulate
@@ -76,9 +76,8 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
         ["scenario", "verdict"], [(str(name), str(verdicts["verdict"].sel(file=name).item())) for name in audits]
     )
     judged.name = "verdicts"
-    highest = found["posterior_mean"].max(["truth", "adversary"])
-    said = ", ".join(f"{format_probability(float(highest.sel(file=name)))} ({name})" for name in audits)
-    ratios = ", ".join(f"{format_number(float(found['ratio_mean'].sel(file=name).max()))} ({name})" for name in audits)
+    said = _largest(found, "posterior_mean", format_probability)
+    ratios = _largest(found, "ratio_mean", format_number)
     first = {name: audit_words.cases(*one)[0][2] for name, one in audits.items()}
     drawn = [
         Figure(
@@ -106,6 +105,19 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
         [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)],
         [("Scenario file", str(one.path.name)) for one, _ in audits.values()],
     )
+
+
+def _largest(found: xr.Dataset, measure: str, write: Callable[[float], str]) -> str:
+    """The largest average in each file, or that it is the same in both."""
+    names, places = [str(name) for name in found["file"].values], found[measure].stack(place=("truth", "adversary"))
+    ends = places.isel(place=places.argmax("place"))
+    errors = np.zeros(len(names))
+    if "mcse" in found and measure in found["mcse"]["measure"].values:
+        of_measure = found["mcse"].sel(measure=measure).stack(place=("truth", "adversary"))
+        errors = of_measure.isel(place=places.argmax("place")).fillna(0.0).values
+    if tied(ends.values, errors).all():
+        return f"{write(float(ends[0]))}, the same in both{' within the errors of the numbers' * bool(errors.any())}"
+    return ", ".join(f"{write(float(end))} ({name})" for end, name in zip(ends.values, names, strict=True))
 
 
 def _table(found: xr.Dataset, name: str) -> Table:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_bound, format_number, format_probability
+from adversary._core import format_bound, format_number, format_probability, those_tied, tied
 from adversary.desk import figures
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
@@ -37,9 +37,12 @@ GLOSSARY = (
 )
 
 
-def most_informed(risk: xr.Dataset) -> str:
-    """The adversary with the largest expected ratio."""
-    return str(risk["ratio_mean"].idxmax("adversary").item()) if "adversary" in risk.dims else ""
+def most_informed(risk: xr.Dataset, *, largest: bool = True) -> list[str]:
+    """The adversaries whose expected ratio cannot be told from the largest, or from the smallest."""
+    if "adversary" not in risk.dims:
+        return [""]
+    errors = risk["mcse"].sel(measure="ratio_mean").values if "mcse" in risk else 0.0
+    return [str(name) for name in risk["adversary"].values[tied(risk["ratio_mean"].values, errors, largest=largest)]]
 
 
 def finding(scenario: Scenario, tree: xr.DataTree) -> str:
@@ -52,14 +55,16 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
         )
     readers = scenario.readers
     if len(readers) > 1:
-        ratio = risk["ratio_mean"]
-        least = str(ratio.idxmin("adversary").item())
-        return (
-            f"Averaged over releases, the posterior is {format_number(float(ratio.min()))} times the prior for "
-            "adversary "
-            f"{least} and {format_number(float(ratio.max()))} times the prior for adversary {most_informed(risk)}"
-            f"{'; the others lie between' * (ratio.size > 2)}."
+        ratio, ends = risk["ratio_mean"], (most_informed(risk, largest=False), most_informed(risk))
+        least, most = (
+            f"{format_number(float(ratio.sel(adversary=one[0])))} times the prior for {_adversaries(one, ratio.size)}"
+            for one in ends
         )
+        start = "Averaged over releases, the posterior is "
+        if len(ends[1]) == ratio.size:
+            return f"{start}{most}."
+        between = "; the others lie between" * (len({*ends[0], *ends[1]}) < ratio.size)
+        return f"{start}{least} and {most}{between}."
     ((name, reader),) = readers.items()
     one = of_reader(risk, name)
     error = partial(audit_words.error, one)
@@ -70,6 +75,12 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
         f"{format_number(float(one['ratio_mean']))}{error('ratio_mean')} times the prior; nine releases in ten "
         f"leave them within {audit_words.nine_in_ten(one)}."
     )
+
+
+def _adversaries(names: list[str], of: int) -> str:
+    """Adversaries who share an end of the ranking."""
+    named = those_tied(names, of, "adversaries")
+    return named if named.startswith("all ") else f"adversar{'ies' if len(names) > 1 else 'y'} {named}"
 
 
 def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:

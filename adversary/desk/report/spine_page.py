@@ -55,7 +55,7 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
     return Document(title, tree, listed=list(tree.children), sections=sections, warnings=warnings, **told)
 
 
-Columns = Mapping[str, Sequence[str]]
+Columns = Mapping[str, Sequence[str] | None]
 UNPROVEN = {name: {None: "unresolved"} for name in ("one_query_ratio", "one_query_posterior")}
 """In place of numbers that are not proven for every block, or for this one."""
 MISSTATED = 0.1
@@ -258,12 +258,14 @@ class _Page:
         """Blocks of every cell by name, or by geocode where they have none."""
         found = self.data[group]
         named = found.assign(block=found["name"].where(found["name"] != "", found["geocode"]))
-        shown = {"rank": ("", "count"), "block": "block", **columns, "status": "status"}
+        shown = {"rank": None, "place": "", "block": "block", **columns, "status": "status"}
         return self.table(group, shown, data=named.assign(there=found["geocode"] != ""), where="there")
 
     def worst(self) -> Section:
         """The blocks with the largest ratios."""
         prob, first = percent(float(self.about.get("prob", 0.9))), self.of("worst").isel(rank=0)
+        shared = int(self.of("cells")["most"])
+        alike = f", as much as in {shared - 1:,} more" if shared > 1 else ""
         columns = {
             "noisy": ("noisy count", "count"), "mean": ("posterior mean", "number"),
             "hdi_lower": (f"{prob} set from", "count"), "hdi_upper": ("to", "count"),
@@ -274,7 +276,7 @@ class _Page:
         return Section(
             "The blocks where most is learned",
             self.about_cell(
-                f"Most is learned in block {first['name'].item() or first['geocode'].item()}: the posterior is "
+                f"Most is learned in block {first['name'].item() or first['geocode'].item()}{alike}: the posterior is "
                 f"{format_probability(float(first['posterior']))}."
             ),
             tables=[self.blocks("worst", columns)],

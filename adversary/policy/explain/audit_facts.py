@@ -28,6 +28,7 @@ from adversary._core import (
     join_words,
     outward_percent,
     percentage,
+    tied,
 )
 from adversary.driver import OWN, UNRELIABLE, shown_bound
 
@@ -225,5 +226,10 @@ def selected(found: list[Finding]) -> tuple[list[Finding], str]:
         return found[:SPELLED], f"There are {len(found)} adversaries in all." * (len(found) > SPELLED)
     least, most = min(sure, key=lambda one: one["ratio_mean"]), max(sure, key=lambda one: one["ratio_mean"])
     failed = len(found) - len(sure)
+    if tied([one["ratio_mean"] for one in sure], [one.error("ratio_mean") for one in sure]).all():
+        least, alike = most, "are the same within the errors of the numbers"
+    else:
+        alike = "lie between these two"
     rest = f"; for {failed} of them there is no number, because the sampler failed" if failed else ""
-    return [least, most], f"The other adversaries' average ratios lie between these two, {len(found)} in all{rest}."
+    shown = [least] if least is most else [least, most]
+    return shown, f"The other adversaries' average ratios {alike}, {len(found)} in all{rest}."
