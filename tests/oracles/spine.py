@@ -46,7 +46,8 @@ class Enumeration:
     """A tree by its parents (-1 at the root), one cell, leaf counts up to `most`.
 
     `log_like` are functions of a unit's count, None where nothing was measured. `groups` are lists of leaves that share
-    one of several equally long lists of laws: (leaves, log weights, laws).
+    one of several equally long lists of laws: (leaves, log weights, laws). A leaf that has one count in all vectors
+    that are possible is no draw of what others share: it has one of these laws by itself.
     """
 
     parents: Sequence[int]
@@ -70,15 +71,35 @@ class Enumeration:
                 v = self.parents[v]
         return counts
 
-    def log_weights(self, without: int = -1) -> Any:
-        """(vector,) log weight, without the prior and the measurement of one leaf."""
+    @cached_property
+    def settled(self) -> list[int]:
+        likes = [like(x) for like, x in zip(self.log_like, self.counts, strict=True) if like is not None]
+        possible = self.counts[:, np.isfinite(sum(likes, np.zeros(self.counts.shape[1])))]
+        return [leaf for leaf in self.leaves if possible.size and np.ptp(possible[leaf]) == 0.0]
+
+    @cached_property
+    def draws(self) -> list[Any]:
+        """The groups, settled leaves by themselves."""
+        alone = [([leaf], *laws) for leaves, *laws in self.groups for leaf in leaves if leaf in self.settled]
+        rest = [([leaf for leaf in leaves if leaf not in self.settled], *laws) for leaves, *laws in self.groups]
+        return [*(group for group in rest if group[0]), *alone]
+
+    def log_weights(self, known: int = -1, more: int = 0) -> Any:
+        """(vector,) log weight; without the measurement of one leaf, if it is known, with so many people in it who are
+        there whatever its law says.
+        """
         total = np.zeros(self.counts.shape[1])
         for v, log_like in enumerate(self.log_like):
-            if log_like is not None and v != without:
+            if log_like is not None and v != known:
                 total = total + log_like(self.counts[v])
-        for leaves, weights, laws in self.groups:
-            own = [leaf for leaf in leaves if leaf != without]
-            rates = [w + sum(law(self.counts[leaf]) for leaf in own) for w, law in zip(weights, laws, strict=True)]
+        for leaves, weights, laws in self.draws:
+            own = [
+                leaf for leaf in leaves if len(laws) > 1 or leaf != known
+            ]  # of a law that is known, nothing is learned
+            drawn = [self.counts[leaf] - more * (leaf == known) for leaf in own]
+            with np.errstate(invalid="ignore"):
+                rates = [w + sum(np.where(x < 0, -np.inf, law(np.maximum(x, 0.0))) for x in drawn)
+                         for w, law in zip(weights, laws, strict=True)]  # fmt: skip
             total = total + logsumexp(np.array([np.broadcast_to(r, total.shape) for r in rates]), axis=0)
         return total
 
@@ -95,9 +116,11 @@ class Enumeration:
         return float(p @ np.arange(p.size))
 
     def log_bayes_factor(self, leaf: int, known: int) -> float:
-        """Log evidence with the leaf at known + 1 minus that with it at known, its own measurement included."""
-        weights = self.log_weights(without=leaf)
-        both = [float(logsumexp(weights[self.counts[leaf] == known + i])) for i in (0, 1)]
+        """Log evidence with one more than known in the leaf minus that with the known alone, who are draws of its law;
+        its own measurement included.
+        """
+        here = self.counts[leaf]
+        both = [float(logsumexp(self.log_weights(leaf, i)[here == known + i])) for i in (0, 1)]
         own = self.log_like[leaf]
         measured = 0.0 if own is None else float(own(np.array(known + 1.0)) - own(np.array(float(known))))
         return both[1] - both[0] + measured

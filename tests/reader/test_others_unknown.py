@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import poisson
 
 from adversary.reader import spine
 from adversary.reader.spine.membership import STATUS
@@ -71,15 +72,20 @@ def likelihoods(rho: Any, limits: Any = None) -> list[Any]:
 def enumerated(rho: Any, groups: Any, most: int) -> Any:
     """Log evidence with a person more than its law has in each leaf, minus that without."""
     whole = oracle.Enumeration(PARENTS, likelihoods(rho), most, groups)
+    return expected_of(whole)
+
+
+def expected_of(whole: oracle.Enumeration) -> Any:
+    """Log evidence with a person more than its law has in each leaf, minus that without."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.array([evidence(whole, groups, leaf) for leaf in LEAVES]) - whole.log_evidence
+        return np.array([evidence(whole, leaf) for leaf in whole.leaves]) - whole.log_evidence
 
 
-def evidence(whole: oracle.Enumeration, groups: Any, leaf: int) -> float:
+def evidence(whole: oracle.Enumeration, leaf: int) -> float:
     total = np.zeros(whole.counts.shape[1])
     for v, log in enumerate(whole.log_like):
-        total = total + log(whole.counts[v])  # type: ignore[misc]
-    for leaves, weights, laws in groups:
+        total = total + (0.0 if log is None else log(whole.counts[v]))
+    for leaves, weights, laws in whole.draws:
         rates = []
         for weight, law in zip(weights, laws, strict=True):
             log_p = np.full(total.size, float(weight))
@@ -143,6 +149,90 @@ def test_some_leaves_may_be_known_and_others_not() -> None:
     np.testing.assert_array_equal(np.isnan(some["tail"]), [True, False, False, True, False])
     with pytest.raises(ValueError, match="known must be a whole number"):
         found.membership(0.2, [0.5, np.nan, 0, 0, 0])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_who_does_not_know_the_others_is_the_mean_over_those_who_do(case: str) -> None:
+    """Bayes factors of readers who know k others, averaged over the posterior of k that nobody is there besides."""
+    found = spine.posterior(TREE, OBS, RHO, CASES[case][0])
+    expected = np.zeros(len(LEAVES))
+    for known in range(16):
+        factor = found.membership(known=known)["log_bayes_factor"].values
+        for i, leaf in enumerate(LEAVES):
+            pmf = found.pmf(str(TREE.names[leaf]))
+            chance = float(pmf[pmf["count"] == known].sum())
+            expected[i] += chance * np.exp(factor[i]) if chance > 0.0 else 0.0
+    np.testing.assert_allclose(found.membership()["log_bayes_factor"], np.log(expected), atol=2e-5)
+
+
+SETTLED = {"exact": (np.inf, 0.0, np.inf), "bounds that meet": (0.1, 0.0, 0.0)}
+
+
+@pytest.mark.parametrize("by", SETTLED)
+@pytest.mark.parametrize(("noisy", "count"), [(4, 0), (12, 0), (12, 7)])
+def test_settled_leaves_say_nothing_of_a_shared_rate(by: str, noisy: int, count: int) -> None:
+    """Nineteen blocks that have exactly nobody, or seven people, for reasons of their own, beside one that is noisy."""
+    rho, low, high = SETTLED[by]
+    alone = spine.Tree.of({"g": None, "a": "g"})
+    many = spine.Tree.of({"g": None, "a": "g"} | {f"z{i}": "g" for i in range(19)})
+    limits = np.array([[0.0, np.inf], [0.0, np.inf], *[[low + count, high + count]] * 19]).T
+    prior = spine.SharedRate()
+    found = spine.posterior(many, [noisy + 19 * count, noisy, *[count] * 19], [0.02, 0.05, *[rho] * 19], bounds=limits)
+    without = spine.posterior(alone, [noisy, noisy], [0.02, 0.05], prior)
+    x = np.arange(400.0)
+    log_p = [oracle.negative_binomial(0.5, float(mean))(x) for mean in np.asarray(prior.means)]
+    log_w = logsumexp(np.array(log_p), axis=0) - 0.07 * (noisy - x) ** 2
+    weight = np.exp(log_w - log_w.max())
+    assert float(found.mean[1]) == pytest.approx(float(weight @ x / weight.sum()), abs=1e-9)
+    for known in (None, 2):
+        ours, theirs = (one.membership(known=known).sel(unit="a") for one in (found, without))
+        assert float(ours["log_bayes_factor"]) == pytest.approx(float(theirs["log_bayes_factor"]), abs=1e-10)
+    assert found.hdi()["upper"].values[1] == without.hdi()["upper"].values[1]
+    np.testing.assert_allclose(found.rate_weights(), without.rate_weights(), atol=1e-12)
+    other = found.membership().sel(unit="z3")
+    assert STATUS[int(other["status"])] == ("ok" if count else "certain")
+
+
+def test_weights_of_rates_are_fitted_to_the_leaves_that_are_draws() -> None:
+    """In one cell no leaf of a group is one; the group is left out there."""
+    tree = spine.Tree.of({"t": None, "g": "t", "h": "t"} | {f"{p}{i}": p for p in "gh" for i in range(2)})
+    released = np.array([[9.0, 6.0], [6, 0], [3, 6], [2, 0], [4, 0], [1, 2], [2, 4]])
+    rho = np.full((7, 2), 0.3)
+    rho[[1, 3, 4], 1] = np.inf
+    weights = spine.posterior(tree, released, rho).rate_weights()
+    assert np.isfinite(weights).all(axis=2).tolist() == [[True, False], [True, True]]
+    fitted = spine.fit_rate_prior(tree, released, rho, rounds=1)
+    np.testing.assert_allclose(fitted.weights, weights[[0, 1, 1], [0, 0, 1]].mean(axis=0), rtol=1e-12)
+
+
+def test_bounds_of_one_block_are_answered_as_by_hand() -> None:
+    tree = spine.Tree.of({"r": None, "a": "r", "b": "r"})
+    a, b = np.arange(60)[:, None], np.arange(60)
+    weight = np.exp(-0.5 * ((2 - a) ** 2 + (2 - b) ** 2 + (4 - a - b) ** 2)) * (a <= 2)
+    for prior, p in ((spine.Poisson(1.0), poisson.pmf(b, 1)), (spine.Pmf(PMF), np.pad(PMF, (0, 56)))):
+        found = spine.posterior(tree, [4, 2, 2], 0.5, prior, bounds=([0.0] * 3, [np.inf, 2.0, np.inf]))
+        with_one, parts = np.append(0.0, p[:-1]), (p[:, None] * p * weight).sum()
+        expected = [(with_one[:, None] * p * weight).sum() / parts, (p[:, None] * with_one * weight).sum() / parts]
+        members = found.membership(0.5)
+        np.testing.assert_allclose(members["log_bayes_factor"], np.log(expected), atol=1e-12)
+        assert (members["status"] == STATUS.index("ok")).all()
+
+
+def test_bounds_off_the_whole_numbers_or_the_exact_count_are_refused() -> None:
+    tree = spine.Tree.of({"r": None, "a": "r", "b": "r"})
+    rho, free = [0.1, np.inf, 0.1], [0.0, 0.0, 0.0]
+    for low, high, said in (
+        (free, [np.inf, np.inf, -1.0], r"no count of unit 'b' lies within its bounds, \[0, -1\]"),
+        ([0.0, 0.0, 0.2], [np.inf, np.inf, 0.8], r"no count of unit 'b' lies within its bounds, \[0.2, 0.8\]"),
+        ([0.0, 0.0, np.nan], [np.inf] * 3, r"no count of unit 'b' lies within its bounds, \[nan, inf\]"),
+        ([0.0, 3.0, 0.0], [np.inf] * 3, r"the exact count of unit 'a', 2, lies outside its bounds, \[3, inf\]"),
+        ([9.0, 0.0, 0.0], [9.0, np.inf, 6.0], r"totals of 'r': it is 9, and what lies in it holds between 2 and 8"),
+        ([9.0, 0.0, 0.0], [10.0, np.inf, 6.0], r"totals of 'r': it is 9 to 10, and what lies in it holds between 2"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            spine.posterior(tree, [5, 2, 3], rho, spine.Poisson(1.0), bounds=(low, high))
+    rounded = spine.posterior(tree, [5, 2, 3], rho, spine.Poisson(1.0), bounds=(free, [np.inf, np.inf, 2.9]))
+    assert rounded.pmf("b")["count"].values.max() == 2
 
 
 def test_the_tail_is_that_of_the_posterior() -> None:
@@ -216,11 +306,11 @@ def test_bounds_that_do_not_bind_change_nothing_and_bad_ones_are_refused() -> No
     prior = spine.NegativeBinomial(0.5, 0.7)
     free = spine.posterior(TREE, OBS, RHO, prior)
     loose = spine.posterior(TREE, OBS, RHO, prior, bounds=(np.zeros(8), np.full(8, 99999.0)))
-    np.testing.assert_array_equal(free.mean, loose.mean)
+    np.testing.assert_allclose(free.mean, loose.mean, rtol=1e-12)
     with pytest.raises(ValueError, match="no count of unit '1' lies within its bounds"):
         spine.posterior(TREE, OBS, RHO, prior, bounds=(np.eye(8)[3] * 5, np.where(np.arange(8) == 3, 4.0, np.inf)))
     rho = RHO.copy()
     rho[3] = 0.0
-    wide = np.where(np.arange(8) == 3, 99999.0, np.inf)  # of what was not measured: too many counts to list
+    wide = np.where(np.arange(8) == 3, 99999.0, np.inf)
     found = spine.posterior(TREE, OBS, rho, prior, bounds=(np.zeros(8), wide))
-    np.testing.assert_array_equal(found.mean, spine.posterior(TREE, OBS, rho, prior).mean)
+    np.testing.assert_allclose(found.mean, spine.posterior(TREE, OBS, rho, prior).mean, rtol=1e-12)

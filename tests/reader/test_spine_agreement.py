@@ -77,6 +77,31 @@ def test_a_piece_says_of_a_reader_whom_the_release_contradicts_what_the_whole_tr
     assert answered > 20
 
 
+@pytest.mark.parametrize(("prior", "groups"), [(spine.Poisson(30.0), 0), (spine.Flat(), 2), (SHARED, 2)])
+@pytest.mark.parametrize("measured", ["us state", "us whole", "whole county", "us", "state", "us whole state county"])
+def test_a_piece_below_a_chain_of_only_children_says_what_the_whole_tree_says(prior, groups, measured):
+    """Everything above the county is one chain, measured here and there; readers know the others."""
+    chain = ("us", "whole", "state", "county")
+    parents = {"us": None, "whole": "us", "state": "whole", "county": "state"}
+    parents |= {f"g{i}": "county" for i in range(groups)}
+    parents |= {f"b{i}": f"g{i % groups}" if groups else "county" for i in range(20)}
+    tree = spine.Tree.of(parents)
+    rho = np.array([0.5 * (name in measured.split()) for name in chain] + [0.0] * groups + [0.05] * 20)
+    released = np.array([600.0 + 3 * i for i in range(4)] + [0.0] * groups + [30.0] * 20)
+    whole, at = spine.posterior(tree, released, rho, prior), tree.below("county")
+    piece = (tree.subtree("county"), released[at], rho[at], prior)
+    above = spine.posterior(
+        tree.above(3), released[:4], rho[:4], prior, messages={"county": spine.upward_message(*piece)}
+    )
+    part = spine.posterior(*piece, outside=above.downward_message("county"))
+    assert part.mean.values == pytest.approx(whole.mean.values[at], abs=1e-9)
+    for known in (30, 28):
+        ours, theirs = part.membership(0.1, known), whole.membership(0.1, known)
+        assert (ours["status"].values < 2).all()
+        assert ours["error"].values.max() < 1e-9
+        assert ours["log_bayes_factor"].values == pytest.approx(theirs["log_bayes_factor"].values, abs=1e-10)
+
+
 def test_many_cells_are_each_alone_and_workers_change_nothing():
     _, released = noisy(1, cells=4)
     released[2, 1] = np.nan

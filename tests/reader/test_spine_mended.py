@@ -302,8 +302,11 @@ def test_the_default_prior_is_one_for_every_tree() -> None:
     assert found.mean.values.tolist() == same.mean.values.tolist()
     with pytest.raises(ValueError, match=r"'r' has both leaves, .* or share the rate within='tree'"):
         spine.posterior(mixed, released, rho, spine.SharedRate())
-    with pytest.raises(ValueError, match=r"needs a tree of more than one unit, got 'a' alone: give another prior"):
-        spine.posterior(one.tree, [1], [0.5], spine.SharedRate())
+    for within in ("parent", "tree", "level 0"):
+        with pytest.raises(ValueError, match=r"^a rate is shared by several units, got 'a' alone: give another prior"):
+            spine.posterior(one.tree, [1], [0.5], spine.SharedRate(within=within))
+    with pytest.raises(ValueError, match=r"within must be a level above every leaf, 'a' lies below no"):
+        spine.posterior(mixed, released, rho, spine.SharedRate(within="level 1"))
 
 
 def test_children_with_too_many_counts_are_named() -> None:

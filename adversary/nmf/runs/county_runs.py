@@ -108,8 +108,8 @@ MESSAGE = ("lowest", "tilt", "log_scale", "truncation_bound", "bounds")
 WORTHWHILE = 50_000
 """Units times cells from which on workers are started, for more than one piece: two seconds of work, at least."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
-LAYOUT = 3
-"""Of the files of a run: those of another layout are not gone on with."""
+LAYOUT = 4
+"""Of the files of a run, and of how their numbers are worked out: those of another are not gone on with."""
 
 
 @dataclass(frozen=True)

@@ -56,24 +56,15 @@ def likelihoods(
             alpha[unit], precision[unit] = mechanism.laplace_rate, 0.0
         elif not _is_discrete_gaussian(mechanism):
             others[unit], precision[unit] = mechanism, 0.0
-    limited: dict[tuple[int, int], Floats] = {}
-    if bounds is not None:
-        low, high = (np.broadcast_to(np.asarray(one, float).reshape(len(tree), -1), values.shape) for one in bounds)
-        for unit, cell in np.argwhere(((low > 0) | np.isfinite(high)) & ~np.isinf(precision)):
-            if alpha[unit, cell] > 0 or unit in others:
-                raise ValueError(f"unit {str(tree.names[unit])!r} has bounds, which need discrete Gaussian noise")
-            table = _bounded_likelihood(
-                str(tree.names[unit]), *(one[unit, cell] for one in (values, precision, low, high))
-            )
-            if table is not None:
-                limited[int(unit), int(cell)], precision[unit, cell] = table, 0.0
+    low, high = _whole_bounds(tree, (0.0, np.inf) if bounds is None else bounds, values, precision)
     return [
         Likelihood(
             values[:, cell],
             precision[:, cell],
             alpha[:, cell],
-            {unit: _table(str(tree.names[unit]), m, values[unit, cell]) for unit, m in sorted(others.items())}
-            | {unit: table for (unit, of), table in limited.items() if of == cell},
+            {unit: _table(str(tree.names[unit]), m, values[unit, cell]) for unit, m in sorted(others.items())},
+            low[:, cell],
+            high[:, cell],
         )
         for cell in range(values.shape[1])
     ], single
@@ -113,25 +104,21 @@ def _table(name: str, mechanism: Mechanism, released: float) -> Floats:
     return log
 
 
-def _bounded_likelihood(name: str, released: float, rho: float, low: float, high: float) -> Floats | None:
-    """Log likelihood of the counts up to the largest, none below the least; None where the bounds do not bind.
-
-    Counts beyond `FAR_NATS` of the noise are left out, as in every table. Where nothing was measured, bounds that leave
-    more than `LONGEST` counts possible are none.
-    """
-    if not low <= high:
-        raise ValueError(f"no count of unit {name!r} lies within its bounds, [{low:g}, {high:g}]")
-    reach = np.sqrt(FAR_NATS / rho) if rho > 0 else np.inf
-    last = high if rho == 0 else min(high, max(released, low) + reach)
-    if (rho == 0 and last > LONGEST) or (last < high and low <= max(released - reach, 0.0)):
-        return None
-    if last > LONGEST:
-        raise ValueError(
-            f"the bounds of unit {name!r} leave more than {LONGEST:,} counts possible: [{low:g}, {high:g}]"
-        )
-    counts = np.arange(int(last) + 1, dtype=np.float64)
-    log = -rho * (released - counts) ** 2 if rho > 0 else np.zeros(counts.size)
-    return np.where(counts >= low, log - log[int(low) :].max(), -np.inf)
+def _whole_bounds(tree: Tree, bounds: Bounded, values: Floats, precision: Floats) -> tuple[Floats, Floats]:
+    """(unit, cell) least and largest whole counts; ValueError naming a unit with none, or an exact count off them."""
+    columns = [np.asarray(one, float) for one in bounds]
+    given = [np.broadcast_to(one.reshape(len(tree), -1) if one.ndim else one, values.shape) for one in columns]
+    low, high = np.maximum(np.ceil(given[0]), 0.0), np.floor(given[1])
+    off = np.isinf(precision) & ((values < low) | (values > high))
+    for wrong, said in (
+        (~((low <= high) & np.isfinite(low)), "no count of unit {name!r} lies within its bounds"),
+        (off, "the exact count of unit {name!r}, {count:.0f}, lies outside its bounds"),
+    ):
+        if wrong.any():
+            unit, cell = np.argwhere(wrong)[0]
+            told = said.format(name=str(tree.names[unit]), count=values[unit, cell])
+            raise ValueError(f"{told}, [{given[0][unit, cell]:g}, {given[1][unit, cell]:g}]")
+    return low, high
 
 
 Bounded = tuple[ArrayLike, ArrayLike]
@@ -170,7 +157,8 @@ def posterior(
     prior : of the leaves; where not given, `SharedRate()`, for the whole tree where leaves stand beside units with
         children, and `Flat()` of a tree of one unit
     noise : other integer noise by name of level or unit: any `Mechanism` of integers (it replaces rho there)
-    bounds : least and largest counts known without noise, as rho each; (0, infinite) where nothing is
+    bounds : least and largest counts known without noise, as rho each; (0, infinite) where nothing is. Where they meet
+        the count is exact
     messages : what subtrees that were cut off say about their tops, leaves of this tree; see `upward_message`
     outside : what the rest of a larger tree says about this tree's root; see `SpinePosterior.downward_message`
     tolerance : of the mass dropped; windows are widened up to twice to meet it
@@ -255,7 +243,7 @@ def fit_rate_prior(
     """Empirical Bayes: fit the weights of a shared rate's prior to the release, by the EM algorithm.
 
     Each round replaces the weights by their average posterior weights, over the units within which a rate is shared and
-    over cells.
+    over cells; where all counts are settled there is no draw of a rate, and nothing to average.
 
     Parameters
     ----------
@@ -272,8 +260,9 @@ def fit_rate_prior(
     """
     prior = SharedRate() if prior is None else prior
     for _ in range(int(check_whole("rounds", rounds, minimum=0))):
-        weights = posterior(tree, released, rho, prior, **options).rate_weights()
-        prior = prior.weighted(weights.mean(axis=tuple(range(weights.ndim - 1))))
+        rows = posterior(tree, released, rho, prior, **options).rate_weights().reshape(-1, prior.eta.size)
+        rows = rows[np.isfinite(rows).all(axis=1)]
+        prior = prior.weighted(rows.mean(axis=0)) if rows.size else prior
     return prior
 
 

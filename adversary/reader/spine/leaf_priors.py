@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln, logsumexp
 
 from adversary._core import Floats, Integers, check_non_negative, check_positive
 from adversary.reader.beliefs import Others
@@ -145,6 +146,10 @@ class SharedRate(LeafPrior):
 
     with eta = log(mu / (a + mu)), k = (a / (a + mu))^a (Poisson: eta = log mu, k = exp(-mu)).
 
+    A leaf whose count is settled without noise is no draw of the shared mean: its own count is exact, or exact counts
+    and bounds leave it one value. So blocks that have exactly nobody for want of a facility do not speak against one
+    that has a facility. A settled leaf has a mean of its own, from the same grid.
+
     Parameters
     ----------
     means : (rate,) grid of means, people per leaf, > 0
@@ -193,9 +198,61 @@ class SharedRate(LeafPrior):
         with np.errstate(divide="ignore"):
             return np.log(np.asarray(self.weights))
 
+    def _log_mixture(self, counts: Floats) -> Floats:
+        log_p = (self.log_weight + self.log_norm)[:, None]
+        return np.asarray(logsumexp(log_p + np.multiply.outer(self.eta, counts), axis=0))
+
+    def log_mass_alone(self, counts: Floats) -> Floats:
+        """(leaf,) log probability of counts of leaves each of which has a rate of its own."""
+        shape = 1.0 if self.shape is None else self.shape
+        ways = gammaln(counts + shape) - gammaln(shape) if self.shape is not None else 0.0
+        return np.asarray(self._log_mixture(counts) + ways - gammaln(counts + 1.0))
+
+    def log_ratio_alone(self, counts: Floats) -> Floats:
+        """(leaf,) log p(x - 1) / p(x) of counts x >= 1 of such leaves."""
+        one = self.laws(1)
+        step = np.log(counts / (one.slope * (counts - 1.0) + one.start))
+        return self._log_mixture(counts - 1.0) - self._log_mixture(counts) + step
+
     def weighted(self, weights: ArrayLike) -> SharedRate:
         """The same grid with other weights."""
         return SharedRate(self.means, weights, self.shape, self.within)
+
+
+def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Any]) -> Integers:
+    """(leaf,) unit in which the rate of each leaf is shared; -1 of a leaf that a message stands for."""
+    own = tree.children == 0
+    own[[tree.index(name) for name in messages]] = False
+    if own[0]:
+        raise ValueError(
+            f"a rate is shared by several units, got {str(tree.names[0])!r} alone: give another prior, such as Flat() "
+            "or NegativeBinomial(shape, mean)"
+        )
+    above = np.where(own, tree.parent, -1)[tree.leaves]
+    if prior.within == "parent":
+        count = np.bincount(above[above >= 0], minlength=len(tree))
+        mixed = (count > 0) & (count < tree.children)
+        if mixed.any():
+            raise ValueError(
+                f"unit {str(tree.names[np.flatnonzero(mixed)[0]])!r} has both leaves, which share a rate, and units "
+                "with children of their own: put its leaves into a unit between, or share the rate within='tree'"
+            )
+        return above
+    if messages:
+        raise ValueError("a tree with messages of subtrees needs rates shared within parents")
+    if prior.within == "tree":
+        return np.zeros_like(above)
+    if prior.within not in tree.levels:
+        raise ValueError(
+            f"within must be 'parent', 'tree' or one of the levels {list(tree.levels)}, got {prior.within!r}"
+        )
+    level = tree.levels.index(prior.within)
+    for _ in tree.generations:
+        above = np.where((above > 0) & (tree.level[above] > level), tree.parent[above], above)
+    if (tree.level[above] != level).any():
+        name = str(tree.names[tree.leaves[tree.level[above] != level][0]])
+        raise ValueError(f"within must be a level above every leaf, {name!r} lies below no unit of {prior.within!r}")
+    return above
 
 
 def default_prior(tree: Tree, messages: Mapping[str, Any]) -> LeafPrior:

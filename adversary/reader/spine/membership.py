@@ -59,18 +59,20 @@ def _within_limits(tree: Tree, solution: Solution, others: Integers, reruns: int
     start, limiting = _first_rerun(tree, solution, leaves, others)
     error[limiting] = np.inf
     status = np.where(error <= TRUSTED, OK, UNRESOLVED)
-    own, possible = _own_evidence(solution, leaves, others)
-    settled = ~possible.all(axis=0)
+    own, possible = zip(*(own_likelihood(solution, leaves, count) for count in (others, others + 1)), strict=True)
+    settled = ~(possible[0] & possible[1])
+    unseen = settled & (possible[0] | possible[1]) & bool((solution.layout.given == 0.0).any())  # a law may skip counts
+    unseen &= ~np.where(possible[1], factor > -np.inf, factor < np.inf)
     enough = min(TRUSTED, max(SHARP, 1e10 * solution.tau))
     takes = _products(tree, solution)
-    allowed, bounds = reruns * max(takes[0], LEAST_PASS), solution.bounds
+    allowed, bounds, units = reruns * max(takes[0], LEAST_PASS), solution.bounds, solution.layout.units
     wanting = np.flatnonzero((error > enough) & ~settled & (start != NOWHERE))
     for leaf in wanting[np.argsort(status[wanting] == OK, kind="stable")]:  # first those without an answer
         if not error[leaf] > enough:  # a sibling's second run was enough
             continue
         alike = wanting[(tree.parent[leaves[wanting]] == tree.parent[leaves[leaf]]) & (start[wanting] == start[leaf])]
         alike = alike[(others[alike] == others[leaf]) & (error[alike] > enough) & (alike != leaf)]
-        for limit in (bounds.own_low, bounds.own_high):
+        for limit in (bounds.own_low, bounds.own_high, units["least"], units["most"]):
             alike = alike[limit[leaves[alike]] == limit[leaves[leaf]]]
         asked = np.concatenate([[leaf], alike])
         better, proven, work = rerun(
@@ -80,15 +82,25 @@ def _within_limits(tree: Tree, solution: Solution, others: Integers, reruns: int
         gain = ~(proven >= error[asked])
         factor[asked[gain]], error[asked[gain]] = better[gain], proven[gain]
         status[asked[gain]] = np.where(proven[gain] <= TRUSTED, RERUN, UNRESOLVED)
-    factor = np.where(status == UNRESOLVED, np.nan, factor + own)
+    factor = np.where(status == UNRESOLVED, np.nan, factor + (own[1] - own[0]))
     factor[settled] = np.where(possible[1], np.inf, np.where(possible[0], -np.inf, np.nan))[settled]
-    status[settled] = np.where(possible.any(axis=0), CERTAIN, IMPOSSIBLE)[settled]
+    status[settled] = np.where(possible[0] | possible[1], CERTAIN, IMPOSSIBLE)[settled]
     error[settled] = 0.0
+    factor[unseen], error[unseen], status[unseen] = np.nan, np.inf, UNRESOLVED
     return factor, error, status
 
 
 def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Floats, Floats, Any]:
-    """(unit,) log of what all others say of one more than known, a bound on its error, and what units are told.
+    """(unit,) log of what all others say of one more than known, a bound on its error, and what units are told."""
+    logs, lacking, told = log_likelihoods(solution, known, top)
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.where(logs > -np.inf, np.exp(lacking - logs), np.inf)
+        return logs[:, 1] - logs[:, 0], np.log1p(errors.max(axis=1)), told
+
+
+def log_likelihoods(solution: Solution, known: Integers, top: Any = None) -> tuple[Floats, Floats, Any]:
+    """(unit, 2) log of what all others say of the known count and of one more, and of what that may lack, up to one
+    constant; and what units are told.
 
     known : -1 for units that are not asked about
     top : what the root is told, as `compiled.RootMessage`, if it is a unit of a larger tree
@@ -99,22 +111,17 @@ def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Fl
     if top is None:
         outside = solution.outside
         if known.size == 1 and outside is None:
-            return np.zeros(1), np.zeros(1), None
+            return np.zeros((1, 2)), np.full((1, 2), -np.inf), None
         top = RootMessage(0, NOTHING, NOTHING, 0.0)
         if outside is not None:
             top = RootMessage(*outside.around or (outside.lowest, outside.values, np.zeros(outside.values.size), 0.0))
     state = (_without_leaves(solution, known), solution.theta, solution.tau, solution.messages)
-    told = None
     if solution.within in (None, "parent"):
-        logs, errors, told = call(memberships, *state, known, -1, top)
-    else:
-        logs, errors = np.full((known.size, 2), np.nan), np.full((known.size, 2), np.inf)
-        asked = np.unique(known[known >= 0])
-        for gone in np.union1d(asked, asked + 1):
-            some, their, _ = call(memberships, *state, known, int(gone), top)
-            logs, errors = np.where(np.isnan(some), logs, some), np.where(np.isnan(some), errors, their)
-    with np.errstate(invalid="ignore"):
-        return logs[:, 1] - logs[:, 0], np.log1p(errors.max(axis=1)), told
+        found: tuple[Floats, Floats, Any] = call(memberships, *state, known, -1, top)
+        return found
+    passes = [call(memberships, *state, known, more, top) for more in (0, 1)]
+    logs, lacking = (np.stack([one[part][:, more] for more, one in enumerate(passes)], axis=1) for part in (0, 1))
+    return logs, lacking, None
 
 
 def rerun(
@@ -172,7 +179,7 @@ def _with_known_leaf(tree: Tree, part: Solution, leaf: int, count: int) -> Solut
     from adversary.reader.spine.compiled import saddle, upward
 
     bounds = _with_leaf(tree, part, leaf, count)
-    made = with_count_of_leaf(_with_limits(part.layout, bounds.low, bounds.high), leaf, count)
+    made = with_count_of_leaf(with_limits(part.layout, bounds.low, bounds.high), leaf, count)
     theta, _ = call(saddle, made, False)
     found, _, wide = call(upward, made, theta, part.tau, False)
     return replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={}) if wide < 0 else None
@@ -218,19 +225,21 @@ def _first_rerun(tree: Tree, solution: Solution, leaves: Integers, others: Integ
 
     Most often that is the parent. But what a leaf's own prior allows has, through exact totals, limited the counts of
     its siblings: where the reader knows of other counts, all below the lowest exact total above the leaf is gone over
-    again. `NOWHERE` where that total lies outside the tree.
+    again, or the whole tree where only bounds lie above. `NOWHERE` where such a total lies outside the tree.
     """
-    bounds, exact = solution.bounds, ~np.isnan(solution.layout.units["own_exact"])
+    bounds, units = solution.bounds, solution.layout.units
+    exact, bounded = units["least"] == units["most"], (units["least"] > 0.0) | np.isfinite(units["most"])
     start = tree.parent[leaves]
     off = np.flatnonzero((others < bounds.own_low[leaves]) | (others + 1 > bounds.own_high[leaves]))
     limited = bounds.outer_low[0] > 0.0 or np.isfinite(bounds.outer_high[0])
     limiting = []
     for leaf in off:
-        v = int(start[leaf])
+        v, some = int(start[leaf]), False
         while v >= 0 and not exact[v]:
+            some |= bool(bounded[v])
             v = int(tree.parent[v])
-        if v >= 0 or limited:
-            start[leaf] = v if v >= 0 else NOWHERE
+        if v >= 0 or limited or some:
+            start[leaf] = NOWHERE if v < 0 and limited else max(v, 0)
             limiting.append(leaf)
     return start, np.array(limiting, dtype=np.int64)
 
@@ -240,8 +249,9 @@ def _with_leaf(tree: Tree, solution: Solution, leaf: int, count: int) -> Bounds:
     bounds = solution.bounds
     low, high = bounds.own_low.copy(), bounds.own_high.copy()
     low[leaf], high[leaf] = count, count + 1
-    exact = solution.layout.units["own_exact"]
-    return feasible(tree, exact, low, high, (float(bounds.outer_low[0]), float(bounds.outer_high[0])))
+    units = solution.layout.units
+    outer = float(bounds.outer_low[0]), float(bounds.outer_high[0])
+    return feasible(tree, units["least"], units["most"], low, high, outer)
 
 
 def message_around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] | None:
@@ -251,10 +261,9 @@ def message_around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, 
     if "told" not in solution.memo:
         units = solution.layout.units
         known = np.where((units["given_size"] > 0) | (units["children"] > 0), NOT_ASKED, -1)
-        exact = units["own_exact"]
-        low = np.maximum(np.fmax(solution.bounds.outer_low, exact), 0.0)
-        high = np.fmin(solution.bounds.outer_high, exact)  # not what leaves allow: readers of pieces may know better
-        loose = replace(solution, layout=_with_limits(solution.layout, low, high))
+        low = np.maximum(solution.bounds.outer_low, units["least"])
+        high = np.minimum(solution.bounds.outer_high, units["most"])  # readers of pieces may know better than leaves
+        loose = replace(solution, layout=with_limits(solution.layout, low, high))
         solution.memo["told"] = log_ratios(loose, known)[2]
     return _message_to(solution.memo["told"], unit)
 
@@ -286,13 +295,12 @@ def _without_leaves(solution: Solution, known: Integers) -> Any:
     under = max(0.0, float(np.max(bounds.low[asked] - known[asked], initial=0.0)))
     if not over and not under:
         return solution.layout
-    exact = units["own_exact"]
-    low = np.maximum(np.fmax(bounds.outer_low, exact), bounds.low - under)
-    high = np.minimum(np.fmin(bounds.outer_high, exact), bounds.high + over)
-    return _with_limits(solution.layout, np.maximum(low, 0.0), high)
+    low = np.maximum(np.maximum(bounds.outer_low, units["least"]), bounds.low - under)
+    high = np.minimum(np.minimum(bounds.outer_high, units["most"]), bounds.high + over)
+    return with_limits(solution.layout, low, high)
 
 
-def _with_limits(layout: Any, low: Floats, high: Floats) -> Any:
+def with_limits(layout: Any, low: Floats, high: Floats) -> Any:
     """The layout with other limits of the counts, but for those of `within_reach`."""
     units = layout.units.copy()
     near = units["near"] > 0
@@ -301,20 +309,16 @@ def _with_limits(layout: Any, low: Floats, high: Floats) -> Any:
     return layout._replace(units=units)
 
 
-def _own_evidence(solution: Solution, leaves: Any, others: Any) -> tuple[Floats, Any]:
-    """(leaf,) what a leaf's own measurement says of one more; (2, leaf) which counts exact totals leave possible."""
-    units, bounds = solution.layout.units[leaves], solution.bounds
-    exact, tables = units["own_exact"], solution.layout.table
-    logs, possible = [], []
-    for count in (others, others + 1):
-        gap = units["released"] - count
-        log = -units["rho"] * gap**2 - units["alpha"] * np.abs(gap)
-        place = np.clip(count, 0, np.maximum(units["table_size"] - 1, 0))
-        listed = units["table_size"] > 0
-        if listed.any():
-            value = tables[np.where(listed, units["table_first"] + place, 0)]
-            log = log + np.where(listed, np.where(count < units["table_size"], value, -np.inf), 0.0)
-        allowed = (count >= bounds.outer_low[leaves]) & (count <= bounds.outer_high[leaves])
-        possible.append(allowed & (np.isnan(exact) | (exact == count)) & (log > -np.inf))
-        logs.append(np.where(np.isfinite(log), log, 0.0))
-    return logs[1] - logs[0], np.array(possible)
+def own_likelihood(solution: Solution, leaves: Integers, count: Integers) -> tuple[Floats, Any]:
+    """(leaf,) log likelihood of a count by the leaf's own measurement, 0 where it is not possible; and whether it is."""
+    units, bounds, tables = solution.layout.units[leaves], solution.bounds, solution.layout.table
+    gap = units["released"] - count
+    log = -units["rho"] * gap**2 - units["alpha"] * np.abs(gap)
+    place = np.clip(count, 0, np.maximum(units["table_size"] - 1, 0))
+    listed = units["table_size"] > 0
+    if listed.any():
+        value = tables[np.where(listed, units["table_first"] + place, 0)]
+        log = log + np.where(listed, np.where(count < units["table_size"], value, -np.inf), 0.0)
+    possible = (count >= np.maximum(bounds.outer_low[leaves], units["least"])) & (log > -np.inf)
+    possible &= count <= np.minimum(bounds.outer_high[leaves], units["most"])
+    return np.where(possible, log, 0.0), possible

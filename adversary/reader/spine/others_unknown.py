@@ -16,10 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from adversary._core import Floats, Integers
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
-from adversary.reader.spine.membership import CERTAIN, IMPOSSIBLE, OK, UNRESOLVED, log_bayes_factors
+from adversary.reader.spine.membership import CERTAIN, OK, UNRESOLVED, log_likelihoods, own_likelihood, with_limits
+from adversary.reader.spine.problem import feasible
 from adversary.reader.spine.solution import TRUSTED, Solution, downwards
 from adversary.reader.spine.tree import Tree
 
@@ -27,17 +29,20 @@ FINER = 1e-80
 """Trims of a second try, where what the leaf's window leaves out could matter."""
 
 
-def unknown_others(tree: Tree, prior: LeafPrior, solution: Solution, reruns: int) -> tuple[Floats, Floats, Integers]:
+def unknown_others(tree: Tree, prior: LeafPrior, solution: Solution) -> tuple[Floats, Floats, Integers]:
     """(leaf,) log Bayes factors of one more for a reader who does not know the others, error bounds, and statuses."""
     pmf = prior.laws(tree.leaves.size).pmf
     if pmf is not None:
-        return _by_listed_law(tree, np.asarray(pmf), solution, reruns)
+        return _by_listed_law(tree, np.asarray(pmf), solution)
     factor, error = _expected_ratio(tree, prior, solution, solution.truncation_bound)
     certain = solution.layout.units["high"][tree.leaves] == 0
+    low, high = solution.bounds.low[tree.leaves], solution.bounds.high[tree.leaves]
     if not (error <= TRUSTED)[~certain].all() and solution.tau > FINER:
         better, proven = _expected_ratio(tree, prior, *_finer(solution))
         gain = proven < error
         factor[gain], error[gain] = better[gain], proven[gain]
+    if isinstance(prior, SharedRate) and (settled := (low == high) & ~certain).any():
+        factor[settled], error[settled] = prior.log_ratio_alone(low[settled]), 0.0
     status = np.where(certain, CERTAIN, np.where(error <= TRUSTED, OK, UNRESOLVED))
     factor[certain], error[certain] = -np.inf, 0.0
     factor[status == UNRESOLVED] = np.nan
@@ -65,7 +70,8 @@ def _expected_ratio(tree: Tree, prior: LeafPrior, solution: Solution, dropped: f
             units["low"] == units["high"], 0.0, np.where(last < before, 1.0 / (1.0 - last / before), np.inf)
         )
         bound = np.maximum(1.0 / units["start"], 1.0 / units["slope"])
-        unbounded = (windows["low"] + sizes + tail) / units["start"]  # a Poisson law: its tail falls geometrically
+        farthest = windows["low"] + sizes + tail  # of a Poisson law: its tail falls geometrically
+        unbounded = np.minimum(farthest, units["high"]) / units["start"]
         bound = np.where(units["slope"] > 0, bound, unbounded)
         if isinstance(prior, SharedRate):
             bound = bound * np.exp(-prior.eta.min())
@@ -87,28 +93,51 @@ def _finer(solution: Solution) -> tuple[Solution, float]:
     return replace(solution, theta=theta, messages=found, outer=outer, tau=FINER, memo={}), dropped
 
 
-def _by_listed_law(tree: Tree, pmf: Floats, solution: Solution, reruns: int) -> tuple[Floats, Floats, Integers]:
+def _by_listed_law(tree: Tree, pmf: Floats, solution: Solution) -> tuple[Floats, Floats, Integers]:
     """The same for a law that is a list, which may end where one more is possible: B count by count."""
+    factor, error, certain = _listed_ratio(tree, pmf, solution)
+    if not (error <= TRUSTED)[~certain].all() and solution.tau > FINER:
+        better, proven, _ = _listed_ratio(tree, pmf, _finer(solution)[0])
+        gain = proven < error
+        factor[gain], error[gain] = better[gain], proven[gain]
+    status = np.where(certain, CERTAIN, np.where(error <= TRUSTED, OK, UNRESOLVED))
+    return np.where(status == UNRESOLVED, np.nan, factor), np.where(certain, 0.0, error), status
+
+
+def _listed_ratio(tree: Tree, pmf: Floats, solution: Solution) -> tuple[Floats, Floats, Any]:
+    """(leaf,) log of the ratio of sums, a bound on its error, and whether one more is excluded."""
+    solution = _with_room(tree, solution)
     support = np.flatnonzero(pmf)
-    counts = np.arange(support[0], support[-1] + 2)
-    size = tree.leaves.size
-    log, wrong = np.zeros((counts.size, size)), np.zeros((counts.size, size))
-    for i, known in enumerate(counts[:-1]):
-        step, error, status = log_bayes_factors(tree, solution, np.full(size, known), reruns)
-        begins, never = np.isposinf(step), status == IMPOSSIBLE
-        log[: i + 1, begins] = -np.inf
-        log[i + 1] = np.where(begins, 0.0, np.where(never, -np.inf, log[i] + np.where(never, 0.0, step)))
-        log[i + 1, np.isneginf(log[i]) & ~begins & (i > 0)] = -np.inf
-        wrong[i + 1] = wrong[i] + error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weight = np.log(pmf[support[0] : support[-1] + 1])[:, None]
-        top = np.nanmax(log, axis=0)
-        without = np.log(np.exp(log[:-1] - top + weight).sum(axis=0))
-        within = np.log(np.exp(log[1:] - top + weight).sum(axis=0))
-        factor, error = within - without, wrong[-1]
-    settled = np.isinf(factor)
-    status = np.where(settled, CERTAIN, np.where(np.isfinite(factor) & (error <= TRUSTED), OK, UNRESOLVED))
-    return np.where(status == UNRESOLVED, np.nan, factor), np.where(settled, 0.0, error), status
+    first, leaves, known = int(support[0]), tree.leaves, np.full(len(tree), -1, dtype=np.int64)
+    size = int(support[-1]) + 2 - first
+    logs, lacking = np.full((size + 1, leaves.size), -np.inf), np.full((size + 1, leaves.size), -np.inf)
+    for i in range(0, size, 2):
+        known[leaves] = first + i
+        pair = log_likelihoods(solution, known)[:2]
+        for k in (i, i + 1):
+            own, possible = own_likelihood(solution, leaves, np.full(leaves.size, first + k))
+            logs[k], lacking[k] = (np.where(possible, one[leaves, k - i] + own, -np.inf) for one in pair)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        weight = np.log(pmf[first : first + size - 1])[:, None]
+        sums = [logsumexp(weight + part, axis=0) for part in (logs[: size - 1], logs[1:size])]
+        missing = [logsumexp(weight + part, axis=0) for part in (lacking[: size - 1], lacking[1:size])]
+        errors = [np.where(s > -np.inf, np.exp(m - s), np.inf) for m, s in zip(missing, sums, strict=True)]
+        return sums[1] - sums[0], np.log1p(np.maximum(*errors)), np.isneginf(missing[1])
+
+
+def _with_room(tree: Tree, solution: Solution) -> Solution:
+    """The same with limits, and windows, that leave room for one person more in a leaf than its law allows."""
+    from adversary._core import call
+    from adversary.reader.spine.compiled import upward
+
+    bounds, units, theta = solution.bounds, solution.layout.units, solution.theta.copy()
+    outer = float(bounds.outer_low[0]), float(bounds.outer_high[0])
+    limits = feasible(tree, units["least"], units["most"], bounds.own_low, bounds.own_high + 1.0, outer)
+    if (limits.low == bounds.low).all():
+        return solution
+    made = with_limits(solution.layout, limits.low, limits.high)
+    messages, _, wide = call(upward, made, theta, solution.tau, False)
+    return solution if wide >= 0 else replace(solution, layout=made, bounds=limits, theta=theta, messages=messages)
 
 
 def tail_probability(tree: Tree, solution: Solution, known: Any) -> Floats:

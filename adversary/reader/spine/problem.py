@@ -1,8 +1,8 @@
 """What is known about a tree of counts: measurements and leaf priors, checked and laid out for the compiled code.
 
-Exact totals are carried through the tree first: every unit gets the smallest and largest count that any solution of
-them allows, so that a subtree under an exact zero is all zeros before any inference, and totals that no counts satisfy
-are named.
+Exact totals and bounds are carried through the tree first: every unit gets the smallest and largest count that any
+solution of them allows, so that a subtree under an exact zero is all zeros before any inference, and totals that no
+counts satisfy are named. A leaf that has one count left is settled.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adversary._core import Floats, Integers, as_array
-from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
+from adversary._core import Floats, as_array
+from adversary.reader.spine.leaf_priors import LeafLaws, LeafPrior, SharedRate, sharing_units
 from adversary.reader.spine.tree import Tree, in_order
 
 if TYPE_CHECKING:
@@ -48,12 +48,16 @@ class Message:
 
 
 class Likelihood(NamedTuple):
-    """One cell: noisy counts (NaN: none), discrete Gaussian rho (inf: exact), geometric alpha, tables of others."""
+    """One cell: noisy counts (NaN: none), discrete Gaussian rho (inf: exact), geometric alpha, tables of others, and
+    least and largest counts known without noise.
+    """
 
     released: Floats
     rho: Floats
     alpha: Floats
     tables: dict[int, Floats]
+    low: Floats
+    high: Floats
 
 
 class Bounds(NamedTuple):
@@ -148,30 +152,32 @@ def _refuse(tree: Tree, wrong: Any, values: Floats, what: str, rule: str) -> Non
 
 
 def feasible(
-    tree: Tree, exact: Floats, low: Floats, high: Floats, limits: tuple[float, float] = (0.0, np.inf)
+    tree: Tree, least: Floats, most: Floats, low: Floats, high: Floats, limits: tuple[float, float] = (0.0, np.inf)
 ) -> Bounds:
-    """Counts that the exact totals leave possible, from the limits of the leaves; ValueError where none are.
+    """Counts that exact totals and bounds leave possible, from the limits of the leaves; ValueError where none are.
 
-    Up: a unit's limits are the sums of its children's, or its exact count. Down: what a child can have is what its
-    parent can have without the others; `limits` is what the root can have.
+    Up: a unit's limits are the sums of its children's, within its own. Down: what a child can have is what its parent
+    can have without the others; `limits` is what the root can have.
+
+    least, most : known of each unit without noise, one and the same where its count is exact
+    low, high : of leaves, what their laws allow
     """
     own_low, own_high = low, high
     low, high, n = low.copy(), high.copy(), len(tree)
-    known = ~np.isnan(exact)
     total_low, total_high, endless = np.zeros(n), np.zeros(n), np.zeros(n)
     for level in reversed(tree.generations):
         inner = tree.children[level] > 0
         low[level] = np.where(inner, total_low[level], low[level])
         high[level] = np.where(inner, np.where(endless[level] > 0, np.inf, total_high[level]), high[level])
-        wrong = known[level] & ((exact[level] < low[level]) | (exact[level] > high[level]))
+        wrong = (most[level] < low[level]) | (least[level] > high[level])
         if wrong.any():
             unit = level.start + int(np.flatnonzero(wrong)[0])
+            ends = f"{least[unit]:.0f}" + f" to {most[unit]:.0f}" * bool(least[unit] < most[unit])
             raise ValueError(
-                f"no count vector satisfies the exact totals of {str(tree.names[unit])!r}: it is {exact[unit]:.0f}, "
+                f"no count vector satisfies the exact totals of {str(tree.names[unit])!r}: it is {ends}, "
                 f"and what lies in it holds between {low[unit]:.0f} and {high[unit]:.0f}"
             )
-        low[level] = np.where(known[level], exact[level], low[level])
-        high[level] = np.where(known[level], exact[level], high[level])
+        low[level], high[level] = np.maximum(low[level], least[level]), np.minimum(high[level], most[level])
         if level.start > 0:
             parent = tree.parent[level]
             total_low += np.bincount(parent, low[level], n)
@@ -181,49 +187,13 @@ def feasible(
     outer_low[0], outer_high[0] = limits
     for level in tree.generations[1:]:
         parent = tree.parent[level]
-        limit = [np.where(known, exact, o)[parent] for o in (outer_low, outer_high)]
+        limit = np.maximum(least, outer_low)[parent], np.minimum(most, outer_high)[parent]
         others_high = total_high[parent] - np.where(np.isinf(high[level]), 0.0, high[level])
         others_endless = endless[parent] - np.isinf(high[level])
         outer_low[level] = np.where(others_endless > 0, 0.0, np.maximum(limit[0] - others_high, 0.0))
         outer_high[level] = limit[1] - (total_low[parent] - low[level])
     low, high = np.maximum(low, outer_low), np.minimum(high, outer_high)
     return Bounds(low, high, outer_low, outer_high, own_low, own_high)
-
-
-def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Message]) -> Integers:
-    """(unit,) number of leaves whose shared rate ends in the unit, 0 where none does."""
-    own = tree.children == 0
-    own[[tree.index(name) for name in messages]] = False
-    count = np.zeros(len(tree), dtype=np.int64)
-    if prior.within == "parent":
-        if own[0]:
-            raise ValueError(
-                f"a rate shared within parents needs a tree of more than one unit, got {str(tree.names[0])!r} alone: "
-                "give another prior, such as Flat()"
-            )
-        np.add.at(count, tree.parent[own], 1)
-        mixed = (count > 0) & (count < tree.children)
-        if mixed.any():
-            raise ValueError(
-                f"unit {str(tree.names[np.flatnonzero(mixed)[0]])!r} has both leaves, which share a rate, and units "
-                "with children of their own: put its leaves into a unit between, or share the rate within='tree'"
-            )
-        return count
-    if messages:
-        raise ValueError("a tree with messages of subtrees needs rates shared within parents")
-    below = tree.sums(own[tree.leaves].astype(np.int64))
-    if prior.within == "tree":
-        units = np.array([0])
-    elif prior.within in tree.levels:
-        units = np.flatnonzero(tree.level == tree.levels.index(prior.within))
-    else:
-        raise ValueError(
-            f"within must be 'parent', 'tree' or one of the levels {list(tree.levels)}, got {prior.within!r}"
-        )
-    if below[units].sum() != own.sum() or own[units].any():
-        raise ValueError(f"not every leaf lies below a unit of {prior.within!r}")
-    count[units] = below[units]
-    return count
 
 
 def layout(
@@ -234,9 +204,32 @@ def layout(
 
     n, leaves = len(tree), tree.leaves
     laws = prior.laws(leaves.size)
+    low, high = np.zeros(n), np.full(n, np.inf)
+    held = np.zeros(0) if laws.pmf is None else np.flatnonzero(laws.pmf)
+    if held.size:
+        low[leaves], high[leaves] = held[0], held[-1]
+    for name, message in messages.items():
+        unit = int(tree.index(name))
+        if tree.children[unit]:
+            raise ValueError(f"unit {name!r} has children in this tree, so no message can stand for them")
+        low[unit], high[unit] = message.bounds
+    exact = np.isinf(like.rho)
+    least, most = (np.where(exact, like.released, limit) for limit in (like.low, like.high))
+    for unit, table in like.tables.items():
+        possible = np.flatnonzero(np.isfinite(table))
+        least[unit], most[unit] = max(least[unit], possible[0]), min(most[unit], possible[-1])
+    bounds = feasible(tree, least, most, low, high, (0.0, np.inf) if outside is None else outside.bounds)
+    sharing, settled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    if isinstance(prior, SharedRate):
+        above, counts = sharing_units(tree, prior, messages), bounds.low[leaves]
+        drawn = (counts < bounds.high[leaves]) & (above >= 0)
+        np.add.at(sharing, above[drawn], 1)
+        others = ~drawn & (above >= 0)
+        np.add.at(settled, above[others], counts[others].astype(np.int64))
+        alone = prior.log_mass_alone(np.where(drawn, 0.0, counts))
+        laws = LeafLaws(*(np.where(drawn, a, b) for a, b in zip(laws[:3], (1.0, 1.0, alone), strict=True)))
     slope, start, base = np.ones(n), np.ones(n), np.zeros(n)
     slope[leaves], start[leaves], base[leaves] = laws.slope, laws.start, laws.base
-    low, high = np.zeros(n), np.full(n, np.inf)
     pieces, place = [np.zeros(0)], 0
     given_first, given_size, given_low = (np.zeros(n, dtype=np.int64) for _ in range(3))
     given_tilt, given_dropped = np.zeros(n), np.zeros(n)
@@ -248,27 +241,16 @@ def layout(
         pieces.append(values / values.sum())
         place += values.size
 
-    if laws.pmf is not None:
-        held = np.flatnonzero(laws.pmf)
-        give(leaves, laws.pmf[held[0] : held[-1] + 1], int(held[0]))
-        low[leaves], high[leaves] = held[0], held[-1]
+    if held.size:
+        give(leaves, np.asarray(laws.pmf)[held[0] : held[-1] + 1], int(held[0]))
     for unit, table in like.tables.items():
         if tree.children[unit] == 0 and given_size[unit] == 0:
             k = np.arange(table.size)
             give(unit, np.exp(_log_prior(laws, int(np.searchsorted(leaves, unit)), k)), 0)
     for name, message in messages.items():
         unit = int(tree.index(name))
-        if tree.children[unit]:
-            raise ValueError(f"unit {name!r} has children in this tree, so no message can stand for them")
         give(unit, message.values, message.lowest, message.log_scale)
         given_tilt[unit], given_dropped[unit] = message.tilt, message.truncation_bound
-        low[unit], high[unit] = message.bounds
-    for unit, table in like.tables.items():
-        possible = np.flatnonzero(np.isfinite(table))
-        low[unit], high[unit] = max(low[unit], possible[0]), min(high[unit], possible[-1])
-    exact = np.where(np.isinf(like.rho), like.released, np.nan)
-    bounds = feasible(tree, exact, low, high, (0.0, np.inf) if outside is None else outside.bounds)
-    sharing = sharing_units(tree, prior, messages) if isinstance(prior, SharedRate) else np.zeros(n, dtype=np.int64)
     table_first, table_size = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     place = 0
     for unit, table in sorted(like.tables.items()):
@@ -282,20 +264,22 @@ def layout(
         "low": bounds.low,
         "high": np.where(np.isinf(bounds.high), UNBOUNDED, bounds.high),
         "sharing": sharing,
+        "settled": settled,
         "given_first": given_first,
         "given_size": given_size,
         "given_low": given_low,
         "table_first": table_first,
         "table_size": table_size,
         "released": np.where(measured, like.released, 0.0),
-        "rho": np.where(np.isinf(like.rho), 0.0, like.rho),
+        "rho": np.where(exact, 0.0, like.rho),
         "alpha": like.alpha,
         "slope": slope,
         "start": start,
         "base": base,
         "given_tilt": given_tilt,
         "given_dropped": given_dropped,
-        "own_exact": exact,
+        "least": least,
+        "most": most,
         "trim": 1.0,
     }
     units = np.zeros(n, UNIT)

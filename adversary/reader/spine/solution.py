@@ -73,16 +73,24 @@ class Solution:
         return self.truncation_bound <= TRUSTED
 
     def telling(self, unit: int) -> Solution:
-        """The same with all measurements where they were made, if that changes what a unit is told from above."""
+        """The same with what was measured above a unit above it, if some of it was moved to the unit or below.
+
+        What was moved further up stays where it is: there the tilts are those of units without a measurement. The
+        unit's own becomes that of a unit below a measurement, for whoever goes on below without it.
+        """
         if unit not in self.lodged:
             return self
-        units = self.layout.units.copy()
-        for child in self.lodged[::-1]:
+        units, chain = self.layout.units.copy(), [unit]
+        while units["children"][chain[-1]] and units["first"][chain[-1]] in self.lodged:
+            chain.append(int(units["first"][chain[-1]]))
+        for child in chain[::-1]:
             for name in ("released", "rho"):
                 units[name][units["parent"][child]], units[name][child] = units[name][child], 0.0
+        above, theta = units[units["parent"][unit]], self.theta.copy()
+        theta[units["parent"][unit]] += 2.0 * above["rho"] * np.nan_to_num(self.mean[unit] - above["released"])
         made = self.layout._replace(units=units)
-        outer = told_from_above(made, self.theta, self.tau, self.messages, self.outside)
-        return replace(self, layout=made, outer=outer, memo={})
+        outer = told_from_above(made, theta, self.tau, self.messages, self.outside)
+        return replace(self, layout=made, theta=theta, outer=outer, memo={})
 
 
 def solve(

@@ -136,7 +136,8 @@ class SpinePosterior:
         """What a reader concludes about one more person in a leaf, for every leaf.
 
         Without `known` the reader has the leaf's law, given everything else, for the number of others: covered by the
-        guarantee. With it, the reader is certain of that number, and mistaken where the release contradicts it.
+        guarantee. With it, the reader is certain of that number, and mistaken where the release contradicts it; under a
+        `SharedRate` the known are draws of the rate, as all others are.
 
         Parameters
         ----------
@@ -291,7 +292,7 @@ class SpinePosterior:
         none = np.isnan(others)
         found: tuple[Any, ...] = ()
         if none.any():
-            found = unknown_others(self.tree, self.prior, solution, reruns)
+            found = unknown_others(self.tree, self.prior, solution)
         if not none.all():
             certain = np.where(none, 0, others).astype(np.int64)
             known = log_bayes_factors(self.tree, solution, certain, reruns)
@@ -299,13 +300,17 @@ class SpinePosterior:
         return *found, tail_probability(self.tree, solution, others)
 
     def rate_weights(self) -> Floats:
-        """(unit[, cell], rate) posterior weights of the rates in the units within which one is shared."""
+        """(unit[, cell], rate) posterior weights of the rates in the units within which one is shared.
+
+        Rows are of the units with a leaf that is a draw of the rate in some cell, NaN in cells where none is.
+        """
         from adversary._core import call
         from adversary.reader.spine.compiled import rate_posteriors
 
         if not isinstance(self.prior, SharedRate):
             raise ValueError(f"{self.prior!r} has no shared rate")
         found = np.stack([call(rate_posteriors, s.layout, s.messages, s.outer) for s in self.solutions], axis=1)
+        found = found[np.isfinite(found).any(axis=(1, 2))]
         return np.asarray(found[:, 0] if self.single else found, dtype=np.float64)
 
     def to_xarray(self, prob: float = 0.9) -> xr.Dataset:

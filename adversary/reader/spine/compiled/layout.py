@@ -9,7 +9,7 @@ The factor of unit v at count x is
 with the noisy count y, a discrete Gaussian (rho) or two-sided geometric (alpha) measurement, the law H of the total of
 leaves that share an unknown rate, and any other likelihood as a table T. Leaves with one rate out of a grid have a
 prior of the form c(x) exp(eta_j x) k_j; their total X then carries the whole mixture,
-H(X) = sum_j w_j k_j^n exp(eta_j X).
+H(X) = sum_j w_j k_j^n exp(eta_j X). Leaves whose counts are settled are none of these n, nor are their people of X.
 
 Imported inside functions only, because it brings numba.
 """
@@ -33,16 +33,17 @@ FINEST = 1e-280
 """Share of mass that a trim may drop at the least: products of doubles end at 1e-308."""
 
 UNIT = np.dtype(
-    [(name, np.int64) for name in ("parent", "first", "children", "low", "high", "sharing", "near")]
+    [(name, np.int64) for name in ("parent", "first", "children", "low", "high", "sharing", "settled", "near")]
     + [(name, np.int64) for name in ("given_first", "given_size", "given_low", "table_first", "table_size")]
     + [(name, np.float64) for name in ("released", "rho", "alpha", "slope", "start", "base")]
-    + [(name, np.float64) for name in ("given_tilt", "given_dropped", "own_exact", "trim")]
+    + [(name, np.float64) for name in ("given_tilt", "given_dropped", "least", "most", "trim")]
 )
 """A unit: its place in the tree; smallest and largest possible count, one and the same where it is exact; the number of
-leaves below whose shared rate ends here (0: none), and whether its limits are those of `within_reach`; a leaf's own
-message in `given` and another likelihood in `table` (size 0: none); the measurement (`own_exact` is NaN but for an
-exact one); the leaf prior, with prior(x + 1) / prior(x) = (slope x + start) / (x + 1) and base = log prior(0); and the
-share of what trims may drop elsewhere that they may drop here.
+leaves below whose shared rate ends here (0: none), the people of those beside them whose counts are settled, and
+whether its limits are those of `within_reach`; a leaf's own message in `given` and another likelihood in `table` (size
+0: none); the measurement; the leaf prior, with prior(x + 1) / prior(x) = (slope x + start) / (x + 1) and
+base = log prior(0); `least` and `most`, known of its own count without noise; and the share of what trims may drop
+elsewhere that they may drop here.
 """
 RATE = np.dtype([(name, np.float64) for name in ("eta", "log_weight", "log_norm")])
 
@@ -133,7 +134,7 @@ def log_factor(L, v, x):
     """Log of a unit's own factor: likelihood, and the law of its total where a shared rate ends here."""
     value = log_likelihood(L, v, x)
     if L.units[v].sharing > 0:
-        value += log_rates(L, L.units[v].sharing, x)
+        value += log_rates(L, L.units[v].sharing, x - L.units[v].settled)
     return value
 
 
@@ -177,6 +178,7 @@ def log_whole_summit(released, rho, alpha, drop, low, high):
 def log_peak(L, v, drop, leaves, x):
     """At least the log of the largest L_v(X) H(X - x) exp(-drop X) over the counts possible, H of so many leaves.
 
+    X - x is without the people of settled leaves, too.
     Without a shared rate (leaves < 0), of L_v(X) exp(-drop X). Divided by it, the factor of a unit is at most 1.
     """
     return log_peak_within(L, v, drop, leaves, x, L.units[v].low, L.units[v].high)
@@ -187,6 +189,7 @@ def log_peak_within(L, v, drop, leaves, x, low, high):
     """The same over counts from low to high; -inf where there are none."""
     unit = L.units[v]
     low, high = max(low, unit.low), min(high, unit.high)
+    x += unit.settled
     top = -np.inf
     if low > high:
         return top
@@ -236,7 +239,7 @@ def slope_of(L, v, x):
     """The same of minus the log of the whole factor; a negative curvature is taken to be 0."""
     slope, curvature = likelihood_slope(L, v, x)
     if L.units[v].sharing > 0:
-        mean, variance = rate_moments(L, L.units[v].sharing, max(x, 0.0))
+        mean, variance = rate_moments(L, L.units[v].sharing, max(x - L.units[v].settled, 0.0))
         slope -= mean
         curvature -= variance
     return slope, max(curvature, 0.0)

@@ -4,12 +4,13 @@ For leaf b with x people under unit v, whose other children together have y,
 
 .. math::
 
-    \text{out}_b(x) \propto \sum_y S_b(y)\, H'_v(y)\, L_v(x + y)\, \text{out}_v(x + y)
+    \text{out}_b(x) \propto \sum_y S_b(y)\, H_v(y + k)\, L_v(x + y)\, \text{out}_v(x + y)
 
-with the sum S_b of its siblings, the likelihood L_v and, where leaves share a rate, the law H' of the total of the
-others. Every part is known up to something non-negative that was left out: mass at most R of S_b, at most e_v(X) of
-out_v at X, and beyond the window on which out_v is kept no more than its largest value. So the truth lies between what
-is found and what is found plus the error.
+with the sum S_b of its siblings, the likelihood L_v and, where leaves share a rate, the law H of the total of all
+leaves, with the k people whom the reader knows in this one: they are draws of the rate, the person in question, x of
+them or not, is none. Every part is known up to something non-negative that was left out: mass at most R of S_b, at most
+e_v(X) of out_v at X, and beyond the window on which out_v is kept no more than its largest value. So the truth lies
+between what is found and what is found plus the error.
 
 Imported inside functions only, because it brings numba.
 """
@@ -39,6 +40,7 @@ from adversary.reader.spine.compiled.layout import (
     log_peak,
     log_peak_within,
     log_rates,
+    sharers,
     tilt_above,
     trim_at,
 )
@@ -97,20 +99,33 @@ def at_root(n, root, top):
 
 
 @inner
-def told_by(L, v, drop, leaves, gone, outside, peak):
-    """(value, lack, most beyond) on a unit's window: what it is told times its own factor, scaled to at most 1."""
-    window = outside.windows[v]
-    value, lack = np.zeros(window.size), np.zeros(window.size)
+def told_by(L, v, drop, leaves, more, outside):
+    """(value, lack, most beyond, log scale) on a unit's window: what it is told times its own factor, at most 1.
+
+    more : people who are no draws of a rate that is shared here, beside those in settled leaves
+    """
+    window, apart = outside.windows[v], L.units[v].settled + more
+    value, lack = np.full(window.size, -np.inf), np.full(window.size, -np.inf)
     for k in range(window.size):
         total = window.low + k
-        if L.units[v].low <= total <= L.units[v].high and total >= gone:
-            log = log_likelihood(L, v, total) - drop * total - peak
+        if L.units[v].low <= total <= L.units[v].high and total >= apart:
+            log = log_likelihood(L, v, total) - drop * total
             if leaves >= 0:
-                log += log_rates(L, leaves, total - gone)
-            factor = math.exp(log)
-            value[k] = outside.value[window.place + k] * factor
-            lack[k] = outside.lack[window.place + k] * factor
-    return value, lack, outside.most[v] * math.exp(log_beyond(L, v, drop, leaves, gone, window) - peak)
+                log += log_rates(L, leaves, total - apart)
+            value[k] = log + log_of(outside.value[window.place + k])
+            lack[k] = log + log_of(outside.lack[window.place + k])
+    peak = largest_of(value)  # that of the product: the factor's own may lie where nothing is told
+    peak = peak if peak > -np.inf else 0.0
+    for k in range(window.size):
+        value[k], lack[k] = math.exp(value[k] - peak), math.exp(min(lack[k] - peak, HIGHEST))
+    beyond = log_beyond(L, v, drop, leaves, more, window) + log_of(outside.most[v]) - peak
+    return value, lack, math.exp(min(beyond, HIGHEST)), peak
+
+
+@inner
+def log_of(value):
+    """Its log, -inf of 0."""
+    return math.log(value) if value > 0.0 else -np.inf
 
 
 @inner
@@ -126,11 +141,33 @@ def falls_off(L, v, drop, window):
     """Whether a unit's own likelihood leaves so little off its window that the others need not be followed there."""
     if L.units[v].low == L.units[v].high:
         return window.low <= L.units[v].low < window.low + window.size
-    leaves = L.units[v].sharing if L.units[v].sharing > 0 else np.int64(-1)
-    zero = np.int64(0)
+    leaves, zero = sharers(L, v), np.int64(0)
     return (
         L.units[v].rho > 0.0 and log_beyond(L, v, drop, leaves, zero, window) < log_peak(L, v, drop, leaves, zero) - FAR
     )
+
+
+@inner
+def most_beyond(told, others, shift, low, size, beyond):
+    """Bound on the sum over z of others[z] told[i + z + shift], for all i < 0 and all i >= size.
+
+    Beyond its ends told is at most `beyond`, and within them at most its largest value up to where i = -1 meets it, or
+    from where i = size does.
+    """
+    below, above = 0.0, 0.0
+    top, place = beyond, 0
+    for z in range(others.size if low > 0 else 0):
+        while place < min(z + shift, told.size):
+            top = max(top, told[place])
+            place += 1
+        below += others[z] * top
+    top, place = beyond, told.size
+    for z in range(others.size - 1, -1, -1):
+        while place > max(size + z + shift, 0):
+            place -= 1
+            top = max(top, told[place])
+        above += others[z] * top
+    return max(below, above) + others.size * UNDERFLOW
 
 
 @inner
@@ -143,6 +180,7 @@ def hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used):
     values = enlarge(outside.value, used, used + to.size)
     lacks = enlarge(outside.lack, used, used + to.size)
     others, left_out = numbers_of(spare, k), spare.windows[k].dropped
+    largest = max(largest_of(value + lack), beyond)
     shift = to.low + spare.windows[k].low - outside.windows[v].low
     correlate(value, others, shift, values[used : used + to.size])
     correlate(lack, others, shift, lacks[used : used + to.size])
@@ -153,16 +191,15 @@ def hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used):
     for i in range(to.size):
         first = min(max(0, -shift - i), others.size)
         last = min(max(0, value.size - shift - i), others.size)
-        lacks[used + i] += left_out * outside.most[v] + beyond * (under[first] + over[last])
+        lacks[used + i] += left_out * largest + beyond * (under[first] + over[last])
         lacks[used + i] += others.size * UNDERFLOW
-    largest = 0.0
-    for i in range(to.size):
-        largest = max(largest, values[used + i])
-    scale = largest if largest > 0.0 else 1.0
+    most = left_out * largest + most_beyond(value + lack, others, shift, to.low, to.size, beyond)
+    top = largest_of(values[used : used + to.size])
+    scale = top if top > 0.0 else 1.0
     for i in range(to.size):
         values[used + i] /= scale
         lacks[used + i] /= scale
-    outside.most[b] = outside.most[v] * (1.0 + left_out) / scale
+    outside.most[b] = most / scale
     outside.scale[b] = outside.scale[v] + peak + math.log(scale)
     return OutsideMessages(outside.windows, values, lacks, outside.most, outside.scale), used + to.size
 
@@ -174,7 +211,7 @@ def handed_on(L, b, known, on_way):
 
 
 @compiled
-def memberships(L, theta, tau, messages, known, gone, top):
+def memberships(L, theta, tau, messages, known, more, top):
     """Likelihood of a leaf's count, and of one more, given everybody but that leaf, with a bound on the error.
 
     Only units on the way to leaves that are asked about, or marked, are visited.
@@ -186,21 +223,21 @@ def memberships(L, theta, tau, messages, known, gone, top):
     tau : share of mass that one trim of a window may drop
     messages : Messages from below, from `upward`
     known : (unit,) counts of the leaves asked about; -1: not asked, -2: an internal unit whose message is wanted
-    gone : -1, or a count that leaves are taken to have where their rate is shared above their parent; only leaves with
-        that count are then answered
+    more : -1; or, of leaves whose rate is shared above their parent, which count is answered: 0, that known, or 1, one
+        more, who is no draw of the rate
     top : Told, the message to the root; without numbers if nothing is outside the tree
 
     Returns
     -------
-    (answer, error, outside): log likelihood (unit, 2) at the known count and one more, up to a constant, NaN where not
-    asked; errors (unit, 2), relative to it; Outside, the downward messages of internal units
+    (answer, lacking, outside): log likelihood (unit, 2) at the known count and one more, NaN where not asked, and the
+    log of what it may lack, both up to one constant; Outside, the downward messages of internal units
     """
     n = L.units.size
     on_way = known != -1
     for v in range(n - 1, 0, -1):
         if on_way[v]:
             on_way[L.units[v].parent] = True
-    answer, error = np.full((n, 2), np.nan), np.full((n, 2), np.inf)
+    answer, lacking = np.full((n, 2), np.nan), np.full((n, 2), np.inf)
     outside, used = at_root(n, messages.windows[0], top)
     room, spare = room_for(L), room_for(L)
     for v in range(n):
@@ -224,37 +261,35 @@ def memberships(L, theta, tau, messages, known, gone, top):
         wanted = on_way[unit.first : unit.first + unit.children]
         spare = bystanders(unit.children, room, trim, spare, wanted, least, most)
         if inner > 0:
-            leaves = unit.sharing - (gone >= 0) if unit.sharing > 0 else np.int64(-1)
-            absent = gone if gone > 0 and unit.sharing > 0 else np.int64(0)
-            peak = log_peak(L, v, drop, leaves, absent)
-            value, lack, beyond = told_by(L, v, drop, leaves, absent, outside, peak)
+            leaves, apart = sharers(L, v), np.int64(more > 0 and unit.sharing > 0)
+            value, lack, beyond, peak = told_by(L, v, drop, leaves, apart, outside)
             for k in range(unit.children):
                 if handed_on(L, unit.first + k, known, on_way):
                     window = messages.windows[unit.first + k]
                     outside, used = hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used)
         if asked > 0:
-            ask(L, v, theta, messages.windows[v], spare, known, gone, near, outside, answer, error)
-    return answer, error, outside
+            ask(L, v, theta, messages.windows[v], spare, known, more, near, outside, answer, lacking)
+    return answer, lacking, outside
 
 
 @inner
-def others_weight(L, v, known, leaves, drop, spare):
-    """(lowest, logs): the law of the others' total at their parent, exp(-drop y) H'(y), as used below."""
+def others_weight(L, v, known, count, drop, spare):
+    """(lowest, logs): exp(-drop y) H(y + count), y the siblings' total, for all leaves with that count known."""
     start, stop = np.int64(UNBOUNDED), np.int64(0)
     for k in range(L.units[v].children):
-        if known[L.units[v].first + k] >= 0:
+        if known[L.units[v].first + k] == count:
             start = min(start, spare.windows[k].low)
             stop = max(stop, spare.windows[k].low + spare.windows[k].size)
     weight = np.empty(stop - start)
     for i in range(weight.size):
         weight[i] = -drop * (start + i)
-        if leaves >= 0:
-            weight[i] += log_rates(L, leaves, start + i)
+        if L.units[v].sharing > 0:
+            weight[i] += log_rates(L, L.units[v].sharing, start + i + count - L.units[v].settled)
     return start, weight
 
 
 @inner
-def ask(L, v, theta, likely_at, spare, known, gone, near, outside, answer, error):
+def ask(L, v, theta, likely_at, spare, known, more, near, outside, answer, lacking):
     """Fill in the answers of the leaves below one unit, whose total is likely to be in one window.
 
     exp(-drop y) is split, exp(-steep (x + y)) going with the likelihood and the rest with the others' law, so that
@@ -265,10 +300,10 @@ def ask(L, v, theta, likely_at, spare, known, gone, near, outside, answer, error
     unit, window = L.units[v], outside.windows[v]
     t = tilt_above(L, theta, v)
     drop = t - theta[v]
-    leaves = unit.sharing - 1 if unit.sharing > 0 else np.int64(-1)
+    leaves = sharers(L, v)
     value = outside.value[window.place : window.place + window.size]
     lack = outside.lack[window.place : window.place + window.size]
-    most = max(outside.most[v], largest_of(value))
+    most = max(outside.most[v], largest_of(value + lack))
     steep = drop
     if leaves >= 0:
         steep = -likelihood_slope(L, v, likely_at.low + 0.5 * likely_at.size)[0]
@@ -279,18 +314,21 @@ def ask(L, v, theta, likely_at, spare, known, gone, near, outside, answer, error
         if unit.low <= total <= unit.high:
             likely = math.exp(log_likelihood(L, v, total) - steep * total - summit)
             seen[j], unseen[j] = likely * value[j], likely * lack[j]
-    start, weight = others_weight(L, v, known, leaves, drop - steep, spare)
-    scaled = np.empty(window.size)
+    scaled, last_known = np.empty(window.size), np.int64(-1)
+    start, weight = np.int64(0), np.empty(0)
     for k in range(unit.children):
         b = unit.first + k
         if L.units[b].children > 0 or known[b] < 0:
             continue
+        if known[b] != last_known:
+            last_known = known[b]
+            start, weight = others_weight(L, v, known, last_known, drop - steep, spare)
         others, place = numbers_of(spare, k), spare.windows[k]
         weights = weight[place.low - start : place.low - start + place.size]
         for i in range(2):
-            x = known[b] + i
-            if gone >= 0 and x != gone:
+            if more >= 0 and i != more:
                 continue
+            x = known[b] + i
             shift = place.low + x - window.low
             first, last = min(max(0, -shift), place.size), max(0, min(place.size, window.size - shift))
             top = largest_of(weights[first:last] if last > first else weights)
@@ -298,7 +336,7 @@ def ask(L, v, theta, likely_at, spare, known, gone, near, outside, answer, error
                 scaled[z - first] = math.exp(weights[z] - top)
             found, miss = overlap(others[first:last], scaled, seen[max(0, shift) :], unseen[max(0, shift) :])
             if near:
-                beyond = log_beyond(L, v, drop, leaves, x, window) + (drop - steep) * x - top - summit
+                beyond = log_beyond(L, v, drop, leaves, np.int64(i), window) + (drop - steep) * x - top - summit
                 miss += outside.most[v] * math.exp(min(beyond, HIGHEST))
             elif outside.most[v] > 0.0:
                 for z in range(place.size):
@@ -306,12 +344,10 @@ def ask(L, v, theta, likely_at, spare, known, gone, near, outside, answer, error
                     if (z < first or z >= last) and unit.low <= total <= unit.high:
                         log = log_likelihood(L, v, total) - steep * total - summit + weights[z] - top
                         miss += others[z] * outside.most[v] * math.exp(min(log, HIGHEST))
-            largest = log_peak(L, v, drop, leaves, x) + (drop - steep) * x - top - summit
+            largest = log_peak(L, v, drop, leaves, np.int64(i)) + (drop - steep) * x - top - summit
             miss += place.dropped * most * math.exp(min(largest, HIGHEST)) + place.size * UNDERFLOW
-            answer[b, i] = (
-                math.log(found) - (t - steep) * x + outside.scale[v] + top + summit if found > 0.0 else -np.inf
-            )
-            error[b, i] = miss / found if found > 0.0 else np.inf
+            scale = outside.scale[v] + top + summit - (t - steep) * x
+            answer[b, i], lacking[b, i] = log_of(found) + scale, math.log(miss) + scale
 
 
 @inner

@@ -314,7 +314,8 @@ def downward(L, theta, tau, messages, outer, lift):
             if 0 <= x - whole.low < whole.size:
                 ratio = 1.0
                 if lift and sharing > 0:
-                    ratio = math.exp(log_rates(L, sharing, x - 1) - log_rates(L, sharing, x)) if x > 0 else 0.0
+                    others = x - unit.settled
+                    ratio = math.exp(log_rates(L, sharing, others - 1) - log_rates(L, sharing, others)) * (others > 0)
                     mass += messages.data[own.place + k] * outer[own.place + k]
                     moved += messages.data[own.place + k] * outer[own.place + k] * ratio
                 told[whole.place + x - whole.low] = outer[own.place + k] * math.exp(logs[k] - peak) * ratio

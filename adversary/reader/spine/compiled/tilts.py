@@ -149,7 +149,7 @@ def blend_rates(L, v, drop):
                 wide = 0.5 / unit.rho if unit.low < x < unit.high else 0.0
             else:
                 log, x, wide = flat_moments(drop - rate.eta, float(unit.low), float(unit.high))
-            log += rate.log_weight + unit.sharing * rate.log_norm
+            log += rate.log_weight + unit.sharing * rate.log_norm - rate.eta * unit.settled
             if turn == 0:
                 top = max(top, log)
             else:

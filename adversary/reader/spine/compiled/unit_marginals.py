@@ -103,7 +103,7 @@ def highest_density(messages, outer, prob, counts):
 
 @compiled
 def rate_posteriors(L, messages, outer):
-    """Posterior weights of the rates in every unit within which one rate is shared.
+    """Posterior weights of the rates in every unit within which leaves share one.
 
     Parameters
     ----------
@@ -113,30 +113,22 @@ def rate_posteriors(L, messages, outer):
 
     Returns
     -------
-    (unit with a shared rate, rate): probabilities, each row summing to 1
+    (unit, rate): probabilities, each row summing to 1; NaN where no leaf is a draw of a shared rate
     """
-    count = 0
-    for v in range(L.units.size):
-        count += L.units[v].sharing > 0
-    weights = np.zeros((count, L.rates.size))
-    row = 0
+    weights = np.full((L.units.size, L.rates.size), np.nan)
     for v in range(L.units.size):
         n = L.units[v].sharing
         if n == 0:
             continue
+        weights[v] = 0.0
         window = messages.windows[v]
         inner, told = numbers_of(messages, v), outer[window.place : window.place + window.size]
         for k in range(window.size):
-            x = window.low + k
+            x = window.low + k - L.units[v].settled
             log = log_rates(L, n, x)
             for j in range(L.rates.size):
                 rate = L.rates[j]
                 share = math.exp(rate.log_weight + n * rate.log_norm + rate.eta * x - log)
-                weights[row, j] += inner[k] * told[k] * share
-        total = 0.0
-        for j in range(L.rates.size):
-            total += weights[row, j]
-        for j in range(L.rates.size):
-            weights[row, j] /= total
-        row += 1
+                weights[v, j] += inner[k] * told[k] * share
+        weights[v] /= weights[v].sum()
     return weights
