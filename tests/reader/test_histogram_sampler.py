@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import chi2, poisson
 
 import adversary as adv
@@ -19,6 +20,8 @@ from adversary.reader.queries import (
     pl94_persons,
     sample_histograms,
 )
+from tests.oracles.histograms import histograms_of, posterior, shared
+from tests.oracles.spine import negative_binomial
 
 spine = adv.spine
 D = "detailed"
@@ -114,6 +117,81 @@ def test_exact_sums_are_kept_and_enumerated() -> None:
     np.testing.assert_allclose(found.mean(("chain", "draw")), expected, atol=0.03)
 
 
+MEANS, WEIGHTS = (0.1, 0.6, 2.5), (0.5, 0.3, 0.2)
+ROWS = {"total": [(0, 1, 2, 3)], "a": [(0, 1), (2, 3)], "b": [(0, 2), (1, 3)], D: [(0,), (1,), (2,), (3,)]}
+"""Cells of every row of the queries, counted by hand."""
+
+
+def of_three_people(empty: bool, prior: str) -> tuple[Any, Any, Any, Any]:
+    """Two blocks of three people each, whose totals are exact: states, probabilities, answers and variances by name.
+
+    empty : whether the second row of `a` is exactly 0 in the second block: its counts settle no shared rate
+    """
+    rng, truth = np.random.default_rng(11), np.array([[1, 0, 2, 0], [2, 1, 0, 0]])
+    members = {0: (0, 1), 1: (0,), 2: (1,)}
+    released, variance, answers = {}, {}, []
+    for name, rows in ROWS.items():
+        spread = np.full(3, {"total": 1.0, "a": 2.0, "b": 2.5, D: 4.0}[name])
+        spread[1:] = 0.0 if name == "total" else spread[1:]
+        spread[2] = 0.0 if name == "a" and empty else spread[2]
+        sums = np.array([[truth[list(of)][:, list(row)].sum() for row in rows] for of in members.values()], dtype=float)
+        noisy = sums + np.rint(rng.normal(size=sums.shape) * np.sqrt(spread[:, None]))
+        released[name], variance[name] = noisy, spread
+        answers += [(members[u], row, noisy[u, i], spread[u]) for u in range(3) for i, row in enumerate(rows)]
+    laws = [negative_binomial(0.5, mean) for mean in MEANS] if prior == "shared" else [negative_binomial(0.7, 0.8)]
+    alone = {(1, 2), (1, 3)} if empty else set()
+
+    def log_prior(states: Any) -> Any:
+        total = np.zeros(len(states))
+        weights = WEIGHTS if prior == "shared" else (1.0,)
+        for cell in range(4):
+            draws = [block for block in range(2) if (block, cell) not in alone]
+            total = total + shared(weights, laws)(states[:, draws, cell])
+        return total
+
+    every = histograms_of(3, 4)
+    return *posterior([every, every], log_prior, answers), released, variance
+
+
+def error_of(draws: Any) -> Any:
+    """Standard errors of the means of (chain, draw, ...) draws, by 25 batches of each chain."""
+    batches = draws.reshape(draws.shape[0] * 25, -1, *draws.shape[2:]).mean(axis=1)
+    return batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
+
+
+@pytest.mark.parametrize("prior", ["shared", "independent"])
+@pytest.mark.parametrize("empty", [False, True])
+def test_all_histograms_of_three_people_have_the_means_of_the_draws(empty: bool, prior: str) -> None:
+    """Four hundred states at most, to four standard errors of at most 0.02 people."""
+    states, p, released, variance = of_three_people(empty, prior)
+    law = spine.SharedRate(MEANS, WEIGHTS) if prior == "shared" else spine.NegativeBinomial(0.7, 0.8)
+    found = sample_histograms(GROUP, QUERIES, released, variance, law, draws=5000, burn=200, rng=6)["histogram"].values
+    for draws, exact in (
+        (found, states),
+        (found**2, states**2),
+        (found[:, :, :1] * found[:, :, 1:], states[:, :1] * states[:, 1:]),
+    ):
+        error = error_of(draws.astype(float))
+        assert error.max() < (0.02 if draws is found else 0.06)
+        expected = np.tensordot(p, exact, axes=1)
+        assert (np.abs(draws.mean(axis=(0, 1)) - expected) <= 4.0 * error + 1e-12).all()
+
+
+def test_settled_counts_of_a_target_are_enumerated() -> None:
+    """One block whose detailed counts are exact, and another: a target in the first is one of those counted there."""
+    law = spine.SharedRate(MEANS, WEIGHTS)
+    tree, query = spine.Tree.of({"g": None, "b1": "g", "b2": "g"}), Query(D, ((0, 1),))
+    released, variance = {D: [[6.0, 3.0], [2.0, 1.0], [4.0, 1.0]]}, {D: np.array([4.0, 0.0, 4.0])}
+    found = sample_histograms(
+        tree, [query], released, variance, law, target="b1", present=0, target_prior=0.4, draws=5000, rng=7
+    )
+    laws = [negative_binomial(0.5, mean) for mean in MEANS]
+    one, two = (logsumexp([np.log(w) + f(np.array(n)) for w, f in zip(WEIGHTS, laws, strict=True)]) for n in (1.0, 2.0))
+    expected = 1.0 / (1.0 + 1.5 * np.exp(two - one))
+    assert float(found["posterior"]) == pytest.approx(expected, abs=5 * float(found["mcse"]))
+    assert float(found["mcse"]) < 0.01
+
+
 @pytest.mark.parametrize(
     "prior", [spine.Poisson(1.5), spine.NegativeBinomial(0.5, 2.0), spine.Flat(), spine.SharedRate()], ids=repr
 )
@@ -126,8 +204,6 @@ def test_with_one_query_it_is_the_spine(prior: Any) -> None:
     exact = spine.posterior(tree, y, 0.5 / v, prior)
     np.testing.assert_allclose(found.mean(("chain", "draw")), exact.mean[1:], atol=0.06)
     np.testing.assert_allclose(found.std(("chain", "draw")), exact.sd[1:], atol=0.06)
-    if isinstance(prior, spine.SharedRate):
-        return  # to a reader who knows a block, its counts tell of the others' rate, in the spine they do not
     told = sample_histograms(
         tree, [query], {D: y}, {D: v}, prior, target="b", present=0, known=[1, 2], draws=5000, rng=3
     )

@@ -77,8 +77,8 @@ def sample_histograms(
     released, variance : by name of the query, (unit, row) answers and variances, in the tree's order, as
         `effective_measurements` takes them. Exact queries must be nested: each pair a coarsening and a refinement
     prior : of the count of every cell in every leaf; `SharedRate()` unless given: each cell has a rate of its own in
-        each parent of leaves. A Poisson or negative binomial one may have a parameter for each (leaf, cell), flat in
-        that order
+        each parent of leaves, of which counts that exact answers settle are no draws. A Poisson or negative binomial
+        one may have a parameter for each (leaf, cell), flat in that order
     target : leaf with somebody who is not among those the prior speaks of; without one nobody is
     present, absent : cell of the target if in and if out, flat or with an index per axis; absent None: counted nowhere
     target_prior : probability of in, before the release
@@ -155,23 +155,22 @@ def sample_histograms(
 
 def _problem(tree: Tree, given: Answers, prior: LeafPrior, seat: int, places: Any, odds: float, known: bool) -> Any:
     from adversary.reader.queries.compiled import Problem
-    from adversary.reader.spine.problem import sharing_units
+    from adversary.reader.spine.leaf_priors import sharing_units
 
     leaves, shape, size = tree.leaves, given.shape, given.queries[0].rows.size
     laws = prior.laws(leaves.size * size)
     if laws.pmf is not None:
         raise ValueError(f"prior must be Flat, Poisson, NegativeBinomial or SharedRate, got {prior!r}")
-    group, sharers = np.zeros(leaves.size, dtype=np.int64), np.array([leaves.size])
-    rates = (np.zeros(0), np.zeros(0), np.zeros(0))
-    path = _paths(tree)
-    if isinstance(prior, SharedRate):
-        count = sharing_units(tree, prior, {})
-        units = np.flatnonzero(count)
-        above = np.array([next(u for u in row if u >= 0 and count[u] > 0) for row in path])
-        group, sharers = np.searchsorted(units, above), count[units]
-        rates = (prior.eta, prior.log_weight, prior.log_norm)
     exact = given.variance == 0.0
     _check_nested([query for query, any_exact in zip(given.queries, exact.any(axis=0), strict=True) if any_exact])
+    group = np.zeros((leaves.size, size), dtype=np.int64)
+    rates = (np.zeros(0), np.zeros(0), np.zeros(0))
+    if isinstance(prior, SharedRate):
+        group = sharing_units(tree, prior, {})[:, None] * size + np.arange(size)
+        settled = _settled(tree, given)
+        group[settled] = len(tree) * size + np.arange(settled.sum())  # each has a rate of its own
+        rates = (prior.eta, prior.log_weight, prior.log_norm)
+    group, sharers = np.unique(group, return_inverse=True, return_counts=True)[1:]
     with np.errstate(divide="ignore"):
         rho = np.where(exact, 0.0, 0.5 / given.variance)
     first = np.cumsum([0, *(query.size for query in given.queries[:-1])])
@@ -182,7 +181,7 @@ def _problem(tree: Tree, given: Answers, prior: LeafPrior, seat: int, places: An
         np.stack([query.rows + f for query, f in zip(given.queries, first, strict=True)]),
         np.indices(shape).reshape(len(shape), -1),
         np.array([int(np.prod(shape[a + 1 :])) for a in range(len(shape))], dtype=np.int64),
-        path,
+        _paths(tree),
         rho,
         exact,
         laws.slope.reshape(-1, size),
@@ -190,7 +189,7 @@ def _problem(tree: Tree, given: Answers, prior: LeafPrior, seat: int, places: An
         rates[0],
         rates[1],
         rates[2],
-        group,
+        group.reshape(leaves.size, size),
         sharers,
         fixed,
         seat,
@@ -206,6 +205,26 @@ def _paths(tree: Tree) -> Integers:
     while (path[-1] > 0).any():
         path.append(np.where(path[-1] > 0, tree.parent[np.maximum(path[-1], 0)], -1))
     return np.ascontiguousarray(np.stack(path, axis=1))
+
+
+def _settled(tree: Tree, given: Answers) -> Any:
+    """(leaf, cell) whether exact answers leave a count one value, each entry's limits following from the others'."""
+    low, high = np.zeros((2, tree.leaves.size, given.queries[0].rows.size))
+    high[:] = np.inf
+    below, exact = tree.sums(np.eye(tree.leaves.size)) > 0, np.argwhere(given.variance == 0.0)
+    before = np.full(2, np.nan)
+    while (before != (now := np.array([low.sum(), high[np.isfinite(high)].sum()]))).any():
+        before = now
+        for unit, number in exact:
+            here, rows = below[unit], given.queries[number].rows
+            answer = given.released[number][unit][rows]
+            least = np.bincount(rows, low[here].sum(axis=0))[rows]
+            high[here] = np.minimum(high[here], answer - (least - low[here]))
+            most = np.bincount(rows, high[here].sum(axis=0))[rows]
+            low[here] = np.maximum(low[here], answer - (most - high[here]))
+        if (low > high).any():
+            raise ValueError("no histogram was found that satisfies the exact answers")
+    return low == high
 
 
 def _check_nested(queries: Sequence[Query]) -> None:

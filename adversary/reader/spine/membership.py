@@ -310,7 +310,7 @@ def with_limits(layout: Any, low: Floats, high: Floats) -> Any:
 
 
 def own_likelihood(solution: Solution, leaves: Integers, count: Integers) -> tuple[Floats, Any]:
-    """(leaf,) log likelihood of a count by the leaf's own measurement, 0 where it is not possible; and whether it is."""
+    """(leaf,) log likelihood of a count by the leaf's own measurement, 0 where not possible; and whether it is."""
     units, bounds, tables = solution.layout.units[leaves], solution.bounds, solution.layout.table
     gap = units["released"] - count
     log = -units["rho"] * gap**2 - units["alpha"] * np.abs(gap)

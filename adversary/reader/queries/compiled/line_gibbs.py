@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     rho : (unit, query) 1 / (2 variance); `exact` (unit, query) where an answer is exact
     slope, start : (leaf, cell) prior(x + 1) / prior(x) = (slope x + start) / (x + 1)
     eta, log_weight, log_norm : (rate,) grid of shared rates, empty for none
-    group, sharers : (leaf,) which leaves share one; (group,) how many
+    group, sharers : (leaf, cell) which entries share one; (group,) how many
     fixed : (leaf,) whose others are known
     leaf, present, absent : of the target; leaf -1: there is none; absent -1: counted nowhere if out
     log_odds : of the target's prior
@@ -152,11 +152,12 @@ def move(T, x, totals, gap, leaves, cells, signs, size, delta, logs, rng):
             for i in range(size):
                 net, earlier = 0, False
                 for k in range(size):
-                    if cells[k] == cells[i] and T.group[leaves[k]] == T.group[leaves[i]]:
+                    if T.group[leaves[k], cells[k]] == T.group[leaves[i], cells[i]]:
                         net += signs[k]
                         earlier |= k < i
                 if net != 0 and not earlier:
-                    log += log_rates(T, T.group[leaves[i]], totals[T.group[leaves[i]], cells[i]] + net * s)
+                    group = T.group[leaves[i], cells[i]]
+                    log += log_rates(T, group, totals[group] + net * s)
         logs[s - first] = log
         top = max(top, log)
     total = 0.0
@@ -171,7 +172,7 @@ def move(T, x, totals, gap, leaves, cells, signs, size, delta, logs, rng):
     if s != 0:
         for i in range(size):
             x[leaves[i], cells[i]] += signs[i] * s
-            totals[T.group[leaves[i]], cells[i]] += signs[i] * s
+            totals[T.group[leaves[i], cells[i]]] += signs[i] * s
             shift(T, gap, leaves[i], cells[i], signs[i] * s)
 
 
@@ -226,21 +227,23 @@ def log_ratio_in(T, gap, inside, delta):
 def exchange(T, x, totals, inside, rng):
     """Let the target and one of the others in its cells change places: no answer changes, only the prior's factor."""
     going, coming = (T.absent, T.present) if inside else (T.present, T.absent)
-    log, group = -T.log_odds if inside else T.log_odds, T.group[T.leaf]
+    log = -T.log_odds if inside else T.log_odds
     if going >= 0:
         if x[T.leaf, going] == 0:
             return inside
+        group = T.group[T.leaf, going]
         log -= log_step(T, T.leaf, going, x[T.leaf, going] - 1)
-        log += log_rates(T, group, totals[group, going] - 1) - log_rates(T, group, totals[group, going])
+        log += log_rates(T, group, totals[group] - 1) - log_rates(T, group, totals[group])
     if coming >= 0:
+        group = T.group[T.leaf, coming]
         log += log_step(T, T.leaf, coming, x[T.leaf, coming])
-        log += log_rates(T, group, totals[group, coming] + 1) - log_rates(T, group, totals[group, coming])
+        log += log_rates(T, group, totals[group] + 1) - log_rates(T, group, totals[group])
     if rng.random() >= math.exp(min(log, 0.0)):
         return inside
     for cell, people in ((going, -1), (coming, 1)):
         if cell >= 0:
             x[T.leaf, cell] += people
-            totals[group, cell] += people
+            totals[T.group[T.leaf, cell]] += people
     return not inside
 
 
@@ -263,10 +266,10 @@ def sample(T, x, gap, inside, draws, burn, cells, rng):
     (counts, inside, probability) : (draw, leaf, some) people, the target with them; (draw,) whether the target is in;
     (draw,) probability of that given everybody else
     """
-    totals = np.zeros((T.sharers.size, x.shape[1]), np.int64)
+    totals = np.zeros(T.sharers.size, np.int64)
     for i in range(x.shape[0]):
         for c in range(x.shape[1]):
-            totals[T.group[i], c] += x[i, c]
+            totals[T.group[i, c]] += x[i, c]
     delta, logs = np.zeros(gap.shape), np.zeros(2 * LONGEST)
     counts = np.zeros((draws, x.shape[0], cells.size), np.int32)
     states, chance = np.zeros(draws, np.int8), np.zeros(draws)
