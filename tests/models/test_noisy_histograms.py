@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytest
+from scipy.special import gammaln
 
 import adversary as adv
 from adversary import models
@@ -41,6 +43,43 @@ def test_a_changed_prior_is_enumerated_by_hand() -> None:
             log = log - 0.25 * ((np.array(answers)[:, None] - counts) ** 2).sum(axis=0)
         weights.append(np.exp(log).sum() * (0.3 if inside else 0.7))
     assert float(found["posterior"]) == pytest.approx(weights[0] / sum(weights), rel=1e-9)
+
+
+def by_hand(log_law: Any, seed: int) -> Any:
+    """The step's own moves, under a log law of (state, unit, cell) counts that is a plain function."""
+    step: Any = object.__new__(models.HistogramGibbs)
+    step.rng, step.updates, step.densities = np.random.default_rng(seed), 4, {"others": None}
+
+    def chosen(name: str, states: Any, point: Any) -> Any:
+        log = log_law(states)
+        total = np.cumsum(np.exp(log - log.max()))
+        return states[np.searchsorted(total, step.rng.random() * total[-1], side="right")]
+
+    step.chosen = chosen
+    return step
+
+
+@pytest.mark.parametrize("total", [None, 3])
+def test_lines_have_the_means_of_all_histograms_of_three_people(total: int | None) -> None:
+    """Two units of 2 cells: three people in all, exactly, or about three; no PyMC density takes part."""
+    weights = np.array([[1.0, 0.4], [0.7, 1.6]])
+
+    def log_law(x: Any) -> Any:
+        people = x.sum(axis=(1, 2))
+        log = (x * np.log(weights) - gammaln(x + 1.0)).sum(axis=(1, 2)) - 0.4 * (x[:, :, 0].sum(axis=1) - 2.0) ** 2
+        return log - 0.5 * (people - 3.0) ** 2 if total is None else np.where(people == total, log, -np.inf)
+
+    every = np.array([x for x in itertools.product(range(12), repeat=4) if sum(x) < 12]).reshape(-1, 2, 2)
+    p = np.exp(log_law(every))
+    expected = np.tensordot(p / p.sum(), every, axes=1)
+    steps, point, draws = by_hand(log_law, 5), {"others": np.array([[1, 1], [1, 0]])}, []
+    for _ in range(1500):
+        point, _ = steps.step(point)
+        draws.append(point["others"])
+    means = np.array(draws).reshape(50, -1, 2, 2).mean(axis=1)
+    error = means.std(axis=0, ddof=1) / np.sqrt(50)
+    assert error.max() < 0.08
+    assert (np.abs(means.mean(axis=0) - expected) < 4.0 * error).all()
 
 
 @pytest.mark.slow

@@ -227,7 +227,8 @@ def layout(
         others = ~drawn & (above >= 0)
         np.add.at(settled, above[others], counts[others].astype(np.int64))
         alone = prior.log_mass_alone(np.where(drawn, 0.0, counts))
-        laws = LeafLaws(*(np.where(drawn, a, b) for a, b in zip(laws[:3], (1.0, 1.0, alone), strict=True)))
+        rise, start = np.where(drawn, laws.slope, 1.0), np.where(drawn, laws.start, 1.0)
+        laws = LeafLaws(rise, start, np.where(drawn, laws.base, alone))
     slope, start, base = np.ones(n), np.ones(n), np.zeros(n)
     slope[leaves], start[leaves], base[leaves] = laws.slope, laws.start, laws.base
     pieces, place = [np.zeros(0)], 0
