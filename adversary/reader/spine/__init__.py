@@ -12,7 +12,7 @@ and, the default, `SharedRate`, whose weights `fit_rate_prior` can learn. `upwar
 >>> found.status, float(found.truncation_bound) < 1e-15
 ('ok', True)
 >>> found.membership(prior=0.5, known=0)["posterior"].round(3).values.tolist()
-[0.619, 0.453]
+[0.625, 0.466]
 """
 
 import lazy_loader
