@@ -14,11 +14,11 @@
 # %% [markdown]
 # # What epsilon means
 #
-# A privacy guarantee covers every adversary, whatever they know and whatever they do with the release. This notebook
-# states it in five ways: as a bound on what anybody can come to believe, as a limit on any test, as a curve of
-# (epsilon, delta), as the law of one adversary's posterior, and as the difference that one person's own record makes.
-# They are five views of one object, the law of the log-likelihood ratio of the release, and all of them are computed
-# exactly.
+# A privacy guarantee covers every adversary whose beliefs about everybody else do not depend on the person, whatever
+# else they know and whatever they do with the release. This notebook states it in five ways: as a bound on what such an
+# adversary can come to believe, as a limit on any test, as a curve of (epsilon, delta), as the law of one adversary's
+# posterior, and as the difference that one person's own record makes. They are five views of one
+# object, the law of the log-likelihood ratio of the release, and all of them are computed exactly.
 #
 # References: Kazan, Sharma, Zhang, Jiang and Yan (2025), "Interpreting differential privacy in terms of disclosure
 # risk"; Kifer et al. (2022), "Bayesian and frequentist semantics for common variations of differential privacy:
@@ -38,7 +38,7 @@ from adversary.desk.figures import epsilon_ladder, guarantee_figures
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 
 # %% [markdown]
-# ## What anybody can come to believe
+# ## What an adversary can come to believe
 #
 # Under pure epsilon-DP the odds of any hypothesis about one person move by at most a factor e^epsilon. In terms of
 # probabilities that depends on where the adversary starts: at epsilon = 1 a rare trait can become 2.7 times as likely,

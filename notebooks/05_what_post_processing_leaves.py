@@ -357,7 +357,7 @@ usual.to_pandas().assign(block_alone=raw).round(6)
 # %% [markdown]
 # ### Empirical epsilon and the accounting
 #
-# A guarantee covers every adversary. The *empirical epsilon* is of one: the smallest e such that this adversary's log
+# A guarantee covers many adversaries. The *empirical epsilon* is of one: the smallest e such that this adversary's log
 # Bayes factor stays within e in 95 % of releases, whether the target is in or out. Post-processing leaves the
 # guarantee where it was, and this adversary below it.
 

@@ -170,7 +170,7 @@ assert np.abs(z).max() < 4.5
 # ## Side by side
 #
 # The same columns whatever the model: the average posterior, how often the best guess is right, and the largest
-# posterior that the model's own mechanisms allow anybody with that prior.
+# posterior that the model's own mechanisms allow at that prior.
 
 # %%
 figure, axis = plt.subplots()

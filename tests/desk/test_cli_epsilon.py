@@ -182,6 +182,20 @@ def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
     assert number(answered(path, "--statistic", "any", "--round-down", "0"), "epsilon") == 0.0
 
 
+def test_whom_a_profile_is_not_about_stands_with_where_its_epsilon_lets_them_come(tmp_path: Path) -> None:
+    text = '[profile]\nkind = "ratio or absolute"\nratio = 1\nabsolute = 0.05\n'
+    text += 'inclusion = ["1/100000", "1/2000"]\nvalue = 1\n'
+    shown = flat(printed(written(tmp_path, text)))
+    assert "No adversary whom the profile is about exceeds its tolerance at the recommended epsilon." in shown
+    assert "The profile is about adversaries who give 0.001 to 0.05 % to the person being in the data." in shown
+    odds = 0.01 / 0.99 * (0.05 / 0.95 * 0.9995 / 0.0005)
+    (most,) = re.findall(
+        r"one who gives 1 % to the person being in the data, who may come to as much as ([\d.]+) %", shown
+    )
+    assert 100.0 * odds / (1.0 + odds) <= float(most) <= 100.0 * odds / (1.0 + odds) + 0.01
+    assert "It is not about" not in printed(str(DURHAM))
+
+
 def test_profiles_of_the_same_epsilon_are_named_together(tmp_path: Path) -> None:
     text = "".join(f'[profiles.{name}]\nkind = "difference"\nby = {by}\n' for name, by in (("a", 0.2), ("b", '"1/5"')))
     assert "The profiles allow epsilon = 0.4054, the same for all 2 profiles." in flat(printed(written(tmp_path, text)))

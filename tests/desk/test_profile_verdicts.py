@@ -148,6 +148,18 @@ def test_a_promise_that_the_noise_does_not_keep_counts_for_nothing(tmp_path: Pat
     assert str(found.attrs["words"]).replace("\u00a0", " ") in line
 
 
+def test_whom_the_profile_of_a_plan_is_not_about_stands_with_where_the_noise_lets_them_come(tmp_path: Path) -> None:
+    profile = '[profile]\nkind = "ratio or absolute"\nratio = 3\nabsolute = "1/4"\n'
+    profile += 'inclusion = ["1/1000", "1/200"]\nvalue = 1\n'
+    scenario = block(tmp_path, profile)
+    loss = scenario.plan.privacy_loss().loss_bound(scenario.failure)
+    (most,) = re.findall(
+        r"It is not about one who gives 1 % to .* who may come to as much as ([\d.]+) %, but", read(scenario)
+    )
+    exact = 100.0 / (1.0 + 99.0 * np.exp(-loss))
+    assert exact <= float(most) <= exact * 1.001
+
+
 def test_a_check_fails_in_one_line_where_nothing_covers_the_profile(tmp_path: Path) -> None:
     profile = '[profile]\nkind = "ratio or absolute"\nratio = 3\nabsolute = "1/4"\ninclusion = ["1/100", "1/2"]\n'
     scenario = block(tmp_path, profile, "bounded")

@@ -380,6 +380,106 @@ def test_a_reader_beyond_what_an_uncertified_search_found_is_not_said_to_be_with
     assert start == 50.0
 
 
+# Whom a profile covers
+
+RARE = RiskProfile.ratio_or_absolute(1.0, 0.05, inclusion=(1e-5, 1 / 2000), value=1.0)
+"""No posterior above 5 %, for those who begin at 1 in 2,000 or below."""
+LARGEST = np.log(0.05 / 0.95 * 0.9995 / 0.0005)
+"""Its epsilon: the odds of 5 % over those of 1 in 2,000."""
+OUTSIDE = 1.0 / (1.0 + 99.0 * np.exp(-LARGEST))
+"""Where that lets an adversary come who begins at 1 %, by Bayes' rule."""
+WIDE = re.compile(r"what anyone|anyone's belief|nobody|any adversary|[Tt]he release keeps|[Ww]hatever anyone|Yours is")
+"""Words for everybody, or for a release that there is none of."""
+
+
+@pytest.mark.parametrize("audience", AUDIENCES)
+@pytest.mark.parametrize(
+    ("subject", "topic"),
+    [
+        (RARE, "budget"),
+        (RARE, "tolerance"),
+        (allocate(RARE, releases=3, composition="basic"), "budget"),
+        (allocate(RARE, "zCDP", failure=0.01), "budget"),
+        (verdict(RARE, adv.PureDP(float(LARGEST))), "budget"),
+    ],
+    ids=["recommended", "tolerated", "three releases", "zCDP", "verdict"],
+)
+def test_a_profile_names_whom_it_is_about_and_where_somebody_else_may_come(
+    subject: Any, topic: str, audience: str
+) -> None:
+    """Somebody who begins at 1 % may reach 51.52 %, ten times what is tolerated of those it is about."""
+    text = explain(subject, audience, topic=topic).replace("\u00a0", " ")
+    (most,) = {"lay": found("as much as # in 100", text), "regulator": found("to as much as # %", text)}.get(
+        audience, found("p = 0.01, q = 1, whose posterior may reach # %", text)
+    )
+    is_upper(most[0], 100.0 * OUTSIDE, 1e-3)
+    if audience == "lay":
+        assert "was decided for people who give 0.001 to 0.05 in 100 to your data being used" in text
+        assert "someone who starts at 1 in 100, about whom nothing was decided, may come to as much as" in text
+    elif audience == "regulator":
+        assert "Covered are adversaries who give 0.001 to 0.05 % to the person being in the data, and whose" in text
+        assert "Not covered is an adversary who gives 1 % to the person being in the data" in text
+    assert not WIDE.search(text)
+
+
+@pytest.mark.parametrize("topic", ["guarantee", "pure or approximate", "composition"])
+def test_the_guarantee_of_a_profile_is_of_no_release_and_no_larger_than_what_keeps_it(topic: str) -> None:
+    """Rounded to more than what keeps it, epsilon would be one that does not."""
+    for subject, releases in ((RARE, 1), (allocate(RARE, releases=3, composition="basic"), 3)):
+        for audience in ("regulator", "technical"):
+            text = explain(subject, audience, topic=topic, releases=releases)
+            (epsilon,) = found("satisfy pure differential privacy with epsilon #, the largest", text)[0]
+            assert LARGEST / releases - 1e-6 <= epsilon <= LARGEST / releases
+            assert epsilon == round(LARGEST / releases, 6) or releases > 1  # right to the digits shown, also upwards
+            assert not WIDE.search(text)
+
+
+@pytest.mark.parametrize("statistic", ["any", "count"])
+def test_whom_a_profile_does_not_cover_is_bounded_at_its_own_epsilon(statistic: str) -> None:
+    kinds = {
+        "value": RiskProfile.ratio_or_absolute(2.0, 0.1, value=(0.0, 0.05)),
+        "both": RiskProfile.difference(0.2).within((0.1, 0.4), (0.01, 0.2)),
+        "above": RiskProfile.box(3.0, (0.6, 1.0), (0.1, 1.0)),
+        "least": RiskProfile.point(2.0, 0.02, 0.5).minimum(RiskProfile.point(2.0, 0.2, 0.5)),
+        "sure": RiskProfile.difference(0.2).within((1.0, 1.0)),
+    }
+    for profile in kinds.values():
+        best = recommend_epsilon(profile, statistic=statistic)
+        text = explain(best, "technical")
+        rows = found("p = #, q = #, whose posterior may reach # %", text)
+        assert rows
+        for p, q, most in rows:
+            assert np.isinf(float(profile(p, q)))
+            is_upper(most, 100.0 * float(absolute_risk_bound(p, q, best.loss, statistic=statistic)), 1e-3)
+    told = explain(kinds["both"], "lay")
+    assert "give 10 to 40 in 100 to your data being used and 1 to 20 in 100 to a harmful answer if so" in told
+    assert "exactly 2 in 100 to your data being used and exactly 50" in explain(kinds["least"])
+    assert "who are sure of the person being in the data" in explain(kinds["sure"], "regulator")
+    everyone = explain(PROFILES["two-dimensional"], "regulator")
+    assert "Covered is every adversary whose beliefs" in everyone
+    assert "Not covered" not in everyone
+
+
+def test_priors_that_a_profile_is_not_about_are_answered_as_such() -> None:
+    text = explain(RARE, priors=[0.0001, 0.2, 0.3])
+    assert [row[0] for row in found("someone who starts at # in 100, about whom nothing", text)] == [20.0, 30.0]
+    assert found("starts at # in 100 would end no higher than", text) == [(0.05,), (0.01,)]
+
+
+def test_replaced_records_say_nothing_of_those_unsure_of_inclusion() -> None:
+    """Of those sure of it "in S" and "in, not in S" are one step apart: at loss e the odds move by a factor e^e."""
+    profile = RiskProfile.ratio_or_absolute(2.0, 0.1, value=(0.0, 0.05))
+    judged = verdict(profile, adv.PureDP(1.2), neighbours="bounded")
+    (row,) = found("p = #, q = #, whose posterior may reach # %", explain(judged, "technical"))
+    assert row[:2] == (1.0, 0.1)
+    is_upper(row[2], 100.0 / (1.0 + 9.0 * np.exp(-1.2)), 1e-3)
+
+
+def test_no_text_speaks_of_everybody_or_of_a_release_there_is_none_of() -> None:
+    for name in TOLD:
+        assert not WIDE.search(shown(name)), name
+
+
 # Promises
 
 

@@ -130,8 +130,8 @@ def limit(most: float) -> str:
 
 
 LEAD = (
-    "Bounds on any adversary, whatever they know of everybody else and compute from the release. "
-    "Lower ends are rounded down, upper ends up."
+    "Bounds on every adversary whose beliefs about everybody else do not depend on the person, whatever they know of "
+    "the others and compute from the release. Lower ends are rounded down, upper ends up."
 )
 
 
@@ -239,7 +239,8 @@ def belief_section(tree: xr.DataTree) -> Section:
     return Section(
         "Beliefs about one person",
         f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
-        f"{format_bound(100.0 * max(map(abs, most)), True)} percentage points.",
+        f"{format_bound(100.0 * max(map(abs, most)), True)} percentage points, if their beliefs about everybody else "
+        "do not depend on the person.",
         tables=[table],
     )
 

@@ -6,7 +6,7 @@ Epsilon is rounded down and bounds are rounded outward; JSON and the data file h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from adversary._core import (
     format_interval,
     format_number,
     format_probability,
+    join_words,
     percent,
     shown_epsilon,
     those_tied,
@@ -28,6 +29,7 @@ from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
 from adversary.desk.kit import Card, Column, Document, Figure, Section, tabulate
 from adversary.policy import budget
+from adversary.policy.explain import coverage
 from adversary.privacy import TOLERANCE
 
 STEPS = 8
@@ -167,7 +169,8 @@ def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> 
         card=_card(recommended),
         lead=[
             *[file.description] * bool(file.description),
-            f"The bounds hold for {COVERED[file.statistic]}. Every epsilon is rounded down, every bound outward.",
+            f"The bounds hold for {COVERED[file.statistic]}, against adversaries whose beliefs about everybody else do "
+            "not depend on the person. Every epsilon is rounded down, every bound outward.",
         ],
         sections=sections,
         provenance=file.provenance,
@@ -240,10 +243,23 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
     drawn = [name for name, one in recommended.items() if _positive(one)]
     return Section(
         "Recommended epsilon",
-        "No adversary exceeds the tolerance of the profile at the recommended epsilon." if drawn else "",
-        [f"{name}: {one.words}" for name, one in recommended.items() if named and one.status != budget.BOUNDED],
+        "No adversary whom the profile is about exceeds its tolerance at the recommended epsilon." if drawn else "",
+        [
+            *(f"{name}: {one.words}" for name, one in recommended.items() if named and one.status != budget.BOUNDED),
+            *_covered({name: one for name, one in recommended.items() if name in drawn}),
+        ],
         tables=[table],
     )
+
+
+def _covered(recommended: Recommended) -> Iterator[str]:
+    """Whom each profile is about that is not about everyone, and how far its epsilon lets another rise."""
+    said: dict[str, list[str]] = {}
+    for name, one in recommended.items():
+        said.setdefault(coverage(one.profile, one.epsilon, one.statistic), []).append(name)
+    for text, names in said.items():
+        if text:
+            yield f"{join_words(names)}: {text}" if any(names) else text
 
 
 def _parameter_or_status(status: xr.DataArray, parameter: xr.DataArray) -> xr.DataArray:

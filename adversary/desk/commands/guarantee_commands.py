@@ -31,7 +31,7 @@ def bounds_command(
     level: options.Levels = LEVELS,
     failure: options.Failure = bounds_answer.FAILURE,
 ) -> Document:
-    """What a guarantee allows any adversary: beliefs, tests, and epsilon at a delta."""
+    """What a guarantee allows adversaries to conclude: beliefs, tests, and epsilon at a delta."""
     deltas = bounds_answer.deltas_of(delta)
     guarantee, parameters = bounds_answer.guarantee_of(epsilon, rho, mu, delta)
     tree = bounds_answer.solve(guarantee, parameters, prior, level, deltas, failure)

@@ -48,6 +48,8 @@ USES: dict[str, frozenset[str]] = {
 class Subject:
     """Something to explain: what it is called in JSON and as a heading, and the topics that fit it.
 
+    Under the topics of a guarantee its heading is `guaranteed`, where it has one of its own.
+
     `kept` is false of a guarantee that the noise violates; `uses` are further options that the thing was made with,
     and `failure` is of a guarantee about a profile, whatever is asked.
     """
@@ -59,6 +61,11 @@ class Subject:
     kept: bool = True
     uses: frozenset[str] = frozenset()
     failure: float | None = None
+    guaranteed: str = ""
+
+    def heading(self, topic: str | None) -> str:
+        """What its text on a topic stands under."""
+        return self.guaranteed if self.guaranteed and topic in OF_GUARANTEES else self.title
 
     def takes(self, topic: str | None) -> frozenset[str]:
         """Options that its text on a topic makes use of."""
@@ -144,7 +151,8 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
         alone = ("budget", *(OF_GUARANTEES if bounded else ()), "tolerance")
         topics = alone if releases is None else ONLY_TOLERATED
         named = f": {name}" if name else ""
-        found.append(Subject(name or "profile", f"The risk that is tolerated{named}", best, topics))
+        largest = f"What pure DP with the largest epsilon that keeps the profile would guarantee{named}"
+        found.append(Subject(name or "profile", f"The risk that is tolerated{named}", best, topics, guaranteed=largest))
         if bounded:
             for made in _promises(file, best, releases, others):
                 each = f" in each of {made.releases:,} releases" if made.releases > 1 else ""
@@ -215,7 +223,7 @@ def solve(subjects: Sequence[Subject], asked: ExplainRequest) -> xr.DataTree:
     audiences = asked.audiences
     texts = np.array([[asked.text(one, audience) for audience in audiences] for one in fitting], dtype=object)
     found = xr.Dataset(
-        {"title": ("subject", [one.title for one in fitting]), "text": (("subject", "audience"), texts)},
+        {"title": ("subject", [one.heading(asked.topic) for one in fitting]), "text": (("subject", "audience"), texts)},
         {"subject": [one.name for one in fitting], "audience": list(audiences)},
     )
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": asked.topic or "all"}), "texts": found})

@@ -14,6 +14,7 @@ from adversary.desk.kit.audit_words import definition_words
 from adversary.driver import OWN
 from adversary.policy import budget
 from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED, SURE
+from adversary.policy.explain import coverage
 
 GROUP = "profile"
 UNPROMISED = "broken, and nothing guaranteed"
@@ -141,7 +142,22 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         surely = f"in all but {percentage(failure, True)} of releases" if failure else "for certain"
         noise = [f"The noise {limits} {surely}; the profile {asks}."]
     why = found["words"].values[found["status"].values == NOT_COVERED]
-    notes = [*dict.fromkeys(map(str, why)), ABOUT, ASSUMED, *filter(None, [str(found.attrs["caveat"])])]
+    replaced = scenario.neighbours == "bounded"
+    halved = 2.0 if replaced and scenario.statistic == "any" else 1.0
+    covered_words = coverage(
+        scenario.profile,
+        float(own["loss"]) / halved,
+        scenario.statistic,
+        f", {failure_of(float(own['failure']))}" * (float(own["failure"]) > 0.0),
+        sure=replaced,
+    )
+    notes = [
+        *dict.fromkeys(map(str, why)),
+        ABOUT,
+        ASSUMED,
+        *filter(None, [covered_words]),
+        *filter(None, [str(found.attrs["caveat"])]),
+    ]
     paragraphs = [*covered, *noise, str(found.attrs["recommendation"])]
     return Section("The risk profile", verdict_sentence(found), paragraphs, [table], notes=notes)
 

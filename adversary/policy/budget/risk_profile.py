@@ -7,10 +7,11 @@ in `tolerances`: each says `tolerated`, `domain`, and, where there is one, the a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import one_number, over_labels
@@ -26,6 +27,9 @@ from adversary.policy.budget.tolerances import (
     Within,
     prior_range,
 )
+
+OUTSIDE = (0.01, 0.1, 0.5, 0.9, 0.001)
+"""Priors of which the first is shown that a profile is not about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,23 @@ class RiskProfile:
         check_prior("inclusion", inclusion)
         check_prior("value", value)
         return over_labels(self.tolerance.ratios, inclusion, value)
+
+    def outsiders(self, priors: Sequence[float] = OUTSIDE) -> list[tuple[float, float]]:
+        """Adversaries, (inclusion, value), of whom the profile asks nothing: of each prior the first that is outside.
+
+        Parameters
+        ----------
+        priors : those to look at, one prior at a time; the other is the largest of the profile's own
+
+        >>> RiskProfile.ratio_or_absolute(1.0, 0.05, inclusion=(1e-5, 1 / 2000), value=1.0).outsiders()
+        [(0.01, 1.0)]
+        >>> RiskProfile.difference(0.2).outsiders()
+        []
+        """
+        (_, p), (_, q) = self.domain
+        pairs = [[(x, q) for x in priors], [(p, x) for x in priors] if self.about_values else []]
+        outside = ([one for one in side if np.isinf(self(*one))] for side in pairs)
+        return list(dict.fromkeys(side[0] for side in outside if side))
 
     def minimum(self, *others: RiskProfile) -> RiskProfile:
         """The stricter of several profiles at every prior."""

@@ -8,7 +8,7 @@ is in are covered, and for them "in S" and "in, not in S" are one step apart, no
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import xarray as xr
@@ -45,6 +45,7 @@ class Verdict:
         guarantee does not speak
     profile, neighbours : what was judged, in words, and for which neighbours
     searched : whether `allowed` was found by a search that proves nothing of adversaries it did not meet
+    tolerance, statistic : the profile itself, and what may be published under it
     """
 
     definition: str
@@ -55,6 +56,16 @@ class Verdict:
     profile: str = ""
     neighbours: str = "unbounded"
     searched: bool = False
+    tolerance: RiskProfile | None = field(default=None, repr=False)
+    statistic: str = "any"
+
+    @property
+    def epsilon(self) -> float:
+        """What the guarantee is worth as the epsilon of `absolute_risk_bound`, to adversaries whom it covers.
+
+        Of replaced records "in S" and "in, not in S" are one step apart, which the bound counts as two for anything.
+        """
+        return self.loss / 2.0 if self.neighbours == "bounded" and self.statistic == "any" else self.loss
 
     @property
     def kept(self) -> bool:
@@ -137,7 +148,8 @@ def verdict(
     if replaced and found.status == UNCONSTRAINED and asked != UNCONSTRAINED:
         status = NOT_COVERED
     searched = found.method == SEARCH
-    return Verdict(guarantee.definition, loss, allowed, chance, status, profile.words, neighbours, searched)
+    given = guarantee.definition, loss, allowed, chance, status, profile.words, neighbours, searched
+    return Verdict(*given, profile, statistic)
 
 
 def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, PrivacyLoss | None]:

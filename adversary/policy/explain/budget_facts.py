@@ -18,25 +18,33 @@ from adversary._core import (
     PERCENT,
     decimals_for,
     exactly,
+    failing,
     format_bound,
     holding,
     in_100,
     in_percent,
+    join_words,
+    outward_percent,
     percentage,
     points,
     tidy,
 )
+from adversary.driver import OWN
 from adversary.policy.budget import (
     BOUNDED,
+    NOT_COVERED,
     SEARCH,
     Recommendation,
     ReleaseBudget,
+    RiskProfile,
+    Verdict,
     absolute_risk_bound,
     allocate,
     equivalent_epsilon,
 )
+from adversary.policy.budget.tolerances import Range
 from adversary.policy.explain.belief_limits import limits_of
-from adversary.policy.explain.guarantee_facts import DIGITS, PRIORS, belief
+from adversary.policy.explain.guarantee_facts import DIGITS, PRIORS, described
 from adversary.privacy.losses import PrivacyLoss
 
 SAME = 1e-12
@@ -58,13 +66,108 @@ UNITS = {
 }
 
 
+GIVES = {
+    "lay": (" in 100", "your data being used", "a harmful answer if so"),
+    "regulator": (PERCENT, "the person being in the data", "a sensitive value if so"),
+}
+"""To an audience, others but the first as the second: a share of 100, and that to which a belief is given."""
+
+
+def people(profile: RiskProfile, audience: str) -> str:
+    """Whom a profile is about, by the beliefs they start from: "" for everyone.
+
+    >>> people(RiskProfile.point(2.0, 0.5, 1.0), "lay")
+    'give exactly 50 in 100 to your data being used'
+    """
+    parts = profile.tolerance.parts
+    if any(one.is_function for one in parts):
+        return "have starting beliefs for which the rule sets a limit"
+    every = [_given(one.domain, audience) for one in parts]
+    return "" if "" in every else join_words(list(dict.fromkeys(every)), "or")
+
+
+def _given(domain: tuple[Range, Range], audience: str) -> str:
+    """Starting beliefs in a rectangle of priors."""
+    unit, *about = GIVES.get(audience, GIVES["regulator"])
+    ends = zip(domain, about, strict=True)
+    said = [f"{_range(*side, unit)} to {what}" for side, what in ends if side != (0.0, 1.0) and side != (1.0, 1.0)]
+    sure = domain[0] == (1.0, 1.0) and [f"are sure of {about[0]}"]
+    return join_words([*(sure or []), *([f"give {join_words(said)}"] if said else [])])
+
+
+def _range(low: float, high: float, unit: str) -> str:
+    if low == high:
+        return f"exactly {in_100(low)}{unit}"
+    if low == 0.0 or high == 1.0:
+        return f"at most {in_100(high)}{unit}" if low == 0.0 else f"at least {in_100(low)}{unit}"
+    return f"{in_100(low)} to {in_100(high)}{unit}"
+
+
+def outsiders(
+    profile: RiskProfile,
+    epsilon: float,
+    statistic: str,
+    audience: str,
+    priors: Sequence[float] = (),
+    *,
+    sure: bool = False,
+) -> list[dict[str, Any]]:
+    """Adversaries of whom a profile asks nothing, and how far an epsilon lets them rise, rounded up.
+
+    Parameters
+    ----------
+    profile, statistic : as of a recommendation
+    epsilon : of `absolute_risk_bound`; nothing is said where it is infinite
+    audience : to whom it is said
+    priors : those asked for; usual ones where there are none
+    sure : only of adversaries who are sure of inclusion
+    """
+    if not np.isfinite(epsilon):
+        return []
+    every = profile.outsiders()
+    if priors:
+        every = [pair for x in priors if x > 0.0 for pair in profile.outsiders([x])]
+    return [
+        {
+            "gives": _starts(p, q, audience).rstrip(","), "start": in_100(p * q), "plain": q == 1.0,
+            "most": outward_percent(float(absolute_risk_bound(p, q, epsilon, statistic=statistic)), True),
+            "priors": f"p = {p:.6g}, q = {q:.6g}",
+        }
+        for p, q in dict.fromkeys(every) if p == 1.0 or not sure
+    ]  # fmt: skip
+
+
+def coverage(
+    profile: RiskProfile, epsilon: float, statistic: str = "any", surely: str = "", *, sure: bool = False
+) -> str:
+    """Whom a profile is about, and how far an epsilon lets somebody rise whom it is not about; "" if it is everyone.
+
+    The arguments are those of `outsiders`; `surely` says how the epsilon may fail.
+
+    >>> about, other = coverage(RiskProfile.point(2.0, 0.5, 1.0), 1.0).replace("\u00a0", " ").split(". ", 1)
+    >>> about
+    'The profile is about adversaries who give exactly 50 % to the person being in the data'
+    >>> other
+    'It is not about one who gives 1 % to the person being in the data, who may come to as much as 2.673 %.'
+    """
+    who = people(profile, "regulator")
+    if not who:
+        return ""
+    others = [
+        f" It is not about one who gives {one['gives']}, who may come to as much as {one['most']}{PERCENT}{surely}."
+        for one in outsiders(profile, epsilon, statistic, "regulator", sure=sure)
+    ]
+    return f"The profile is about adversaries who {who}.{''.join(others)}"
+
+
 def of_recommendation(found: Recommendation, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
     """A profile, the epsilon for it, and how far that would let adversaries rise."""
     bounded = found.status == BOUNDED
     low, high = found.bracket
     every = rises(without_rounding(found), priors) if bounded else []
     return {
-        **_profile(found),
+        **_profile(found, audience),
+        "outside": _outside(without_rounding(found), audience, priors),
         "epsilon": exactly(found.epsilon), "rounded": found.round_down is not None, "zero": found.epsilon == 0.0,
         "decimals": found.round_down, "attained": found.attained,
         "bracket": (format_bound(low, False), format_bound(high, True)),
@@ -73,8 +176,19 @@ def of_recommendation(found: Recommendation, audience: str, priors: Sequence[flo
     }  # fmt: skip
 
 
-def _profile(found: Recommendation) -> dict[str, Any]:
+def _outside(
+    found: Recommendation, audience: str, priors: Sequence[float] | None, epsilon: float | None = None
+) -> list[dict[str, Any]]:
+    """Outsiders at the epsilon that is recommended, or at another; of a profile that an epsilon keeps."""
+    if found.status != BOUNDED:
+        return []
+    at = found.epsilon if epsilon is None else epsilon
+    return outsiders(found.profile, at, found.statistic, audience, priors or ())
+
+
+def _profile(found: Recommendation, audience: str) -> dict[str, Any]:
     return {
+        "people": people(found.profile, audience),
         "profile": found.profile.words, "about_values": found.profile.about_values, "words": found.words,
         "status": found.status, "searched": found.method == SEARCH, "method": METHODS.get(found.method, ""),
         "formula": FORMULAS[found.statistic], "loss": format_bound(found.loss, False),
@@ -85,18 +199,19 @@ def _rise(rise: Rise, audience: str) -> dict[str, Any]:
     """How far an adversary would come, and what is tolerated of them."""
     digits, (unit, most) = DIGITS[audience], UNITS[audience]
     return {
-        "start": in_100(rise.start), "starts": _starts(rise.inclusion, rise.value), "limited": rise.limited,
+        "start": in_100(rise.start), "starts": _starts(rise.inclusion, rise.value, audience), "limited": rise.limited,
         "asked": rise.asked, "up_to": rise.up_to(min(digits, 3)), "most": rise.ends(digits, unit, most),
         "priors": f"p = {rise.inclusion:.6g}, q = {rise.value:.6g}",
     }  # fmt: skip
 
 
-def _starts(inclusion: float, value: float) -> str:
+def _starts(inclusion: float, value: float, audience: str = "regulator") -> str:
     """Starting beliefs of an adversary; only that of inclusion where the value is not in question."""
-    being_in = f"{belief(inclusion)} to the person being in the data"
+    unit, being_in, harm = GIVES.get(audience, GIVES["regulator"])
+    start = f"{in_100(inclusion)}{unit} to {being_in}"
     if value == 1.0:
-        return being_in
-    return f"{being_in} and {belief(value)} to a sensitive value if so, together {belief(inclusion * value)},"
+        return start
+    return f"{start} and {in_100(value)}{unit} to {harm}, together {in_100(inclusion * value)}{unit},"
 
 
 def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
@@ -104,7 +219,8 @@ def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float
     words, made = made.words, unrounded_budget(made)
     found, failure = made.recommended, made.failure
     facts: dict[str, Any] = {
-        **_profile(found), "made": words, "releases": f"{made.releases:,}", "many": made.releases > 1,
+        **_profile(found, audience), "made": words, "outside": [],
+        "releases": f"{made.releases:,}", "many": made.releases > 1,
         "attainable": False, "certain": not failure, "unit": made.unit, "definition": made.definition,
         "failure": exactly(failure), "share": percentage(failure, True), "alone": "",
         "holding": holding(failure) if failure else "",
@@ -115,8 +231,9 @@ def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float
     facts |= {
         "attainable": True, "parameter": format_bound(made.parameter, False),
         "delta": f"{made.delta_each:.4g}" if made.delta_each else "",
-        "total": "" if isinstance(made.total, PrivacyLoss) else made.total.describe(),
+        "total": "" if isinstance(made.total, PrivacyLoss) else described(made.total, upper=False, digits=6),
         "rises": [_rise(rise, audience) for rise in rises(found, priors, worth(made))],
+        "outside": _outside(found, audience, priors, worth(made)),
     }  # fmt: skip
     if made.releases > 1 and one.exists and every.exists:
         digits = min(DIGITS[audience], 3)
@@ -219,3 +336,19 @@ def worth(made: ReleaseBudget) -> float:
     assert made.total is not None
     values = found.statistic == "any" and found.profile.about_values
     return min(found.loss, equivalent_epsilon(made.total, made.failure, values=values, two=made.two))
+
+
+def of_verdict(found: Verdict, audience: str) -> dict[str, Any]:
+    """Whether a profile is kept, by what, how surely, for whom, and how far others may come."""
+    certain, judged, replaced = found.failure == 0.0, found.status != NOT_COVERED, found.neighbours == "bounded"
+    profile, outside = found.tolerance, list[dict[str, Any]]()
+    if profile is not None and judged and np.isfinite(found.allowed):
+        outside = outsiders(profile, found.epsilon, found.statistic, audience, sure=replaced)
+    return {
+        "people": "" if profile is None else people(profile, audience), "outside": outside,
+        "status": found.status, "own": found.definition == OWN, "definition": found.definition,
+        "unbounded": found.neighbours == "unbounded", "searched": found.searched, "certain": certain,
+        "holding": "" if certain else holding(found.failure), "failing": "" if certain else failing(found.failure),
+        "share": percentage(found.failure, True), "failure": exactly(found.failure), "profile": str(found.profile),
+        "words": found.words, "compared": bool(np.isfinite(found.allowed) and np.isfinite(found.loss)),
+    }  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import check_probability, check_whole, one_number
+from adversary._core import check_probability, check_whole, failure_of, one_number
 from adversary.policy.budget import (
     BOUNDED,
     STATISTICS,
@@ -40,6 +40,10 @@ TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", 
 OF_GUARANTEES = TOPICS[:3]
 
 
+KEEPS = "that keeps the profile"
+"""Of what a recommended guarantee is the largest."""
+
+
 @dataclass(frozen=True)
 class _Options:
     """To whom to speak, and of what numbers."""
@@ -49,6 +53,7 @@ class _Options:
     failure: float | None
     threshold: float
     kept: bool
+    budgeted: str = ""
 
     def texts(self, subject: Any, topic: str | None, releases: int | None) -> Iterator[str]:
         """The text of a subject, paragraph by paragraph."""
@@ -61,7 +66,7 @@ class _Options:
                         f"there is no recommended guarantee to explain, the recommendation is {subject.status}"
                     )
                 pure = PureDP(budget_facts.without_rounding(subject).epsilon)
-                yield from self._of_guarantee(pure, topic, releases)
+                yield from replace(self, budgeted=KEEPS)._of_guarantee(pure, topic, releases)
             case Recommendation():
                 _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
                 facts = budget_facts.of_recommendation(subject, self.audience, self.priors)
@@ -71,7 +76,7 @@ class _Options:
                 yield from self._of_release_budget(subject, topic, releases)
             case Verdict():
                 _fitting(topic, ("budget",), "a verdict")
-                yield from paragraphs(self.audience, "verdict", guarantee_facts.of_verdict(subject))
+                yield from paragraphs(self.audience, "verdict", budget_facts.of_verdict(subject, self.audience))
             case xr.DataTree():
                 _fitting(topic, ("audit",), "an audit")
                 if missing := [name for name in ("risk", "bound") if name not in subject.children]:
@@ -93,13 +98,15 @@ class _Options:
             return
         if topic != "composition":
             limits = limits_of(guarantee, self._failure(guarantee))
-            facts = guarantee_facts.of_guarantee(guarantee, who, limits, self.priors)
+            facts = guarantee_facts.of_guarantee(guarantee, who, limits, self.priors, self.budgeted)
             yield from paragraphs(who, topic or "guarantee", facts)
         if topic == "composition" or (topic is None and releases is not None):
             number = int(check_whole("releases", releases, minimum=1))
             prior = self.priors[0] if self.priors else 0.5
             failure = self._failure(guarantee, number)
-            facts = guarantee_facts.of_composition(guarantee, who, number, failure, prior, self.threshold)
+            facts = guarantee_facts.of_composition(
+                guarantee, who, number, failure, prior, self.threshold, self.budgeted
+            )
             yield from paragraphs(who, "composition", facts)
 
     def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
@@ -118,6 +125,8 @@ class _Options:
         if one.guarantee is None:
             raise ValueError(f"there is no guarantee to explain, the release budget is {made.status}")
         options = replace(self, failure=made.failure or None) if self.failure is None else self
+        together = f"with which {made.releases:,} releases together keep the profile" if made.releases > 1 else KEEPS
+        options = replace(options, budgeted=f"{together} {failure_of(made.failure)}")
         several = made.releases if made.releases > 1 or topic == "composition" else None
         if topic == "pure or approximate":
             yield from options._of_guarantee(one.guarantee, topic, None)

@@ -33,8 +33,6 @@ from adversary._core import (
     sentence,
     tidy,
 )
-from adversary.driver import OWN
-from adversary.policy.budget import Verdict
 from adversary.policy.explain.belief_limits import (
     Limit,
     limits_after,
@@ -61,7 +59,7 @@ APART = "whose beliefs about everybody else do not depend on your data"
 COVERED = "whose beliefs about everybody else do not depend on this person"
 """Adversaries whom a guarantee about one record covers, to the person in the data and to others."""
 GROUPS = (
-    "What the release teaches about people in general, or about a group, is not limited: conclusions about a person "
+    "What a release teaches about people in general, or about a group, is not limited: conclusions about a person "
     "that would be drawn just as well without their record."
 )
 SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_A_TIME, "PERCENT": PERCENT}
@@ -83,19 +81,18 @@ def _template(audience: str) -> Any:
     return made.get_template(f"{audience}.j2")
 
 
-def belief(p: float, finer: int = 0) -> str:
-    """A belief in percent, to the nearest: where an adversary starts."""
-    return in_100(p, finer) + PERCENT
-
-
 def of_guarantee(
-    guarantee: Guarantee, audience: str, limits: Sequence[Limit], priors: Sequence[float] | None
+    guarantee: Guarantee,
+    audience: str,
+    limits: Sequence[Limit],
+    priors: Sequence[float] | None,
+    budgeted: str = "",
 ) -> dict[str, Any]:
     """A guarantee, its limit (that asked for, else the usual one) and further ones that may fail."""
     found, starts = limits[0], priors or STARTS.get(audience, PRIORS)
     other = None if found.exists else usual_limit(guarantee)
     limit = found if found.exists else other
-    facts = {**names_of(guarantee), "asked": _limit(found, audience, ()), "more": [], "limit": None}
+    facts = {**names_of(guarantee, budgeted), "asked": _limit(found, audience, ()), "more": [], "limit": None}
     facts["may_fail"] = any(not one.certain for one in limits)
     if limit is not None:
         facts |= {"limit": _limit(limit, audience, starts), "household": _household(guarantee, limit)}
@@ -104,10 +101,12 @@ def of_guarantee(
     return facts
 
 
-def names_of(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee by name, and which kind of statement it is."""
+def names_of(guarantee: Guarantee, budgeted: str = "") -> dict[str, Any]:
+    """A guarantee by name, and which kind of statement it is; `budgeted`: of what it is the largest."""
     return {
-        "named": guarantee.describe(), "stands_for": stands_for(guarantee), "meaning": guarantee.meaning,
+        "named": described(guarantee, upper=not budgeted),
+        "stands_for": stands_for(guarantee, budgeted), "each_stands_for": stands_for(guarantee, budgeted, "each "),
+        "meaning": guarantee.meaning,
         "wider": wider(guarantee), "of_the_release": of_the_release(guarantee), "pure": isinstance(guarantee, PureDP),
         "vacuous": isinstance(guarantee, NoPrivacy), "loss": isinstance(guarantee, PrivacyLoss),
     }  # fmt: skip
@@ -182,11 +181,22 @@ def _stricter(guarantee: Guarantee, limit: Limit, audience: str) -> list[dict[st
 
 
 def of_composition(
-    guarantee: Guarantee, audience: str, releases: int, failure: float, prior: float, threshold: float
+    guarantee: Guarantee,
+    audience: str,
+    releases: int,
+    failure: float,
+    prior: float,
+    threshold: float,
+    budgeted: str = "",
 ) -> dict[str, Any]:
     """Several releases with independent noise: limits on them together and on one, how many stay below a threshold."""
     together = limits_together(guarantee, releases, failure)
-    facts: dict[str, Any] = {**names_of(guarantee), "releases": f"{releases:,}", "together": [], "until": None}
+    facts: dict[str, Any] = {
+        **names_of(guarantee, budgeted),
+        "releases": f"{releases:,}",
+        "together": [],
+        "until": None,
+    }
     for chance, limits in together:
         alone = _limit(limits_of(guarantee, chance)[0], audience, ())
         facts["together"].append({"limits": [_limit(one, audience, (prior,)) for one in limits], "alone": alone})
@@ -210,30 +220,35 @@ def _until(guarantee: Guarantee, audience: str, failure: float, prior: float, th
     }  # fmt: skip
 
 
-def of_verdict(found: Verdict) -> dict[str, Any]:
-    """Whether a profile is kept, by what, how surely, and for whom."""
-    certain = found.failure == 0.0
-    return {
-        "status": found.status, "own": found.definition == OWN, "definition": found.definition,
-        "unbounded": found.neighbours == "unbounded", "searched": found.searched, "certain": certain,
-        "holding": "" if certain else holding(found.failure), "failing": "" if certain else failing(found.failure),
-        "share": percentage(found.failure, True), "failure": exactly(found.failure), "profile": str(found.profile),
-        "words": found.words, "compared": bool(np.isfinite(found.allowed) and np.isfinite(found.loss)),
-    }  # fmt: skip
-
-
 def of_the_release(guarantee: Guarantee) -> bool:
     """Whether the guarantee is about the release itself, not about what is computed from it."""
     return guarantee.after_postprocessing is not guarantee
 
 
-def stands_for(guarantee: Guarantee) -> str:
-    """A sentence that says what is guaranteed, or that the numbers are those of the noise."""
+DIGITS_OF_A_BUDGET = 7
+"""Digits of a parameter that keeps a profile; it is rounded down, since a larger one does not keep it."""
+
+
+def described(guarantee: Guarantee, *, upper: bool, digits: int = DIGITS_OF_A_BUDGET) -> str:
+    """A definition by name with its parameters: rounded up as by `describe`; or down, of the largest that are allowed.
+
+    >>> described(PureDP(4.655963355), upper=False), described(PureDP(4.655963355), upper=True)
+    ('pure differential privacy with epsilon 4.655963', 'pure differential privacy with epsilon 4.655963355')
+    """
+    if upper or not guarantee.budget:
+        return guarantee.describe()
+    parts = [f"{name} {plain(float(x), False, digits)}" for name, x in guarantee.budget.items()]
+    return f"{guarantee.name} with {join_words(parts)}"
+
+
+def stands_for(guarantee: Guarantee, budgeted: str = "", each: str = "") -> str:
+    """A sentence that says of which releases the text is, or that the numbers are those of the noise."""
     if isinstance(guarantee, PrivacyLoss):
-        return "This is what the noise of a release delivers, its own privacy loss, worked out for one pair of data."
+        return "This is about the privacy loss of the noise itself, worked out for one pair of data."
     if guarantee.vacuous:
-        return "The release keeps no privacy definition."
-    return f"The release keeps {guarantee.describe()}."
+        return f"This is about releases that {each}satisfy no privacy definition."
+    most = f", the largest {budgeted}, rounded down" if budgeted else ""
+    return f"This is about releases that {each}satisfy {described(guarantee, upper=not budgeted)}{most}."
 
 
 def wider(guarantee: Guarantee) -> str:
