@@ -93,7 +93,7 @@ def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None
         failures[str(form)] = number(answer, "failure", form=str(form))
         assert words[4] == ("2 %" if failures[str(form)] else "0 %")
     certain = {form.split(",")[0] for form, failure in failures.items() if failure == 0.0}
-    assert certain == {"pure DP", "geometric", "laplace"}  # together no better than adding up, at this failure
+    assert certain == {"pure DP", "geometric", "laplace", "staircase"}  # together no better than a sum, at this failure
     shared, pure = (1e-5, pytest.approx(1e-5 / 3)), (1e-5, 0.0)
     for way, deltas in {"basic": shared, "exact": shared, "advanced": pure, "lattice": pure, "optimal": pure}.items():
         form = f"approximate DP, {way}"
@@ -157,7 +157,7 @@ def test_for_certain_only_pure_dp_and_its_noises_have_a_parameter(tmp_path: Path
     answer = answered(path)
     third = adv.recommend_epsilon(KINDS["closed"][1]).epsilon / 3
     for form in {one["form"] for one in answer["records"] if one["group"] == "forms"}:
-        sure = form.startswith(("pure DP", "geometric", "laplace"))
+        sure = form.startswith(("pure DP", "geometric", "laplace", "staircase"))
         assert (number(answer, "status", form=form) == "bounded") == sure, form
         assert number(answer, "failure", form=form) == (0.0 if sure else None)
         if sure:
