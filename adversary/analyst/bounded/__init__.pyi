@@ -1,4 +1,5 @@
 from .bounded_posterior import FEASIBILITIES as FEASIBILITIES
+from .bounded_posterior import QUANTITIES as QUANTITIES
 from .bounded_posterior import UNSURE as UNSURE
 from .bounded_posterior import Posterior as Posterior
 from .bounded_posterior import Predictive as Predictive

@@ -8,7 +8,8 @@ r"""What an analyst knows about the mean and variance of bounded data after a no
 
 on [0, 1], without the indicator and both limits where the bounds are not used. `feasibility="event"` (the thesis) is
 the posterior given that the statistics came out feasible; "normalised" divides the sampling density by its mass over
-the feasible statistics, C(mu, sigma2), as for statistics that cannot come out otherwise.
+the feasible statistics, C(mu, sigma2), as for statistics that cannot come out otherwise. With `quantity="data"` mean
+and variance are those of the n values themselves, mu and sigma2 of their population integrated out.
 
 Numbers come from two marginals on panels (`quadrature`). `quadrature_error` compares two solutions on different panels.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,15 @@ from scipy.special import ndtr
 
 from adversary._core import Extra, Floats, Labels, as_array, check_number, check_probability, one_number
 from adversary.analyst.bounded.bounded_release import BoundedRelease
-from adversary.analyst.bounded.prior import Prior, as_prior, log_prior_mass, question_of, together
+from adversary.analyst.bounded.prior import (
+    Flat,
+    NormalInverseGamma,
+    Prior,
+    as_prior,
+    log_prior_mass,
+    question_of,
+    together,
+)
 from adversary.analyst.bounded.propriety import check_proper, largest_looked_at
 from adversary.analyst.bounded.quadrature import Marginal, Solution, map_rows, solve_all
 
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 FEASIBILITIES = ("event", "normalised")
+QUANTITIES = ("population", "data")
 UNSURE = 1e-2
 """Estimated error above which an answer comes with a warning."""
 NAMES = ("mu", "sigma2", "sigma")
@@ -63,8 +73,10 @@ class Predictive:
 class Posterior:
     """The posterior of mu, sigma2 and sigma, in the units of the data; made by `posterior`.
 
-    Names are "mu", "sigma2" and "sigma". For one release under one prior answers are numbers; for many, arrays of
-    `shape`, intervals with a last axis of two. Where releases or priors have labels (xarray), so have answers.
+    Names are "mu", "sigma2" and "sigma": mean, variance and standard deviation of the population the values are drawn
+    from, or with `quantity` "data" those of the values themselves (variance with divisor n - 1). For one release under
+    one prior answers are numbers; for many, arrays of `shape`, intervals with a last axis of two. Where releases or
+    priors have labels (xarray), so have answers.
     """
 
     release: BoundedRelease
@@ -75,6 +87,7 @@ class Posterior:
     shape: tuple[int, ...]
     cap: Floats
     labels: Labels = field(default_factory=Labels)
+    quantity: str = QUANTITIES[0]
 
     @property
     def quadrature_error(self) -> Any:
@@ -88,7 +101,7 @@ class Posterior:
 
     @property
     def max_variance(self) -> Any:
-        """The largest sigma2 looked at, in the units of the data: that of the bounds, or the cap; may be infinite."""
+        """The largest sigma2 of the population looked at, in the units of the data: of the bounds, or the cap."""
         return self.with_release_shape(self.cap * self.release.width**2)
 
     def mean(self, name: str) -> Any:
@@ -107,7 +120,7 @@ class Posterior:
 
     def mode(self, name: str) -> Any:
         """Where the density of the named quantity is highest: that of sigma is not the root of that of sigma2."""
-        return self.with_release_shape(self._data(name, self._marginal(name).modes()))
+        return self.with_release_shape(self.in_units(name, self._marginal(name).modes()))
 
     def hdi(self, name: str, prob: float = 0.95) -> Any:
         """(low, high) of highest density; with several modes, the shortest interval (`regions` has the union).
@@ -121,13 +134,13 @@ class Posterior:
         """
         marginal, prob = self._marginal(name), _share("prob", prob)
         parts = map_rows(lambda rows: marginal.rows(rows).intervals(prob), len(marginal.edges))
-        found = self._data(name, np.concatenate(parts))
+        found = self.in_units(name, np.concatenate(parts))
         return self.with_release_shape(found, {"ci_bound": list(_ENDS)})
 
     def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
         """The set of highest density as a union of intervals, for one release."""
         self._require_single()
-        found = self._data(name, np.array(self._marginal(name).stretches(_share("prob", prob))))
+        found = self.in_units(name, np.array(self._marginal(name).stretches(_share("prob", prob))))
         return [(float(lo), float(hi)) for lo, hi in found]
 
     def eti(self, name: str, prob: float = 0.95) -> Any:
@@ -199,7 +212,13 @@ class Posterior:
         Returns
         -------
         Predictive : mean and sd in the units of the data; mass below and above the bounds
+
+        Raises
+        ------
+        ValueError : a posterior of the data themselves
         """
+        if self.quantity == "data":
+            raise ValueError('predictive() is of a new value from the population: use quantity="population"')
         return _predictive_law(self)
 
     def sample(self, draws: int = 4000, rng: Any = None) -> xr.DataTree:
@@ -221,36 +240,43 @@ class Posterior:
         solution = self.solution
         return {"mu": solution.mean, "sigma2": solution.variance, "sigma": solution.deviation}[name]
 
-    def _data(self, name: str, unit: Floats) -> Floats:
-        """A quantity on [0, 1] as numbers of the data."""
-        low, width = self.release.bounds[0], self.release.width
-        return low + width * unit if name == "mu" else width ** _POWERS[name] * unit
+    def in_units(self, name: str, unit: Floats, row: int | None = None) -> Floats:
+        """A quantity on [0, 1], of every row along the first axis or of one row, as numbers of the data."""
+        units = self._units(name) if row is None else self._units(name)[row]
+        offset = self.release.bounds[0] if name == "mu" else 0.0
+        return np.asarray(offset + units.reshape(-1, *(1,) * (unit.ndim - 1)) * unit)
+
+    def _units(self, name: str) -> Floats:
+        """What stands for 1 on [0, 1], (row,). There the variance of data has divisor n, as the bounds limit it."""
+        n = np.broadcast_to(self.release.size, self.shape).ravel()
+        divisor = n / (n - 1.0) if self.quantity == "data" and name != "mu" else np.ones(n.size)
+        return np.asarray((self.release.width**2 * divisor) ** (0.5 * _POWERS[name]))
 
     def _moments(self, name: str, function: Callable[[Floats], Floats]) -> Floats:
-        return self._marginal(name).moments(lambda x: function(self._data(name, x)))
+        return self._marginal(name).moments(lambda x: function(self.in_units(name, x)))
 
     def _quantiles(self, name: str, shares: Floats) -> Floats:
         """In rows; 0 and 1 are the ends of the support, however far the panels reach."""
         unit = self._marginal(name).quantiles(shares)
         low, high = (0.0, np.ones((1, 1))) if self.constrained else (-np.inf, np.full((1, 1), np.inf))
         if name != "mu":
-            low, high = 0.0, self.cap[:, None] ** (0.5 * _POWERS[name])
+            most = np.where(self.constrained, 0.25, np.inf) if self.quantity == "data" else self.cap
+            low, high = 0.0, np.broadcast_to(most, len(unit))[:, None] ** (0.5 * _POWERS[name])
         unit = np.where(shares == 0.0, low, np.where(shares == 1.0, high, unit))
-        return self._data(name, unit)
+        return self.in_units(name, unit)
 
     def _at(self, rows: Floats, x: ArrayLike, name: str) -> Any:
         """Rows of answers at every point of x, whose axes come last: with its own labels, or one called `name`."""
         return self.labels.put_last(rows.reshape((*self.shape, *np.shape(x))), x, name)
 
-    def _points(self, name: str, x: ArrayLike) -> tuple[Floats, float]:
-        """Points on [0, 1] for every row, and the factor from that density to one per unit of the data."""
-        points, factor = check_number("x", x), self.release.width ** -_POWERS[name]
-        unit = (points - self.release.bounds[0] * (name == "mu")) * factor
-        return np.broadcast_to(unit.ravel(), (len(self.solution.log_mass), unit.size)).copy(), factor
+    def _points(self, name: str, x: ArrayLike) -> tuple[Floats, Floats]:
+        """Points on [0, 1] for every row, and the factor from that density to one per unit of the data, (row, 1)."""
+        points, factor = check_number("x", x), 1.0 / self._units(name)[:, None]
+        return (points - self.release.bounds[0] * (name == "mu")).ravel() * factor, factor
 
     def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> Floats:
         mu, v, weights = self.solution.joint(i)
-        values = np.asarray(function(self._data("mu", mu), self._data("sigma2", v)), dtype=np.float64)
+        values = np.asarray(function(self.in_units("mu", mu, i), self.in_units("sigma2", v, i)), dtype=np.float64)
         return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))  # infeasible corners may have no value
 
     def _require_single(self) -> None:
@@ -294,6 +320,7 @@ def posterior(
     feasibility: str = "event",
     *,
     cap: float | None = None,
+    quantity: str = "population",
 ) -> Posterior:
     """The posterior of the mean and variance behind a noisy release.
 
@@ -307,10 +334,12 @@ def posterior(
         density renormalised over the feasible ones; the two differ little
     cap : largest sigma2 looked at, in the units of the data; without the bounds `default_cap` unless given (math.inf
         for none)
+    quantity : whose mean and variance: "population", the one that the values are drawn from, or "data", the values
+        themselves, which the released numbers are of; the latter with a prior of the wing's and feasibility "event"
 
     Raises
     ------
-    ValueError : an improper posterior (Theorems 17 and 18), an unknown prior, feasibility or cap
+    ValueError : an improper posterior (Theorems 17 and 18), an unknown prior, feasibility, cap or quantity
     RuntimeError : a prior without mass where the data can be
 
     Warns
@@ -318,8 +347,8 @@ def posterior(
     RuntimeWarning : the `quadrature_error` of a release is above 1e-2
 
     >>> release = BoundedRelease(34.30, 2224.8, n=43, epsilon=(0.25, 0.25), bounds=(0, 100))
-    >>> round(posterior(release).mean("mu"), 1)
-    38.5
+    >>> round(posterior(release).mean("mu"), 1), round(posterior(release, quantity="data").mean("mu"), 1)
+    (38.5, 37.9)
     """
     if feasibility not in FEASIBILITIES:
         raise ValueError(f"feasibility must be one of {', '.join(FEASIBILITIES)}, got {feasibility!r}")
@@ -328,11 +357,12 @@ def posterior(
     if not isinstance(release, BoundedRelease):
         raise TypeError(f"release must be a BoundedRelease, got {release!r}")
     known = as_prior(prior)
+    _check_quantity(quantity, known, feasibility)
     check_proper(release, known, constrained, cap)
     release, known, labels = together(release, known)
     caps = largest_looked_at(release, constrained, cap)
     question, shape = question_of(release, known, constrained, feasibility == "normalised", caps)
-    solution = solve_all(question)
+    solution = solve_all(replace(question, of_data=quantity == "data"))
     errors = solution.quadrature_error
     unsure = np.flatnonzero(~(errors < UNSURE))
     if len(unsure):
@@ -343,7 +373,17 @@ def posterior(
             RuntimeWarning,
             stacklevel=2,
         )
-    return Posterior(release, known, constrained, feasibility, solution, shape, question.caps, labels)
+    return Posterior(release, known, constrained, feasibility, solution, shape, question.caps, labels, quantity)
+
+
+def _check_quantity(quantity: str, prior: Prior, feasibility: str) -> None:
+    """ValueError for an unknown quantity, or where that of the data has no formula."""
+    if quantity not in QUANTITIES:
+        raise ValueError(f"quantity must be one of {', '.join(QUANTITIES)}, got {quantity!r}")
+    if quantity == "data" and feasibility != "event":
+        raise ValueError(f'quantity="data" needs feasibility="event", got {feasibility!r}')
+    if quantity == "data" and not isinstance(prior, (Flat, NormalInverseGamma)):
+        raise ValueError('quantity="data" needs a flat prior or a NormalInverseGamma, got a log density')
 
 
 def _share(name: str, value: float) -> float:

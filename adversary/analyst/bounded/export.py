@@ -34,8 +34,7 @@ def drawn(posterior: Any, draws: int, rng: Any) -> xr.DataTree:
     unit_v = solution.variance.quantiles(variance_shares)[0]
     if posterior.constrained:
         unit_v = np.minimum(unit_v, unit_mu * (1.0 - unit_mu))
-    low, width = posterior.release.bounds[0], posterior.release.width
-    mu, sigma2 = low + width * unit_mu, width**2 * unit_v
+    mu, sigma2 = (posterior.in_units(name, unit, 0) for name, unit in (("mu", unit_mu), ("sigma2", unit_v)))
     values = {"mu": mu, "sigma2": sigma2, "sigma": np.sqrt(sigma2)}
     found = xr.Dataset({name: (("chain", "draw"), x[None]) for name, x in values.items()})
     found = found.assign_coords(chain=[0], draw=np.arange(size)).assign_attrs(
@@ -63,9 +62,10 @@ def exported(posterior: Any) -> xr.DataTree:
         {name: ((*dims, "measure"), _measures(posterior, name)) for name in names},
         {**labels.coords, "measure": list(_MEASURES)},
     )
-    predictive = posterior.predictive()
-    for name in ("mean", "sd", "below", "above"):
-        summary[f"predictive_{name}"] = (dims, as_array(getattr(predictive, name)))
+    if posterior.quantity == "population":
+        predictive = posterior.predictive()
+        for name in ("mean", "sd", "below", "above"):
+            summary[f"predictive_{name}"] = (dims, as_array(getattr(predictive, name)))
     summary["log_evidence"] = (dims, as_array(posterior.log_evidence))
     summary["quadrature_error"] = (dims, as_array(posterior.quadrature_error))
     release = posterior.release
@@ -75,6 +75,7 @@ def exported(posterior: Any) -> xr.DataTree:
         labels.coords,
     )
     attrs = {
+        "quantity": posterior.quantity,
         "constrained": int(posterior.constrained),
         "feasibility": posterior.feasibility,
         "noise": release.noise,

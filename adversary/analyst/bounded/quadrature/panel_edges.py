@@ -12,6 +12,7 @@ from adversary._core import Floats, Integers, log_sum_exp
 
 from .marginal import COSH, SINH, Marginal, backward, fall_outwards, forward, jacobian
 from .question import Question, log_likelihood
+from .sample_statistics import log_density
 
 Pair = tuple[Floats, Floats]
 Panels = tuple[Marginal, Marginal]
@@ -25,6 +26,8 @@ _FLAT, _TEMPER = 36.0, 6.0
 _SPARE, _RISES, _SHY = 4.0, 12.0, 0.25
 """Nats that panels may end short of their depth; below which a density does not rise again; the share of the way to the
 end of a line that is kept clear of under a conjugate prior, which falls to 0 there faster than any power."""
+_GAMMA = 45.0
+"""Nats below the top at which a gamma law ends."""
 _MANY = 50.0
 """Records from which on the gamma law of the sample variance is narrow beside a panel."""
 
@@ -32,7 +35,7 @@ _MANY = 50.0
 def first_panels(question: Question, size: tuple[int, int], depth: float) -> tuple[Marginal, Marginal, Floats]:
     """Panels laid by rough values, over all there is and then ever closer; the log density below which none counts."""
     rows, (centre, spread, low, high) = len(question.seen), _lines(question)
-    kinds, own = question.kinds, question.log_density is not None
+    kinds, own = question.kinds, question.of_data or question.log_density is not None
     t, s = (np.linspace(a, b, _MANY_POINTS if own else _POINTS, axis=-1) for a, b in zip(low, high, strict=True))
 
     def along(some: Integers, t: Floats, s: Floats) -> Floats:
@@ -114,7 +117,8 @@ def _lines(question: Question) -> tuple[Floats, Floats, Pair, Pair]:
     if question.constrained:
         centre, spread = np.clip(centre, 0.0, 1.0), np.minimum(spread, 1.0)
         low, high = np.arcsinh(-centre / spread), np.arcsinh((1.0 - centre) / spread)
-        return centre, spread, (low, lowest), (high, backward(COSH, 0.0, 1.0, np.minimum(question.caps, 0.25)))
+        caps = 0.25 if question.of_data else np.minimum(question.caps, 0.25)
+        return centre, spread, (low, lowest), (high, backward(COSH, 0.0, 1.0, caps + 0.0 * high))
     top = np.minimum(0.5 * np.log(question.caps), 60.0)
     largest = np.exp(2.0 * top)
     reach = 12.0 * np.sqrt(largest / n) + np.where(kind > 0.0, 40.0 * scale, 0.0)
@@ -124,15 +128,20 @@ def _lines(question: Question) -> tuple[Floats, Floats, Pair, Pair]:
         (np.minimum(middle, centre) - reach - centre) / spread,
         (np.maximum(middle, centre) + reach - centre) / spread,
     )
+    if question.of_data:  # beyond the cap on sigma2 by what the gamma law and the noise allow
+        seen, nats = question.seen, 2.0 * _GAMMA / (n - 1.0)
+        further = np.where(seen[:, 4] > 0.0, np.maximum(seen[:, 6], 0.0) + 40.0 * seen[:, 5], 0.0)
+        top = np.minimum(0.5 * np.log(largest * (1.0 + 2.0 * np.sqrt(nats) + 2.0 * nats) + further), 60.0)
     return centre, spread, (np.arcsinh(low), lowest), (np.arcsinh(high), top)
 
 
 def _corners(question: Question) -> Pair:
-    """Points of both lines at which densities have corners: the released mean; the released variance, where many
-    records do not round it off."""
+    """Points of both lines at which densities have corners: the released mean; the released variance, of the population
+    where many records do not round it off."""
     n, kind, variance = question.seen[:, 0], question.seen[:, 4], question.seen[:, 6]
-    at = backward(question.kinds[1], 0.0, 1.0, variance)
-    return np.zeros(len(n)), np.where((kind == 1.0) & (variance > 0.0) & (n >= _MANY), at, np.inf)
+    sharp = n >= (0.0 if question.of_data else _MANY)
+    at = backward(question.kinds[1], 0.0, 1.0, variance * ((n - 1.0) / n if question.of_data else 1.0))
+    return np.zeros(len(n)), np.where((kind == 1.0) & (variance > 0.0) & sharp, at, np.inf)
 
 
 def _rough(question: Question, t: Floats, s: Floats, centre: Floats, spread: Floats) -> Floats:
@@ -140,11 +149,15 @@ def _rough(question: Question, t: Floats, s: Floats, centre: Floats, spread: Flo
     kinds = question.kinds
     s = np.minimum(s, -1e-6) if question.constrained else s
     mu, v = forward(kinds[0], centre[:, None], spread[:, None], t), forward(kinds[1], 0.0, 1.0, s)
-    logs = log_likelihood(question.seen, mu[..., None], v, question.constrained, rough=True)[:, :, 0]
+    if question.of_data:
+        logs = log_density(question, mu, v)
+    else:
+        logs = log_likelihood(question.seen, mu[..., None], v, question.constrained, rough=True)[:, :, 0]
+        logs = logs + question.log_prior(mu, v)
     if question.constrained:
         logs = np.where(v[:, None] < (mu * (1.0 - mu))[..., None], logs, -np.inf)
     heights = np.log(jacobian(kinds[0], spread[:, None], t))[..., None] + np.log(jacobian(kinds[1], 1.0, s))[:, None]
-    return np.asarray(logs + heights + question.log_prior(mu, v))
+    return np.asarray(logs + heights)
 
 
 def _profile(question: Question, s: Floats) -> Floats:

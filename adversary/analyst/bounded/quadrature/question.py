@@ -30,6 +30,7 @@ class Question:
     constrained: bool
     normalised: bool
     log_density: Callable[[Floats, Floats], Floats] | None = None
+    of_data: bool = False
 
     @property
     def flat(self) -> bool:
@@ -46,10 +47,18 @@ class Question:
         return replace(self, seen=self.seen[chosen], beliefs=self.beliefs[chosen], caps=self.caps[chosen])
 
     def has_moment(self, power: float) -> Any:
-        """Whether sigma2^power has a mean: flat, without bounds and cap, its density falls as v^-(n-1)/2."""
-        if self.constrained or not self.flat:
+        """Whether sigma2^power has a mean: without bounds and cap its density falls only as a power of sigma2.
+
+        That of the prior, flat or conjugate, once more (n - 1) / 2 where a variance was released, and 1/2 where a mean
+        was. The variance of the data falls as fast, or as the noise on it.
+        """
+        if self.constrained or self.log_density is not None:
             return np.ones(len(self.seen), bool)
-        return (self.caps < np.inf) | (self.seen[:, 0] > 2.0 * power + 3.0)
+        informed, nu = self.beliefs[:, 0] > 0.0, self.beliefs[:, 3]
+        mean_seen, variance_seen = self.seen[:, 1] > 0.0, self.seen[:, 4] > 0.0
+        falls = np.where(informed, 0.5 * nu + 1.0 + 0.5 * mean_seen, 0.0)
+        falls = falls + np.where(variance_seen, np.inf if self.of_data else 0.5 * (self.seen[:, 0] - 1.0), 0.0)
+        return (self.caps < np.inf) | (falls > power + 1.0)
 
     def log_prior(self, mu: Floats, v: Floats) -> Any:
         """Log density at every mean (row, mean) and variance (row, variance); 0 where it is flat."""

@@ -25,6 +25,7 @@ from adversary._core import Floats, Integers, in_threads
 from .marginal import ORDER, Marginal, jacobian, last_of, weights_up_to
 from .panel_edges import FAR, first_panels, next_panels
 from .question import Question, log_likelihood
+from .sample_statistics import log_density
 
 FIRST = {
     True: ((20.0, (4, 3), (6, 4)), (200.0, (4, 4), (6, 5)), (np.inf, (4, 5), (6, 6))),
@@ -43,6 +44,8 @@ _SAFETY = 60.0
 solutions whose panels miss the same bend differ by as little as 1/37 of what either is off."""
 _LEAST = 3e-5
 """Estimated error at least: two solutions may differ by less than either is off, and share the integrals within."""
+_NOISE = 1e-12
+"""Share of the highest density below which that of the data is rounding: nothing smooths the region's edge there."""
 _AT_ONCE = 64
 
 
@@ -69,8 +72,13 @@ class Solution:
         )
 
     def log_likelihood(self, i: int, mu: Floats, v: Floats) -> Floats:
-        """Log density of the released numbers of one row at every (mu, sigma2), on [0, 1], shape (mu, sigma2)."""
+        """Log density of the released numbers of one row at every (mu, sigma2), on [0, 1], shape (mu, sigma2).
+
+        Of the data's own, their density with the released numbers, which holds the prior.
+        """
         ask = self.question.rows(np.array([i]))
+        if ask.of_data:
+            return np.asarray(log_density(ask, mu[None], v[None])[0])
         return _log_likelihood(ask, mu[None, :, None], v[None])[0, :, 0]
 
     def joint(self, i: int, *, limit: bool = False) -> tuple[Floats, Floats, Floats]:
@@ -163,7 +171,10 @@ def _log_posterior(question: Question, mean: Marginal, variance: Marginal, level
     rows, panels = len(mu), mean.edges.shape[1] - 1
     with np.errstate(divide="ignore"):
         heights = np.log(jacobian(mean.kind, mean.b[:, None], t))[..., None]
-        heights = heights + np.log(jacobian(variance.kind, 1.0, s))[:, None] + question.log_prior(mu, v)
+        heights = heights + np.log(jacobian(variance.kind, 1.0, s))[:, None]
+    if question.of_data:
+        return heights + log_density(question, mu, v)
+    heights = heights + question.log_prior(mu, v)
     least = np.full((rows, panels, s.shape[1]), -np.inf)
     if level is not None:
         least = level[:, None, None] - heights.reshape(rows, panels, ORDER, s.shape[1]).max(2)
@@ -192,8 +203,9 @@ def _integrate(question: Question, mean: Marginal, variance: Marginal, level: Fl
         along_s = weights_up_to(variance.edges, last_of(mean.x(t)))
         e = np.exp(2.0 * s)
         along_t = weights_up_to(mean.edges, mean.t(1.0 / (1.0 + e))) - weights_up_to(mean.edges, mean.t(e / (1.0 + e)))
-    first = np.maximum((along_s * weights).sum(2), 0.0)
-    second = np.maximum((along_t.swapaxes(1, 2) * weights).sum(1), 0.0)
+    first, second = (along_s * weights).sum(2), (along_t.swapaxes(1, 2) * weights).sum(1)
+    least = _NOISE if question.of_data and question.constrained else 0.0
+    first, second = (np.maximum(x, least * np.maximum(x.max(1, keepdims=True), 0.0)) for x in (first, second))
     masses = (mean_weights * first).sum(1), (variance_weights * second).sum(1)
     good = (masses[0] > 0.0) & (masses[1] > 0.0)
     safe = [np.where(good, mass, 1.0) for mass in masses]
