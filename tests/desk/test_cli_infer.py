@@ -56,10 +56,10 @@ def test_the_records_are_the_posterior_of_the_library_with_the_bounds_and_withou
 def test_the_screen_says_what_is_known_and_what_the_bounds_give() -> None:
     """Intervals are rounded outward."""
     text = flat(printed(str(BLOOD)))
-    assert "The mean of blood lead is 5.4 to 44.7 micrograms/dL with probability 95 %." in text
+    assert "The population mean of blood lead is 5.4 to 44.7 micrograms/dL with probability 95 %." in text
     assert (
-        "Using the fact that every value is between 0 and 100 costs no privacy and makes the interval of the mean 10 % "
-        "shorter and that of the standard deviation 21 % shorter."
+        "Using the fact that every value is between 0 and 100 costs no privacy and makes the interval of the "
+        "population mean 10 % shorter and that of the population standard deviation 21 % shorter."
     ) in text
     assert "Ignoring it gives probability 10 % to means and standard deviations that no such data can have." in text
     other = answered(str(BLOOD), "--unconstrained", "--prior", "flat", "--prob", "1/2")
@@ -76,7 +76,28 @@ def test_the_interval_of_a_deviation_is_the_shortest_one(tmp_path: Path) -> None
     path = written(tmp_path, text)
     low, high = numbers(answered(path), "hdi", reading="constrained", parameter="sigma")
     assert (low, high) == pytest.approx((6247.7, 22390.4), abs=2.0)  # the slow twin of tests/oracles
-    assert "The standard deviation is 6247 to 22391 with probability 95 %." in flat(printed(path))
+    assert "The population standard deviation is 6247 to 22391 with probability 95 %." in flat(printed(path))
+
+
+def test_the_mean_of_the_data_themselves_is_offered_beside_that_of_their_population(tmp_path: Path) -> None:
+    assert 'themselves: quantity = "data" under [posterior].' in flat(printed(str(BLOOD)))
+    path = written(tmp_path, BLOOD.read_text() + "[posterior]\nquantity = 'data'\n")
+    answer, file = answered(path), load_release_file(BLOOD)
+    for name, constrained in READINGS.items():
+        found = adv.bounded.posterior(file.release, file.prior, constrained, quantity="data")
+        for parameter in ("mu", "sigma", "sigma2"):
+            at = {"reading": name, "parameter": parameter}
+            assert number(answer, "mean", **at) == found.mean(parameter)
+            assert numbers(answer, "hdi", **at) == list(found.hdi(parameter))
+    assert answer["attributes"]["posterior_of"] == "data"
+    assert answer["attributes"]["quantity"] == "blood lead"
+    assert "predictive" not in {one["group"] for one in answer["records"]}
+    text = flat(printed(path))
+    assert "The sample mean of blood lead is 5.5 to 43.9 micrograms/dL with probability 95 %." in text
+    assert "Sample: the 43 values themselves." in text
+    written_to = tmp_path / "out"
+    assert commands.run("infer", path, "--out", str(written_to)).exit_code == 0
+    assert {"report.html", "data.nc", "joint.svg", "marginals.svg"} <= {one.name for one in written_to.iterdir()}
 
 
 def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
@@ -138,8 +159,8 @@ def test_means_that_do_not_exist_are_none_where_there_is_no_cap(tmp_path: Path) 
     at = {"reading": "unconstrained"}
     assert [number(answer, "mean", **at, parameter=name) for name in ("mu", "sigma2")] == [None, None]
     assert number(answer, "cap", **at) is None
-    assert re.search(r"ignoring the bounds +mean +none +unlimited +0\.3", text)
-    assert re.search(r"ignoring the bounds +variance +unlimited +unlimited", text)
+    assert re.search(r"ignoring the bounds +population mean +none +unlimited +0\.3", text)
+    assert re.search(r"ignoring the bounds +population variance +unlimited +unlimited", text)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,11 @@ def test_marginals_are_the_densities_of_the_library() -> None:
         (shaded,) = parts[f"interval {quantity}"].get_paths()
         low, high = every[BOTH[0]].hdi(quantity, 0.9)
         assert (shaded.vertices[:, 0].min(), shaded.vertices[:, 0].max()) == pytest.approx((low, high))
-    assert [ax.get_xlabel() for ax in figure.axes] == ["mean of lead (g)", "standard deviation of lead (g)"]
-    assert re.fullmatch(r"The mean of lead is [\d.]+ to [\d.]+ with probability 90 %", said(figure))
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "population mean of lead (g)",
+        "population standard deviation of lead (g)",
+    ]
+    assert re.fullmatch(r"The population mean of lead is [\d.]+ to [\d.]+ with probability 90 %", said(figure))
     assert to_hex(parts["prior mu"].get_color()) == to_hex(bounded_posterior.kit.GREY)
     assert "prior sigma" in parts
 
@@ -72,14 +75,29 @@ def test_the_joint_density_stays_inside_the_boundary() -> None:
     assert said(figure) == "Ignoring the bounds makes 61 % of the posterior impossible"
 
 
-@pytest.mark.parametrize("feasibility", ["event", "normalised", "ignored"])
+def test_figures_of_the_data_themselves_say_so_and_have_no_prior() -> None:
+    release = adv.bounded.BoundedRelease(34.3026826, 2224.800114, 3, (0.25, 0.25), (0, 100))
+    one = adv.bounded.posterior(release, "flat", quantity="data")
+    figure = bounded_posterior.marginals({BOTH[0]: one}, quantity="lead", unit="g")
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "sample mean of lead (g)",
+        "sample standard deviation of lead (g)",
+    ]
+    assert said(figure).startswith("The sample mean of lead is ")
+    assert not [mark for mark in drawn(figure) if mark.startswith("prior")]
+    mu, sigma = drawn(bounded_posterior.joint({BOTH[0]: one}))["boundary"].get_data()
+    np.testing.assert_allclose(sigma**2, 1.5 * mu * (100.0 - mu), atol=1e-9)
+
+
+@pytest.mark.parametrize("feasibility", ["event", "normalised", "ignored", "data"])
 @pytest.mark.parametrize("mean", [0.3, None])
 def test_the_joint_density_adds_up_to_both_marginals(feasibility: str, mean: float | None) -> None:
     prior = adv.bounded.NormalInverseGamma(0.3, 2.0, 4.0, 0.2)
     release = adv.bounded.BoundedRelease(mean, 0.06, 12, rho=(None if mean is None else 0.5, 0.5), bounds=(-1.0, 2.0))
-    how = (False, "event") if feasibility == "ignored" else (True, feasibility)
-    one = adv.bounded.posterior(release, prior, *how)
-    mu, sigma = np.linspace(-0.999, 1.999, 500), np.linspace(0.002, 1.5, 500)
+    how = (feasibility != "ignored", "normalised" if feasibility == "normalised" else "event")
+    one = adv.bounded.posterior(release, prior, *how, quantity="data" if feasibility == "data" else "population")
+    points = 120 if feasibility == "data" else 500
+    mu, sigma = np.linspace(-0.999, 1.999, points), np.linspace(0.002, 1.6, points)
     density = joint_density(one, mu, sigma)
     for name, x, other, axis in (("mu", mu, sigma, 1), ("sigma", sigma, mu, 0)):
         marginal = np.trapezoid(density, other, axis=axis)

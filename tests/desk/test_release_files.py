@@ -31,6 +31,8 @@ def test_a_bare_release_is_read_with_a_flat_prior_and_the_bounds(tmp_path: Path)
     file = load_release_file(written(tmp_path, RELEASE))
     assert isinstance(file.prior, Flat)
     assert (file.constrained, file.prob, file.title, file.unit) == (True, 0.95, "", "")
+    assert file.posterior_of == "population"
+    assert load_release_file(written(tmp_path, RELEASE + "[posterior]\nquantity = 'data'\n")).posterior_of == "data"
     assert file.release.budgets == (0.25, 0.5)
 
 
@@ -96,6 +98,8 @@ def test_what_is_asked_for_replaces_what_the_file_says(tmp_path: Path) -> None:
             RELEASE + "[posterior]\nfeasibility = 'none'\n",
             "posterior.feasibility: must be one of ('event', 'normalised')",
         ),
+        (RELEASE + "[posterior]\nquantity = 'sample'\n", "posterior.quantity: must be one of ('population', 'data')"),
+        ("quantity = 'data'\n" + RELEASE, "themselves write it under [posterior]"),
         (RELEASE + "[posterior]\nprob = 95\n", "posterior.prob: prob must be between 0 and 1, both excluded, got 95"),
         (RELEASE + "[posterior]\ncap = 0\n", "posterior.cap: cap must be positive and finite"),
         (RELEASE + "[plan]\n", "plan: this is a scenario file, which adversary audit reads; a release file has none"),

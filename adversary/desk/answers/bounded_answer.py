@@ -1,6 +1,7 @@
 """The mean and standard deviation behind noisy ones, with the bounds of the data used and with them ignored.
 
-Every number is from the quadrature; draws are there for ArviZ.
+They are those of the population the values are drawn from, or of the values themselves, as the file asks. Every number
+is from the quadrature; draws are there for ArviZ.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
     def read(name: str) -> Posterior:
         constrained = name == "constrained"
         feasibility = file.feasibility if constrained else "event"  # without the bounds nothing is infeasible
-        return posterior(file.release, file.prior, constrained, feasibility, cap=file.cap)
+        return posterior(file.release, file.prior, constrained, feasibility, cap=file.cap, quantity=file.posterior_of)
 
     found, refused = both_readings.posteriors_by_reading(file, read)
     groups = {**_numbers(found, file.prob), "release": _release(file), "prior": _prior(file)}
     words = {"quantity": file.quantity, "unit": file.unit, "feasibility": file.feasibility}
-    tree = both_readings.tree_of(file, groups, refused, **words, noise=file.release.noise)
+    words |= {"posterior_of": file.posterior_of, "noise": file.release.noise}
+    tree = both_readings.tree_of(file, groups, refused, **words)
     tree["posterior"] = next(iter(found.values())).sample(DRAWS, SEED)["posterior"]
     tree["density"] = xr.DataTree.from_dict({name: one.to_xarray()["density"] for name, one in found.items()})
     return tree, found
@@ -51,9 +53,10 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
 def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
     """Everything about the posteriors: of their parameters, of a new value, and of how they were found."""
     every, at, dims = list(found.values()), {"reading": list(found)}, ("reading", "parameter")
+    names = list(PARAMETERS[every[0].quantity])
 
     def of(key: str, *given: float) -> Any:
-        return as_array([[getattr(one, key)(name, *given) for name in PARAMETERS] for one in every])
+        return as_array([[getattr(one, key)(name, *given) for name in names] for one in every])
 
     def each(ones: Sequence[Any], *names: str) -> xr.Dataset:
         return xr.Dataset({name: ("reading", [float(getattr(one, name)) for one in ones]) for name in names}, at)
@@ -61,11 +64,14 @@ def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Datase
     parameters: dict[str, Any] = {key: (dims, of(key)) for key in ("mean", "sd", "mode")}
     parameters |= {key: ((*dims, "end"), of(key, prob)) for key in ("hdi", "eti")}
     fit = each(every, "infeasible", "log_evidence", "max_variance", "quadrature_error")
-    return {
-        "parameters": xr.Dataset(parameters, {**at, "parameter": list(PARAMETERS), "end": ENDS}),
-        "predictive": each([one.predictive() for one in every], "mean", "sd", "below", "above", "outside"),
+    numbers = {
+        "parameters": xr.Dataset(parameters, {**at, "parameter": names, "end": ENDS}),
         "fit": fit.rename(max_variance="cap"),
     }
+    if every[0].quantity == "population":
+        new = [one.predictive() for one in every]
+        numbers["predictive"] = each(new, "mean", "sd", "below", "above", "outside")
+    return numbers
 
 
 def _release(file: ReleaseFile) -> xr.Dataset:
@@ -94,18 +100,19 @@ def document(
 ) -> Document:
     """The answer of `solve` for people; `notes` are warnings about the numbers of the file."""
     low, high = file.release.bounds
-    prob = percent(file.prob)
+    prob, called = percent(file.prob), PARAMETERS[file.posterior_of]
+    rows = {name: words.replace("standard deviation", "sd") for name, words in called.items()}
     whose = f" of {file.quantity}" if file.quantity else ""
     mean, deviation = (interval_text(tree, name, file.unit) for name in ("mu", "sigma"))
     known = f"every value is between {low:g} and {high:g}"
     gain = both_readings.gain(
-        tree, {name: PARAMETERS[name] for name in ("mu", "sigma")}, known,
+        tree, {name: called[name] for name in ("mu", "sigma")}, known,
         "means and standard deviations that no such data can have",
     )  # fmt: skip
-    marginals, joint, predictive = release_figures(file, posteriors)
+    marginals, joint, *predictive = release_figures(file, posteriors)
     card = Card(
-        f"The mean{whose} is {mean} with probability {prob}.",
-        numbers=[(f"mean, {prob} interval", mean), (f"standard deviation, {prob} interval", deviation)],
+        f"The {called['mu']}{whose} is {mean} with probability {prob}.",
+        numbers=[(f"{called['mu']}, {prob} interval", mean), (f"{called['sigma']}, {prob} interval", deviation)],
         figure=joint,
         sentence=gain.partition(". ")[0] + ".",
     )
@@ -121,18 +128,35 @@ def document(
     sections = [
         Section(
             "Posterior",
-            f"The standard deviation is {deviation} with probability {prob}.",
-            tables=[both_readings.intervals(tree, PARAMETERS, ("mean", "sd", "mode"))],
+            f"The {called['sigma']} is {deviation} with probability {prob}.",
+            tables=[both_readings.intervals(tree, rows, ("mean", "sd", "mode"))],
             figures=[marginals],
-            notes=[unit] * bool(unit),
+            notes=[*[unit] * bool(unit), _of_whom(file)],
         ),
-        Section("A new value", tables=[side_by_side(tree, "predictive", new, "new_value")], figures=[predictive]),
+        *(
+            Section("A new value", tables=[side_by_side(tree, "predictive", new, "new_value")], figures=[figure])
+            for figure in predictive
+        ),
         Section(
             "What the bounds change", gain, tables=[side_by_side(tree, "fit", fit, "fit")],
             notes=["P(impossible): probability of a mean and standard deviation that no data within the bounds have."],
         ),
     ]  # fmt: skip
     return both_readings.document(file, tree, card, _describe_release(file), sections, [*notes, *_unsure(tree)])
+
+
+def _of_whom(file: ReleaseFile) -> str:
+    """Of which mean and deviation the answer speaks, and how to ask for the others."""
+    n = f"{int(file.release.size):,}"
+    if file.posterior_of == "data":
+        return (
+            f"Sample: the {n} values themselves. For the population they are drawn from, leave out "
+            'quantity = "data" under [posterior].'
+        )
+    return (
+        f"Population: what the {n} values are independent draws from. For the mean and deviation of the {n} values "
+        'themselves: quantity = "data" under [posterior].'
+    )
 
 
 def _describe_release(file: ReleaseFile) -> list[str]:
@@ -167,10 +191,10 @@ def _unsure(tree: xr.DataTree) -> list[str]:
 
 
 def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
-    """Marginals, joint density and predictive density: drawn when they are asked for."""
+    """Marginals, joint density and, of a population, predictive density: drawn when they are asked for."""
     named = {READINGS[reading]: one for reading, one in posteriors.items()}
     words = {"quantity": file.quantity, "unit": file.unit}
-    return [
+    drawn = [
         Figure(
             "marginals",
             lambda: figures.bounded_posterior.marginals(named, file.prob, **words),
@@ -188,3 +212,4 @@ def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> l
             "Density of one more value; grey: values outside the bounds.",
         ),
     ]
+    return drawn if file.posterior_of == "population" else drawn[:2]

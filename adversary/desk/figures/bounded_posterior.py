@@ -66,15 +66,21 @@ def joint_density(one: Posterior, mu: Floats, sigma: Floats) -> Floats:
     ----------
     mu, sigma : increasing, sigma above 0
     """
-    low, width = float(one.release.bounds[0]), float(one.release.width)
-    u, v = (as_array(mu) - low) / width, (as_array(sigma) / width) ** 2
+    low, width, of_data = float(one.release.bounds[0]), float(one.release.width), one.quantity == "data"
+    u, v = (as_array(mu) - low) / width, (as_array(sigma) / width) ** 2 / _divisor(one)
     feasible = v <= as_array(largest_variance(u))[:, None] if one.constrained else np.ones((u.size, v.size), bool)
     logs = one.solution.log_likelihood(0, np.clip(u, 0.0, 1.0) if one.constrained else u, v)
     where = as_array(mu)[:, None], as_array(sigma) ** 2 + np.zeros((u.size, 1))
-    logs = logs + _log_prior(one.prior, *where) + np.log(2.0 * as_array(sigma))
+    logs = logs + (0.0 if of_data else _log_prior(one.prior, *where)) + np.log(2.0 * as_array(sigma))
     feasible &= sigma <= float(one.quantile("sigma", 1.0 - 1e-12))  # a cap ends there
     logs = np.where(feasible, logs, -np.inf)
     return np.asarray(np.exp(logs - logs.max()))
+
+
+def _divisor(one: Posterior) -> float:
+    """Largest variance over (mu - a)(b - mu): n / (n - 1) of data, whose variance has divisor n - 1."""
+    n = float(one.release.size)
+    return n / (n - 1.0) if one.quantity == "data" else 1.0
 
 
 def _log_prior(prior: Prior, mu: Floats, sigma2: Floats) -> Floats:
@@ -116,6 +122,7 @@ def marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "",
     quantity, unit : of the values, for words and axes
     """
     first = next(iter(posteriors.values()))
+    words = PARAMETERS[first.quantity]
     (figure, axes), more = kit.canvas(6.8, 6.4, 2), dict[str, Artist]()
     for ax, name in zip(axes, ("mu", "sigma"), strict=True):
         x = np.linspace(*_range(posteriors, name), POINTS)
@@ -125,19 +132,23 @@ def marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "",
         low, high = (float(end) for end in first.hdi(name, prob))
         inside = np.linspace(max(low, x[0]), min(high, x[-1]), POINTS)
         ax.fill_between(inside, first.density(name, inside), color=kit.BLUE, alpha=0.18, lw=0, gid=f"interval {name}")
-        before = prior_marginal(first.prior, name, x, first.release.bounds, constrained=first.constrained)
+        before = None
+        if first.quantity == "population":
+            before = prior_marginal(first.prior, name, x, first.release.bounds, constrained=first.constrained)
         if before is not None:
             ax.plot(x, before, color=kit.GREY, lw=1.3, ls=kit.BOUND, gid=f"prior {name}")
             more["prior"] = Line2D([], [], color=kit.GREY, lw=1.3, ls=kit.BOUND, label="prior")
         tops = [float(line.max()) for line in lines.values()]
-        if _plain_density(ax, first.release.bounds, name, x, min(max(tops), 2.0 * tops[0])):
+        a, b = first.release.bounds
+        ends = (a, b) if name == "mu" else (-np.inf, 0.5 * (b - a) * _divisor(first) ** 0.5)
+        if _plain_density(ax, ends, x, min(max(tops), 2.0 * tops[0])):
             more["grey"] = Patch(color=kit.LIGHT, lw=0, label="impossible")
-        ax.set_xlabel(_axis(PARAMETERS[name], quantity, unit))
-        kit.panel_title(ax, f"{PARAMETERS[name]}: {interval((low, high))}")
+        ax.set_xlabel(_axis(words[name], quantity, unit))
+        kit.panel_title(ax, f"{words[name]}: {interval((low, high))}")
     shaded = Patch(color=kit.BLUE, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
     kit.key(figure, dict(kit.coloured(posteriors)), [shaded, *more.values()])
-    ends = interval(first.hdi("mu", prob))
-    kit.title(figure, f"The {_of('mean', quantity)} is {ends} with probability {percent(prob)}")
+    shortest = interval(first.hdi("mu", prob))
+    kit.title(figure, f"The {_of(words['mu'], quantity)} is {shortest} with probability {percent(prob)}")
     return figure
 
 
@@ -146,16 +157,18 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     r"""Mean and standard deviation together, and the region that data within the bounds can have.
 
     The smallest regions with 50 % and 95 % of each posterior, those of the first filled. The dark curve is
-    :math:`\sigma^2 = (\mu - a)(b - \mu)`; beyond it nothing is feasible. The cross is the release.
+    :math:`\sigma^2 = (\mu - a)(b - \mu)`, of the data n / (n - 1) times that; beyond it nothing is feasible. The cross
+    is the release.
     """
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
     figure, ax = kit.canvas(6.8, 5.2)
     means, deviations = _range(posteriors, "mu"), _range(posteriors, "sigma")
     ax.set(xlim=means, ylim=(0.0, deviations[1]))
-    mu, sigma = np.linspace(*means, 2 * CELLS), np.linspace(deviations[1] / 2e3, deviations[1], 2 * CELLS)
+    points = CELLS if first.quantity == "data" else 2 * CELLS  # an integral at each point: a second for so many
+    mu, sigma = np.linspace(*means, points), np.linspace(deviations[1] / 2e3, deviations[1], points)
     edge = np.linspace(a, b, POINTS)
-    most = np.sqrt((edge - a) * (b - edge))
+    most = np.sqrt((edge - a) * (b - edge) * _divisor(first))
     ax.set_facecolor(kit.LIGHT)
     ax.fill_between(edge, most, color="white", lw=0, zorder=0.5)
     ax.plot(edge, most, color=kit.INK, lw=1.4, gid="boundary")
@@ -172,7 +185,8 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     if released is not None and variance is not None and float(as_array(variance)) >= 0.0:
         at = float(as_array(released)), float(as_array(variance)) ** 0.5
         ax.plot(*at, "x", color=kit.INK, ms=8, mew=2, gid="released")
-    ax.set(xlabel=_axis("mean", quantity, unit), ylabel=_axis("standard deviation", quantity, unit))
+    words = PARAMETERS[first.quantity]
+    ax.set(xlabel=_axis(words["mu"], quantity, unit), ylabel=_axis(words["sigma"], quantity, unit))
     dark = Line2D([], [], color=kit.INK, lw=1.4, label="largest that the bounds allow")
     cross = Line2D([], [], color=kit.INK, ls="", marker="x", label="released")
     kit.key(figure, dict(kit.coloured(posteriors)), [dark, cross])
@@ -197,7 +211,7 @@ def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") ->
         tops.append(float(density.max()))
         if i == 0:
             ax.stairs(density, x, color=colour, alpha=0.18, lw=0, fill=True)
-    _plain_density(ax, (a, b), "mu", x, max(tops))
+    _plain_density(ax, (a, b), x, max(tops))
     ax.set_xlabel(_axis("a new value", quantity, unit))
     kit.key(figure, dict(kit.coloured(posteriors)), [Patch(color=kit.LIGHT, lw=0, label="impossible")])
     kit.title(figure, _impossible(posteriors, "new values", lambda one: one.predictive().outside))
@@ -222,10 +236,8 @@ def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:
     return (low if low > high / 3.0 else 0.0), min(high, 1.5 * (b - a))
 
 
-def _plain_density(ax: Axes, bounds: tuple[float, float], name: str, x: Floats, top: float) -> bool:
-    """An axis without a scale, as densities need, grey where the bounds allow nothing; whether there is any of that."""
-    a, b = bounds
-    ends = (a, b) if name == "mu" else (-np.inf, (b - a) / 2.0)
+def _plain_density(ax: Axes, ends: tuple[float, float], x: Floats, top: float) -> bool:
+    """An axis without a scale, as densities need, grey beyond the ends of what is possible; whether any of it is."""
     grey = [(low, high) for low, high in ((x[0], ends[0]), (ends[1], x[-1])) if low < high]
     for low, high in grey:
         ax.axvspan(low, high, color=kit.LIGHT, lw=0, zorder=0, gid="impossible")

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from adversary._core import check_positive, meant
-from adversary.analyst.bounded import FEASIBILITIES, IMPROPER, BoundedRelease, Flat, NormalInverseGamma, as_prior
+from adversary.analyst.bounded import (
+    FEASIBILITIES,
+    IMPROPER,
+    QUANTITIES,
+    BoundedRelease,
+    Flat,
+    NormalInverseGamma,
+    as_prior,
+)
 from adversary.desk.files.keys import Key, Keys, Told, pair, plain, read_toml, texts
 
 PROB = 0.95
@@ -89,8 +97,10 @@ READ = {
 }
 _POSTERIOR = READ | {
     "feasibility": Key("word", "what the bounds rule out", FEASIBILITIES[0], FEASIBILITIES),
-    "cap": Key("real", "largest variance; inf for none", None, example="inf", make=_cap),
-}
+    "cap": Key("real", "largest variance of the population; inf for none", None, example="inf", make=_cap),
+    "quantity": Key("word", "whose mean and deviation: of the population, or of the data themselves", QUANTITIES[0],
+                    QUANTITIES),
+}  # fmt: skip
 TABLE = "a table, such as [prior] with kind = 'flat'"
 FILE = {
     **texts(quantity="what the values are of", unit="their unit"),
@@ -110,6 +120,7 @@ class ReleaseFile(Told):
     constrained, feasibility, cap : as `adversary.analyst.bounded.posterior` takes them
     prob : probability of every interval
     quantity, unit : words, which may be empty; `quantity` is what the values are of
+    posterior_of : "population" or "data", the key `quantity` of [posterior]
     """
 
     release: BoundedRelease
@@ -120,6 +131,7 @@ class ReleaseFile(Told):
     cap: float | None
     quantity: str
     unit: str
+    posterior_of: str = QUANTITIES[0]
 
     def asked(
         self, prior: Flat | NormalInverseGamma | None = None, prob: float | None = None, constrained: bool | None = None
@@ -143,6 +155,11 @@ def load_release_file(path: str | Path) -> ReleaseFile:
         file, key, rule and value
     """
     given = open_release(Path(path), read_toml(Path(path)), FILE)
+    if given["quantity"] == "data":
+        raise ValueError(
+            f"{path}: quantity: is what the values are of, such as 'blood lead', got 'data'; for the mean of the data "
+            "themselves write it under [posterior]"
+        )
     return ReleaseFile(**given | {"prior": given["prior"] or Flat()})
 
 
@@ -150,6 +167,8 @@ def open_release(file: Path, document: dict[str, Any], declared: Mapping[str, Ke
     """Everything that the file says, and how the release is to be read, by key."""
     given = Keys.of_file(document, file, "a release file", declared).read()
     reading: dict[str, Any] = given.pop("posterior")
+    if "quantity" in reading:
+        reading["posterior_of"] = reading.pop("quantity")
     return given | reading | {"path": file}
 
 

@@ -6,7 +6,11 @@ from typing import Any
 
 from adversary._core import Floats
 
-PARAMETERS = {"mu": "mean", "sigma": "standard deviation", "sigma2": "variance"}
+PARAMETERS = {
+    "population": {"mu": "population mean", "sigma": "population standard deviation", "sigma2": "population variance"},
+    "data": {"mu": "sample mean", "sigma": "sample standard deviation", "sigma2": "sample variance"},
+}
+"""Of the population that the values are drawn from, and of the values themselves."""
 COEFFICIENTS = {"intercept": "intercept", "slope": "slope", "sigma": "residual standard deviation"}
 
 

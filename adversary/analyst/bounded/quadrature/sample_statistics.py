@@ -20,7 +20,7 @@ from adversary._core import Floats, log_sum_exp
 
 from .question import Question
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _SHARES = np.array([1e-20, 1e-10, 1e-4])
 """Of the gamma law below the edges of panels, and above them; the least is left out."""
 _AWAY = np.array([-9.0, -3.0, 0.0, 3.0, 9.0])
