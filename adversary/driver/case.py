@@ -92,7 +92,7 @@ def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups
         **({"diagnostics": readings.diagnostics()} if readings.sampled else {}),
         "release": readings.release.assign(weight=readings.weight),
         posterior: readings.described(),
-        "risk": risk,
+        "risk": risk if "status" in risk else risk.assign(status="ok"),
         "bound": bound,
     }
 

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Sampling
 from adversary.driver.case import Bounds, groups_of
-from adversary.driver.posteriors import NUTS, Groups, Readings, read_releases, releases_to_read
+from adversary.driver.posteriors import NUTS, Groups, read_releases, releases_to_read
 from adversary.privacy import Guarantee
 from adversary.reader.conditioned import ExactTotals
 from adversary.reader.path import Truth
@@ -107,12 +107,7 @@ class ModelCase:
     sampling: Sampling | None = None
 
     def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
-        """Groups of the audit; `how` is progress, store and scheduler of the fits.
-
-        Where `support` was given, `risk` has `edge_mass`: the posterior probability, averaged over releases, that some
-        latent sits where its given values end and its law does not. A support that is too short makes it large. Latents
-        of which that cannot be told are named in its attribute `not_checked`; it is NaN if that is all of them.
-        """
+        """Groups of the audit; `how` is progress, store and scheduler of the fits."""
         names = released_names(self.plan, self.model, self.truth.siblings)
         continuous = latents_of(self.model, names, self.target)
         if engine == "enumerate" and continuous:
@@ -129,30 +124,7 @@ class ModelCase:
         )
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
         bounds = Bounds(self.plan, self.records * (2 if both else 1), self.records, self.failure, totals=self.totals)
-        risk = readings.risk()
-        if self.support:
-            sampled = readings.sampled or bool(readings.draws)
-            mass, attrs = self._edge_mass(readings)
-            risk["edge_mass"] = ((), mass, {"direction": "estimate" if sampled else "exact", **attrs})
-        return groups_of(readings, risk, bounds.table(promises, readings.law, readings))
-
-    def _edge_mass(self, readings: Readings) -> tuple[float, dict[str, str]]:
-        """Average over releases of the posterior probability of an open end of a given support, and its attributes."""
-        weight = readings.weight.values
-        if not readings.sampled:
-            edge = readings.posterior["edge_mass"]
-            return float((weight * edge.values).sum()), dict(edge.attrs)
-        from adversary.models.enumeration import Ends
-
-        draws = readings.groups["posterior"]
-        sizes = tuple(draws.sizes[dim] for dim in ("chain", "draw", "release"))
-        points = {str(name): v.values.reshape(-1, *v.shape[3:]) for name, v in draws.data_vars.items()}
-        moving = {*self.model.basic_RVs}
-        found = {name: Ends.of(self.model[name], v, moving).reached(points) for name, v in self.support.items()}
-        unchecked = [name for name, flags in found.items() if flags is None]
-        known = [flags for flags in found.values() if flags is not None]
-        share = np.any(known, axis=0).reshape(sizes).mean(axis=(0, 1)) if known else np.full(sizes[2], np.nan)
-        return float((weight * share).sum()), {"not_checked": ", ".join(unchecked)} if unchecked else {}
+        return groups_of(readings, readings.risk(), bounds.table(promises, readings.law, readings))
 
     def releases(
         self, names: list[str], fitted: bool, draws: int | None, seed: int

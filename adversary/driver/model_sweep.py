@@ -124,11 +124,15 @@ class ModelSweep:
 
     def _weighed(self, place: Place, data: Mapping[str, Any], settled: Sequence[str]) -> tuple[Prior, xr.Dataset]:
         """By the shared draws, and anew where these do not do."""
+        from adversary.models.enumeration import edge_of_draws
+
         prior = self.priors[place]
         first = {name: data[name][:1] for name in settled}
         held, there = prior.held(), prior.held(first)
         size = len(next(iter(data.values())))
-        columns = {name: np.full(size, np.nan) for name in ("posterior", "complement", "mcse", "ess", "k_hat")}
+        columns: dict[str, Any] = {
+            name: np.full(size, np.nan) for name in ("posterior", "complement", "mcse", "ess", "k_hat")
+        }
         anew = np.ones(size, dtype=bool)
         if held.reliable and there.reliable:
             for i, sample in enumerate(prior.weigh(data, refine=False)):
@@ -148,7 +152,10 @@ class ModelSweep:
         posterior = posterior_dataset(
             float(expit(before.log_odds)), columns.pop("posterior"), columns.pop("complement")
         )
-        told = {name: ("release", column) for name, column in (columns | {"status": status, "anew": anew}).items()}
+        columns |= {"status": status, "anew": anew}
+        if self.support:
+            columns["edge_mass"] = np.broadcast_to(edge_of_draws(prior.model, self.support, prior.latents)[0], size)
+        told = {name: ("release", column) for name, column in columns.items()}
         return before, posterior.assign(told)
 
     def _fits(self, place: Place, data: Mapping[str, Any]) -> Any:

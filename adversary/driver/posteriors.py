@@ -94,8 +94,26 @@ class Readings:
         return "status" in self.posterior
 
     @property
+    def edge_mass(self) -> float:
+        """Average probability that a latent is at or beyond the ends of the values given for it; 0 without any."""
+        return float((self.weight * self.posterior["edge_mass"]).sum(skipna=False)) if self._has_edges else 0.0
+
+    @property
+    def _has_edges(self) -> bool:
+        return "edge_mass" in self.posterior
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the values given for latents leave out more than can be neglected, or nobody knows how much."""
+        from adversary.models.enumeration import LARGEST_EDGE
+
+        return not self.edge_mass <= LARGEST_EDGE
+
+    @property
     def failed(self) -> float:
-        """Share of the releases whose fit failed."""
+        """Share of the releases whose fit failed: all of them where a support is too short."""
+        if self._has_edges and self.cut_short:
+            return 1.0
         bad = self.posterior["status"].values == UNRELIABLE if self.sampled else np.zeros(self.weight.shape, dtype=bool)
         return float(self.weight.values[bad].sum())
 
@@ -143,9 +161,14 @@ class Readings:
         return result.assign(ratio=ratio, invariant_ratio=float(posterior_ratio(expit(start), prior.invariant)))
 
     def risk(self) -> xr.Dataset:
-        """The risk group; with draws, its errors are of releases and of fits, and `status` says whether it stands."""
+        """The risk group; with draws, its errors are of releases and of fits. `status` says whether it stands."""
         summary = risk_summary(self.law, self.prior.invariant, self.prior.base)
-        return self._with_status(self._with_errors(summary)) if self.sampled else summary
+        if self.sampled:
+            summary = self._with_errors(summary)
+        if self._has_edges:
+            kind = {"direction": "estimate" if self.sampled or self.draws else "exact"}
+            summary["edge_mass"] = (), self.edge_mass, kind | self.posterior["edge_mass"].attrs
+        return self._with_status(summary) if self.sampled or self.failed else summary.assign(status="ok")
 
     def diagnostics(self) -> xr.Dataset:
         """Of sampled posteriors: releases, how many failed and their share, and the worst of each diagnostic."""
@@ -190,19 +213,25 @@ class Readings:
         No numbers where such releases could move the averages by more than a tenth of their errors, which count them.
         """
         failed, bounds = self.failed, self._failure_bounds(summary)
-        negligible = failed <= NEGLIGIBLE * summary["mcse"].sel(measure="posterior_mean").item()
+        error = summary["mcse"].sel(measure="posterior_mean").item() if "mcse" in summary else 0.0
+        negligible = failed <= NEGLIGIBLE * error
         if failed and negligible:
             moved = failed * np.array([1.0, 1.0 / self.prior.base, 1.0, 1.0, 1.0, 0.0])
             summary = summary.assign(mcse=summary["mcse"] + xr.DataArray(moved, dims="measure"))
         elif failed:
-            kept = [name for name in summary.data_vars if name in ("prior", "invariant_ratio")]
-            summary = summary.assign(
-                {name: xr.full_like(summary[name], np.nan) for name in summary if name not in kept}
-            )
-            share = f"fits of releases with a share of {failed:.3g} failed"
-            summary = summary.assign_attrs(reason=f"{share} ({self.method}): {self.advice}")
+            known = {"edge_mass"} if self._has_edges and self.cut_short else {"prior", "invariant_ratio", "edge_mass"}
+            summary = summary.assign({n: xr.full_like(summary[n], np.nan) for n in summary if n not in known})
+            summary = summary.assign_attrs(reason=self._reason(failed))
         status = "ok" if negligible else UNRELIABLE
         return summary.assign(status=status, unreliable_mass=failed).assign(bounds)
+
+    def _reason(self, failed: float) -> str:
+        """Words for an average that has no number."""
+        if self._has_edges and self.cut_short:
+            unknown = self.posterior["edge_mass"].attrs.get("not_checked")
+            of = f"of {unknown} is not known" if unknown else f"is {self.edge_mass:.3g}, and may be 1e-06"
+            return f"the probability at or beyond the ends of the values in support {of}: give a wider support"
+        return f"fits of releases with a share of {failed:.3g} failed ({self.method}): {self.advice}"
 
     def _failure_bounds(self, summary: xr.Dataset) -> dict[str, tuple[str, Floats, dict[str, str]]]:
         """`lower` and `upper` (measure): averages in which the posterior of a failed release is anything in [0, 1]."""
@@ -257,6 +286,7 @@ def read_releases(
         start = float(expit(held.log_odds))
         posterior = posterior_dataset(start, found["posterior"].values, found["complement"].values)
         posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
+        posterior = posterior.assign(edge_mass=_edges(model, support, fits.groups, weight.size))
         return Readings(release, weight, posterior, held, side, simulated, fits.method, fits.groups, fits.advice)
     from adversary.models.enumeration import compile_enumerator
 
@@ -271,10 +301,23 @@ def read_releases(
         given = compile_enumerator(model, list(data), target, support, settled)
         after = float(given({name: array[:1] for name, array in data.items()})["prior"].values.ravel()[0])
     posterior = posterior_dataset(before, *(chance.values.ravel() for chance in chances))
-    if support:
-        posterior = posterior.assign(edge_mass=found["edge_mass"])
+    posterior = posterior.assign(edge_mass=("release", found["edge_mass"].values))
     held = prior or Prior.from_chances((before, 0.0), (after, 0.0))
     return Readings(release, weight, posterior, held, side, simulated, "enumeration of the model")
+
+
+def _edges(model: Any, support: Mapping[str, ArrayLike], groups: Groups, size: int) -> xr.DataArray:
+    """Probability at or beyond the ends of a support, of each release, from the draws of its fit; 0 without one."""
+    from adversary.models.enumeration import edge_of_draws
+
+    if not support or "posterior" not in groups:
+        return xr.DataArray(np.full(size, np.nan if support else 0.0), dims="release")
+    prior, posterior = (
+        {str(name): v.values.reshape(-1, *v.shape[2:]) for name, v in groups[group].data_vars.items()}
+        for group in ("prior", "posterior")
+    )
+    share, unknown = edge_of_draws(model, support, prior, posterior)
+    return xr.DataArray(np.broadcast_to(share, size), dims="release", attrs={"not_checked": unknown} if unknown else {})
 
 
 def releases_to_read(

@@ -76,10 +76,10 @@ def audit(
         an Adversary's model there are none: all its latents are summed out)
     target : name of the target in a model, a latent or Deterministic with values 0 and 1; the truth must name it (or
         "in"). "in" for every Adversary
-    support : of a model, values of latents without a finite support of their own, by name. What it leaves out is not
-        known: `risk` then has `edge_mass`, the average posterior probability of ends of these values beyond which the
-        latent's law has mass, which is small where the values reach far enough (latents of whose law that cannot be
-        told are in its attribute `not_checked`), and `truncation_mass` among the attributes is NaN
+    support : of a model, values of latents without a finite support of their own, by name. `edge_mass` in `risk` is the
+        probability, averaged over releases, that a latent is at an end of these values beyond which its law goes on, or
+        outside them, before the release or after it, whichever is larger. Above 1e-6 nothing is answered: `status` is
+        "unreliable". Latents of whose law it cannot be told are in its attribute `not_checked`
     records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
     invariants : everything published exactly, as `adv.invariants.Margins`, where that is more than the plan's exact
         levels, or their counts are known: its semi-adjacency is shown instead of that of one published feature
@@ -292,11 +292,9 @@ def _concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
             continue
         if len({part.sizes.get("release") for part in parts.values()}) > 1:
             parts = {name: part.assign_coords(release=np.arange(part.sizes["release"])) for name, part in parts.items()}
-        if any("status" in part and not part["status"].dims for part in parts.values()):  # exact ones are always "ok"
-            parts = {
-                name: part if "status" in part else part.assign(status="ok", unreliable_mass=0.0)
-                for name, part in parts.items()
-            }
+        for number in ("unreliable_mass", "edge_mass") if group == "risk" else ():  # exact ones have none
+            if any(number in part for part in parts.values()):
+                parts = {name: one if number in one else one.assign({number: 0.0}) for name, one in parts.items()}
         joined = side_by_side(parts, dim)
         result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
     return result

@@ -188,7 +188,7 @@ def _of_model(readings: Readings) -> xr.Dataset:
     if "mcse" in risk:
         risk = risk.sel(measure=list(MEASURES))
     if not readings.sampled:
-        return risk.assign(_EXACT)
+        return risk.assign({**_EXACT, "status": risk["status"]})
     anew = float((readings.weight * posterior["anew"]).sum())
     return risk.assign(k_hat=float(posterior["k_hat"].max()), anew=anew)
 

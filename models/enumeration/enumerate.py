@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from .state_grid import LARGEST_GRID, Grid, Slot, distinct_rows
+from .state_grid import LARGEST_GRID, Grid, Slot, distinct_rows, log_totals
 
 Floats = NDArray[np.float64]
 Support = Mapping[str, ArrayLike]
 
+LARGEST_EDGE = 1e-6
+"""Probability at or beyond the ends of a given support above which an answer is not to be used."""
 _OPEN_ENDED = 128  # values of a latent without a largest one, as a guess
 
 
@@ -51,10 +54,10 @@ def enumerate_posterior(
         ``probability`` ([release], [target's dims], target) and ``prior_probability``, the law before the release; the
         target's dims keep the model's coordinates;
         for a target in {0, 1} also ``posterior`` = P(target = 1) and ``prior``; ``log_evidence`` ([release]) in nats;
-        ``edge_mass`` ([release]), the posterior mass of states where a latent sits at an end of its given `support`
-        beyond which its law has mass. A law says so by its distribution function; one that has none has nothing beyond
-        values that hold all its mass, and is otherwise named in the attribute ``not_checked`` (NaN if all are). With
-        several targets the first four carry the name: ``posterior[in]``.
+        ``edge_mass`` ([release]), the probability that a latent is at an end of its given `support` beyond which its
+        law goes on, or outside that support, after the release or before it, whichever is larger; ``status``
+        ([release]), "unreliable" where that is above 1e-6, and otherwise "ok". With several targets the first four
+        carry the name: ``posterior[in]``.
 
     Notes
     -----
@@ -98,8 +101,7 @@ def compile_enumerator(
     -------
     Enumerator : a function of {name: value} that returns the Dataset of `enumerate_posterior`. With latents that have
         no largest value (Poisson, negative binomial, mixtures of them) a `GrowingEnumerator`, which cuts them where
-        less than 1e-12 of the posterior can lie beyond, and says how much at most in ``cut_mass`` instead of
-        ``edge_mass``.
+        less than 1e-12 of the posterior and of the prior can lie beyond, and says how much at most in ``cut_mass``.
 
     Raises
     ------
@@ -109,35 +111,46 @@ def compile_enumerator(
     from adversary.models.enumeration import graphs, supports
 
     support, names = dict(support or {}), [target] if isinstance(target, str) else list(target)
-    observed = tuple(observed)
-    conditioned = graphs.condition(model, observed)
+    conditioned = graphs.condition(model, tuple(observed))
     _check_names(names, conditioned, support)
     latents = {name: conditioned.model[name] for name in conditioned.latents}
     open_ended = supports.unbounded_latents(latents, support, conditioned.moving)
+    build = partial(_enumerator, conditioned, names, support, settled, isinstance(target, str))
     if open_ended:
         from adversary.models.enumeration import tails
 
-        def build(values: Support) -> Enumerator:
-            run: Enumerator = compile_enumerator(model, observed, target, {**support, **values}, settled)
-            return run
+        return tails.growing(conditioned, open_ended, build, settled)
+    return build({})
 
-        return tails.growing(conditioned, open_ended, build)
-    grid = Grid.over({name: supports.support_of(rv, support, conditioned.moving) for name, rv in latents.items()})
-    moving = conditioned.moving
-    ends = [supports.Ends.of(rv, support[name], moving) for name, rv in latents.items() if name in support]
-    reached, unchecked = grid.at_ends(ends)
+
+def _enumerator(
+    conditioned: Any, names: list[str], support: Support, settled: Sequence[str], single: bool, reach: Support
+) -> Enumerator:
+    """Compile over the values given in `support`, and in `reach` for latents that are cut where nothing is lost."""
+    from adversary.models.enumeration import graphs, sum_terms, support_ends, supports
+
+    moving, values = conditioned.moving, {**support, **reach}
+    latents = {name: conditioned.model[name] for name in conditioned.latents}
+    grid = Grid.over({name: supports.support_of(rv, values, moving) for name, rv in latents.items()})
+    ends = [support_ends.Ends.of(latents[name], support[name], moving) for name in support]
+    slots = tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items())
     log_prior = conditioned.log_prior(settled)
+    outside = None
+    if support:
+        bounds = {name: supports.own_bounds(latents[name], values, moving) for name in support}
+        own = graphs.compile_batched(conditioned, [sum_terms(conditioned.own_terms())])
+        unused = [slot.unused for slot in slots]
+        outside = support_ends.Outside.of(grid, bounds, lambda one: float(log_totals(one, own, unused)[0]))
     return Enumerator(
         grid,
-        tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items()),
+        slots,
         graphs.compile_batched(conditioned, [conditioned.log_joint()]),
         graphs.compile_batched(conditioned, [log_prior]),
         not conditioned.uses_release(log_prior),
         tuple(Marginal.over(grid, name, conditioned) for name in names),
-        Marginal("edge", (), np.array([0, 1]), reached),
-        isinstance(target, str),
-        unchecked,
-        len(unchecked) < len(ends) or not ends,
+        Marginal("edge", (), np.array([0, 1]), support_ends.flag_ends(grid, ends)),
+        single,
+        outside,
     )
 
 
@@ -201,7 +214,7 @@ class Marginal:
         from adversary.models.enumeration import graphs
 
         evaluate = graphs.compile_batched(conditioned, [conditioned.values_of(name)])
-        unused = [np.empty((1, 1, *(n or 0 for n in v.type.shape)), v.dtype) for v in conditioned.released.values()]
+        unused = [Slot(n, v.dtype, v.type.shape).unused for n, v in conditioned.released.items()]
         parts = [evaluate(*grid.states(a, b), *unused)[0] for a, b in grid.blocks]
         shape = parts[0].shape[2:]
         table = np.concatenate(
@@ -247,8 +260,7 @@ class Enumerator:
     targets: tuple[Marginal, ...]
     edge: Marginal
     single: bool
-    unchecked: tuple[str, ...] = ()
-    checked: bool = True
+    outside: Any = None
 
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
         batches, place = self.batches(observed)
@@ -257,10 +269,17 @@ class Enumerator:
         if not np.isfinite(evidence).all():
             row = 0 if place is None else int(np.argmin(np.isfinite(evidence)[place]))
             raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
-        priors = self._log_masses(self.log_prior, [b[:, :1] for b in batches] if self.same_prior else batches)
-        at_edge = self.edge.pmf(edge).sel(edge=1, drop=True).where(self.checked)
-        at_edge.attrs |= {"not_checked": ", ".join(self.unchecked)} if self.unchecked else {}
-        variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": at_edge}
+        before = [b[:, :1] for b in batches] if self.same_prior else batches
+        priors = self._log_masses(self.log_prior, before)
+        at_edge = self.edge.pmf(edge).sel(edge=1, drop=True)
+        if self.outside is not None:
+            beyond = self.outside.share(self.log_joint, batches, evidence)
+            held = self.outside.share(self.log_prior, before, np.asarray(logsumexp(priors[-1], axis=0)))
+            after = at_edge.values + beyond - at_edge.values * beyond
+            first = held + self.outside.lost - held * self.outside.lost
+            at_edge = at_edge.copy(data=np.maximum(after, first))
+        status = at_edge.copy(data=np.where(at_edge.values <= LARGEST_EDGE, "ok", "unreliable"))
+        variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": at_edge, "status": status}
         for target, mass, prior in zip(self.targets, masses, priors[:-1], strict=True):
             variables |= self._posterior_columns(target, target.pmf(mass), target.pmf(prior))
         return self._labelled(variables, place, observed)
@@ -268,6 +287,11 @@ class Enumerator:
     def log_evidence(self, batches: list[NDArray[Any]]) -> Floats:
         """Log evidence of releases as `batches` returns them, minus infinity where all states are impossible."""
         return np.asarray(logsumexp(self._log_masses(self.log_joint, batches)[-1], axis=0))
+
+    def log_before(self, batches: list[NDArray[Any]]) -> Floats:
+        """Log probability of what is known before these releases: (release or 1,)."""
+        before = [b[:, :1] for b in batches] if self.same_prior else batches
+        return np.asarray(logsumexp(self._log_masses(self.log_prior, before)[-1], axis=0))
 
     def _posterior_columns(
         self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray

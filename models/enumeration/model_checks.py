@@ -28,7 +28,7 @@ from pytensor.tensor.variable import TensorVariable
 from adversary._core import meant
 
 from .batched_graphs import NUMPY_MODE
-from .supports import law_bounds
+from .supports import own_bounds
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -274,10 +274,7 @@ def _refuse_impossible(model: pm.Model, name: str, held: Mapping[str, NDArray[An
     """ValueError where the law of a latent rules its value out, whatever the latents that are not held."""
     rv, value = model[name], held[name]
     if rv.dtype in discrete_types:
-        try:
-            bounds = law_bounds(rv, held, set(model.basic_RVs))
-        except ValueError:  # a parent without a largest value
-            bounds = None
+        bounds = own_bounds(rv, held, set(model.basic_RVs))
         if bounds is not None and not ((value >= bounds[0]) & (value <= bounds[1])).all():
             low, high = np.min(bounds[0]), np.max(bounds[1])
             rule = f"from {low:g} to {high:g}" if np.isfinite(high) else f"at least {low:g}"

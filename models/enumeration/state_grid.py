@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
 LARGEST_GRID = 50_000_000
 """Joint states beyond which enumeration is refused."""
@@ -23,6 +24,11 @@ class Slot:
     name: str
     dtype: str
     shape: tuple[int | None, ...]
+
+    @property
+    def unused(self) -> NDArray[Any]:
+        """A release for what reads none."""
+        return np.empty((1, 1, *(n or 0 for n in self.shape)), self.dtype)
 
     def batch(self, value: ArrayLike) -> tuple[NDArray[Any], bool]:
         """The value as an array (1, releases, ...) and whether it had a release axis."""
@@ -110,15 +116,24 @@ class Grid:
         shapes = self.shapes.values()
         return [np.stack(c, axis=-1).reshape(-1, *shape) for c, shape in zip(columns, shapes, strict=True)]
 
-    def at_ends(self, ends: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """1 for states where some latent is at an end with mass beyond it, shape (states, 1), and those not checked."""
-        flags, unchecked = np.zeros((self.size, 1), dtype=np.int64), []
-        for end in ends:
-            for start, stop in self.blocks:
-                states = dict(zip(self.axes, self.states(start, stop), strict=True))
-                found = end.reached({name: state[:, 0] for name, state in states.items()})
-                if found is None:
-                    unchecked.append(end.name)
-                    break
-                flags[start:stop, 0] |= found
-        return flags, tuple(unchecked)
+
+def log_totals(grid: Grid, log_density: Callable[..., Any], batches: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Log of a density summed over the states of a grid, (release,); states where it is undefined count for nothing.
+
+    Parameters
+    ----------
+    grid : the states
+    log_density : compiled; of states (state, 1, *shape) of each latent and of the batches
+    batches : releases (1, release, *shape), or one (1, 1, *shape)
+    """
+    releases, width = max((b.shape[1] for b in batches), default=1), grid.releases_at_once
+    total = np.full(releases, -np.inf)
+    for start, stop in grid.blocks:
+        states = grid.states(start, stop)
+        for first in range(0, releases, width):
+            window = slice(first, min(first + width, releases))
+            (log_p,) = log_density(*states, *(b[:, window] if b.shape[1] > 1 else b for b in batches))
+            log_p = np.broadcast_to(log_p, (stop - start, window.stop - first))
+            part = logsumexp(np.where(np.isnan(log_p), -np.inf, log_p), axis=0)
+            total[window] = np.logaddexp(total[window], part)
+    return total

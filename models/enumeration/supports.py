@@ -191,6 +191,21 @@ def law_bounds(
     return _hull(bounds, parameters, given, moving)
 
 
+def own_bounds(
+    rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
+) -> tuple[Any, Any] | None:
+    """The same whatever is given for the latent itself; None where a latent that it depends on has no finite support.
+
+    Parameters
+    ----------
+    rv, given, moving : as for `support_of`
+    """
+    try:
+        return law_bounds(rv, {name: values for name, values in given.items() if name != rv.name}, moving)
+    except ValueError:
+        return None
+
+
 def _hull(
     bounds: Callable[..., tuple[Any, Any]],
     parameters: Sequence[TensorVariable],

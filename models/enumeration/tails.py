@@ -3,13 +3,14 @@ r"""Latents without a largest value, cut where what lies beyond cannot matter.
 .. math:: P(N > K \mid y) \le \frac{U(y) \, E[P(N > K \mid \text{parents})]}{p(y)}, \qquad
           U(y) = \sup \, p(y \mid \text{latents})
 
-U is one for a whole-numbered release, and the density at its centre for noise that is shifted. K grows until the bound
-is below `LARGEST_CUT` for every release; the bound is part of the answer.
+U is one for a whole-numbered release, and the density at its centre for noise that is shifted. The same holds of the
+prior, with the side data in place of y. K grows until the bounds are below `LARGEST_CUT` for the prior and for every
+release; the bound is part of the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,26 +28,28 @@ from scipy.special import logsumexp
 from .batched_graphs import Compiled, compile_batches, sum_terms
 from .graphs import Conditioned, compile_batched
 from .state_grid import distinct_rows
-from .supports import given_parents
+from .support_ends import given_parents
 
 Floats = NDArray[np.float64]
 
 LARGEST_CUT = 1e-12
 """Posterior probability that may lie beyond the values of a latent that has no largest one."""
 _FIRST = 32
+_ROUNDING = 1e-9  # mass by which a law may fall short of one by rounding
 _SHIFTED = (NormalRV, LaplaceRV, LogisticRV, CauchyRV)  # densities that are highest at their first parameter
 
 
 @dataclass
 class GrowingEnumerator:
-    """An `Enumerator` whose unbounded latents reach as far as the releases it is asked about need.
+    """An `Enumerator` whose unbounded latents reach as far as the prior and the releases it is asked about need.
 
     Parameters
     ----------
     build : from values by name of the unbounded latents, the enumerator over them
     tails : what lies beyond the values of each
     starts : smallest value of each
-    ceiling : compiled; log prior of the latents, and log likelihood at most, where an unbounded latent enters it
+    ceiling : compiled; log prior of the other latents, log likelihood at most of the release and of what is known
+        beside it, and log prior of each unbounded latent
     """
 
     build: Callable[[Mapping[str, ArrayLike]], Any]
@@ -70,54 +73,74 @@ class GrowingEnumerator:
         return self.current.targets
 
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
-        """As an `Enumerator`, with `cut_mass` ([release]): at most so much of the posterior lies beyond."""
+        """As an `Enumerator`, with `cut_mass` ([release]): at most so much of posterior or prior lies beyond."""
         while True:
             run = self.current
             batches, place = run.batches(observed)
-            beyond, ceiling = self._mass_beyond(run, batches)
-            surplus = ceiling - run.log_evidence(batches)
+            beyond, surplus = self._mass_beyond(run, batches)
             masses = {name: log_mass + surplus.max() for name, log_mass in beyond.items()}
             if logsumexp(list(masses.values())) <= np.log(LARGEST_CUT):
-                found: xr.Dataset = run(observed).drop_vars("edge_mass")
+                posterior: xr.Dataset = run(observed)
                 cut = np.exp(logsumexp(list(beyond.values())) + surplus)
-                dims = found["log_evidence"].dims
-                return found.assign(cut_mass=(dims, cut[0 if place is None else place], {"direction": "upper"}))
+                dims = posterior["log_evidence"].dims
+                return posterior.assign(cut_mass=(dims, cut[0 if place is None else place], {"direction": "upper"}))
             longer = [name for name, mass in masses.items() if not mass <= np.log(LARGEST_CUT / (2 * len(masses)))]
             self._tops |= {name: self.starts[name] + 2 * (self._tops[name] - self.starts[name]) for name in longer}
             self._current = None
 
     def _mass_beyond(self, run: Any, batches: list[NDArray[Any]]) -> tuple[dict[str, float], Floats]:
-        """Log prior mass beyond the values of each latent, and the log of the largest likelihood of each release."""
+        """Log prior mass beyond the values of each latent, and log of the factor it can grow by: of each release."""
         parts: dict[str, list[float]] = {tail.name: [] for tail in self.tails}
-        every, top = [], np.full(max((b.shape[1] for b in batches), default=1), -np.inf)
+        every, size = [], max((b.shape[1] for b in batches), default=1)
+        tops = np.full((2, size), -np.inf)
         for start, stop in run.grid.blocks:
             states = run.grid.states(start, stop)
-            own, known = self.ceiling(*states, *batches)
-            log_own = np.broadcast_to(own, (stop - start, 1))[:, 0]
-            every.append(logsumexp(log_own))
+            others, *known, cut = self._at(states, batches)
             by_name = {name: state[:, 0] for name, state in zip(run.grid.axes, states, strict=True)}
-            for tail in self.tails:
-                parts[tail.name].append(logsumexp(log_own + tail.beyond(by_name, self._tops[tail.name])))
-            top = np.maximum(top, np.broadcast_to(known, (stop - start, top.size)).max(axis=0))
+            weight, beyond = others, {}
+            for tail, log_p in zip(self.tails, cut, strict=True):
+                within, beyond[tail.name] = tail.masses(by_name, run.grid.axes[tail.name][0])
+                # a state stands for its parents, however little of the latent's law is among the values
+                own = np.where(np.isfinite(within), log_p - within, -np.log(run.grid.axes[tail.name][0].size))
+                weight = weight + own.sum(axis=1)
+            every.append(logsumexp(weight))
+            for name, mass in beyond.items():
+                parts[name].append(logsumexp(weight + mass))
+            tops = np.maximum(tops, [np.broadcast_to(one, (stop - start, size)).max(axis=0) for one in known])
         inside = logsumexp(every)
-        return {n: float(logsumexp(p) - inside) for n, p in parts.items()}, top
+        surplus = tops - [run.log_evidence(batches), np.broadcast_to(run.log_before(batches), (size,))]
+        return {n: float(logsumexp(p) - inside) for n, p in parts.items()}, surplus.max(axis=0)
+
+    def _at(self, states: list[NDArray[Any]], batches: list[NDArray[Any]]) -> tuple[Floats, Floats, Floats, Any]:
+        """Terms of the ceiling at some states: (state,), (state, release) twice, and (state, cell) of each latent."""
+        others, likelihood, before, *own = self.ceiling(*states, *batches)
+        size = len(states[0])
+        rows = [np.broadcast_to(one, (size, *one.shape[1:])).reshape(size, -1) for one in own]
+        return np.broadcast_to(others, (size, 1))[:, 0], likelihood, before, rows
 
 
 def growing(
     given: Conditioned,
     open_ended: Mapping[str, tuple[tuple[int, ...], int]],
     build: Callable[[Mapping[str, ArrayLike]], Any],
+    settled: Sequence[str],
 ) -> GrowingEnumerator:
-    """Compile what lies beyond the unbounded latents of a model."""
+    """Compile what lies beyond the unbounded latents of a model; `settled` are releases that the prior counts."""
     model, cut = given.model, {given.latents[name] for name in open_ended}
     highest: list[TensorVariable] = []
+    before: list[TensorVariable] = []
     for variable in (*model.observed_RVs, *model.potentials):
         terms = model.logp(vars=[variable], sum=False)
-        if cut.isdisjoint(ancestors(terms)):
-            highest += terms
-        elif variable not in model.observed_RVs or variable.dtype not in discrete_types:
-            highest.append(_highest(given, variable, cut))
-    ceiling = compile_batched(given, [sum_terms(given.own_terms()), sum_terms(highest)])
+        first = variable.name in settled or not any(given.uses_release(term) for term in terms)
+        if not cut.isdisjoint(ancestors(terms)):
+            certain = variable in model.observed_RVs and variable.dtype in discrete_types
+            terms = [] if certain else [_highest(given, variable, cut)]
+        highest += terms
+        before += terms if first else []
+    own = dict(zip([str(rv.name) for rv in model.free_RVs], given.own_terms(), strict=True))
+    others = [term for name, term in own.items() if name not in open_ended]
+    sums = [sum_terms(others), sum_terms(highest), sum_terms(before)]
+    ceiling = compile_batched(given, [*sums, *(own[name] for name in open_ended)])
     tails = tuple(Tail.of(model[name], shape, given.moving) for name, (shape, _) in open_ended.items())
     return GrowingEnumerator(build, tails, {name: low for name, (_, low) in open_ended.items()}, ceiling)
 
@@ -160,27 +183,34 @@ class Tail:
         log_p = compile_batches([pm.logp(rv, value, warn_rvs=False)], {**leading, value: (1, None)})
         return cls(name, tuple(v.name for v in parents), log_p, shape)
 
-    def beyond(self, states: Mapping[str, NDArray[Any]], top: int) -> Floats:
-        """Log of the probability that some cell is larger than `top`, at most: (state,).
+    def masses(self, states: Mapping[str, NDArray[Any]], values: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Log probability of values 0, 1, ... in a row: of those given, (state, cell), and of a cell beyond, (state,).
 
-        The next values are added up; where their probabilities fall by a fixed factor at the end, so does the rest.
+        The next values are added up; where their probabilities fall by a fixed factor at the end, so does the rest. No
+        less lies beyond than the values lack.
         """
         rows = [states[name] for name in self.parents]
         flat = [row.reshape(len(row), -1) for row in rows]
-        size = len(next(iter(states.values())))
-        first, place = np.zeros(1, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        first, place = np.zeros(1, dtype=np.int64), np.zeros(len(next(iter(states.values()))), dtype=np.int64)
         if flat:
             first, place = distinct_rows(flat)
-        values = np.arange(top + 1, 4 * top + 64).reshape(1, -1, *[1] * len(self.shape))
-        values = np.broadcast_to(values, (1, values.shape[1], *self.shape)).astype(np.int64)
-        (found,) = self.log_p(*(row[first][:, None] for row in rows), values)
-        log_p = np.broadcast_to(found, (first.size, values.shape[1], *self.shape)).reshape(
-            first.size, values.shape[1], -1
-        )
+        own = [row[first] for row in rows]
+        top = int(values[-1])
+        within = logsumexp(self._table(own, values, first.size), axis=1)
+        log_p = self._table(own, np.arange(top + 1, 4 * top + 64), first.size)
         last, before = log_p[:, -1], log_p[:, -2]
         with np.errstate(invalid="ignore", divide="ignore"):
             fall = np.where(np.isneginf(last), -np.inf, last - before)
             rest = np.where(fall < -1e-3, last + fall - np.log(-np.expm1(fall)) + np.log(2.0), 0.0)
             rest = np.where(np.isneginf(last), -np.inf, rest)
+            lack = -np.expm1(within)
+            rest = np.maximum(rest, np.where(lack > _ROUNDING, np.log(lack), -np.inf))
             total = logsumexp(np.concatenate([log_p, rest[:, None]], axis=1), axis=(1, 2))
-        return np.asarray(np.minimum(total, 0.0)[place])
+        return within[place], np.minimum(total, 0.0)[place]
+
+    def _table(self, parents: list[NDArray[Any]], values: NDArray[np.int64], size: int) -> Floats:
+        """Log probabilities (state, value, cell)."""
+        shaped = values.reshape(1, -1, *[1] * len(self.shape))
+        shaped = np.broadcast_to(shaped, (1, values.size, *self.shape)).astype(np.int64)
+        (log_p,) = self.log_p(*(row[:, None] for row in parents), shaped)
+        return np.broadcast_to(log_p, (size, values.size, *self.shape)).reshape(size, values.size, -1)

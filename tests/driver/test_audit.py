@@ -383,8 +383,9 @@ def test_an_exact_block_leaves_nothing_to_the_noise(target: int) -> None:
     assert float(risk["posterior_mean"]) == float(risk["prior"]) == target
     assert float(risk["invariant_ratio"]) == pytest.approx(target / 0.3)
     assert float(risk["prob_correct"]) == 1.0
+    assert risk["status"].item() == "ok"
     for variable in risk.data_vars:
-        assert not np.isnan(risk[variable]).any(), variable
+        assert not risk[variable].isnull().any(), variable
     assert np.all(tree["bound"]["outside"] == 0.0)
     assert set(tree["bound"]["status"].values.tolist()) == {"holds"}
 

@@ -167,6 +167,59 @@ def test_a_model_whose_noise_is_not_recognised_needs_a_guarantee_to_have_a_bound
     assert np.isfinite(told["loss_bound"].values[0])
 
 
+def unknown_rate() -> pm.Model:
+    """Others are about ten, of a rate that is not known for certain."""
+    with pm.Model() as model:
+        others = pm.Poisson("others", pm.Gamma("rate", np.float64(20.0), np.float64(2.0)))
+        noise.released("noisy", adv.Geometric(1.0), pm.Bernoulli("in", np.float64(0.3)) + others)
+    return model
+
+
+@pytest.mark.parametrize("engine", ["exact", "importance"])
+@pytest.mark.parametrize("build", ["rate", "second mode", "discrete"])
+def test_a_support_that_is_too_short_has_no_averages(build: str, engine: str) -> None:
+    """Also where the mass it hides lies far beyond its ends, which no draw reaches."""
+
+    def model() -> pm.Model:
+        if build == "rate":
+            return unknown_rate()
+        with pm.Model() as other:
+            present, chance = pm.Bernoulli("in", np.float64(0.3)), pm.Beta("chance", 2.0, 2.0)
+            chance = np.array([0.5, 0.5]) if build == "discrete" else pt.stack([chance, 1.0 - chance])
+            others = pm.Mixture("others", chance, [pm.Binomial.dist(4, 0.5), pm.Poisson.dist(np.float64(60.0))])
+            noise.released("noisy", adv.Geometric(1.0), present + others)
+        return other
+
+    options: dict[str, Any] = {"engine": engine, "draws": 10, "rng": 1, "progress": False}
+    truth = {"in": 1, "others": 10 if build == "rate" else 2}
+    short = adv.audit_model(model(), truth, support={"others": range(6 if build == "rate" else 20)}, **options)["risk"]
+    assert short["edge_mass"].item() > 0.3
+    assert short["status"].item() == "unreliable"
+    assert np.isnan(short["posterior_mean"])
+    assert (short["lower"].values[0], short["upper"].values[0]) == (0.0, 1.0)
+    assert "give a wider support" in short.attrs["reason"]
+
+
+def test_a_support_that_is_long_enough_gives_the_average() -> None:
+    """By quadrature over the rate: a negative binomial law of the others."""
+    tree = adv.audit_model(
+        unknown_rate(),
+        {"in": 1, "others": 10},
+        support={"others": range(80)},
+        draws=200,
+        rng=1,
+        progress=False,
+    )
+    k, noisy = np.arange(200), tree["release"]["noisy"].values[:, None]
+    law = st.nbinom(20, 2.0 / 3.0).pmf(k)
+    joint = [c * (law * np.exp(-np.abs(noisy - k - i))).sum(axis=1) for i, c in ((0, 0.7), (1, 0.3))]
+    off = tree["estimate"]["posterior"].values - joint[1] / (joint[0] + joint[1])
+    assert np.abs(off / tree["estimate"]["mcse"].values).max() < 4.5
+    assert tree["risk"]["status"].item() == "ok"
+    assert tree["risk"]["edge_mass"].item() < 1e-6
+    assert tree["risk"]["edge_mass"].attrs["direction"] == "estimate"
+
+
 @pytest.mark.parametrize(
     ("truth", "options", "message"),
     [

@@ -10,6 +10,7 @@ from typing import Any
 import arviz as az
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 import xarray as xr
@@ -217,16 +218,25 @@ def test_a_release_may_be_a_vector_of_length_one(engine: str, dims: str | None) 
     assert float(found["risk"]["posterior_mean"]) == pytest.approx(float(expected["risk"]["posterior_mean"]), abs=1e-12)
 
 
-def test_an_unchecked_end_of_a_support_is_said_to_be_so() -> None:
+@pytest.mark.parametrize("engine", ["enumerate", "importance"])
+def test_of_a_law_that_does_not_sum_to_one_the_support_is_compared_with_more_values_or_not_checked(engine: str) -> None:
     def logp(value: Any) -> Any:
-        return -np.float64(0.5) * value
+        return pt.switch(pt.ge(value, 0), -np.float64(0.5) * value, -np.inf)
 
     with pm.Model() as model:
         others = pm.CustomDist("others", logp=logp, dtype="int64", signature="->()")
         noise.released("noisy", ONE.levels[0].mechanism, pm.Bernoulli("in", np.float64(0.3)) + others)
-    tree = adv.audit(ONE, model, {"block": 1, "in": 1}, support={"others": range(3)}, progress=False)
-    assert np.isnan(tree["risk"]["edge_mass"])
-    assert tree["risk"]["edge_mass"].attrs["not_checked"] == "others"
+    options: dict[str, Any] = {"engine": engine, "progress": False, "rng": 1}
+    risk = adv.audit(ONE, model, {"block": 1, "in": 1}, support={"others": range(3)}, **options)["risk"]
+    assert risk["status"].item() == "unreliable"
+    assert np.isnan(risk["posterior_mean"])
+    if engine == "enumerate":
+        assert risk["edge_mass"].item() > np.exp(-1.5)
+        assert "is 0.6" in risk.attrs["reason"]
+    else:
+        assert np.isnan(risk["edge_mass"])
+        assert risk["edge_mass"].attrs["not_checked"] == "others"
+        assert "of others is not known: give a wider support" in risk.attrs["reason"]
 
 
 # What is held before the release
@@ -282,21 +292,27 @@ def test_a_support_that_is_too_short_shows_in_the_risk_group() -> None:
     noisy, weight = (short["release"][name].values for name in ("noisy", "weight"))
     joint = np.array(
         [
-            [c * st.poisson(2).pmf(k) * np.exp(ONE.levels[0].mechanism.log_prob(noisy[:, 0], i + k)) for k in range(3)]
+            [c * st.poisson(2).pmf(k) * np.exp(ONE.levels[0].mechanism.log_prob(noisy[:, 0], i + k)) for k in range(60)]
             for i, c in ((0, 0.7), (1, 0.3))
         ]
     )
-    expected = float(weight @ (joint[:, 2].sum(axis=0) / joint.sum(axis=(0, 1))))
+    beyond = joint[:, 2:].sum(axis=(0, 1)) / joint.sum(axis=(0, 1))
+    expected = float(weight @ np.maximum(beyond, st.poisson(2).sf(2)))
     assert float(short["risk"]["edge_mass"]) == pytest.approx(expected, abs=1e-12)
-    assert expected > 0.3
+    assert expected > 0.7
     assert float(long["risk"]["edge_mass"]) < 1e-12
     assert short["risk"]["edge_mass"].attrs["direction"] == "exact"
+    assert (short["risk"]["status"].item(), long["risk"]["status"].item()) == ("unreliable", "ok")
+    assert np.isnan(short["risk"]["posterior_mean"])
+    assert "give a wider support" in short["risk"].attrs["reason"]
+    assert set(short["bound"]["status"].values.tolist()) == {"unreliable"}
     assert np.isnan(short.attrs["truncation_mass"])
     assert adv.audit(ONE, one_block(), {"block": 1, "in": 1}).attrs["truncation_mass"] == 1e-12
     options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "progress": False}
     swept = adv.audit(ONE, model, {"block": 3, "in": 1}, support={"others": range(3)}, **options)
     assert float(swept["risk"]["edge_mass"]) == pytest.approx(expected, abs=0.05)
     assert swept["risk"]["edge_mass"].attrs["direction"] == "estimate"
+    assert swept["risk"]["status"].item() == "unreliable"
 
 
 def test_clamped_continuous_releases_are_real_numbers() -> None:

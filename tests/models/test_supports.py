@@ -91,10 +91,12 @@ def edges(build: Any, support: dict[str, Any], noisy: float = 3.0) -> Any:
 
 def listed_law(weights: Any) -> Any:
     """A law that only says its log probabilities."""
-    table = np.log(weights)
+    table = np.log(np.maximum(weights, 1e-300))
 
     def logp(value: Any) -> Any:
-        inside = (value >= 0) & (value < len(weights))
+        inside = (
+            (value >= 0) & (value < len(weights)) & (pt.constant(table)[pt.clip(value, 0, len(weights) - 1)] > -600)
+        )
         return pt.switch(inside, pt.constant(table)[pt.clip(value, 0, len(weights) - 1)], -np.inf)
 
     return pm.CustomDist("x", logp=logp, dtype="int64", signature="->()")
@@ -138,28 +140,82 @@ def test_a_support_that_cuts_a_law_shows(build: Any, support: Any, noisy: float)
     assert edges(build, support, noisy).item() > 0.1
 
 
+def at_or_beyond(law: Any, kept: Any, ends: Any, noisy: float) -> float:
+    """P(at an end or outside the values), before or after a release, whichever is larger; a law of 0, 1, ..."""
+    k, listed = np.arange(law.size), np.isin(np.arange(law.size), [*kept]) & ~np.isin(np.arange(law.size), [*ends])
+    after = law * (0.7 * st.norm.pdf(noisy, k) + 0.3 * st.norm.pdf(noisy, k + 1))
+    first = law[~np.isin(k, [*kept])].sum() / law.sum()
+    return max(first, 1.0 - after[listed].sum() / after.sum())
+
+
+FAR = 0.5 * st.poisson.pmf(np.arange(400), 2.0) + 0.5 * st.poisson.pmf(np.arange(400), 60.0)
+
+
 @pytest.mark.parametrize(
-    ("build", "support"),
+    ("build", "law", "values", "ends", "noisy"),
     [
-        (lambda: pm.Multinomial("x", 3, np.array([0.2, 0.3, 0.5])), {"x": range(3)}),
-        (lambda: listed_law(LISTED), {"x": range(3)}),
+        (lambda: pm.Poisson("x", 5.0), st.poisson.pmf(np.arange(200), 5.0), range(8), [7], 3.0),
+        (lambda: pm.Poisson("x", 5.0), st.poisson.pmf(np.arange(200), 5.0), range(3, 40), [3], 9.0),
+        (lambda: pm.Poisson("x", 5.0), st.poisson.pmf(np.arange(200), 5.0), [*range(5), *range(9, 40)], [], 2.0),
+        (lambda: pm.Poisson("x", 2.0), st.poisson.pmf(np.arange(200), 2.0), range(30), [29], 45.0),
+        (
+            lambda: pm.Mixture("x", np.array([0.5, 0.5]), [pm.Poisson.dist(2.0), pm.Poisson.dist(60.0)]),
+            FAR,
+            range(20),
+            [19],
+            3.0,
+        ),
+        (lambda: listed_law(LISTED), np.array(LISTED), range(3), [0, 2], 1.0),
+        (lambda: listed_law([0.5, 0.4, 0, 0, 0, 0, 0.1]), np.array([0.5, 0.4, 0, 0, 0, 0, 0.1]), range(6), [0, 5], 6.0),
+        (lambda: listed_law([2.0, 1.0, 3.0]), np.array([2.0, 1.0, 3.0]), range(2), [0, 1], 0.5),
     ],
-    ids=["multinomial", "custom"],
+    ids=["above", "below", "gap", "far release", "second mode", "custom", "behind nothing", "not normalised"],
 )
-def test_what_lies_beyond_is_not_checked_where_no_law_tells_it(build: Any, support: Any) -> None:
-    mass = edges(build, support)
-    assert np.isnan(mass.item())
-    assert mass.attrs["not_checked"] == "x"
+def test_the_edge_mass_is_the_probability_at_the_ends_and_outside(
+    build: Any, law: Any, values: Any, ends: Any, noisy: float
+) -> None:
+    """Of a law without a distribution function either end may hide more; one that does not sum to one is compared."""
+    found = edges(build, {"x": [*values]}, noisy)
+    assert found.item() == pytest.approx(at_or_beyond(law, values, ends, noisy), rel=1e-9)
 
 
-def test_the_other_latents_are_checked_where_one_cannot_be() -> None:
+def test_of_a_joint_law_the_prior_mass_outside_is_what_its_values_lack() -> None:
+    share = np.array([0.2, 0.3, 0.5])
+    found = edges(lambda: pm.Multinomial("x", 3, share), {"x": range(3)})
+    assert found.item() >= (share**3).sum() - 1e-12
+    assert edges(lambda: pm.Multinomial("x", 3, share), {"x": range(4)}).item() < 1e-12
+
+
+def test_one_latent_out_of_its_values_is_enough() -> None:
     def build() -> Any:
         pm.Poisson("y", 3.0)
-        return listed_law(LISTED)
+        return pm.Poisson("x", 2.0)
 
-    mass = edges(build, {"x": range(3), "y": range(3)})
-    assert mass.attrs["not_checked"] == "x"
-    assert mass.item() == pytest.approx(st.poisson.pmf(2, 3) / st.poisson.cdf(2, 3), abs=1e-12)
+    assert edges(build, {"x": range(40), "y": range(3)}).item() == pytest.approx(1.0 - st.poisson.cdf(1, 3), abs=1e-12)
+
+
+def test_a_prior_that_a_support_cuts_is_seen_where_the_release_says_nothing_of_it() -> None:
+    """The target in makes x large, a release of a small one leaves no doubt: the posterior is right, not the prior."""
+    with pm.Model() as model:
+        x = pm.Poisson("x", pt.switch(pm.Bernoulli("in", 0.4), 60.0, 2.0))
+        pm.Normal("noisy", x, 1.0)
+    found = enumerate_posterior(model, {"noisy": 2.0}, support={"x": range(20)})
+    assert found.prior.item() < 1e-6
+    assert found.edge_mass.item() == pytest.approx(0.4, abs=1e-6)
+    assert found.status.item() == "unreliable"
+    whole = enumerate_posterior(model, {"noisy": 2.0}, support={"x": range(140)})
+    assert (whole.prior.item(), whole.status.item()) == (pytest.approx(0.4, abs=1e-9), "ok")
+
+
+@pytest.mark.parametrize("length", [8, 30])
+def test_a_support_that_is_all_a_table_has_is_judged_by_its_law(length: int) -> None:
+    """Further values have no entry in the table, and are not looked at."""
+    with pm.Model() as model:
+        x = pm.Poisson("x", 2.0)
+        pm.Normal("noisy", pm.Bernoulli("in", 0.3) + pt.constant(np.linspace(0, 9, length))[x], 1.0)
+    found = enumerate_posterior(model, {"noisy": 3.0}, support={"x": range(length)})
+    assert found.status.item() == ("unreliable" if length == 8 else "ok")
+    assert found.edge_mass.item() >= st.poisson.sf(length - 1, 2.0)
 
 
 # Latents without a largest value, cut where nothing is lost
@@ -195,7 +251,41 @@ def test_an_unbounded_latent_reaches_as_far_as_its_releases_need(build: Any, law
         joint = [p * law @ np.exp(one - log_p[0].max()) for p, one in zip((0.6, 0.4), log_p, strict=True)]
         assert posterior == pytest.approx(joint[1] / sum(joint), rel=1e-6 if cut > 1e-15 else 1e-7)
         assert 0 <= cut <= 1e-12
-    assert "edge_mass" not in found
+    assert (found["edge_mass"] == 0).all()
+
+
+@pytest.mark.parametrize("noisy", [2, 200])
+def test_an_unbounded_latent_reaches_as_far_as_its_prior_needs(noisy: int) -> None:
+    """One release in a thousand million would say otherwise; the prior of the target is still 0.4."""
+    with pm.Model() as model:
+        x = pm.Poisson("x", pt.switch(pm.Bernoulli("in", 0.4), 200.0, 2.0))
+        y = pm.Poisson("y", pt.switch(model["in"], 2.0, 300.0))
+        released("noisy", DiscreteGaussian(1.5), x)
+        released("other", DiscreteGaussian(1.5), y)
+    found = enumerate_posterior(model, {"noisy": noisy, "other": 3})
+    assert found["prior"].item() == pytest.approx(0.4, abs=1e-12)
+    assert found["cut_mass"].item() <= 1e-12
+
+
+def test_an_unbounded_latent_reaches_the_second_mode_of_its_law() -> None:
+    with pm.Model() as model:
+        parts = [pm.Poisson.dist(2.0), pm.Poisson.dist(900.0)]
+        x = pm.Mixture("x", np.array([0.75, 0.25]), parts)
+        pm.Deterministic("in", pt.gt(x, 500).astype("int64"))
+        released("noisy", DiscreteGaussian(1.5), x)
+    found = enumerate_posterior(model, {"noisy": np.array([3, 890])})
+    np.testing.assert_allclose(found["posterior"], [0.0, 1.0], atol=1e-12)
+    assert found["prior"].item() == pytest.approx(0.25, abs=1e-12)
+
+
+def test_a_short_support_beside_an_unbounded_latent_is_seen() -> None:
+    with pm.Model() as model:
+        x, y = pm.Poisson("x", 5.0), pm.Poisson("y", 2.0)
+        released("noisy", DiscreteGaussian(1.5), pm.Bernoulli("in", 0.4) + x + y)
+    found = enumerate_posterior(model, {"noisy": 6}, support={"x": range(5)})
+    assert found["edge_mass"].item() >= st.poisson.sf(4, 5.0)
+    assert found["status"].item() == "unreliable"
+    assert found["cut_mass"].item() <= 1e-12
 
 
 def test_a_potential_that_may_favour_any_number_is_refused() -> None:
