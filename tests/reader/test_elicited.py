@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats as st
 
 import adversary as adv
 
@@ -39,6 +40,37 @@ def test_the_negative_binomial_is_the_wider_one() -> None:
     assert wide.entropy() > narrow.entropy()
 
 
+@pytest.mark.parametrize(("low", "high", "mass"), [(10, 12, 0.9), (1, 2, 0.9), (30, 33, 0.95), (4, 5, 0.8)])
+def test_between_close_counts_the_law_is_the_binomial_of_greatest_entropy(low: int, high: int, mass: float) -> None:
+    """By a search over trials and chances; no Poisson law is narrow enough."""
+    found = adv.law_between(low, high, mass)
+    k, means = np.arange(low, high + 1), np.linspace(0.01, 2 * high, 4000)
+    assert st.poisson.pmf(k, means[:, None]).sum(axis=1).max() < mass
+    assert found.dist.name == "binom"
+    assert found.pmf(k).sum() == pytest.approx(mass, abs=1e-12)
+    chances = np.linspace(1e-3, 1.0 - 1e-3, 2000)
+    for n in range(high, 3 * high):
+        reached = st.binom.pmf(k, n, chances[:, None]).sum(axis=1)
+        for p in chances[1:][np.diff(np.sign(reached - mass)) != 0]:
+            assert st.binom.entropy(n, p) <= found.entropy() + 0.01
+
+
+@pytest.mark.parametrize(
+    ("law", "between", "words"),
+    [
+        ("poisson", (10, 12), "no poisson law has mass 0.9 between 10 and 12: the nearest has 0.34.*law = 'binomial'"),
+        ("negative binomial", (10, 12), "no negative binomial law .* use law = 'binomial'"),
+        ("binomial", (3, 20), "wider than every binomial one: use law = 'negative binomial' or 'poisson'"),
+    ],
+)
+def test_a_law_that_cannot_have_the_mass_is_refused_without_a_warning(
+    law: str, between: tuple[int, int], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words) as refused:
+        adv.law_between(*between, law=law)
+    assert "\n" not in str(refused.value)
+
+
 def test_a_sample_leaves_a_negative_binomial_count() -> None:
     """P(F | f) = C(F - 1, f - 1) p^f (1 - p)^(F - f): f is the last of the sampled, p = f / Fk the rate."""
     law, p = adv.law_of_sample(3, 10.0), 0.3
@@ -54,6 +86,10 @@ def test_files_hold_the_same_beliefs(tmp_path: Path) -> None:
         ('{ between = [3, 20], mass = 0.9, law = "negative binomial" }', adv.law_between(3, 20)),
         ('{ counts = "old.csv", column = "count" }', adv.law_of_counts([0, 2, 2])),
         ("{ sampled = 2, population = 12.5 }", adv.law_of_sample(2, 12.5)),
+        ("{ between = [10, 12] }", adv.law_between(10, 12)),
+        ('{ law = "negative binomial", mu = 4.0, alpha = 1.5 }', st.nbinom(1.5, 1.5 / 5.5)),
+        ('{ law = "negative binomial", n = 2, p = 0.4 }', st.nbinom(2, 0.4)),
+        ('{ law = "binomial", n = 9, p = 0.4 }', st.binom(9, 0.4)),
     ):
         file = tmp_path / "scenario.toml"
         file.write_text(FILE % text)
@@ -68,6 +104,9 @@ def test_files_hold_the_same_beliefs(tmp_path: Path) -> None:
         ("{ between = [3] }", "between: must be a list of two whole numbers"),
         ('{ between = [3, 20], law = "normal" }', "law between two counts must be one of negative binomial, poisson"),
         ("{ between = [3, 20], mass = 1.5 }", "mass must"),
+        ('{ law = "negative binomial", mu = 4 }', "takes the parameters n, p (and loc), or mu, alpha (mean and shape)"),
+        ('{ law = "negative binomial", mu = 4, alpha = -1 }', "alpha must be positive"),
+        ('{ law = "negative poisson", mu = 4 }', "'negative binomial'"),
         ("{ sampled = 3, population = 2 }", "population must be finite and at least sampled = 3, got 2"),
         ("{ sampled = 0, population = 2 }", "sampled must be at least 1, got 0"),
         ('{ counts = "none.csv", column = "count" }', "none.csv"),

@@ -201,6 +201,36 @@ def test_noise_that_other_libraries_describe_becomes_a_level(row: dict[str, Any]
     assert [one.siblings for one in two.levels] == [3, None]
 
 
+SUMMARY = [
+    {"column": "hours", "aggregate": "Sum", "distribution": "Integer Laplace", "scale": 2.0, "threshold": None},
+    {"column": "len", "aggregate": "Length", "distribution": "Integer Laplace", "scale": 0.0, "threshold": None},
+    {"column": "A", "aggregate": "Len", "distribution": None, "scale": None, "threshold": None},
+    {"column": "len", "aggregate": "Len", "distribution": "Integer Laplace", "scale": 8.0, "threshold": 130},
+]
+"""Rows that OpenDP's `summarize()` gives: noise, two public numbers, and keys that are left out."""
+
+
+class Polars:
+    """As a data frame of Polars."""
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        return SUMMARY
+
+
+@pytest.mark.parametrize("rows", [SUMMARY, pd.DataFrame(SUMMARY), Polars()], ids=["rows", "pandas", "Polars"])
+def test_a_summary_of_opendp_is_read_whatever_holds_it(rows: Any) -> None:
+    noisy, public, null, keys = (level.mechanism for level in adv.levels_of_noise(rows))
+    assert noisy == adv.Geometric(0.5)
+    assert public == null == adv.Exact()
+    assert keys == adv.postprocessing.suppressed(adv.Geometric(0.125), below=131)
+    assert keys.log_prob(130, 140) == pytest.approx(np.log(adv.Geometric(0.125).cdf(130, 140)), rel=1e-12)
+
+
+def test_a_threshold_of_real_numbers_leaves_out_those_below() -> None:
+    row = {"distribution": "Float Laplace", "scale": 2.0, "threshold": 10.0}
+    assert adv.levels_of_noise([row])[0].mechanism == adv.postprocessing.suppressed(adv.Laplace(2.0), below=10)
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
@@ -208,6 +238,8 @@ def test_noise_that_other_libraries_describe_becomes_a_level(row: dict[str, Any]
         ([{"column": "len", "scale": 1.0}], "row 1: must have distribution and scale; noise_mechanism"),
         ([{"noise_mechanism": Described.EXPONENTIAL, "noise_parameter": 1.0}], "row 1: noise_mechanism must be one of"),
         ([{"noise_kind": "GAUSSIAN", "noise_std": 0.0}], "row 1: noise_std must be positive"),
+        (["distribution", "scale"], "row 1: must be a dictionary such as .* got 'distribution'"),
+        ([{"distribution": None, "scale": 2.0}], "row 1: distribution must be one of"),
     ],
 )
 def test_noise_that_is_no_level_is_refused(rows: list[dict[str, Any]], words: str) -> None:

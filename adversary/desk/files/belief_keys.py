@@ -7,6 +7,7 @@
 | `{ known = 25 }` | `Known(25)`: so many others, for certain |
 | `{ probabilities = [0.5, 0.3, 0.2] }` | `Others` with that pmf over 0, 1, 2, ... |
 | `{ law = "poisson", mu = 2 }` | `Others` with that law |
+| `{ law = "negative binomial", mu = 2, alpha = 3 }` | `Others` with that law, of mean mu and shape alpha |
 | `{ law = "gamma poisson", shape = 3, rate = 1, exposure = 27 }` | `GammaPoisson` |
 | `{ law = "beta binomial", n = 40, alpha = 1, beta = 9 }` | `BetaBinomial` |
 | `{ between = [3, 20], mass = 0.9, law = "negative binomial" }` | `Others(law_between(3, 20, 0.9))` |
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import meant
+from adversary._core import check_positive, meant
 from adversary.desk.files.keys import Key, Keys
 from adversary.driver import whole_column
 from adversary.privacy.mechanisms import MOST_VALUES
@@ -46,6 +47,8 @@ LAWS = (
     "bernoulli",
 )
 """Discrete laws of `scipy.stats` a scenario may name, with scipy's own parameter names."""
+NAMES = {"binomial": "binom", "negative binomial": "nbinom"}
+"""Those that a scenario may name as the field does."""
 INVERTED = ("poisson", "binom", "nbinom", "geom", "randint", "planck", "boltzmann")
 """Those whose quantiles have closed forms."""
 MOST_ADDED = 100_000
@@ -110,9 +113,9 @@ def _law_between(table: Keys) -> Any:
     ends = table.get("between", list, "a list of two whole numbers")
     if len(ends) != 2 or not all(type(one) is int for one in ends):
         raise ValueError(f"{table.where('between')}: must be a list of two whole numbers, got {ends!r}")
-    law = table.get("law", str, f"one of {', '.join(beliefs.ELICITED)}", "negative binomial")
+    law = table.get("law", str, f"one of {', '.join(beliefs.BETWEEN)}", "")
     try:
-        return beliefs.law_between(ends[0], ends[1], float(table.number("mass", 0.9)), law)
+        return beliefs.law_between(ends[0], ends[1], float(table.number("mass", 0.9)), law or None)
     except ImportError as error:
         raise ValueError(str(error)) from None
 
@@ -141,19 +144,27 @@ def _one_sibling(table: Keys) -> Any:
 
 def _law(table: Keys) -> Any:
     """A frozen law of `scipy.stats`."""
-    law = table.get("law", str, f"one of {(*LAWS, *RATES)}")
-    if law not in LAWS:
-        raise ValueError(f"law must be one of {(*LAWS, *RATES)}, got {law!r}{meant(law, (*LAWS, *RATES))}")
+    known = (*LAWS, *NAMES, *RATES)
+    given = table.get("law", str, f"one of {known}")
+    if given not in (*LAWS, *NAMES):
+        raise ValueError(f"law must be one of {known}, got {given!r}{meant(given, known)}")
     import scipy.stats
 
+    law = NAMES.get(given, given)
     parameters = {key: float(table.measure(key)) for key in table.values if key != "law"}
+    if law == "nbinom" and set(parameters) == {"mu", "alpha"}:
+        mean, shape = (float(check_positive(key, parameters[key])) for key in ("mu", "alpha"))
+        parameters = {"n": shape, "p": shape / (shape + mean)}
     try:
         frozen = getattr(scipy.stats, law)(**parameters)
     except TypeError:
         shapes = getattr(scipy.stats, law).shapes or ""
-        raise ValueError(f"law {law!r} takes the parameters {shapes} (and loc), got {sorted(parameters)}") from None
+        also = ", or mu, alpha (mean and shape)" * (law == "nbinom")
+        raise ValueError(
+            f"law {given!r} takes the parameters {shapes} (and loc){also}, got {sorted(parameters)}"
+        ) from None
     if not frozen.support()[0] >= 0:
-        raise ValueError(f"law {law!r} with {parameters} is not a law of a count")
+        raise ValueError(f"law {given!r} with {parameters} is not a law of a count")
     _check_spread(law, parameters, frozen)
     return frozen
 

@@ -6,6 +6,7 @@ from .belief import Point as Point
 from .belief import Uniform as Uniform
 from .belief import as_belief as as_belief
 from .each import Each as Each
+from .elicited import BETWEEN as BETWEEN
 from .elicited import ELICITED as ELICITED
 from .elicited import LAW_MASS as LAW_MASS
 from .elicited import PrelizLaw as PrelizLaw

@@ -5,6 +5,7 @@ PreliZ elicits priors by hand and eye; its laws name their functions as densitie
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import expit, gammaln
 
 from adversary._core import Floats, as_array, check_number, check_probability, check_whole, format_number
 
@@ -198,18 +201,23 @@ ELICITED: dict[str, tuple[str, Callable[..., tuple[str, dict[str, float]]]]] = {
     "poisson": ("Poisson", lambda mu: ("poisson", {"mu": float(mu)})),
 }
 """Laws between two counts: PreliZ's name, and the law of `scipy.stats` with its parameters."""
+BINOMIAL = "binomial"
+"""The law between two counts that are too close for these."""
+BETWEEN = (*ELICITED, BINOMIAL)
+"""Every law between two counts."""
 REACHED = 0.02
 """How far the mass between the counts may be from the one asked for, where a law has too few parameters."""
 
 
-def law_between(low: int, high: int, mass: float = 0.9, law: str = "negative binomial") -> Any:
+def law_between(low: int, high: int, mass: float = 0.9, law: str | None = None) -> Any:
     """The law of greatest entropy with so much mass between two counts: "between 3 and 20 people, 90 % sure".
 
     Parameters
     ----------
     low, high : the counts, both included, 0 <= low < high
     mass : probability of a count between them, in (0, 1)
-    law : "negative binomial" or "poisson"
+    law : "negative binomial", "poisson" or "binomial". Unless given, a negative binomial law; a binomial one where the
+        counts are so close that no Poisson law, and so no mixture of these, has the mass
 
     Returns
     -------
@@ -217,8 +225,11 @@ def law_between(low: int, high: int, mass: float = 0.9, law: str = "negative bin
 
     Raises
     ------
-    ImportError : PreliZ, which finds it, is not installed: it comes with the extra `elicit`
+    ImportError : PreliZ, which finds the first two, is not installed: it comes with the extra `elicit`
     ValueError : an argument out of range, or no such law comes within 0.02 of the mass
+
+    >>> law_between(10, 12).kwds["n"], round(float(law_between(10, 12).kwds["p"]), 4)
+    (12, 0.8904)
     """
     first, last = (int(check_whole(name, x, minimum=0)) for name, x in (("low", low), ("high", high)))
     wanted = float(check_probability("mass", mass))
@@ -226,8 +237,27 @@ def law_between(low: int, high: int, mass: float = 0.9, law: str = "negative bin
         raise ValueError(f"between must be two counts, the smaller first, got {low} and {high}")
     if not 0.0 < wanted < 1.0:
         raise ValueError(f"mass must be above 0 and below 1, got {mass}")
-    if law not in ELICITED:
-        raise ValueError(f"law between two counts must be one of {', '.join(ELICITED)}, got {law!r}")
+    if law is not None and law not in BETWEEN:
+        raise ValueError(f"law between two counts must be one of {', '.join(BETWEEN)}, got {law!r}")
+    widest = _largest_poisson_mass(first, last)
+    kind = law or (BINOMIAL if widest < wanted - REACHED else "negative binomial")
+    if kind == BINOMIAL:
+        if widest >= wanted:
+            raise ValueError(
+                f"a Poisson law can have mass {wanted:g} between {first} and {last}, and is wider than every binomial "
+                f"one: use law = {' or '.join(map(repr, ELICITED))}"
+            )
+        return _binomial_between(first, last, wanted)
+    if widest < wanted - REACHED:
+        raise ValueError(
+            f"no {kind} law has mass {wanted:g} between {first} and {last}: the nearest has {widest:.3g}; use law = "
+            f"{BINOMIAL!r}, which is narrower"
+        )
+    return _by_preliz(kind, first, last, wanted)
+
+
+def _by_preliz(law: str, first: int, last: int, wanted: float) -> Any:
+    """The law that PreliZ finds, checked; what it warns of is said by the check."""
     try:
         import preliz
     except ImportError:
@@ -235,17 +265,53 @@ def law_between(low: int, high: int, mass: float = 0.9, law: str = "negative bin
     import scipy.stats
 
     name, made = ELICITED[law]
-    found = getattr(preliz, name)()
-    preliz.maxent(found, first, last, wanted, plot=False)
-    kind, parameters = made(**{key: np.asarray(x).item() for key, x in found.params_dict.items()})
+    elicited = getattr(preliz, name)()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        preliz.maxent(elicited, first, last, wanted, plot=False)
+    kind, parameters = made(**{key: np.asarray(x).item() for key, x in elicited.params_dict.items()})
     frozen = getattr(scipy.stats, kind)(**parameters)
     reached = float(frozen.cdf(last) - frozen.cdf(first - 1))
     if not abs(reached - wanted) <= REACHED:
+        others = ", ".join(repr(other) for other in ELICITED if other != law)
         raise ValueError(
-            f"no {law} law has mass {wanted:g} between {first} and {last}: the nearest has {reached:.3g}; "
-            f"use another of {', '.join(ELICITED)}"
+            f"no {law} law has mass {wanted:g} between {first} and {last}: the nearest has {reached:.3g}; use law = "
+            f"{others}, or another mass"
         )
     return frozen
+
+
+def _largest_poisson_mass(first: int, last: int) -> float:
+    """The most that a Poisson law has between two counts: where P(first - 1) = P(last), by the derivative in mu."""
+    from scipy.stats import poisson
+
+    if first == 0:
+        return 1.0
+    mu = np.exp((gammaln(last + 1) - gammaln(first)) / (last - first + 1))
+    return float(poisson.cdf(last, mu) - poisson.cdf(first - 1, mu))
+
+
+def _binomial_between(first: int, last: int, wanted: float) -> Any:
+    """The binomial law of greatest entropy with exactly this mass; more trials are ever nearer to a Poisson law."""
+    from scipy.stats import binom
+
+    def surplus(p: float, n: int) -> float:
+        return float(binom.cdf(last, n, p) - binom.cdf(first - 1, n, p)) - wanted
+
+    laws: list[Any] = []
+    n = last
+    while True:
+        peak = 1.0  # where the mass is largest, by the derivative in p
+        if n > last:
+            odds = (gammaln(last + 1) + gammaln(n - last) - gammaln(first) - gammaln(n - first + 1)) / (
+                last - first + 1
+            )
+            peak = float(expit(odds))
+        if surplus(peak, n) < 0.0:
+            return max(laws, key=lambda one: float(one.entropy()))
+        ends = [(0.0, peak), (peak, 1.0)] if n > last else [(0.0, 1.0)]
+        laws += [binom(n=n, p=brentq(surplus, *pair, args=(n,), xtol=1e-15)) for pair in ends]
+        n += 1
 
 
 def law_of_counts(counts: ArrayLike) -> Floats:

@@ -7,6 +7,9 @@
 | PipelineDP, `vars` of a `MetricUtility` | "noise_kind", "noise_std" | the standard deviation |
 | PipelineDP, `vars` of a `SumMetrics` | "noise_kind", "std_noise" | the standard deviation |
 
+In a row of OpenDP no distribution, or a scale of 0, is a public number, published exactly; keys whose noisy count is at
+most the "threshold" are left out.
+
 Read from the sources of OpenDP 0.16, Tumult Analytics 0.21 and PipelineDP (`analysis/metrics.py`).
 """
 
@@ -17,8 +20,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from adversary._core import check_positive, meant
-from adversary.privacy.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Mechanism
+from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geometric, Laplace, Mechanism
 from adversary.reader.plans.plan import Level
+from adversary.reader.postprocessing import suppressed
 
 type Made = Callable[[float], Mechanism]
 
@@ -43,14 +47,15 @@ FORMATS: dict[tuple[str, str], dict[str, Made]] = {
 
 
 def levels_of_noise(
-    rows: Iterable[Mapping[str, Any]], names: Sequence[str] | None = None, siblings: Sequence[int] | None = None
+    rows: Any, names: Sequence[str] | None = None, siblings: Sequence[int] | None = None
 ) -> list[Level]:
     """Levels with the noise that a library describes, a row for each level, lowest first.
 
     Parameters
     ----------
-    rows : as dictionaries: see the table above. An enumeration stands for its name, in any case. What is done to the
-        number afterwards is not in a row: OpenDP's `dp.len()` is `clamped` at 0 unless it is asked for signed counts
+    rows : as dictionaries, or a data frame of pandas or Polars: see the table above. An enumeration stands for its
+        name, in any case. What is done to the number afterwards is not in a row, but for the threshold: OpenDP's
+        `dp.len()` is `clamped` at 0 unless it is asked for signed counts
     names : of the levels; unless given, each row's "column", or "level 1", "level 2", ...
     siblings : of every level but the last; unless given 0, counts of the same people
 
@@ -68,7 +73,7 @@ def levels_of_noise(
     >>> level.name, level.mechanism
     ('len', Geometric(epsilon=0.5))
     """
-    given = [dict(row) for row in rows]
+    given = [_row(f"row {i}", row) for i, row in enumerate(_records(rows), 1)]
     called = names or [str(row.get("column", f"level {i}")) for i, row in enumerate(given, 1)]
     below = [0] * (len(given) - 1) if siblings is None else list(siblings)
     if not given or len(called) != len(given) or len(below) != len(given) - 1:
@@ -80,8 +85,35 @@ def levels_of_noise(
     return [Level(*one) for one in zip(called, noises, [*below, None], strict=True)]
 
 
+def _records(rows: Any) -> Iterable[Any]:
+    """The rows of a data frame of pandas or Polars; of anything else its items."""
+    if hasattr(rows, "to_dicts"):
+        return list(rows.to_dicts())
+    return list(rows.to_dict("records")) if hasattr(rows, "columns") and hasattr(rows, "to_dict") else rows
+
+
+def _row(where: str, row: Any) -> dict[str, Any]:
+    """A row as a dictionary, without what is missing."""
+    if not isinstance(row, Mapping):
+        raise ValueError(f"{where}: must be a dictionary such as {{'distribution': ..., 'scale': ...}}, got {row!r}")
+    return {str(key): None if value is None or value != value else value for key, value in row.items()}
+
+
 def _noise(where: str, row: Mapping[str, Any]) -> Mechanism:
     """The mechanism of a row."""
+    if "distribution" in row and (
+        row.get("scale", 1.0) == 0.0 or (row["distribution"], row.get("scale")) == (None,) * 2
+    ):
+        return Exact()
+    mechanism = _added_noise(where, row)
+    if (threshold := row.get("threshold")) is None:
+        return mechanism
+    lowest = math.ceil(threshold) if mechanism.is_continuous else math.floor(threshold) + 1
+    return suppressed(mechanism, below=lowest)
+
+
+def _added_noise(where: str, row: Mapping[str, Any]) -> Mechanism:
+    """The noise of a row, by its kind and its number."""
     for (kind, number), made in FORMATS.items():
         if kind in row and number in row:
             said = str(getattr(row[kind], "name", row[kind])).casefold()
