@@ -91,6 +91,7 @@ from .numeric import past_ties as past_ties
 from .numeric import posterior_after as posterior_after
 from .numeric import posterior_ratio as posterior_ratio
 from .numeric import refuse_masked as refuse_masked
+from .numeric import refuse_rounded as refuse_rounded
 from .numeric import scalar_or_array as scalar_or_array
 from .numeric import shared_ranks as shared_ranks
 from .numeric import smallest as smallest

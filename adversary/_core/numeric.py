@@ -125,8 +125,32 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
+_LAST_WHOLE = {"float16": 11, "float32": 24}
+
+
+def refuse_rounded(name: str, x: Any) -> None:
+    """ValueError for counts of a type that may have rounded them: from 2^24 on in float32, from 2^11 on in float16.
+
+    >>> refuse_rounded("n", np.float32(16_777_217))
+    Traceback (most recent call last):
+    ValueError: n must be below 2^24 in size where it is float32, which rounds larger counts, got 16777216: give float64
+    """
+    if type(x) is int or (kind := np.asarray(x).dtype.name) not in _LAST_WHOLE:
+        return
+    array = np.asarray(x, dtype=np.float64)
+    large = array[np.abs(array) >= 2.0 ** _LAST_WHOLE[kind]]
+    if large.size:
+        raise ValueError(
+            f"{name} must be below 2^{_LAST_WHOLE[kind]} in size where it is {kind}, which rounds larger counts, got "
+            f"{large[0]:.0f}: give float64"
+        )
+
+
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
-    """Int64 array of whole numbers; fractions, NaN, infinities and numbers from 2^53 on are refused, not truncated."""
+    """Int64 array of whole numbers; fractions, NaN, infinities and numbers from 2^53 on are refused, not truncated.
+
+    So are those that a smaller type may have rounded: see `refuse_rounded`.
+    """
     if type(x) is int and abs(x) < 2**53 and (minimum is None or x >= minimum):
         return np.asarray(x, dtype=np.int64)
     array: NDArray[Any]
@@ -135,6 +159,7 @@ def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
     else:
         rule = "must be a whole number between -2^53 and 2^53"
         array = _check(name, x, rule, lambda a: (np.abs(a) < 2**53) & (a == np.rint(a)))
+        refuse_rounded(name, x)
     whole = array.astype(np.int64)
     if minimum is not None and not (whole >= minimum).all():
         raise ValueError(f"{name} must be at least {minimum}, got {whole[whole < minimum].ravel()[0]}")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from adversary._core import Integers, check_probability, join_words
+from adversary._core import Integers, check_probability, join_words, refuse_rounded
 from adversary.driver.case import Bounds, guarantee_within, own_loss, promise_kept
 from adversary.privacy import Guarantee
 from adversary.reader.beliefs import Uniform
@@ -251,6 +251,8 @@ def _check_order(keys: Sequence[Sequence[str]], names: Sequence[str]) -> None:
 
 def whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integers:
     """A column of counts, numbers or words for them, as whole numbers; ValueError says where one is none."""
+    if hasattr(column, "dtype"):
+        refuse_rounded(f"column {name!r}", column)
     values = []
     for row, value in enumerate(column):
         try:

@@ -25,7 +25,7 @@ from pytensor.tensor.random.basic import BernoulliRV
 from pytensor.tensor.random.op import RNGConsumerOp
 from pytensor.tensor.variable import TensorVariable
 
-from adversary._core import meant
+from adversary._core import meant, refuse_rounded
 
 from .batched_graphs import NUMPY_MODE
 from .supports import own_bounds
@@ -267,6 +267,8 @@ def _true_value(name: str, value: Any, variable: TensorVariable) -> NDArray[Any]
         raise ValueError(f"truth: {name!r} must be finite, got {value!r}: leave it out where it is not known")
     if variable.dtype in discrete_types and (array != np.round(array)).any():
         raise ValueError(f"truth: {name!r} is discrete and must be a whole number, got {value!r}")
+    if variable.dtype in discrete_types:
+        refuse_rounded(f"truth: {name!r}", array)
     return array.astype(variable.dtype)
 
 

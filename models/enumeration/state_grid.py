@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from adversary._core import refuse_rounded
+
 LARGEST_GRID = 50_000_000
 """Joint states beyond which enumeration is refused."""
 _CELLS_AT_ONCE = 2**18  # states times releases evaluated in one call: a few hundred megabytes at most
@@ -49,6 +51,7 @@ class Slot:
             off = array[array != np.round(array)]
             if off.size:
                 raise ValueError(f"observed {self.name} is discrete and must be whole numbers, got {off[0]}")
+            refuse_rounded(f"observed {self.name}", array)
             if (np.abs(array.astype(np.float64)) >= _INT32).any():
                 raise ValueError(f"observed {self.name} must be below 2^31 in size, got {np.abs(array).max()}")
 

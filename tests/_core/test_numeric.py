@@ -200,3 +200,16 @@ def test_ranks_are_shared_by_what_cannot_be_told_apart() -> None:
     assert shared_ranks([0.7, 0.7, 0.6, 0.6, 0.5]).tolist() == [1, 1, 3, 3, 5]
     assert shared_ranks([0.70, 0.68, 0.66], 0.005).tolist() == [1, 1, 3]
     assert shared_ranks([]).tolist() == []
+
+
+@pytest.mark.parametrize(("kind", "limit"), [(np.float16, 2**11), (np.float32, 2**24)])
+def test_counts_that_a_small_type_may_have_rounded_are_refused(kind: Any, limit: int) -> None:
+    """2^24 + 1 is 2^24 in float32: which of the two was meant nobody can tell."""
+    assert numeric.check_whole("x", kind(limit - 1)) == limit - 1
+    assert numeric.check_whole("x", np.array([3, 1 - limit], kind)).tolist() == [3, 1 - limit]
+    assert numeric.check_whole("x", np.float64(limit + 1)) == limit + 1
+    for value in (kind(limit + 1), np.array([0, -limit], kind), [kind(limit)]):
+        with pytest.raises(ValueError, match=rf"x must be below 2\^\d\d .*{kind.__name__}.* give float64"):
+            numeric.check_whole("x", value)
+    with pytest.raises(ValueError, match="x must be a whole number"):
+        numeric.check_whole("x", kind(0.5))

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import scipy.stats
 import xarray as xr
 
 import adversary as adv
+from adversary.models.noise import released
+from adversary.reader.spine import Poisson, Tree, posterior
 from tests.catalogue import DG, STORIES
 from tests.tables import refusals
 
@@ -338,3 +341,35 @@ test_labels_that_do_not_go_together_are_refused = refusals(
     (lambda: PAIR.counts({"block": np.ma.array([1, 2], mask=[0, 1]), "tract": [3, 4]}), "no masked entries"),
     (lambda: PAIR.counts({"block": _series([1, 2], "uv"), "tract": [3, 4]}), "without labels beside"),
 )
+
+
+ROUNDED = np.float32(2**24 + 1)
+SMALL = adv.Plan([adv.Level("block", adv.Geometric(1.0))])
+
+
+def enumerated(value: Any) -> Any:
+    with pm.Model() as model:
+        released("noisy", adv.Geometric(1.0), pm.Bernoulli("in", 0.5) + 2**24)
+    return adv.enumerate_posterior(model, {"noisy": value})
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda count: SMALL.observe({"block": count}),
+        lambda count: SMALL.observe({"block": xr.DataArray([count], dims="release")}),
+        lambda count: adv.Adversary().posterior(SMALL, SMALL.observe({"block": 1}).assign(noisy=("level", [count]))),
+        lambda count: adv.audit_table(pd.DataFrame({"block": ["a"], "count": np.array([count])}), SMALL.levels),
+        lambda count: posterior(Tree.of({"g": None, "a": "g"}), np.array([count, count]), 0.1, Poisson(2.0)),
+        enumerated,
+    ],
+    ids=["observe", "labelled", "dataset", "table", "spine", "model"],
+)
+def test_counts_in_a_type_that_rounds_them_are_refused_wherever_they_come_in(read: Any) -> None:
+    with pytest.raises(ValueError, match=r"must be below 2\^24 in size where it is float32"):
+        read(ROUNDED)
+
+
+def test_real_numbers_in_a_small_type_are_read_as_they_are() -> None:
+    plan = adv.Plan([adv.Level("block", adv.Laplace(1.0))])
+    assert plan.observe({"block": np.float32(2**25)})["noisy"].item() == 2**25

@@ -15,10 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from adversary._core import (
-    Floats,
-    check_whole,
-)
+from adversary._core import Floats, check_whole, refuse_rounded
 
 type Layout = Any
 """A plan, which itself imports this file: its levels, cells, noise and names."""
@@ -84,6 +81,9 @@ def make_release(
     ValueError : values that are not whole though the noise is, or not finite, or that the plan's postprocessing
         excludes
     """
+    if not all(level.mechanism.is_continuous for level in plan.levels):
+        refuse_rounded("noisy", noisy)
+        refuse_rounded("sibling_sum", sibling_sum)
     each = None if siblings is None else np.asarray(siblings, dtype=np.float64)
     given = Released(np.asarray(noisy, dtype=np.float64), np.asarray(sibling_sum, dtype=np.float64), each)
     for i, level in enumerate(plan.levels):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import CELL, SIBLING, Floats, Integers, arrays_over
+from adversary._core import CELL, SIBLING, Floats, Integers, arrays_over, refuse_rounded
 from adversary.reader.plans.release import Layout, make_release
 
 
@@ -104,7 +104,7 @@ def _sibling_releases(plan: Layout, name: str, values: Any) -> Floats:
     if np.ndim(values) == 0 or np.shape(values)[-1] != wanted:
         got = np.shape(values)[-1] if np.ndim(values) else "one number"
         raise ValueError(f"siblings of level {name!r} needs a last axis over its {wanted} siblings, got {got}")
-    array = _numbers(f"siblings of level {name!r}", values)
+    array = _numbers(plan, "siblings", name, values)
     if plan.cells == 1:
         return array[..., None, :]
     if array.ndim < 2 or array.shape[-2] != plan.cells:
@@ -112,7 +112,9 @@ def _sibling_releases(plan: Layout, name: str, values: Any) -> Floats:
     return array
 
 
-def _numbers(name: str, value: Any) -> Floats:
+def _numbers(plan: Layout, what: str, level: str, value: Any) -> Floats:
+    """What is released at a level, as floats; counts that were rounded are refused."""
+    name = f"{what} of level {level!r}"
     array: Floats | None = None
     if np.asarray(value).dtype.kind in "iufO":
         with suppress(TypeError, ValueError):
@@ -121,6 +123,8 @@ def _numbers(name: str, value: Any) -> Floats:
         raise TypeError(f"{name} must be numeric, got {value!r}")
     if array.size == 0:
         raise ValueError(f"{name} must not be empty: there is no release without numbers")
+    if not plan.levels[plan.names.index(level)].mechanism.is_continuous:
+        refuse_rounded(name, value)
     return array
 
 
@@ -135,7 +139,7 @@ def _columns(plan: Layout, what: str, values: Mapping[str, Any], needed: set[str
     extra = sorted(set(values) - needed)
     if extra:
         raise ValueError(f"{what}: level {extra[0]!r} has no siblings whose releases are added up and published")
-    arrays = {name: _numbers(f"{what} of level {name!r}", value) for name, value in values.items()}
+    arrays = {name: _numbers(plan, what, name, value) for name, value in values.items()}
     if plan.cells == 1:
         return {name: array[..., None] for name, array in arrays.items()}
     for name, array in arrays.items():

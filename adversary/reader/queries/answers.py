@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array
+from adversary._core import Floats, as_array, refuse_rounded
 from adversary.reader.queries.query import Query, check_queries
 
 LARGEST_VARIANCE = 1e10
@@ -50,6 +50,7 @@ def check_answers(
     count = units[names[0]][0]
     answers, variances = [], np.empty((count, len(names)))
     for i, query in enumerate(queries):
+        refuse_rounded(f"released of {query.name!r}", released[query.name])
         values = as_array(released[query.name])
         if values.shape not in {(count, query.size), (count, *query.shape)}:
             raise ValueError(

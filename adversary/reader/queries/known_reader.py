@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import as_array, check_whole
+from adversary._core import as_array, check_whole, refuse_rounded
 from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.queries.query import Query, check_queries, flat_cell
@@ -69,6 +69,7 @@ def log_bayes_factor(
     units = 1 if known.ndim == 1 else known.shape[0]
     factor = np.zeros(units)
     for query in queries:
+        refuse_rounded(f"released of {query.name!r}", released[query.name])
         answers = as_array(released[query.name]).reshape(-1, query.size)
         if answers.shape[0] != units:
             raise ValueError(f"released of {query.name!r} must be of {units} units, got {answers.shape[0]}")

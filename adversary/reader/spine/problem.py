@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from adversary._core import Floats, as_array
+from adversary._core import Floats, as_array, refuse_rounded
 from adversary.reader.spine.leaf_priors import LeafLaws, LeafPrior, SharedRate, sharing_units
 from adversary.reader.spine.tree import Tree, in_order
 
@@ -120,7 +120,10 @@ def check_measurements(tree: Tree, released: Any, rho: Any, whole: bool = True) 
     `VARIANCES`; counts must be whole where they were measured (if not `whole`, where exact), and not negative where
     they are exact.
     """
-    values, precision = map(as_array, align_labels(tree, released, rho))
+    counts, rho = align_labels(tree, released, rho)
+    if whole:
+        refuse_rounded("released", counts)
+    values, precision = as_array(counts), as_array(rho)
     if values.ndim not in (1, 2) or values.shape[0] != len(tree):
         raise ValueError(f"released must be (unit,) or (unit, cell) with {len(tree)} units, got shape {values.shape}")
     single = values.ndim == 1
