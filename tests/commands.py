@@ -11,6 +11,9 @@ from typer.testing import CliRunner, Result
 
 from adversary.desk.commands import cli
 
+DOUBLED = re.compile(r"[^./\s]\.\.(?![./])|\?\.(?!\S)")
+"""Two full stops, or a question and one: a sentence put into another."""
+
 
 def run(*arguments: str) -> Result:
     """`adversary` with these arguments, the name of the command first."""
@@ -47,6 +50,7 @@ def refused(folder: Path, *arguments: str, words: str) -> None:
     assert (result.exit_code, result.stdout) == (2, ""), arguments
     assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
     assert words in result.stderr
+    assert not DOUBLED.search(result.stderr)
     assert sorted(folder.iterdir()) == before, arguments
 
 
@@ -59,7 +63,9 @@ def written(name: str, folder: Path, text: str) -> str:
 
 def printed(*arguments: str) -> str:
     """What a command that succeeds shows, with plain spaces."""
-    return _succeeded(*arguments, silent=True).replace("\u00a0", " ")
+    text = _succeeded(*arguments, silent=True).replace("\u00a0", " ")
+    assert not DOUBLED.search(text), text
+    return text
 
 
 def flat(text: str) -> str:

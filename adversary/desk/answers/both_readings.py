@@ -109,6 +109,11 @@ def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: st
     )
 
 
+def first_sentence(text: str) -> str:
+    """A text up to its first full stop."""
+    return text.partition(". ")[0].removesuffix(".") + "."
+
+
 def _shorter(tree: xr.DataTree, parameter: str) -> str:
     """One length against another, in percent."""
     using, ignoring = (high - low for low, high in (hdi(tree, parameter, name) for name in READINGS))

@@ -114,7 +114,7 @@ def document(
         f"The {called['mu']}{whose} is {mean} with probability {prob}.",
         numbers=[(f"{called['mu']}, {prob} interval", mean), (f"{called['sigma']}, {prob} interval", deviation)],
         figure=joint,
-        sentence=gain.partition(". ")[0] + ".",
+        sentence=both_readings.first_sentence(gain),
     )
     unit = f"In {file.unit}; the variance in its square." if file.unit else ""
     fit = {

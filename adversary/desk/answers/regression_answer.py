@@ -114,7 +114,7 @@ def document(
     verdict = f"The {line} is {slope} with probability {prob}."
     numbers = [(f"{COEFFICIENTS[name]}, {prob} interval", interval_text(tree, name)) for name in COEFFICIENTS]
     card = Card(
-        verdict, numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=gain.partition(". ")[0] + "."
+        verdict, numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=both_readings.first_sentence(gain)
     )
     fit = {
         "infeasible": Column("P(impossible)", "probability"), "positive": Column("P(slope above 0)", "probability"),
