@@ -149,10 +149,35 @@ def test_blocks_that_no_noise_protects_are_risks_and_not_under_the_guarantee() -
     assert (found.ratios.min(), found.ratios.max(), found.worst["ratio"][0]) == (0.0, 10.0, 10.0)
     assert found.at_least(9.0) == pytest.approx(1 / 60)
     assert found.beyond(0.1)[1] == (block_results.blocks(table(), "ratio")[2:] > found.promised.ratio(0.1)[1]).mean()
-    text = words(made(settled()))
-    assert "In 60 blocks" in text
-    assert "No noise protects 2 blocks" in text
-    assert "by 0 to 10;" in text
+    document = made(settled())
+    text, ratio = words(document), block_results.blocks(table(), "ratio")[2:]
+    ends = [f"{x:#.4g}" for x in (ratio.min(), ratio.max(), np.median(ratio))]
+    assert f"In 58 blocks the release multiplies a prior of 10 % by {ends[0]} to {ends[1]};" in text
+    assert f"in half of them by less than {ends[2]}. No noise protects 2 blocks more; in 1 of them one more" in text
+    assert commands.number(document.as_json(), "ratio", group="risk", quantile=0.5) == np.median(ratio)
+    assert commands.number(document.as_json(), "surely_there", group="cells") == 1
+    assert "No noise protects 2 blocks: counts that are published exactly settle" in text
+
+
+def test_where_exact_counts_settle_all_blocks_no_range_is_given() -> None:
+    every, leaves = settled(), np.isfinite(table()["path_rho"])
+    status, ratio = every["status"].copy(), every["ratio"].copy()
+    status[leaves], ratio[leaves] = "certain", 0.0
+    card = made(every | {"status": status, "ratio": ratio}).card
+    assert card is not None
+    assert card.verdict == "Exact counts settle what is asked in all 60 blocks with an answer."
+    assert (card.status, len(card.numbers)) == ("", 1)
+
+
+@pytest.mark.parametrize(("lost", "first"), [(31, True), (30, False)])
+def test_a_verdict_over_few_proven_blocks_says_so_first(lost: int, first: bool) -> None:
+    leaves = np.flatnonzero(np.isfinite(table()["path_rho"].astype(float)))[:lost]
+    status, ratio = table()["status"].copy(), table()["ratio"].copy()
+    status[leaves], ratio[leaves] = "unresolved", np.nan
+    card = made({**table(), "status": status, "ratio": ratio}).card
+    assert card is not None
+    assert card.verdict.startswith("31 of 60 blocks have no proven answer. In 29 blocks the") == first
+    assert card.status == ("unreliable" if first else "holds")
 
 
 def test_parts_found_one_by_one_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

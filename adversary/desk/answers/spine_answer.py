@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from adversary._core import ranks_shown, shared_ranks, tied
+from adversary._core import Floats, ranks_shown, shared_ranks, tied
 from adversary.nmf.runs import (
     FAILURE,
     MISTAKEN,
+    PROVEN,
     QUANTILES,
     Columns,
     Findings,
@@ -103,7 +104,8 @@ def gather(
 
     Returns
     -------
-    DataTree over cell, its attributes `about`, with groups `cells` (counts and evidence), `risk` (quantile),
+    DataTree over cell, its attributes `about`, with groups `cells` (counts and evidence), `risk` (quantile: of the
+    blocks that noise protects; counts that are published exactly settle the others),
     `thresholds` (threshold), `statuses` (status), `guarantee`, `bounds` (prior, side), `levels` (level), `worst` and
     `mistaken` (rank), and `errors` (level, estimate) where given; and the first cells, of which figures are drawn.
     """
@@ -139,12 +141,11 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
     left_out = np.nan if found.truncation_bound is None else found.truncation_bound
     error = float(np.nan_to_num(left_out)) / prior if prior else 0.0
     below, above = found.beyond(prior)
-    spread = np.quantile(found.ratios, QUANTILES) if found.ratios.size else np.full(len(QUANTILES), np.nan)
+    spread = _quantiles(found.ratios[found.protected])
     risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
     more, both = [], bool(found.status_alone)
-    if both:  # all queries were read; quantiles are NaN where one block's ratio is, or there is none
-        alone = found.alone if found.alone.size else np.array([np.nan])
-        risk["one_query_ratio"], more = np.quantile(alone, QUANTILES), ["one_query_posterior"]
+    if both:  # all queries were read
+        risk["one_query_ratio"], more = _quantiles(found.alone[found.protected]), ["one_query_posterior"]
     levels = xr.Dataset(
         {name: ("level", [getattr(one, name) for one in found.levels.values()]) for name in COUNTED},
         {"level": list(found.levels)},
@@ -164,6 +165,8 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
                 "label": cell.label, "leaves": found.leaves, "answered": found.ratios.size,
                 "most": int(tied(found.ratios, error).sum()),
                 "unprotected": found.unprotected, "log_evidence": cell.log_evidence,
+                "unproven": sum(n for name, n in found.status.items() if name not in (*PROVEN, MISTAKEN)),
+                "surely_there": int((found.ratios[~found.protected] * prior >= 1.0).sum()),
                 "truncation_bound": ((), left_out, {"direction": "upper"}),
             }
         ),
@@ -195,6 +198,11 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
         ),
         "mistaken": _rank_rows(found.mistaken, ("noisy", "mean", "known", "tail")),
     }  # fmt: skip
+
+
+def _quantiles(ratios: Floats) -> Floats:
+    """Of the blocks that noise protects; NaN where one block's ratio is, or there is none."""
+    return np.quantile(ratios if ratios.size else np.array([np.nan]), QUANTILES)
 
 
 COUNTED = ("units", "measured", "exact", "bounded", "replaced", "below")

@@ -72,9 +72,10 @@ class _Page:
         self.several = len(self.labels) > 1
         self.known = described_others(self.about.get("known"))
         self.prior, self.failure = float(tree.attrs["prior"]), float(tree.attrs["failure"])
-        largest = self.data["risk"]["ratio"].isel(quantile=-1).values
-        self.answered, self.all_queries = np.isfinite(largest), "one_query_ratio" in self.data["risk"]
-        self.most = int(np.nanargmax(largest)) if self.answered.any() else 0
+        self.answered = self.data["cells"]["answered"].values > 0
+        self.all_queries = "one_query_ratio" in self.data["risk"]
+        largest = self.data["risk"]["ratio"].isel(quantile=-1).fillna(0.0).values
+        self.most = int(np.argmax(np.where(self.answered, largest, -1.0)))
         """The cell in which most is learned: findings are about it."""
 
     def of(self, group: str, cell: int | None = None) -> xr.Dataset:
@@ -121,30 +122,30 @@ class _Page:
 
     def card(self) -> Card:
         if not self.answered.any():
-            return Card("No block has an answer that is proven.")
-        cells = range(len(self.labels))
-        over = any(self.beyond(i) > self.failure for i in cells)
-        low, half, high = map(float, self.of("risk")["ratio"].sel(quantile=[0.0, 0.5, 1.0]).values)
-        numbers = [
-            ("Before the release", format_probability(self.prior)),
-            ("After it, in the median block", format_probability(min(half * self.prior, 1.0))),
-            ("After it, where most is learned", format_probability(min(high * self.prior, 1.0))),
-        ]
+            return Card("No block has an answer that is proven.", "unreliable")
+        cells, one, prior = range(len(self.labels)), self.of("cells"), format_probability(self.prior)
+        over, judged = any(self.beyond(i) > self.failure for i in cells), any(map(self.protected, cells))
+        lost, leaves = (self.data["cells"][name].values for name in ("unproven", "leaves"))
+        at = int(np.argmax(lost / leaves))
+        some, every = int(lost[at]), int(leaves[at])
+        settled, there = int(one["unprotected"]), int(one["surely_there"])
+        also = f"; in {there:,} of them one more person is there for certain" * (there > 0)
+        first = self.about_cell(f"{some:,} of {_blocks(every)} have no proven answer. ", at) * (2 * some > every)
+        numbers = [("Before the release", prior)]
+        said = f"Exact counts settle what is asked in all {_blocks(settled)} with an answer{also}."
         if self.protected(self.most):
+            low, half, high = map(float, self.of("risk")["ratio"].sel(quantile=[0.0, 0.5, 1.0]).values)
+            ends, middle = f"{format_number(low)} to {format_number(high)}", format_number(half)
+            said = f"In {_blocks(int(one['answered']) - settled)} the release multiplies a prior of {prior} by {ends}; "
+            said += f"in half of them by less than {middle}."
+            said += f" No noise protects {_blocks(settled)} more{also}." * (settled > 0)
+            for name, ratio in (("in the median block", half), ("where most is learned", high)):
+                numbers.append((f"After it, {name}", format_probability(min(ratio * self.prior, 1.0))))
             limit = outward_percent(self.ends("posterior")[1], True) + PERCENT
             numbers.append((f"At most, but in {percent(self.failure)} of releases", limit))
-        return Card(
-            self.about_cell(
-                f"In {int(self.of('cells')['answered']):,} blocks the release multiplies a prior of "
-                f"{format_probability(self.prior)} by {format_number(low)} to {format_number(high)}; in half of "
-                "them by less than "
-                f"{format_number(half)}."
-            ),
-            "exceeded" if over else "holds" if any(map(self.protected, cells)) else "",
-            numbers,
-            sentence="Percentages are probabilities, to an adversary, that one more person is in the block's cell. "
-            f"This one knows {self.known}.",
-        )
+        meaning = "Percentages are probabilities, to an adversary, that one more person is in the block's cell. "
+        status = "exceeded" if over else "unreliable" * bool(first) or "holds" * judged
+        return Card(first + self.about_cell(said), status, numbers, sentence=f"{meaning}This one knows {self.known}.")
 
     def lead(self) -> Iterator[str]:
         if self.answered.any() and self.protected(self.most):
@@ -185,8 +186,8 @@ class _Page:
         if unprotected := int(one["unprotected"]):
             yield (
                 f"No noise protects {_blocks(unprotected)}: counts that are published exactly settle whether one more "
-                "person is there. The guarantee does not cover such blocks; ratios below are of all blocks, shares "
-                "beyond the bounds of the others."
+                "person is there. The guarantee does not cover them: medians, ranges and shares beyond the bounds are "
+                "of the others."
             )
         if (over := self.beyond(i)) > self.failure:
             yield (
@@ -200,7 +201,7 @@ class _Page:
                 f"posterior probability below {percent(float(self.about['mistaken']))}. They are "
                 "listed apart, and in no other number."
             )
-        if lost := int(found.drop([*PROVEN, MISTAKEN]).sum()):
+        if lost := int(one["unproven"]):
             yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
         if self.all_queries and np.isnan(self.of("risk", i)["one_query_ratio"]).all():
             alone = self.of("statuses", i)["one_query_blocks"].to_series()
@@ -223,12 +224,13 @@ class _Page:
 
     def spread(self) -> Section:
         """Quantiles of the risk, and shares of blocks at or above thresholds."""
-        risk = {"quantile": ("share of blocks at or below", "probability"), "ratio": ("ratio", "number"),
+        risk = {"quantile": ("share of protected blocks at or below", "probability"), "ratio": ("ratio", "number"),
                 "posterior": ("posterior", "probability")}  # fmt: skip
         if self.all_queries:
             risk["one_query_ratio"] = ("ratio under one query", "number")
         above = {"threshold": ("ratio", "parameter"), "share": ("blocks with it, or more", "probability")}
-        tables = [self.table("risk", risk), self.table("thresholds", above)]
+        tables = [self.table("risk", risk)] * any(map(self.protected, range(len(self.labels))))
+        tables.append(self.table("thresholds", above))
         shares = self.of("thresholds")["share"].to_series()
         said = [
             f"{format_probability(float(found))} of blocks have a ratio of {at:g} or more"
