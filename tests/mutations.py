@@ -111,6 +111,28 @@ BUGS = {
         "own = np.where(np.isfinite(within), log_p,",
         "models/test_supports.py",
     ),
+    "negative variances are let through": Bug(
+        "self.refuse(variance < 0,", "self.refuse(variance < -9,", "nmf/test_nmf_damage.py"
+    ),
+    "intervals of least squares are one-sided": Bug(
+        "ndtri(0.5 + 0.5 * prob)", "ndtri(prob)", "desk/test_spine_page.py"
+    ),
+    "the ledger of a spine forgets what is cut": Bug(
+        "first.dropped * second.dropped + cut", "first.dropped * second.dropped", "reader/test_spine_mended.py"
+    ),
+    "settled leaves are draws of a shared rate": Bug(
+        "drawn = (counts < bounds.high[leaves]) & (above >= 0)",
+        "drawn = above >= 0",
+        "reader/test_others_unknown.py",
+    ),
+    "who knows the others forgets their rate": Bug(
+        "start + i + count - L.units[v].settled)", "start + i - L.units[v].settled)", "reader/test_others_unknown.py"
+    ),
+    "histograms are drawn from another prior": Bug(
+        "count + T.start[leaf, cell]) / (count + 1.0)",
+        "count + T.start[leaf, cell]) / (count + 1.5)",
+        "reader/test_histogram_sampler.py",
+    ),
     "mass between the integers": Bug("pt.switch(pt.eq(whole, pt.floor(whole)), logp", "pt.switch(True, logp", "models"),
 }
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
+from scipy.stats import norm
 
 import adversary as adv
 from adversary import nmf
@@ -216,6 +218,19 @@ def test_errors_have_a_section_of_their_own() -> None:
         checked["rmse"].sel(level="block", estimate="posterior")
     )
     assert set(commands.numbers(answer, "coverage", estimate="noisy")) == {None}
+
+
+@pytest.mark.parametrize("prob", [0.5, 0.9])
+def test_intervals_of_least_squares_hold_what_they_claim(prob: float) -> None:
+    """Errors are the quantiles of a normal law, times the standard deviations: so many of a thousand lie within."""
+    tree = adv.spine.Tree.of({"g": None} | {f"b{i}": "g" for i in range(1000)})
+    sd = np.linspace(20.0, 90.0, 1001)
+    miss = np.append(0.0, norm.ppf((np.arange(1000) + 0.5) / 1000)) * sd
+    truth = np.arange(1001) * 7 + 1000
+    squares = xr.Dataset({"mean": ("unit", truth + miss), "sd": ("unit", sd)})
+    found = block_results.errors(tree, truth, {"squares": squares}, prob).sel(level="level 1", estimate="squares")
+    assert (float(found["coverage"]), float(found["claimed"])) == (pytest.approx(prob), pytest.approx(prob))
+    assert float(found["rmse"]) == pytest.approx(np.sqrt((miss[1:] ** 2).mean()))
 
 
 def test_cells_of_a_run_stand_beside_one_another(tmp_path: Path) -> None:

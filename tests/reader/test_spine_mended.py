@@ -263,6 +263,24 @@ def test_a_message_bounds_what_it_leaves_out() -> None:
         } == {rough.truncation_bound}
 
 
+@pytest.mark.parametrize("tau", [1e-2, 1e-4, 1e-5])
+def test_the_ledger_counts_what_combinations_cut(tau: float) -> None:
+    """Six blocks of zero to nine people, as likely each: only the window of their sum is cut, at either end."""
+    from adversary.reader.spine.compiled import upward
+    from adversary.reader.spine.problem import Likelihood, layout
+
+    tree = spine.Tree.of({"g": None} | {f"b{i}": "g" for i in range(6)})
+    digits, law = np.full(10, 0.1), np.ones(1)
+    for _ in range(6):
+        law = np.convolve(law, digits)
+    nothing = Likelihood(np.full(7, NAN), np.zeros(7), np.zeros(7), {}, np.zeros(7), np.full(7, INF))
+    made, _ = layout(tree, nothing, spine.Pmf(digits), {}, None)
+    window = upward(made, np.zeros(7), tau, True)[0].windows[0]
+    lost = law[: window["low"]].sum() + law[window["low"] + window["size"] :].sum()
+    assert lost > 1e-6
+    assert lost / (1.0 - lost) * (1.0 - 1e-9) <= window["dropped"] < 6.0 * tau
+
+
 @pytest.mark.parametrize("prior", [spine.Flat(), spine.Poisson(1.0), spine.NegativeBinomial(0.5, 2.0)])
 def test_pieces_agree_with_the_whole_or_are_unresolved(prior: Any) -> None:
     parents = {"r": None, "g": "r", "h": "r"} | {f"{name}{i}": name for name in "gh" for i in range(30)}
