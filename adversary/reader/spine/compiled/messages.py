@@ -135,10 +135,12 @@ def write(L, theta, tau, v, messages, used, room, ring, bare):
         whole = room.windows[u]
         if bare:
             messages = Messages(messages.windows, enlarge(messages.data, used, used + whole.size))
+            kept = 0.0
             for k in range(whole.size):
                 messages.data[used + k] = room.data[whole.place + k]
+                kept += room.data[whole.place + k]
             window = messages.windows[v]
-            window.place, window.size, window.low, window.dropped = used, whole.size, whole.low, whole.dropped
+            window.place, window.size, window.low, window.dropped = used, whole.size, whole.low, whole.dropped / kept
             return messages, used + whole.size, 0.0, room, ring
         messages, used, log = write_unit(
             L, v, t - theta[v], numbers_of(room, u), whole.low, whole.dropped, tau, messages, used
