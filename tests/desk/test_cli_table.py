@@ -66,6 +66,29 @@ def test_cells_of_the_same_risk_share_their_rank_and_the_headline(tmp_path: Path
     assert [row["rank"] for row in rows] == ["1="] * 30 + ["31="] * 24
 
 
+def test_the_bound_of_a_table_says_how_it_may_fail_and_a_certain_one_does_not(tmp_path: Path) -> None:
+    counts = commands.written("one.csv", tmp_path, "block,a\n1,3\n")
+    for noise, chance in (("--rho", "5 %"), ("--epsilon", "")):
+        shown = commands.flat(commands.printed("table", counts, noise, "0.3", "--levels", "block"))
+        assert ("The bound holds in all but 5 % of releases." in shown) is bool(chance)
+        loss = adv.DiscreteGaussian.from_rho(0.3).privacy_loss() if chance else adv.PureDP(0.3)
+        most = 100.0 * loss.posterior_bounds(0.5, 0.05 if chance else 0.0)[1]
+        (bound,) = re.findall(r"at most, by the plan's own loss: ([\d.]+) %", shown)
+        assert most * (1.0 - 1e-12) <= float(bound) <= most + 0.01
+
+
+def test_a_plan_for_a_profile_says_whom_that_is_not_about(tmp_path: Path) -> None:
+    rare = 'inclusion = ["1/100000", "1/2000"]\nvalue = 1\n'
+    text = f'failure = 0.01\n[profile]\nkind = "ratio or absolute"\nratio = 1\nabsolute = 0.05\n{rare}'
+    profile = commands.written("rare.toml", tmp_path, text)
+    asked = ("plan", str(DATA / "town_counts.csv"), "--profile", profile, "--levels", "block,tract")
+    loss = commands.number(commands.answered(*asked), "loss")
+    shown = commands.flat(commands.printed(*asked))
+    (most,) = re.findall(r"one who gives 1 % .* who may come to as much as ([\d.]+) %, but for probability 1 %", shown)
+    exact = 100.0 * adv.PureDP(loss).posterior_bounds(0.01)[1]
+    assert exact <= float(most) <= exact + 0.01
+
+
 def test_one_cell_of_the_largest_risk_is_named(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(Figure, "svg", "")
     counts = commands.written("few.csv", tmp_path, "block,tract,a\n1,A,1\n2,A,0\n3,B,1\n4,C,1\n5,C,1\n")

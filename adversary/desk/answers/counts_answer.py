@@ -18,15 +18,17 @@ from adversary._core import (
     format_uncrossed,
     outward_percent,
     ranks_shown,
+    sentence,
     shared_ranks,
     those_tied,
     tied,
 )
 from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
-from adversary.desk.kit.audit_words import budget_words
+from adversary.desk.kit.audit_words import budget_words, may_fail
 from adversary.driver import audit_table
 from adversary.policy.budget import RiskProfile, split_rho
+from adversary.policy.explain import coverage
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 from adversary.reader.beliefs import Uniform
 from adversary.reader.path import Adversary
@@ -65,6 +67,7 @@ def solve(
     columns |= {key: ("row", found[name].to_numpy().astype(str)) for key, name in words.items()}
     risk = found["posterior_mean"]
     columns["rank"] = ("row", shared_ranks(risk, found["mcse"]))
+    certain = all(np.isfinite(one.privacy_loss(1, 1).loss_bound(0.0)) for one in noises.values())
     summary = {
         "shared": int(tied(risk, found["mcse"]).sum()),
         "cells": len(found),
@@ -73,6 +76,7 @@ def solve(
         "worst": float(risk.iloc[0]),
         "median": float(risk.median()),
         "bound": float(found["bound"].max()),
+        "failure": 0.0 if certain else failure,
     }
     tree = xr.DataTree.from_dict({"cells": xr.Dataset(columns), "summary": xr.Dataset(summary)})
     told = {name: repr(noise) for name, noise in noises.items()}
@@ -109,7 +113,7 @@ def document(title: str, tree: xr.DataTree) -> Document:
             f"Posterior probability of one person, averaged over the noise, in {every}, the largest first.",
         ),
         sentence="Each adversary knows everybody else in the cell; every total above is equally likely to them. "
-        f"The budget is {tree.attrs['budget']}.",
+        f"The budget is {tree.attrs['budget']}." + may_fail(float(summary["failure"])),
     )
     sections = [
         Section(
@@ -154,7 +158,9 @@ def solve_plan(
     found["loss"].attrs["direction"], found["allowed"].attrs["direction"] = "upper", "lower"
     tree = xr.DataTree.from_dict({"plan": found})
     noises = zip(map(str, found["level"].values), map(DiscreteGaussian.from_rho, found["rho"].values), strict=True)
-    tree.attrs.update(profile=profile.words, budget=budget_words(noises), **how)
+    surely = f", {failure_of(float(how['failure']))}" * (float(how["failure"]) > 0.0)
+    covered = coverage(profile, float(found["loss"]), how["statistic"], surely)
+    tree.attrs.update(profile=profile.words, covered=covered, budget=budget_words(noises), **how)
     return tree
 
 
@@ -174,8 +180,8 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
         numbers=[
             (f"rho of the {name}", f"{float(one):.15g}") for name, one in zip(names, found["rho"].values, strict=True)
         ],
-        sentence=f"{failure_of(float(tree.attrs['failure'])).capitalize()}, no adversary whose beliefs about others do "
-        "not depend on the person learns more than the profile allows.",
+        sentence=f"{sentence(failure_of(float(tree.attrs['failure'])))}, no adversary whom the profile is about and "
+        "whose beliefs about others do not depend on the person learns more than it allows.",
     )
     heads = {
         "level": Column("level"),
@@ -194,7 +200,13 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
     ]
     divided = f"The budget{' of each release' * (again > 1)} is {tree.attrs['budget']}."
     todo = f"What the table reveals cell by cell: adversary table {counts} --rho {rho} --levels {','.join(names)}"
-    return Document(counts.stem, tree, ("plan",), card, sections=[Section("Budgets", divided, [todo], [table])])
+    return Document(
+        counts.stem,
+        tree,
+        ("plan",),
+        card,
+        sections=[Section("Budgets", divided, [*filter(None, [tree.attrs["covered"]]), todo], [table])],
+    )
 
 
 def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:

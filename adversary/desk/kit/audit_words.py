@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_interval, format_number, give_or_take, join_words
+from adversary._core import format_interval, format_number, give_or_take, join_words, percentage
 from adversary.desk.files import Scenario
 from adversary.desk.kit.tables import Column
 from adversary.driver import UNRELIABLE as UNRELIABLE
@@ -117,6 +117,11 @@ def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
 def bound_name(shown: xr.Dataset) -> str:
     """The definitions of bounds that `shown_bound` chose, by name."""
     return join_words(list(dict.fromkeys(definition_words(str(name)) for name in np.ravel(shown["definition"]))), "or")
+
+
+def may_fail(failure: float) -> str:
+    """That the bound which is shown holds but for a probability, a sentence to follow others; "" if it is certain."""
+    return f" The bound holds in all but {percentage(failure, True)} of releases." if failure else ""
 
 
 def nine_in_ten(risk: xr.Dataset) -> str:

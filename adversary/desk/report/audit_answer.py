@@ -128,6 +128,7 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
     of_one, bound = of_reader(risk, name), shown_bound(of_reader(part["bound"].to_dataset(), name))
     limit = float(bound["posterior"].sel(side="upper"))
     named = audit_words.bound_name(shown_bound(part["bound"].to_dataset()))
+    may_fail = audit_words.may_fail(float(bound["failure"]))
     whose = f", adversary {name}" if len(one.readers) > 1 else ""
     whose += f", one of {len(also) + 1} who learn as much" if also else ""
     numbers = [
@@ -148,7 +149,7 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
             f"Before and after the release, and the most that {named} allows.",
             finding,
         ),
-        "Percentages are probabilities, to the adversary, that " + "; or that ".join(asked) + ".",
+        "Percentages are probabilities, to the adversary, that " + "; or that ".join(asked) + "." + may_fail,
     )
 
 

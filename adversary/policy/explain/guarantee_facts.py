@@ -131,18 +131,25 @@ def _limit(limit: Limit, audience: str, starts: Sequence[float]) -> dict[str, An
         "ratio": format_bound(limit.ratio(), True, digits + limit.finer),
         "useful_ratio": many,
         "worst": _worst(limit) if limit.loss > 0.0 else {},
-        "starts": [_start(limit, p, digits) for p in starts],
+        "starts": [_start(limit, p, audience) for p in starts],
     }
 
 
-def _start(limit: Limit, p: float, digits: int) -> dict[str, Any]:
-    """Where a belief that starts at p may end, as a share of 100 and, for the technical text, as X."""
-    low, high = ends(p, *limit.posterior_as_read(p), digits=digits)
+def _start(limit: Limit, p: float, audience: str) -> dict[str, Any]:
+    """Where a belief that starts at p may end, as a share of 100 and, for the technical text, as X.
+
+    The two texts that stand on the page of a report have the digits of its tables.
+    """
+    as_read = limit.posterior_as_read(p)
+    low, high = ends(p, *as_read, digits=DIGITS[audience])
     least, most = (float(end) for end in limit.posterior(p))
-    fine = DIGITS["technical"] + limit.finer
+    fine, anything = DIGITS["technical"] + limit.finer, (low, high) == ("0", "100")
+    if audience == "lay":
+        low, high = outward_percent(as_read[0], False, fine), outward_percent(as_read[1], True, fine)
     ratio = plain(limit.ratio_as_read(p), True, 3 + limit.finer) if 0.0 < p < 1.0 and limit.ratio(p) <= MANY else ""
     return {
-        "sure": p in (0.0, 1.0), "p": exactly(p), "start": in_100(p, limit.finer), "low": low, "high": high,
+        "sure": p in (0.0, 1.0), "p": exactly(p), "start": in_100(p, limit.finer),
+        "low": low, "high": high, "anything": anything,
         "least": outward_percent(least, False, fine), "most": outward_percent(most, True, fine),
         "ratio": format_bound(limit.ratio(p), True, fine), "useful_ratio": ratio,
     }  # fmt: skip
