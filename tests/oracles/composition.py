@@ -105,6 +105,14 @@ class ExactLaw:
         with mpmath.workdps(DIGITS):
             return p - mpmath.exp(number(epsilon)) * q
 
+    def far_delta(self, epsilon: float | Fraction) -> Real:
+        """The same far out, where e^epsilon magnifies the rounding of Q: sum of P(L = l) (1 - e^(epsilon - l))."""
+        k = self.first_above(epsilon)
+        with mpmath.workdps(DIGITS):
+            terms = zip(self.ordered[k:], self.p[k:], strict=True)
+            gaps = ((number(value * self.unit) - number(epsilon), mass) for value, mass in terms)
+            return mpmath.fsum(-mpmath.expm1(-gap) * int(mass) for gap, mass in gaps) / ONE
+
     def epsilon(self, delta: float) -> Real:
         """Root of delta(epsilon) = delta, perhaps negative: between losses delta is a straight line in e^epsilon."""
         target = int(Fraction(delta) * ONE)

@@ -13,6 +13,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.integrate
+import scipy.stats
 import xarray as xr
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -460,6 +461,55 @@ def test_counts_share_the_failure_over_points() -> None:
     two = decisions.epsilon_lower_bound_from_counts([900, 500], 1000, [100, 500], 1000)
     assert 0 < two < one < decisions.epsilon_lower_bound(0.9, 0.9, 0.5)
     assert decisions.epsilon_lower_bound_from_counts(10, 10, 0, 10) < math.inf
+
+
+def _limits_by_scipy(successes: int, trials: int, share: float) -> tuple[float, float]:
+    k, n = successes, trials
+    lower = scipy.stats.beta.ppf(share, k, n - k + 1) if k else 0.0
+    return float(lower), float(scipy.stats.beta.isf(share, k + 1, n - k)) if k < n else 1.0
+
+
+@pytest.mark.parametrize("failure", [0.05, 0.2])
+@pytest.mark.parametrize("points", [[(90, 10)], [(90, 10), (60, 2), (20, 0)], [(97, 40), (97, 40)]], ids=str)
+def test_the_failure_is_shared_over_both_sides_and_over_the_points(
+    points: list[tuple[int, int]], failure: float
+) -> None:
+    """Clopper and Pearson's limits, each wrong with failure / (2 points), in the two inequalities of pure DP."""
+    share, bounds = failure / (2 * len(points)), [0.0]
+    for hits, alarms in points:
+        power, level = _limits_by_scipy(hits, 100, share)[0], _limits_by_scipy(alarms, 100, share)[1]
+        bounds += [math.log(power / level), math.log((1.0 - level) / (1.0 - power))]
+    hits_of, alarms_of = ([point[i] for point in points] for i in (0, 1))
+    found = decisions.epsilon_lower_bound_from_counts(hits_of, 100, alarms_of, 100, failure)
+    assert found == pytest.approx(max(bounds), rel=1e-10)
+
+
+def test_the_failure_of_scores_is_shared_over_both_sides_and_all_ranks() -> None:
+    """Of 100 scores the ranks are 1, 2, 4, ..., 64: fourteen limits in all."""
+    share, bounds = 0.05 / 14, [0.0]
+    for rank in (1, 2, 4, 8, 16, 32, 64):
+        hits = sum(score > 100 - rank for score in range(40, 140))
+        power, level = _limits_by_scipy(hits, 100, share)[0], _limits_by_scipy(rank - 1, 100, share)[1]
+        bounds += [math.log(power / level) if power > level else 0.0]
+        bounds += [math.log((1.0 - level) / (1.0 - power)) if power > level else 0.0]
+    found = decisions.epsilon_lower_bound_from_scores(range(40, 140), range(100))
+    assert found == pytest.approx(max(bounds), rel=1e-10)
+
+
+def test_an_attack_with_its_sign_turned_is_told_from_one_that_proves_nothing() -> None:
+    present, out = np.arange(40, 140), np.arange(100)
+    with pytest.warns(
+        UserWarning, match="they separate the other way round: scores are larger where the target is out"
+    ):
+        turned = decisions.epsilon_lower_bound_from_scores(-present, -out)
+    assert (float(turned), turned.status) == (0.0, "reversed: they separate the other way round")
+    assert "other way round" in repr(turned)
+    with pytest.warns(UserWarning, match="other way round.*exchange its answers"):
+        counts = decisions.epsilon_lower_bound_from_counts(10, 100, 90, 100)
+    assert (float(counts), counts.status) == (0.0, turned.status)
+    assert decisions.epsilon_lower_bound_from_scores(present, out).status == "attained"
+    nothing = decisions.epsilon_lower_bound_from_counts([50, 20], 100, [50, 21], 100)
+    assert (float(nothing), nothing.status) == (0.0, "unconstrained")
 
 
 # Gaussian calibration

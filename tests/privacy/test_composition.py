@@ -21,7 +21,7 @@ from scipy.special import expit, logit
 import adversary as adv
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import ComposedLoss, DiscreteGaussianLoss, compose_losses, repeat_loss
-from adversary.privacy.losses.contour import contour_sum
+from adversary.privacy.losses.contour import certified_composition, contour_sum
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.mixed import MixedLoss
 from tests.oracles import composition
@@ -119,6 +119,30 @@ def test_bracket_of_delta_contains_forty_digits(seed: int) -> None:
             assert_inside(low, law.delta(e), high, (families, e))
             last_digits = 2.0**-48 * abs(e) * float(law.tail(e)[0])  # next to a loss on a coarse lattice they count
             assert high - low <= 1e-11 * float(law.delta(e)) + last_digits, (families, e)
+
+
+@pytest.mark.parametrize(
+    "families",
+    [
+        [Family(F(8), 3, 2)],
+        [Family(F(3), 2, 6)],
+        [Family(F(9), 1, 8)],
+        [Family(F(5, 2), 1, 40)],
+        [Family(F(6), 1, 4), Family(F(7, 2), 1, 3)],
+    ],
+    ids=str,
+)
+def test_certificates_of_the_smallest_deltas_leave_room_for_rounding(families: list[Family]) -> None:
+    """On coarse lattices nothing is left out, and the certificate is its allowance for rounding and little else."""
+    law, rho = composition.exact_law(families), float(composition.total_rho(families))
+    epsilon = rho + 2.0 * np.sqrt(rho * math.log(10.0) * np.array([3.0, 8.0, 20.0, 35.0, 60.0, 90.0, 120.0])) + 0.123
+    parts = [certified_composition.Family(family.v, family.shift, family.count) for family in families]
+    lower, upper = certified_composition.Composition(certified_composition.normal_form(parts)).delta(epsilon)
+    for e, low, high in zip(epsilon, lower, upper, strict=True):
+        exact = law.far_delta(e)
+        assert mpmath.mpf(low) <= exact <= mpmath.mpf(high), (e, low, float(exact), high)
+        assert high - low <= 1e-9 * float(exact), e
+    assert float(exact) < 1e-100
 
 
 @pytest.mark.parametrize("seed", range(100, 104))

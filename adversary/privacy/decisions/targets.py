@@ -8,6 +8,7 @@ delta. Table 1 of Liu, He, Chanyaswad, Wang and Mittal (2019) is Laplace's: unde
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,9 @@ from adversary.privacy.decisions.auxiliary import prior_odds
 from adversary.privacy.decisions.calibration import SLACK, NoiseFamily, noise_family
 from adversary.privacy.guarantee import Guarantee
 
+REVERSED = "reversed: they separate the other way round"
+"""Status of a lower bound from an attack whose sign is turned: it says "in" more often where the target is out."""
+
 
 class Target(float):
     """The answer to a target: an epsilon in nats, or a mu of Gaussian noise; NaN where the target is unattainable.
@@ -38,7 +42,8 @@ class Target(float):
     Parameters
     ----------
     status : "attained", the number is the largest that meets the target; "unattainable", none does, not even 0;
-        "unconstrained", every one does, and the number is infinite
+        "unconstrained", every one does, and the number is infinite, or a lower bound on it is 0; `REVERSED` of a lower
+        bound that is 0 and would not be if the attack's answers were exchanged
     guarantee : the one with this parameter; None where there is no number, or it is infinite
     unit : "epsilon" or "mu": `target.guarantee.epsilon(delta)` and `.delta(epsilon)` convert a mu exactly
     """
@@ -231,7 +236,8 @@ def epsilon_lower_bound_from_counts(
 
     Returns
     -------
-    Target, "attained"; or 0, "unconstrained", where the counts prove nothing.
+    Target, "attained"; or 0, "unconstrained", where the counts prove nothing, and `REVERSED`, with a UserWarning, where
+    they prove something once "in" and "out" are exchanged.
 
     Raises
     ------
@@ -241,11 +247,12 @@ def epsilon_lower_bound_from_counts(
     <epsilon 1.54215, attained>
     """
     points = broadcast_arguments({"hits": hits, "false_alarms": false_alarms})
-    hits, false_alarms = points["hits"], points["false_alarms"]
     one_number("positives", positives), one_number("negatives", negatives)
-    share = float(check_probability("failure", failure)) / (2.0 * max(np.size(hits), np.size(false_alarms)))
-    power, level = confidence_limits(hits, positives, share)[0], confidence_limits(false_alarms, negatives, share)[1]
-    return _bound(noise_family(mechanism, delta), *np.broadcast_arrays(level, power))
+    found, exchanged = _both_ways(**points, positives=positives, negatives=negatives, failure=failure,
+                                  family=noise_family(mechanism, delta))  # fmt: skip
+    return _or_reversed(
+        found, exchanged, 'the attack says "in" more often where the target is out: exchange its answers'
+    )
 
 
 def epsilon_lower_bound_from_scores(
@@ -266,7 +273,8 @@ def epsilon_lower_bound_from_scores(
 
     Returns
     -------
-    Target, "attained"; or 0, "unconstrained", where the scores prove nothing.
+    Target, "attained"; or 0, "unconstrained", where the scores prove nothing, and `REVERSED`, with a UserWarning, where
+    they prove something once their sign is turned.
 
     Raises
     ------
@@ -280,10 +288,17 @@ def epsilon_lower_bound_from_scores(
     scores = [np.sort(np.ravel(check_number(name, x))) for name, x in (("present", present), ("out", out))]
     if not scores[0].size or not scores[1].size:
         raise ValueError(f"present and out must hold a score each, got {scores[0].size} and {scores[1].size}")
-    rank = 2 ** np.arange(int(scores[1].size).bit_length())
-    rank = rank[rank <= scores[1].size]
-    hits = scores[0].size - np.searchsorted(scores[0], scores[1][-rank], side="right")
-    return epsilon_lower_bound_from_counts(hits, scores[0].size, rank - 1, scores[1].size, failure, delta, mechanism)
+
+    family = noise_family(mechanism, delta)
+
+    def bound(present: Floats, out: Floats) -> Target:
+        rank = 2 ** np.arange(int(out.size).bit_length())
+        rank = rank[rank <= out.size]
+        hits = present.size - np.searchsorted(present, out[-rank], side="right")
+        return _both_ways(hits, present.size, rank - 1, out.size, failure, family)[0]
+
+    turned = bound(*(-one[::-1] for one in scores))
+    return _or_reversed(bound(*scores), turned, "scores are larger where the target is out: turn their sign")
 
 
 def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floats, Floats]:
@@ -312,6 +327,24 @@ def _bound(family: NoiseFamily, level: Floats, power: Floats) -> Target:
     largest = float(np.max(found, initial=0.0))
     status = "attained" if largest > 0.0 else "unconstrained"
     return Target(largest, status, family.guarantee_at(largest), family.unit)
+
+
+def _both_ways(
+    hits: Any, positives: int, false_alarms: Any, negatives: int, failure: float, family: NoiseFamily
+) -> tuple[Target, Target]:
+    """The lower bound that counts prove, and the one if "in" and "out" are exchanged."""
+    share = float(check_probability("failure", failure)) / (2.0 * max(np.size(hits), np.size(false_alarms)))
+    power, level = confidence_limits(hits, positives, share), confidence_limits(false_alarms, negatives, share)
+    found = _bound(family, *np.broadcast_arrays(level[1], power[0]))
+    return found, _bound(family, *np.broadcast_arrays(1.0 - level[0], 1.0 - power[1]))
+
+
+def _or_reversed(found: Target, turned: Target, remedy: str) -> Target:
+    """The bound; where it is 0 and that of the attack with its sign turned is not, this is said and warned of."""
+    if found > 0.0 or turned == 0.0:
+        return found
+    warnings.warn(f"the lower bound is 0, but {REVERSED.partition(': ')[2]}: {remedy}", stacklevel=3)
+    return Target(found, REVERSED, found.guarantee, found.unit)
 
 
 def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> Any:
