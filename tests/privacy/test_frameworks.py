@@ -19,6 +19,8 @@ from adversary.privacy.joint.frameworks import compare
 from adversary.privacy.joint.joint_law import LEVELS, JointLaw
 from adversary.privacy.joint.noise_mixtures import Mixtures
 from adversary.privacy.mechanisms.mechanism import Mechanism
+from tests.catalogue import MECHANISMS
+from tests.tables import over
 
 XOR = JointLaw([[[0.25, 0.0], [0.0, 0.25]], [[0.0, 0.25], [0.25, 0.0]]])
 AGREE = JointLaw([[0.4, 0.1], [0.1, 0.4]])
@@ -626,3 +628,64 @@ def test_parameters_outside_their_range_are_refused() -> None:
         frameworks.membership_epsilon(0.5, -1.0)
     with pytest.raises(ValueError, match=r"prior must be in \[0, 1\], got nan"):
         frameworks.mutual_information(adv.Laplace(1.0).privacy_loss(), math.nan)
+
+
+# Every mechanism
+
+
+def _answers_of(noise: Any) -> Any:
+    """Answers 0, 1 and 2 of two records, or 0 and 1 of one where the noise has no more."""
+    few = isinstance(noise, adv.RandomizedResponse) and noise.categories < 3
+    return (
+        (JointLaw([0.3, 0.7]), np.array([0, 1]))
+        if few
+        else (JointLaw([[0.3, 0.2], [0.1, 0.4]]), np.add.outer([0, 1], [0, 1]))
+    )
+
+
+def _pieces(noise: Any, answers: list[int]) -> tuple[Any, Any]:
+    """Releases, and the mass of each of them or the width of the piece that it stands for."""
+    if not noise.is_continuous:
+        support = np.unique(np.concatenate([noise.support(a) for a in answers])).astype(float)
+        return support, np.ones(support.size)
+    far = noise.reach(50.0)
+    cuts = np.concatenate([-noise.breaks(far), noise.breaks(far)])
+    step = math.sqrt(noise.variance) / 300.0
+    grid = np.arange(-far, far + 2.0, step) if noise.log_concave else np.zeros(0)
+    edges = np.unique(np.concatenate([*(cuts + a for a in answers), grid, [-far, far + 2.0]]))
+    return 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
+
+
+LISTED = {name: m for name, m in MECHANISMS.items() if not (m.steps and m.noise.is_continuous and m.is_continuous)}
+
+
+@over(LISTED, "noise")
+def test_epsilon_of_every_mechanism_is_the_largest_log_ratio_of_its_releases(noise: Any) -> None:
+    law, query = _answers_of(noise)
+    answers = sorted({*query.ravel().tolist()})
+    releases, _ = _pieces(noise, answers)
+    if noise.summands[1] > 1:  # which reach their rate in the limit
+        releases = np.append(releases, np.rint(1e4 * noise.reach()) * np.array([-1.0, 1.0]))
+    log_f = np.array([noise.log_likelihood(releases, a) for a in answers])
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(np.diff(log_f, axis=0))  # of databases that differ in one record
+    largest = float(np.nanmax(gaps)) if np.isfinite(gaps[~np.isnan(gaps)]).all() else math.inf
+    try:
+        found = frameworks.differential_privacy(law, query, noise)
+    except NotImplementedError:
+        assert noise.steps  # put through a function, and without an end
+        return
+    assert found >= largest * (1.0 - 1e-9)
+    assert math.isinf(found) or found == pytest.approx(largest, rel=1e-4)
+
+
+@over({name: m for name, m in LISTED.items() if m.variance < 1e6}, "noise")
+def test_information_of_every_mechanism_is_the_sum_over_its_releases(noise: Any) -> None:
+    law, query = _answers_of(noise)
+    answers = sorted({*query.ravel().tolist()})
+    releases, width = _pieces(noise, answers)
+    f = np.exp([noise.log_likelihood(releases, a) for a in answers]) * width
+    weight = np.array([law.array[query == a].sum() for a in answers])
+    wanted = float(sum(w * rel_entr(row, weight @ f).sum() for w, row in zip(weight, f, strict=True)))
+    found = frameworks.mutual_information_privacy(law, query, noise, level="database")
+    assert found == pytest.approx(wanted, rel=2e-5 if noise.is_continuous and noise.log_concave else 1e-9, abs=1e-12)

@@ -17,15 +17,9 @@ from scipy import stats
 import adversary as adv
 from adversary.reader.path.truth import settle_truth
 from adversary.reader.risk.law_fingerprint import law_fingerprint
+from tests.catalogue import MECHANISMS
 
 PLAN = adv.Plan([adv.Level("block", adv.Gaussian(2.0), siblings=2), adv.Level("tract", adv.Gaussian(2.0))])
-MECHANISMS = {
-    "gaussian": adv.Gaussian(2.0),
-    "wider": adv.Gaussian(3.0),
-    "laplace": adv.Laplace(2.0),
-    "discrete": adv.DiscreteGaussian(2.0),
-    "geometric": adv.Geometric(0.5),
-}
 VALUES = [0, 1, 2, 5]
 
 
@@ -64,9 +58,9 @@ def fingerprint(plan: adv.Plan, belief: Any) -> str:
 
 def fingerprints() -> dict[str, str]:
     found = {name: fingerprint(PLAN, belief) for name, belief in beliefs().items()}
-    for name, noise in MECHANISMS.items():
-        plan = adv.Plan([adv.Level("block", noise, siblings=3), adv.Level("tract", noise)])
-        found[f"noise: {name}"] = fingerprint(plan, adv.Uniform())
+    for name, noise in (MECHANISMS | {"gaussian, wider": adv.Gaussian(1.8)}).items():
+        plan, reader = adv.Plan([adv.Level("block", noise)]), adv.Adversary(0.5, 0)
+        found[f"noise: {name}"] = law_fingerprint(plan, reader, settle_truth(plan, reader, {"block": 1}))
     return found
 
 

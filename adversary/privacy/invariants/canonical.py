@@ -265,6 +265,10 @@ class Tulap(CanonicalLaw):
         root = root_of(factor)
         return Tulap(self.epsilon * root, min(self.delta * root, 1.0))
 
+    def breaks(self, end: float) -> Floats:
+        inside = np.arange(np.ceil(min(end, self.bound)) + 1.0) + 0.5
+        return np.append(inside, self.bound) if np.isfinite(self.bound) else inside
+
     def reach(self, nats: float = TAIL_NATS) -> float:
         steps = np.ceil(nats / self.epsilon) if self.epsilon else np.inf
         return float(min(max(steps - 0.5, 0.5), self.bound))

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
 from adversary._core import Floats
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.beliefs import Each
+from adversary.reader.path.log_products import log_convolution
 from adversary.reader.plans import Released
 from adversary.reader.postprocessing import LeastSquares, Postprocessing
 
+_HELD = 600.0
+"""Nats below its peak down to which a law keeps its digits as doubles."""
 REACH_NATS = 45.0
 """Counts are followed until a likelihood has fallen by exp(-45)."""
 
@@ -125,7 +129,7 @@ class EachLink(Link):
     def _sibling_likelihoods(self, values: Floats, most: float) -> list[tuple[float, float, Floats]]:
         """A sibling with each of these releases, and its counts up to `most`.
 
-        First count, log of the largest P(release, count), and every P(release, count) divided by it.
+        First count, log of the largest P(release, count), and of every P(release, count) divided by it.
         """
         low, high = self.belief.ends_of_one()
         reach = self.single.reach(REACH_NATS)
@@ -142,23 +146,32 @@ class EachLink(Link):
             here = slice(int(start - counts[0]), int(stop - counts[0]) + 1)
             log_p = law[here] + self.single.log_likelihood(y, counts[here])
             top = float(log_p.max())
-            result.append((0.0, -np.inf, np.ones(1)) if np.isneginf(top) else (start, top, np.exp(log_p - top)))
+            result.append((0.0, -np.inf, np.zeros(1)) if np.isneginf(top) else (start, top, log_p - top))
         return result
 
     @staticmethod
     def _together(siblings: list[tuple[float, float, Floats]], low: float, high: float) -> tuple[float, Floats]:
-        """First count of the others, log P(releases, others = count) from `low` to `high`, by positive convolutions."""
-        *others, (start, peak, last) = siblings
-        first, total = start, np.ones(1)
+        """First count of the others, log P(releases, others = count) from `low` to `high`, by positive convolutions.
+
+        In logs where a double would not hold all of them: under very little noise.
+        """
+        *others, (start, peak, log_last) = siblings
+        first, total, last = start, np.ones(1), np.exp(log_last)
         for begin, top, part in others:
-            total = np.convolve(total, part)
+            total = np.convolve(total, np.exp(part))
             scale = total.max()
             first, peak, total = first + begin, peak + top + float(np.log(scale)), total / scale
         from_, to = int(max(low - first, 0.0)), int(min(high - first, total.size + last.size - 2.0))
+        if to < from_:
+            return first + from_, np.zeros(0)
         places = np.arange(from_ - total.size + 1, to + 1)
         near = np.where((places >= 0) & (places < last.size), last[np.clip(places, 0, last.size - 1)], 0.0)
         with np.errstate(divide="ignore"):
-            return first + from_, np.log(np.convolve(near, total, "valid")) + peak if to >= from_ else np.zeros(0)
+            table = np.log(np.convolve(near, total, "valid"))
+        if table.min() > -_HELD:
+            return first + from_, table + peak
+        logs = reduce(log_convolution, [part for *_, part in siblings])
+        return first + from_, logs[from_ : to + 1] + sum(top for _, top, _ in siblings)
 
     def _sibling_factors(self, released: Released) -> Floats | None:
         each = released.individual(self.level, self.belief.count)

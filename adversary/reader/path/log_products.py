@@ -69,6 +69,25 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
     return np.asarray(log_sum)
 
 
+def log_convolution(log_a: Floats, log_b: Floats) -> Floats:
+    """Convolution of two sequences in log space, relatively accurate however small an entry is.
+
+    Parameters
+    ----------
+    log_a, log_b : logarithms, (n,) and (m,); -inf for zero
+
+    Returns
+    -------
+    (n + m - 1,)
+
+    >>> log_convolution(np.array([0.0, -900.0]), np.array([0.0, -900.0])).round(6).tolist()
+    [0.0, -899.306853, -1800.0]
+    """
+    beyond = np.full(log_b.size - 1, -np.inf)
+    table = np.concatenate([beyond, log_a, beyond])
+    return log_correlation(table[None], log_b[None, ::-1])[0, ::-1]
+
+
 def _exp_of_most(log_values: Floats) -> Floats:
     """Values of at most 1, without those that change no sum above exp(-600): arithmetic of subnormals is slow."""
     return np.exp(np.where(log_values < -650.0, -np.inf, log_values))
