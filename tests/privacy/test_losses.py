@@ -15,10 +15,10 @@ import scipy.stats
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.losses import composition
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import ComposedLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
+from adversary.privacy.losses.grid_rounding import add_masses
 from adversary.privacy.losses.lattice import LatticeLoss, repeat_product
 from adversary.privacy.mechanisms import PerturbedCount
 from adversary.reader import counterfactual as cf
@@ -468,7 +468,7 @@ def test_equal_parts_on_a_grid_add_up_as_one_by_one(times: int) -> None:
         mass = np.zeros(401)
         mass[[0, -1]] = 0.25, 0.5
         mass[1 : inner + 1] += 0.25 / max(inner, 1)
-        together = repeat_product(mass, times, np.ones(1), composition._add_up)
+        together = repeat_product(mass, times, np.ones(1), add_masses)
         slow = reduce(np.convolve, [mass] * times)
         np.testing.assert_allclose(together, slow, rtol=1e-13, atol=0.0)
 

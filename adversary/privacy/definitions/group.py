@@ -19,6 +19,9 @@ from adversary.privacy.definitions.pure_approximate import ApproximateDP, Epsilo
 from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of
 from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
 
+MOST_STEPS = 1_000_000
+"""Records beyond which the steps of an iterated trade-off are not listed."""
+
 
 @dataclass(frozen=True)
 class GroupPrivacy(Attained):
@@ -119,13 +122,22 @@ class GroupPrivacy(Attained):
 
 @group_of.register
 def _(base: EpsilonDelta, size: int) -> Guarantee:
-    """What `base` guarantees for `size` records: itself for one, `NoPrivacy` where some test is always right."""
+    """What `base` guarantees for `size` records: itself for one, `NoPrivacy` where some test is always right.
+
+    Of more than `MOST_STEPS` records the usual (k epsilon, delta_k), which is looser.
+    """
     k = int(check_whole("size", size, minimum=1))
     epsilon, delta = base.epsilon0, base.delta0
     if k == 1 or epsilon == delta == 0.0:
         return base
     if epsilon == 0.0:
         return ApproximateDP(0.0, k * delta) if k * delta < 1.0 else NoPrivacy()
+    if k > MOST_STEPS:
+        with np.errstate(over="ignore"):
+            infinite = float(delta * np.expm1(k * epsilon) / np.expm1(epsilon)) if delta else 0.0
+        if infinite >= 1.0:
+            return NoPrivacy()
+        return ApproximateDP(k * epsilon, infinite) if delta else PureDP(k * epsilon)
     return GroupPrivacy(base, k) if _pair(epsilon, delta, k).losses.size else NoPrivacy()
 
 

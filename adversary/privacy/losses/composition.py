@@ -7,18 +7,29 @@ with one law of another kind is a mixture. Only what is left is rounded, up and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_probability, check_whole, labelled, scalar_or_array
+from adversary._core import as_array, check_whole
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
-from adversary.privacy.losses.dominating import lattice_above
+from adversary.privacy.losses.grid_rounding import (
+    GRID_BINS,
+    MAX_ATOMS,
+    Grid,
+    RoundedLoss,
+    Rounding,
+    add_masses,
+    edges_of,
+    grid_above,
+    grid_below,
+    rounded_down,
+    rounded_up,
+    widened,
+)
 from adversary.privacy.losses.lattice import (
     NOTHING,
     LatticeLoss,
@@ -27,22 +38,19 @@ from adversary.privacy.losses.lattice import (
     merge_atoms,
     repeat_product,
 )
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, way_to_loss
+from adversary.privacy.losses.loss import Bracket, PrivacyLoss, way_to_loss
 from adversary.privacy.losses.mixed import MixedLoss
-from adversary.privacy.profiles import epsilon_from_profile
+from adversary.privacy.losses.repetition import MANY, RepeatedLoss
 
-GRID_BINS = 2**14
-"""Bins of the common grid on which products that cannot be exact are rounded."""
-
-MAX_ATOMS = 3_000_000
-"""Largest product of explicit lattices that is enumerated."""
+MOST_RHO = 1e9
+"""zCDP beyond which a contour takes too long: nothing is guaranteed there."""
 
 MIXED_ATOMS = 2_000
 """A lattice with at most so many atoms is mixed exactly with a loss of another kind."""
 
 
 @dataclass(frozen=True, eq=False)
-class ComposedLoss(PrivacyLoss):
+class ComposedLoss(RoundedLoss):
     """Sum of independent losses that cannot be exact: dominated from above and from below on a common grid.
 
     Above, each law's profile is joined by straight lines between grid points; below, each loss is rounded down, or,
@@ -60,7 +68,7 @@ class ComposedLoss(PrivacyLoss):
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the law of each part ends, but for a mass of no consequence."""
-        found = {part: _edges(part.lightly) for part in self._alike}
+        found = {part: edges_of(part.lightly) for part in self._alike}
         return tuple(found[part] for part in self.parts)
 
     def _on_grid(self, rounding: Rounding) -> LatticeLoss:
@@ -82,61 +90,32 @@ class ComposedLoss(PrivacyLoss):
     @cached_property
     def upper(self) -> LatticeLoss:
         """A law whose profile is nowhere below."""
-        return self._on_grid(_grid_above)
+        return self._on_grid(grid_above)
 
     @cached_property
     def lower(self) -> LatticeLoss:
         """A law whose profile is nowhere above."""
-        return self._on_grid(_grid_below)
+        return self._on_grid(grid_below)
 
     @property
     def bracket(self) -> Bracket:
         return Bracket(
-            of_delta=lambda epsilon: _widen(self.lower.delta(epsilon), self.upper.delta(epsilon)),
-            of_power=lambda level: _widen(self.lower.power(level), self.upper.power(level)),
+            of_delta=lambda epsilon: widened(self.lower.delta(epsilon), self.upper.delta(epsilon)),
+            of_power=lambda level: widened(self.lower.power(level), self.upper.power(level)),
             of_tail=lambda t: (self._rounded_down.tail(t)[0], self._rounded_up.tail(t)[0]),
         )
 
     @cached_property
     def _rounded_down(self) -> LatticeLoss:
-        return self._on_grid(_rounded_down)
+        return self._on_grid(rounded_down)
 
     @cached_property
     def _rounded_up(self) -> LatticeLoss:
-        return self._on_grid(_rounded_up)
+        return self._on_grid(rounded_up)
 
-    @labelled
-    def epsilon(self, delta: ArrayLike) -> Any:
-        """From the law above; never more than the largest loss.
-
-        Below what the grid leaves out it is `pbdp_epsilon(delta)`, an upper bound from the moments.
-        """
-        target = check_probability("delta", delta)
-        most = max(self.maximum, self.swapped.maximum)
-        least = max(self.upper.infinite_p, self.swapped.upper.infinite_p)
-        real = max(float(side.tail(1e300)[0]) for part in self._alike for side in (part, part.swapped))
-        found = as_array(epsilon_from_profile(self, target))
-        if np.isinf(most) and real == 0.0 and (far := (target > 0.0) & (target <= least)).any():
-            found[far] = [self.pbdp_epsilon(float(one)) for one in target[far]]
-        return scalar_or_array(np.minimum(found, most))
-
-    def past_ties(self, threshold: Floats) -> Floats:
-        return self.upper.past_ties(threshold)
-
-    @labelled
-    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        return self.upper.tail(threshold)
-
-    @labelled
-    def delta(self, epsilon: ArrayLike) -> Any:
-        return self.upper.delta(epsilon)
-
-    @labelled
-    def power(self, level: ArrayLike) -> Any:
-        return self.upper.power(level)
-
-    def expect(self, function: Expectation) -> tuple[Any, Any]:
-        return self.upper.expect(function)
+    @property
+    def certain(self) -> float:
+        return max(float(side.tail(1e300)[0]) for part in self._alike for side in (part, part.swapped))
 
     @cached_property
     def _alike(self) -> Counter[PrivacyLoss]:
@@ -158,11 +137,6 @@ class ComposedLoss(PrivacyLoss):
     @property
     def maximum(self) -> float:
         return sum(times * part.maximum for part, times in self._alike.items())
-
-
-def _widen(low: Any, high: Any) -> tuple[Any, Any]:
-    """By what rounding may have taken from a sum of some thousands of terms."""
-    return scalar_or_array(low * (1.0 - 1e-12)), scalar_or_array(np.minimum(high * (1.0 + 1e-12), 1.0))
 
 
 def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
@@ -224,7 +198,8 @@ def _compose_lattice(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
 def repeat_loss(loss: PrivacyLoss, times: int) -> PrivacyLoss:
     """Privacy loss of `times` independent releases with the same loss.
 
-    Lattices are composed by repeated squaring; everything else as in `compose_losses`.
+    Lattices are composed by repeated squaring; everything else as in `compose_losses`. More than `MANY` releases, whose
+    law is no longer listed, are bracketed.
 
     Parameters
     ----------
@@ -245,7 +220,16 @@ def repeat_loss(loss: PrivacyLoss, times: int) -> PrivacyLoss:
     """
     n = int(check_whole("times", times, minimum=0))
     if isinstance(loss, DiscreteGaussianLoss) and n:
-        return loss.times(n)
+        few = max(1, int(MOST_RHO / loss.rho)) if loss.rho > 0.0 else n
+        return loss.times(n) if n <= few or n == 1 else RepeatedLoss(loss.exact or loss, n, loss.times(few))
+    if n > MANY and loss.is_nothing:
+        return NOTHING
+    if n > MANY and isinstance(loss, GaussianLoss):
+        return GaussianLoss(float(loss.mu * np.sqrt(n)))
+    if n > MANY and loss.summands != (loss,):
+        return compose_losses([repeat_loss(part, n) for part in loss.summands])
+    if n > MANY:
+        return RepeatedLoss(loss, n, repeat_loss(loss, MANY))
     if not isinstance(loss, LatticeLoss) or loss.parts:
         return compose_losses([loss] * n)
     nothing: list[LatticeLoss] = []
@@ -267,108 +251,12 @@ def _multiply_lattices(done: list[LatticeLoss], one: LatticeLoss) -> list[Lattic
     return [*done, one]
 
 
-@dataclass(frozen=True)
-class _Grid:
-    """Masses under P at whole multiples of a step, from `first` on, and the infinite masses."""
-
-    first: int
-    mass: Floats
-    infinite_p: float
-    infinite_q: float
-
-
-Rounding = Callable[[PrivacyLoss, tuple[float, float], float], _Grid]
-"""A way to move a loss, ending there, to whole multiples of a step."""
-
-
-def _grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
-    """The profile joined by straight lines between grid points."""
-    low, high = (int(f(edge / step)) for f, edge in zip((np.floor, np.ceil), ends, strict=True))
-    if isinstance(loss, LaplaceLoss) and _fits(loss, step):
-        high = round(loss.epsilon0 / step)
-        low, stride = -high, 2
-    else:
-        low, high, stride = min(low, -1), max(high, 1), 1
-    nodes = np.arange(low, high + 1, stride)
-    nodes = np.union1d(nodes, [0])
-    law = lattice_above(loss.lightly, as_array(step * nodes))
-    mass = np.zeros(high - low + 1)
-    mass[np.rint(law.losses / step).astype(np.int64) - low] = np.exp(law.log_p)
-    return _Grid(low, mass, law.infinite_p, law.infinite_q)
-
-
-def _grid_below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
-    """Laplace releases binned, so that losses fall on the grid; others rounded down."""
-    if not (isinstance(loss, LaplaceLoss) and _fits(loss, step)):
-        return _rounded_down(loss, ends, step)
-    e, cells = loss.epsilon0, round(loss.epsilon0 / step)
-    edges = np.linspace(-e, e, cells + 1)
-    mass = np.zeros(2 * cells + 1)
-    mass[1::2] = 0.5 * np.exp((edges[:-1] - e) / 2.0) * np.expm1(e / cells)
-    mass[[0, -1]] = 0.5 * np.exp(-e), 0.5
-    return _Grid(-cells, mass, 0.0, 0.0)
-
-
-def _fits(loss: LaplaceLoss, step: float) -> bool:
-    ratio = loss.epsilon0 / step
-    return bool(1.0 <= ratio <= GRID_BINS and abs(ratio - round(ratio)) < 1e-9 * ratio)
-
-
-def _rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
-    """Every loss rounded up to the grid; mass beyond it infinite."""
-    first, beyond, inside = _grid_masses(loss, ends, step)
-    return _Grid(first, np.append(1.0 - beyond[0], inside), float(beyond[-1]), 0.0)
-
-
-def _rounded_down(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
-    """Every loss rounded down to the grid; finite mass beyond it at its end."""
-    first, beyond, inside = _grid_masses(loss, ends, step)
-    infinite = float(loss.tail(np.inf)[0])
-    return _Grid(first, np.append(inside, max(0.0, beyond[-1] - infinite)), infinite, 0.0)
-
-
-def _grid_masses(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> tuple[int, Floats, Floats]:
-    """The grid's first point, P(L > point) at each, and P(point < L <= next point)."""
-    first, last = int(np.floor(ends[0] / step)), int(np.ceil(ends[1] / step))
-    beyond = as_array(loss.tail(as_array(step * np.arange(first, last + 1)))[0])
-    return first, beyond, np.maximum(-np.diff(beyond), 0.0)
-
-
-def _convolve(grids: list[tuple[_Grid, int]], step: float) -> LatticeLoss:
+def _convolve(grids: list[tuple[Grid, int]], step: float) -> LatticeLoss:
     """The sum of parts, each so many times."""
-    total = reduce(_add_up, [repeat_product(grid.mass, times, np.ones(1), _add_up) for grid, times in grids])
+    total = reduce(add_masses, [repeat_product(grid.mass, times, np.ones(1), add_masses) for grid, times in grids])
     losses = as_array(step * (sum(times * grid.first for grid, times in grids) + np.arange(total.size)))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
     infinite_p = either(grid.infinite_p for grid, times in grids for _ in range(times))
     infinite_q = either(grid.infinite_q for grid, times in grids for _ in range(times))
     return LatticeLoss(*merge_atoms(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
-
-
-def _add_up(a: Floats, b: Floats) -> Floats:
-    """Law of a sum of independent numbers, directly: an FFT would keep only absolute accuracy."""
-    i, j = np.flatnonzero(a), np.flatnonzero(b)
-    if 100 * i.size * j.size > a.size * b.size or i.size * j.size > MAX_ATOMS:
-        return np.convolve(a, b)
-    return np.bincount(np.add.outer(i, j).ravel(), np.outer(a[i], b[j]).ravel(), a.size + b.size - 1)
-
-
-def _edges(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:
-    """Thresholds beyond which either law has at most `mass`, infinite losses aside."""
-    t = np.concatenate([-np.geomspace(800, 1e-6, 4000), np.geomspace(1e-6, 800, 4000)])
-
-    def last_live(side: PrivacyLoss) -> float:
-        infinite, place = side.tail(np.inf)[0], 0
-        for stride in (100, 1):  # tails fall, and may be long to add up
-            some = t[place::stride][:100]
-            p, q = (as_array(tail) for tail in side.tail(some))
-            live = np.flatnonzero(np.maximum(p - infinite, q) > mass)
-            if not live.size:
-                return float(t[0])
-            place += stride * int(live[-1])
-        return float(t[min(place + 1, t.size - 1)])
-
-    high, low = last_live(loss), -last_live(loss.swapped)
-    if high < low:  # every loss is infinite
-        high = low = 0.0
-    return low, max(high, low + 1e-9)

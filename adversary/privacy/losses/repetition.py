@@ -1,0 +1,151 @@
+"""Very many releases alike: their law by squares, on a grid that is made coarser as the law gets wider.
+
+A law on a grid of spacing s moves to one of 2 s so that its profile falls nowhere: an atom between two points l - s and
+l + s of the coarse grid is split between them, e^s / (1 + e^s) of its mass upwards. The masses under both hypotheses
+stay, and the profile, convex in e^epsilon, is joined by chords. A split adds at most s^2 to the variance of a loss
+whose standard deviation is hundreds of s, and as both grow alike with the number of releases, so little in all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from adversary._core import Floats, as_array, scalar_or_array
+from adversary.privacy.losses.grid_rounding import Grid, RoundedLoss, add_masses, edges_of, grid_above, widened
+from adversary.privacy.losses.lattice import LatticeLoss, either, merge_atoms, repeat_product
+from adversary.privacy.losses.loss import Bracket, PrivacyLoss
+
+MANY = 2**16
+"""Releases beyond which a law that adds up by no formula is followed on a grid."""
+
+_BINS = 4096
+_TOP, _BOTTOM = 1e-290, 1e-25
+"""Mass that may be counted as certain to tell, at the upper end of a law, and as of a larger loss, at its lower end."""
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedLoss(RoundedLoss):
+    """Sum of so many independent losses alike, each with few values or listed on a grid.
+
+    Parameters
+    ----------
+    loss : of one release
+    times : number of releases
+    fewer : the loss of `MANY` of them: what is certified from below, as one more release never helps less
+    """
+
+    loss: PrivacyLoss
+    times: int
+    fewer: PrivacyLoss
+
+    @cached_property
+    def upper(self) -> LatticeLoss:
+        step = _step(self.loss)
+        first = _Law(0, _trimmed(grid_above(self.loss, edges_of(self.loss.lightly), step)))
+        nothing = _Law(0, Grid(0, np.ones(1), 0.0, 0.0))
+
+        def together(one: _Law, other: _Law) -> _Law:
+            return _added(one, other, step)
+
+        level, grid = repeat_product(first, self.times, nothing, together)
+        losses = as_array(step * 2.0**level * (grid.first + np.arange(grid.mass.size)))
+        with np.errstate(divide="ignore"):
+            log_p = np.log(grid.mass)
+        atoms = merge_atoms(losses, log_p, log_p - losses)
+        return LatticeLoss(*atoms, grid.infinite_p, grid.infinite_q, rounded=True)
+
+    @property
+    def bracket(self) -> Bracket:
+        lower = self.fewer.bracket
+        return Bracket(
+            of_delta=lambda epsilon: widened(lower.delta(epsilon)[0], self.upper.delta(epsilon)),
+            of_power=lambda level: widened(lower.power(level)[0], self.upper.power(level)),
+            of_tail=lambda threshold: (
+                scalar_or_array(np.zeros(np.shape(threshold))),
+                scalar_or_array(np.ones(np.shape(threshold))),
+            ),
+        )
+
+    @property
+    def certain(self) -> float:
+        one = max(float(side.tail(1e300)[0]) for side in (self.loss, self.loss.swapped))
+        return -math.expm1(self.times * math.log1p(-one)) if one < 1.0 else 1.0
+
+    @property
+    def kl_divergence(self) -> float:
+        return self.times * self.loss.kl_divergence
+
+    def log_moment(self, order: float) -> float:
+        return self.times * self.loss.log_moment(order)
+
+    @cached_property
+    def swapped(self) -> RepeatedLoss:
+        turned = self.loss.swapped
+        return self if turned is self.loss else RepeatedLoss(turned, self.times, self.fewer.swapped)
+
+    @property
+    def maximum(self) -> float:
+        return self.times * self.loss.maximum
+
+
+class _Law(NamedTuple):
+    """A law on the grid of spacing step * 2^level."""
+
+    level: int
+    grid: Grid
+
+
+def _step(loss: PrivacyLoss) -> float:
+    """Spacing on which the loss lives, where it is listed on few points alike; else of a fine grid from end to end."""
+    low, high = edges_of(loss.lightly)
+    fine = (high - low) / _BINS
+    if isinstance(loss, LatticeLoss) and loss.losses.size <= _BINS:
+        ends = np.abs(np.append(loss.losses, np.diff(loss.losses)))
+        return max(float(ends[ends > 0.0].min(initial=np.inf)), fine) if ends.any() else fine
+    return fine
+
+
+def _added(one: _Law, other: _Law, step: float) -> _Law:
+    """The law of the sum, on a grid of at most so many points."""
+    level = max(one.level, other.level)
+    a, b = (_coarsened(law, level, step) for law in (one, other))
+    infinite = either([a.infinite_p, b.infinite_p]), either([a.infinite_q, b.infinite_q])
+    total = _trimmed(Grid(a.first + b.first, add_masses(a.mass, b.mass), *infinite))
+    while total.mass.size > _BINS:
+        total, level = _coarsened(_Law(level, total), level + 1, step), level + 1
+    return _Law(level, total)
+
+
+def _coarsened(law: _Law, level: int, step: float) -> Grid:
+    grid = law.grid
+    for fine in range(law.level, level):
+        place = grid.first + np.arange(grid.mass.size)
+        low, first = place // 2, int(grid.first // 2)
+        up = np.where(place % 2 == 1, expit(step * 2.0**fine), 0.0)
+        size = int(low[-1]) - first + 2
+        mass = np.bincount(low - first, grid.mass * (1.0 - up), size) + np.bincount(
+            low - first + 1, grid.mass * up, size
+        )
+        grid = grid._replace(first=first, mass=mass)
+    return grid
+
+
+def _trimmed(grid: Grid) -> Grid:
+    """Without what weighs next to nothing at either end, towards more risk; all masses together one, as squares would
+    multiply what rounding leaves of it."""
+    above, below = np.cumsum(grid.mass[::-1])[::-1], np.cumsum(grid.mass)
+    last = int(np.flatnonzero(above > _TOP)[-1]) if (above > _TOP).any() else 0
+    first = min(int(np.flatnonzero(below > _BOTTOM)[0]) if (below > _BOTTOM).any() else 0, last)
+    mass: Floats = grid.mass[first : last + 1].copy()
+    mass[0] += below[first] - grid.mass[first]
+    beyond = float(above[last + 1]) if last + 1 < above.size else 0.0
+    infinite = min(grid.infinite_p + beyond, 1.0)
+    total = float(mass.sum())
+    mass = mass * ((1.0 - infinite) / total) if total > 0.0 else mass
+    return grid._replace(first=grid.first + first, mass=mass, infinite_p=infinite)
