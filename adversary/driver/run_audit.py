@@ -269,7 +269,7 @@ def _title(guarantee: Guarantee) -> str:
 
 def _child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
     """Seed of the simulations for one plan, by its levels' names, and truth, whatever else is audited in the call."""
-    text = json.dumps([plan.names, {k: np.asarray(v).tolist() for k, v in truth.items()}])
+    text = json.dumps([plan.names, dict(truth)], default=lambda value: np.asarray(value).tolist())
     words = np.frombuffer(text.encode().ljust(-(-len(text) // 4) * 4), dtype=np.uint32)
     return int(
         np.random.SeedSequence([*np.atleast_1d(seed.generate_state(4)), *words]).generate_state(2, np.uint64)[0] >> 1

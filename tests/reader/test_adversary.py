@@ -412,6 +412,17 @@ def test_own_pair_of_two_cells_composes_both() -> None:
     np.testing.assert_allclose(loss.delta(e), worst.delta(e), rtol=1e-9, atol=1e-15)
 
 
+def test_own_pair_of_unbounded_noise_has_no_largest_loss() -> None:
+    """log P(y | in) / P(y | out) rises with y for ever, whatever is listed."""
+    unsure = adv.Adversary(beliefs={"block": adv.Others([0.5, 0.5])})
+    found = [
+        unsure.privacy_loss(adv.Plan([adv.Level("block", noise)])).loss_bound(0.0)
+        for noise in (DG(0.3), adv.postprocessing.clamped(DG(0.3)), adv.Geometric(0.7))
+    ]
+    assert found[:2] == [math.inf, math.inf]
+    assert found[2] == pytest.approx(0.7, rel=1e-9)  # the largest ratio is that of 2 against 1
+
+
 def test_own_pair_needs_proper_beliefs() -> None:
     plan, reader, _ = STORIES["two levels, flat"]
     with pytest.raises(ValueError, match="belief about 'tract' is improper"):

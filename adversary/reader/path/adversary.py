@@ -324,7 +324,7 @@ def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int) -> int
     return max(most.values())
 
 
-def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Floats:
+def log_bayes_factor(plan: Plan, reader: Adversary, released: Released, *, lowest: bool = True) -> Floats:
     """Log Bayes factor of every release, log P(release | in) - log P(release | out), summed over cells.
 
     Of an adversary who does not know whether the target was sampled, log(1 - q + q BF).
@@ -334,6 +334,8 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Float
     plan : what is published
     reader : the adversary
     released : arrays (release, level, cell) of that plan, from `release_arrays`
+    lowest : False leaves out the first cell's release of the lowest level, which is independent of all others for an
+        adversary who knows everybody else there
 
     Returns
     -------
@@ -345,12 +347,15 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Float
     >>> log_bayes_factor(plan, Adversary(), release_arrays(plan, plan.observe({"block": 1}))).round(6).tolist()
     [1.0]
     """
-    return amplified_loss(_if_sampled(plan, reader, released), reader.sampling_rate)
+    return amplified_loss(_if_sampled(plan, reader, released, lowest=lowest), reader.sampling_rate)
 
 
-def _if_sampled(plan: Plan, reader: Adversary, released: Released) -> Floats:
+def _if_sampled(plan: Plan, reader: Adversary, released: Released, *, lowest: bool = True) -> Floats:
     """The same for who knows that the target was sampled."""
-    parts = [reader.path(plan, cell).log_bayes_factor(released.cell(cell)) for cell in range(plan.cells)]
+    parts = [
+        reader.path(plan, cell).log_bayes_factor(released.cell(cell), lowest=lowest or cell > 0)
+        for cell in range(plan.cells)
+    ]
     with np.errstate(invalid="ignore"):  # one cell may rule out the hypothesis that the other makes certain
         total = np.sum(parts, axis=0)
     refuse_impossible(np.isnan(total))

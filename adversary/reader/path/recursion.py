@@ -12,6 +12,7 @@ published sampler leaves that constraint out of one of its two updates).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,17 +86,22 @@ class Path:
             raise TypeError("this adversary does not know the others at the lowest level")
         return self.contributions + count
 
-    def log_bayes_factor(self, released: Released) -> Floats:
-        """log P(release | in) - log P(release | out) of one cell's releases."""
+    def log_bayes_factor(self, released: Released, *, lowest: bool = True) -> Floats:
+        """log P(release | in) - log P(release | out) of one cell's releases; all but the `lowest` if that is False.
+
+        The release of the lowest level is independent of all others where everybody else in that unit is known.
+        """
         first, noisy = self.steps[0], released.noisy
-        if not self.known:
+        if lowest and not self.known:
             return self._difference(self._log_likelihoods(released, -1, self.contributions))
         x = self.known_counts()
         own = np.zeros(len(released))
         with np.errstate(invalid="ignore"):  # exact counts may rule out one hypothesis here and the other there
             for noise, levels in first.alike():
-                seen, place = np.unique(noisy[:, levels], return_inverse=True)
-                own = own + as_array(noise.log_ratio(seen, x[1], x[0]))[place.reshape(-1, len(levels))].sum(axis=1)
+                read = [level for level in levels if lowest or level > 0]
+                seen, place = np.unique(noisy[:, read], return_inverse=True)
+                ratio = as_array(noise.log_ratio(seen, x[1], x[0]))
+                own = own + ratio[place.reshape(len(noisy), len(read))].sum(axis=1)
             refuse_impossible(np.isnan(own))
             found = own if len(self.steps) == 1 else own + self.evidence_above(released, x)
         refuse_impossible(np.isnan(found))
@@ -210,8 +216,7 @@ class Path:
         if self.steps[0].adjusted:
             raise ValueError("an averaged pair is not worked out for post-processed counts: ask the plan without it")
         if self.known and len(self.steps) == 1:
-            x = self.known_counts()
-            return [noise.privacy_loss(int(abs(x[1] - x[0])), 1) for noise in self.steps[0].noises]
+            return [_pair_of(noise, *self.known_counts()) for noise in self.steps[0].noises]
         if len(self.steps) > 2 or (not self.known and len(self.steps) > 1):
             raise ValueError(
                 "an averaged pair is worked out for one count, or for two when the lowest is known but for the target"
@@ -219,7 +224,7 @@ class Path:
         if not self.known:
             return [self._pair(0, self.contributions)]
         x = self.known_counts()
-        return [*(noise.privacy_loss(int(abs(x[1] - x[0])), 1) for noise in self.steps[0].noises), self._pair(1, x)]
+        return [*(_pair_of(noise, *x) for noise in self.steps[0].noises), self._pair(1, x)]
 
     def _pair(self, i: int, x: Floats) -> PrivacyLoss:
         """Loss of step i's releases (and the sum that leads there), step i's count averaged over the belief given x."""
@@ -233,23 +238,18 @@ class Path:
         own = step.log_likelihood(noisy, np.broadcast_to(total, (columns.shape[0], total.size)))
         laws = []
         link = self.steps[i - 1].link if i else None
-        sums = None
+        noises, sums = step.noises, np.zeros(0)
         if link is not None:
-            sums = _span(link.noise, np.arange(total[0] - x.max(), total[-1] - x.min() + 1))
+            others = np.maximum(np.array(edges) - x[:, None], 0.0)
+            noises, sums = (*noises, link.noise), _span(link.noise, np.arange(others.min(), others.max() + 1.0))
         for k in x:
             weighted = own + as_array(step.belief.log_prob(total, k))
-            if sums is None:
+            if link is None:
                 laws.append(log_sum_exp(weighted))
             else:
-                product = log_matrix_product(weighted, self.log_link(i - 1, sums[:, None] - (total[None, :] - k)))
+                product = log_matrix_product(weighted, link.noise.log_likelihood(sums[:, None], total[None, :] - k))
                 laws.append(np.where(np.isnan(product), -np.inf, product).ravel())
-        return LatticeLoss.from_log_probs(laws[1], laws[0])
-
-    def log_link(self, step: int, offset: Floats) -> Floats:
-        """Log law of a step's sibling sum at these distances from the others' count."""
-        link = self.steps[step].link
-        assert link is not None
-        return link.noise.log_likelihood(offset, 0.0)
+        return LatticeLoss.from_log_probs(laws[1], laws[0], bounded=_bounded(noises))
 
     def joint(self, released: Released) -> list[tuple[Floats, Floats]]:
         """Per step: counts (release, count), and log P(count | count below, release), (release, below, count)."""
@@ -319,11 +319,27 @@ def refuse_impossible(impossible: NDArray[np.bool_]) -> None:
         )
 
 
-def _span(noise: Mechanism | None, values: Floats) -> Floats:
-    """Every release that matters for any of these values."""
-    if noise is None:
-        raise ValueError("no sibling sum is published here")
-    return np.arange(noise.support(int(values[0]))[0], noise.support(int(values[-1]))[-1] + 1, dtype=np.float64)
+def _pair_of(noise: Mechanism, out: float, present: float) -> PrivacyLoss:
+    """Loss of one release of either count; a bound where clamped continuous noise has atoms beside its density."""
+    if noise.is_additive or noise.is_continuous:
+        return noise.privacy_loss(int(abs(present - out)), 1)
+    y = _span(noise, np.array([out, present]))
+    log_p, log_q = (noise.log_likelihood(y, count) for count in (present, out))
+    return LatticeLoss.from_log_probs(log_p, log_q, bounded=_bounded([noise]))
+
+
+def _bounded(noises: Iterable[Mechanism]) -> bool:
+    """Whether no release beyond those listed has a larger loss: parabolas have no largest."""
+    return not any(noise.noise.summands[0].parabola for noise in noises)
+
+
+def _span(noise: Mechanism, values: Floats) -> Floats:
+    """Every release that matters for any of these values.
+
+    Of noise that is not added the ends may lie outside those of the least and the largest value.
+    """
+    ends = [noise.support(int(value))[[0, -1]] for value in (values[[0, -1]] if noise.is_additive else values)]
+    return np.arange(np.min(ends), np.max(ends) + 1, dtype=np.float64)
 
 
 def _consecutive(x: Floats) -> bool:

@@ -293,7 +293,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     likelihood = second.log_likelihood(grid_noisy, np.broadcast_to(window, (len(rows), window.size)))
     x = path.known_counts()
     belief = [as_array(second.belief.log_prob(window, k)) for k in x]
-    spread = [path.log_link(0, sums[:, None] - (window[None, :] - k)) for k in x]
+    spread = [link.noise.log_likelihood(sums[:, None], window[None, :] - k) for k in x]
     messages = path.messages_beyond(window, Released(noisy, links))
     evidence = np.empty((beyond.shape[0] * len(rows), len(sums)))
     starts = range(0, len(evidence), _ROWS)
@@ -364,12 +364,7 @@ def _simulate_factors(
 ) -> Floats:
     """Log Bayes factors of releases of this truth, without the first cell's lowest release unless `whole`."""
     released = release_arrays(plan, plan.release(truth.by_level(plan), generator, size))
-    value = log_bayes_factor(plan, reader, released)
-    if whole:
-        return value
-    out, present = reader.path(plan, 0).known_counts()
-    own = as_array(plan.levels[0].mechanism.log_ratio(released.noisy[:, 0, 0], present, out))
-    return np.where(np.isfinite(own), value - np.where(np.isfinite(own), own, 0.0), 0.0)
+    return log_bayes_factor(plan, reader, released, lowest=whole)
 
 
 def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
