@@ -1,6 +1,7 @@
 from . import sensitivity as sensitivity
 from .both_truths import LEVELS as LEVELS
 from .both_truths import SIDES as SIDES
+from .both_truths import side_by_side as side_by_side
 from .case import OWN as OWN
 from .case import shown_bound as shown_bound
 from .free_models import audit_model as audit_model

@@ -15,9 +15,9 @@ from scipy.special import expit, logit
 import adversary as adv
 from adversary.desk.files.scenario import Scenario
 from adversary.desk.kit import Document, Measured, to_html, to_markdown
-from adversary.desk.report import audit_answer
+from adversary.desk.report import audit_answer, comparison
 from adversary.policy.explain import explain
-from adversary.reader.risk import empirical_epsilon
+from adversary.reader.risk import empirical_epsilon, law_of_plan
 from adversary.reader.risk.postprocessed_risk import consistency_risk
 from tests import commands
 from tests.desk.test_cli import SIMULATED
@@ -404,3 +404,27 @@ def test_adversaries_who_differ_in_the_sampling_rate_are_told_apart(tmp_path: Pa
     made = of(adv.load_scenario(path))
     assert table(made, "adversaries") == [["all", "100 %"], ["some", "10 %"]]
     assert "does not know whether the target was drawn. What is known" in words(made)
+
+
+LISTED_AND_SIMULATED = (
+    'neighbours = "unbounded"\n[[plan.level]]\nname = "block"\nrho = 0.3\nsiblings = 2\n'
+    '[[plan.level]]\nname = "tract"\nrho = 0.4\n[truth]\nblock = 1\ntract = 2\n'
+    '[adversary]\nprior = "1/4"\nknown = 0\n[adversary.beliefs]\ntract = { upper = 6 }\n'
+    "[sensitivity]\nrho = [0.05, 7.0]\n"
+)
+
+
+def test_one_meaning_is_listed_and_another_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise twice as wide has more releases than are listed; so has that of a small budget."""
+    monkeypatch.setattr(law_of_plan, "MAX_GRID", 1000)
+    scenario = adv.load_scenario(commands.written("two.toml", tmp_path, LISTED_AND_SIMULATED))
+    tree = audit_answer.solve(scenario, rng=1, draws=400)
+    assert ["mcse" in tree[name] for name in ("risk", "alternatives")] == [False, True]
+    assert ["mcse" in tree[f"sensitivity/{name}"] for name in ("base", "rho")] == [False, True]
+    made = audit_answer.document(scenario, tree, words=False)
+    assert ["±" in " ".join(row) for row in table(made, "other meanings")] == [True, True, False]
+    assert ["±" in " ".join(row) for row in table(made, "sensitivity")] == [False, True, False]
+    wide = scenario.with_neighbours("bounded", 1)
+    audits = {"listed": (scenario, tree), "simulated": (wide, audit_answer.solve(wide, whole=False, rng=1, draws=400))}
+    rows = table(comparison.document(audits, comparison.solve(audits)), "probabilities")
+    assert {("±" in row[-2], "±" in row[-1]) for row in rows if row[0] == "expected posterior"} == {(False, True)}

@@ -17,7 +17,7 @@ from adversary.desk import figures
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Document, Figure, Section, Table, tabulate
 from adversary.desk.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths, warnings
-from adversary.driver import TRUTHS, base_and_sweeps, group_name, most_moving, sweep_groups
+from adversary.driver import TRUTHS, base_and_sweeps, group_name, most_moving, side_by_side, sweep_groups
 from adversary.reader.risk import cautions
 
 SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
@@ -90,7 +90,7 @@ def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
     rows = [("", None, base)]
     rows += [(dim, value, one.sel({dim: value})) for dim, one in swept.items() for value in one[dim].values]
     each = [one[[name for name in RISKS if name in one]].reset_coords(drop=True) for _, _, one in rows]
-    risk = xr.concat(each, "row", join="outer").rename(truth="target")
+    risk = side_by_side(dict(enumerate(each)), "row").rename(truth="target")
     risk = risk.where(risk["possible"].astype(bool))
     inputs = [figures.INPUTS.get(dim, dim) if dim else AS_IT_IS for dim, _, _ in rows]
     values = [figures.input_value(dim, str(value)) if dim else "" for dim, value, _ in rows]

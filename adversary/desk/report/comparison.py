@@ -14,7 +14,7 @@ from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, audit_words, tabulate
 from adversary.desk.kit.audit_words import definition_words, group, joined
 from adversary.desk.report import audit_answer, method_sections, profile_section, result_sections
-from adversary.driver import shown_bound
+from adversary.driver import shown_bound, side_by_side
 
 TABLES = {
     "probabilities": ("probability", {
@@ -33,13 +33,11 @@ Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
 
 def solve(audits: Audits) -> xr.DataTree:
     """Groups `compared` (file, truth, adversary) and `verdicts` (file)."""
-    files = [
-        xr.concat([_numbers_of_truth(part) for _, _, part in audit_words.cases(*one)], "truth")
-        for one in audits.values()
-    ]
-    truths = [[name for name, _, _ in audit_words.cases(*one)] for one in audits.values()]
-    labelled = [one.assign_coords(truth=names) for one, names in zip(files, truths, strict=True)]
-    found = xr.concat(labelled, "file", join="outer").assign_coords(file=list(audits))
+    files = {
+        file: side_by_side({name: _numbers_of_truth(part) for name, _, part in audit_words.cases(*one)}, "truth")
+        for file, one in audits.items()
+    }
+    found = side_by_side(files, "file")
     verdicts = xr.Dataset({"verdict": ("file", [_verdict(*one) for one in audits.values()])}, {"file": list(audits)})
     tree = xr.DataTree.from_dict({"compared": found, "verdicts": verdicts})
     tree.attrs = {f"scenario_{name}": audit_answer.fingerprint(one) for name, (one, _) in audits.items()}

@@ -14,7 +14,7 @@ from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
 from adversary.desk.kit.audit_words import budget_words, joined
 from adversary.desk.report import descriptions
-from adversary.driver import UNRELIABLE
+from adversary.driver import UNRELIABLE, side_by_side
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.path import MEANINGS
 from adversary.reader.plans import Level
@@ -102,9 +102,9 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     plans = {own: scenario} | readings(scenario)[0]
     plans = dict(sorted(plans.items()))
     risk, others = tree["risk"].to_dataset(), tree["alternatives"].to_dataset()
-    of_each = [risk if key == own else others.sel(alternative=key, drop=True) for key in plans]
-    means = [joined(risk, mean=(one, "posterior_mean"), ratio=(one, "ratio_mean")) for one in of_each]
-    found = xr.concat(means, "plan", join="outer").assign_coords(plan=list(plans))
+    of_each = {key: risk if key == own else others.sel(alternative=key, drop=True) for key in plans}
+    means = {key: joined(risk, mean=(one, "posterior_mean"), ratio=(one, "ratio_mean")) for key, one in of_each.items()}
+    found = side_by_side(means, "plan")
     noises = [{one.origins[level.name]: level.mechanism for level in one.plan.levels} for one in plans.values()]
     found["variance"] = ("plan", [", ".join(format_number(x.variance) for x in one.values()) for one in noises])
     columns = {
