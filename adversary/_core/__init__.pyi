@@ -41,6 +41,7 @@ from .number_formats import as_given as as_given
 from .number_formats import as_read as as_read
 from .number_formats import decimals_for as decimals_for
 from .number_formats import ends as ends
+from .number_formats import error_text as error_text
 from .number_formats import exactly as exactly
 from .number_formats import failing as failing
 from .number_formats import failure_of as failure_of

@@ -346,3 +346,9 @@ def finite(x: Any) -> float | None:
 def numbers(values: Any) -> list[float | None]:
     """Every number of an array or a pair, as `finite`."""
     return [finite(value) for value in np.ravel(values)]
+
+
+def error_text(error: Exception) -> str:
+    """An error in one line: its text, after its kind unless that is a plain ValueError."""
+    text = " ".join(str(error).split())
+    return text if type(error) is ValueError and text else f"{type(error).__name__}: {text}".removesuffix(": ")

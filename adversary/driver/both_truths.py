@@ -97,10 +97,7 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
 
 def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
     """Groups `both_truths` (target), `empirical` (the reader's own epsilon) and `tests` (level)."""
-    invariants = {side: invariant_factor(plan, reader, one) for side, one in _held(plan, reader, truth).items()}
-    if np.isfinite(list(invariants.values())).all():
-        paths = [reader.path(plan, cell) for cell in range(plan.cells)]
-        check_listed(failure, is_unbounded(plan, paths))  # before anything is worked out
+    invariants = _invariants(plan, reader, truth)
     truths = truths_of(laws, plan, reader, truth)
     found = {"both_truths": risk_of(laws, plan, reader, truths)}
     if np.isfinite([invariants[side] for side in truths]).all():
@@ -109,6 +106,17 @@ def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth
     if len(truths) == 2 and np.isfinite(reader.prior_log_odds):
         found["tests"] = _tests(laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"]))
     return found
+
+
+def _invariants(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, float]:
+    """Log Bayes factor of the exact levels under each truth that the reader holds possible."""
+    return {side: invariant_factor(plan, reader, one) for side, one in _held(plan, reader, truth).items()}
+
+
+def refuse_unlisted(plan: Plan, reader: Adversary, truth: Truth, failure: float) -> None:
+    """ValueError where an epsilon is asked for at a failure below the mass to which releases are listed."""
+    if np.isfinite(list(_invariants(plan, reader, truth).values())).all():
+        check_listed(failure, is_unbounded(plan, [reader.path(plan, cell) for cell in range(plan.cells)]))
 
 
 def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import xarray as xr
 
-from adversary.driver.both_truths import at_priors, of_both_truths, of_profile, of_unused_record
+from adversary._core import error_text
+from adversary.driver.both_truths import at_priors, of_both_truths, of_profile, of_unused_record, refuse_unlisted
 from adversary.driver.case import Case
 from adversary.driver.model_case import ModelCase
 from adversary.driver.other_plans import of_alternatives, of_budgets, of_one_query, of_postprocessing, of_repeated
@@ -26,6 +28,26 @@ EVERYTHING = (*ALSO, "repeated", "postprocessing", "priors", "budgets")
 """All that can be asked for."""
 
 
+@dataclass
+class Beside:
+    """Groups beside an audit: with `keep_going` one that fails is left out, and `left_out` says why, by its name."""
+
+    keep_going: bool
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def made(self, name: str, make: Callable[[], Groups]) -> Groups:
+        """The groups that a function makes."""
+        try:
+            return make()
+        except OSError:  # a disk or a worker, which the audit itself needs too
+            raise
+        except Exception as error:
+            if not self.keep_going:
+                raise
+            self.left_out[name] = error_text(error)
+            return {}
+
+
 def further_groups(
     case: Case | ModelCase,
     truth: Mapping[str, Any],
@@ -33,12 +55,15 @@ def further_groups(
     also: Collection[str],
     alternatives: Mapping[str, Alternative],
     profile: Callable[[float, float], Any] | None,
+    beside: Beside,
 ) -> Groups:
     """What is asked beside the audit itself of one case; only an `Adversary` has laws to answer it from."""
     if not isinstance(case, Case):
         return {}
     plan, reader, settled = case.plan, case.reader, case.truth
-    ways: dict[str, Callable[[], dict[str, Any]]] = {
+    if "both_truths" in also:
+        refuse_unlisted(plan, reader, settled, case.failure)  # before anything is worked out
+    ways: dict[str, Callable[[], Groups]] = {
         "both_truths": lambda: of_both_truths(laws, plan, reader, settled, case.failure),
         "baseline": lambda: of_unused_record(laws, plan, reader, settled),
         "queries": lambda: of_one_query(laws, plan, reader, truth),
@@ -46,12 +71,14 @@ def further_groups(
         "postprocessing": lambda: of_postprocessing(laws, plan, reader, truth),
         "priors": lambda: at_priors(laws, plan, reader, settled),
         "budgets": lambda: of_budgets(laws, plan, reader, settled, case.failure),
+        "alternatives": lambda: of_alternatives(laws, alternatives, settled.target),
     }
+    if profile is not None:
+        ways["tolerated"] = lambda: of_profile(laws, plan, reader, settled, profile)
     found: Groups = {}
-    for one in also:
-        found |= ways[one]()
-    found |= of_alternatives(laws, alternatives, settled.target)
-    return found if profile is None else found | of_profile(laws, plan, reader, settled, profile)
+    for one in dict.fromkeys([*also, *(name for name in ways if name not in EVERYTHING)]):
+        found |= beside.made(one, ways[one])
+    return found
 
 
 def check_also(also: Any, plans: Mapping[Any, Plan], alternatives: Any, sensitivity: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike
 from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.both_truths import side_by_side
 from adversary.driver.case import OWN, Case
-from adversary.driver.further_groups import ALSO, by_name, check_also, further_groups, sweep_groups
+from adversary.driver.further_groups import ALSO, Beside, by_name, check_also, further_groups, sweep_groups
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
 from adversary.driver.other_plans import COARSE_DRAWS
 from adversary.driver.posteriors import Groups
@@ -53,6 +54,7 @@ def audit(
     alternatives: Mapping[str, tuple[Plan, Any, Mapping[str, Any]]] | None = None,
     profile: Callable[[float, float], Any] | None = None,
     sensitivity: Mapping[str, Any] | None = None,
+    keep_going: bool = False,
     draws: int | None = None,
     sampling: Sampling | None = None,
     rng: Any = None,
@@ -98,6 +100,8 @@ def audit(
     sensitivity : inputs of `sensitivity.sweep` to go over one at a time, of the first adversary (`prior`, `data` and
         `beliefs` where that is a model): groups `base`, `extremes` and one for each input under `sensitivity`, or
         `sensitivity/NAME` of several truths. For one plan
+    keep_going : where a group beside the audit itself fails, whether it is left out, and attribute `left_out` (JSON)
+        says why by its name, for a long audit; otherwise its error is raised
     draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
         one by one. Unless given 20,000, fewer (but 500) where each takes an `Adversary` long to read, or 1,000 where
         continuous latents are sampled
@@ -144,7 +148,7 @@ def audit(
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants, sampling)
     drawn: list[int] = []
     others = by_name(alternatives or {}, readers, truths)
-    swept: Groups = {}
+    swept, beside = Groups(), Beside(keep_going)
     by_plan = []
     with dask_address(scheduler, workers) as address:
         how = {"progress": progress, "store": store, "scheduler": address}
@@ -156,17 +160,20 @@ def audit(
                 cases = []
                 for name, one in readers.items():
                     case = work.case(one_plan, one, one_truth, seed)
-                    more = further_groups(case, one_truth, laws, also, others.get((name, truth_name), {}), profile)
+                    alternative = others.get((name, truth_name), {})
+                    more = further_groups(case, one_truth, laws, also, alternative, profile, beside)
                     cases.append((name, work.run(case, laws, how) | more))
                 by_truth.append((truth_name, _concat_groups(cases, "adversary")))
                 if sensitivity:
-                    swept |= work.swept(
-                        one_plan, next(iter(readers.values())), one_truth, truth_name, sensitivity, laws
-                    )
+                    first = next(iter(readers.values()))
+                    sweeps = partial(work.swept, one_plan, first, one_truth, truth_name, sensitivity, laws)
+                    swept |= beside.made("sensitivity", sweeps)
             by_plan.append((plan_name, _concat_groups(by_truth, "truth")))
     groups = _concat_groups(by_plan, "plan") | swept
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     tree.attrs.update(_attributes(plans, readers, truths, work, min(drawn), seed, rng))
+    if beside.left_out:
+        tree.attrs["left_out"] = json.dumps(beside.left_out)
     return tree
 
 

@@ -1,5 +1,6 @@
 """`adversary explain` and the words of the report: the library's own texts, each under its name, and escaped."""
 
+import json
 import re
 from functools import cache, partial
 from html import unescape
@@ -358,3 +359,20 @@ def test_the_page_and_the_command_tell_of_the_audit_s_own_failure() -> None:
     )
     told = {one.title.removesuffix(". For the person in the data"): one for one in explain_answer.page(scenario, tree)}
     assert told["What zCDP guarantees"].paragraphs == explain(adv.ZeroConcentratedDP(0.32), failure=0.2).split("\n\n")
+
+
+def test_a_text_that_fails_is_a_line_beside_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = commands.answered("explain", "--rho", "0.1", "--audience", "all")
+    told = explain_answer.explain
+
+    def fails(thing: Any, audience: str, **options: Any) -> str:
+        if audience == "lay":
+            raise KeyError("word")
+        return told(thing, audience, **options)
+
+    monkeypatch.setattr(explain_answer, "explain", fails)
+    result = commands.run("explain", "--rho", "0.1", "--audience", "all", "--json", "--out", str(tmp_path))
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[0] == "warning: For the person in the data: KeyError: 'word'"
+    texts = {row["audience"]: row["value"] for row in commands.rows(json.loads(result.stdout), "text")}
+    assert texts == {row["audience"]: row["value"] for row in commands.rows(whole, "text")} | {"lay": ""}

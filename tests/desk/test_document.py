@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,9 @@ from adversary.desk.kit import (
     Measured,
     Section,
     Table,
+    attempt,
+    deliver,
+    guarded_document,
     records,
     rendering,
     tabulate,
@@ -283,3 +287,47 @@ def test_a_table_of_a_dataset_has_a_row_for_each_label() -> None:
     assert made.marked == {1}
     alone = tabulate(found.isel(who=[0]).assign_coords(who=[""]), columns, name="t")
     assert [column.head for column in alone.typed] == ["prior", "mean", "bound", "k"]
+
+
+# What fails is a line
+
+
+def test_a_section_fails_with_its_cells_and_says_so_in_one_line() -> None:
+    one = Table([Column("ratio", "number")], [(object(),)])
+    assert attempt("Ratios", Section, "Ratios", tables=[one]).failure.startswith("TypeError: ")
+    inner = Section("Outer", parts=[Section("Inner", tables=[one])])
+    assert attempt("Outer", lambda: inner).parts == []
+    assert attempt("None", lambda: None) is None
+    assert attempt("Whole", lambda: small().sections[0]).failure == ""
+
+
+def test_what_is_left_out_is_on_the_page_and_on_standard_error(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> Any:
+        raise KeyError("measure")
+
+    made = small()
+    made.sections.append(attempt("Ratios", fails))
+    made.sections[0].figures.append(Figure("curve", fails, "A curve."))
+    deliver(made, "json", tmp_path)
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == small().as_json()
+    left = ["Ratios: KeyError: 'measure'", "curve: Left out: A curve. (KeyError: 'measure')"]
+    assert shown.err.splitlines()[:2] == [f"warning: {line}" for line in left]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("&#39;", "'")
+    assert "Left out: KeyError: 'measure'" in page
+    assert "Left out: A curve. (KeyError: 'measure')" in page
+    assert (tmp_path / "data.nc").exists()
+
+
+def test_a_document_that_fails_leaves_the_numbers() -> None:
+    tree = small().data
+
+    @guarded_document
+    def made(question: str, *, tree: xr.DataTree) -> Document:
+        raise ZeroDivisionError(question)
+
+    alone = made("why", tree=tree)
+    assert alone.failures == ["Words, tables and figures: ZeroDivisionError: why"]
+    assert (alone.title, alone.as_json()["records"]) == ("Numbers", small().as_json()["records"])

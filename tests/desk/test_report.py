@@ -15,7 +15,8 @@ from scipy.special import expit, logit
 import adversary as adv
 from adversary.desk.files.scenario import Scenario
 from adversary.desk.kit import Document, Measured, to_html, to_markdown
-from adversary.desk.report import audit_answer, comparison
+from adversary.desk.report import audit_answer, comparison, explain_answer, method_sections, result_sections
+from adversary.driver import further_groups
 from adversary.policy.explain import explain
 from adversary.reader.risk import empirical_epsilon, law_of_plan
 from adversary.reader.risk.postprocessed_risk import consistency_risk
@@ -428,3 +429,71 @@ def test_one_meaning_is_listed_and_another_simulated(tmp_path: Path, monkeypatch
     audits = {"listed": (scenario, tree), "simulated": (wide, audit_answer.solve(wide, whole=False, rng=1, draws=400))}
     rows = table(comparison.document(audits, comparison.solve(audits)), "probabilities")
     assert {("±" in row[-2], "±" in row[-1]) for row in rows if row[0] == "expected posterior"} == {(False, True)}
+
+
+# One section fails
+
+
+def fails(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("made\nto fail")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "title"),
+    [
+        (method_sections, "coverage_section", "For whom this holds"),
+        (method_sections, "other_meanings", "What else the same budget could mean"),
+        (method_sections, "levels", "What is published"),
+        (method_sections, "reading_section", "How to read the numbers"),
+        (result_sections, "_averaged", "What the adversary learns"),
+        (result_sections, "bounds", "What the guarantees allow"),
+        (result_sections, "both_truths", "Both truths, and tests of “in” against “out”"),
+        (result_sections, "averages", "What the adversary learns"),
+        (explain_answer, "page", "In words"),
+    ],
+)
+def test_a_section_that_fails_is_one_line_and_the_others_stay(
+    module: Any, name: str, title: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = document("granville_1940")
+    monkeypatch.setattr(module, name, fails)
+    made = audit_answer.document(*audited("granville_1940"))
+    assert made.failures == [f"{title}: RuntimeError: made to fail"]
+    (section,) = [one for one in made.every_section if one.title == title]
+    assert (section.finding, section.tables) == ("Left out: RuntimeError: made to fail", [])
+    assert [one.title for one in made.sections] == [one.title for one in whole.sections]
+    assert made.as_json() == whole.as_json()
+    assert "Left out: RuntimeError: made to fail" in to_html(made)
+
+
+def test_the_numbers_stay_where_the_words_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, tree = audited("granville_1940")
+    monkeypatch.setattr(audit_answer, "_card", fails)
+    made = audit_answer.document(scenario, tree)
+    assert made.failures == ["Words, tables and figures: RuntimeError: made to fail"]
+    assert made.title == scenario.name
+    assert made.data is tree
+    risk = commands.number(made.as_json(), "posterior_mean", group="risk")
+    assert risk == float(tree["risk"]["posterior_mean"])
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "title"),
+    [
+        ("of_budgets", "budgets", "Other budgets"),
+        ("of_alternatives", "alternatives", "What else the same budget could mean"),
+        ("of_both_truths", "both_truths", "Both truths"),
+    ],
+)
+def test_numbers_beside_the_audit_that_fail_are_left_out(
+    name: str, group: str, title: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, whole = audited("dare_1940")
+    monkeypatch.setattr(further_groups, name, fails)
+    tree = audit_answer.solve(scenario, rng=1)
+    assert group not in tree.children
+    xr.testing.assert_equal(tree["risk"].to_dataset(), whole["risk"].to_dataset())
+    assert audit_answer.document(scenario, tree, words=False).failures == [f"{title}: RuntimeError: made to fail"]
+    what = scenario.plan, scenario.adversary, scenario.truth
+    with pytest.raises(RuntimeError, match="made"):
+        adv.audit(*what, also=further_groups.EVERYTHING, alternatives={"again": what}, progress=False)

@@ -82,6 +82,19 @@ def test_the_command_answers_and_writes_both_truths(tmp_path: Path) -> None:
     assert "sure of 5" in commands.run("sensitivity", str(scenario.path)).stdout
 
 
+def test_a_section_that_fails_leaves_page_and_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("made to fail")
+
+    monkeypatch.setattr(sensitivity_answer, "_table", fails)
+    scenario, out = small(tmp_path, "[sensitivity]\nprior = [0.1, 0.5]\n"), tmp_path / "out"
+    result = commands.run("sensitivity", str(scenario.path), "--out", str(out))
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (0, "warning: Sensitivity: made to fail")
+    assert "Left out: made to fail" in (out / "report.html").read_text(encoding="utf-8")
+    with xr.open_datatree(out / "data.nc") as tree:
+        assert {"base", "extremes", "prior"} <= set(tree.children)
+
+
 def test_a_file_without_ranges_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     path = small(tmp_path).path
     commands.refused(tmp_path, "sensitivity", str(path), words=f"error: {path}: sensitivity: is required")

@@ -18,7 +18,7 @@ from adversary.desk import figures
 from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS, interval_text, side_by_side
 from adversary.desk.files import HYPERPARAMETERS, PRIORS, ReleaseFile
-from adversary.desk.kit import PARAMETERS, Card, Column, Document, Figure, Section
+from adversary.desk.kit import PARAMETERS, Card, Column, Document, Figure, Section, attempt, guarded_document
 
 if TYPE_CHECKING:
     from adversary.analyst.bounded import Posterior
@@ -95,6 +95,7 @@ def _prior(file: ReleaseFile) -> xr.Dataset:
     return xr.Dataset({"kind": PRIORS[0] if flat else PRIORS[1], **numbers})
 
 
+@guarded_document
 def document(
     file: ReleaseFile, tree: xr.DataTree, posteriors: Mapping[str, Posterior], notes: Sequence[str] = ()
 ) -> Document:
@@ -126,21 +127,23 @@ def document(
         key: Column(f"P({key} {end:g})", "probability") for key, end in (("below", low), ("above", high))
     }
     sections = [
-        Section(
+        attempt("Posterior", lambda: Section(
             "Posterior",
             f"The {called['sigma']} is {deviation} with probability {prob}.",
             tables=[both_readings.intervals(tree, rows, ("mean", "sd", "mode"))],
             figures=[marginals],
             notes=[*[unit] * bool(unit), _of_whom(file)],
-        ),
+        )),
         *(
-            Section("A new value", tables=[side_by_side(tree, "predictive", new, "new_value")], figures=[figure])
+            attempt("A new value", lambda figure=figure: Section(
+                "A new value", tables=[side_by_side(tree, "predictive", new, "new_value")], figures=[figure]
+            ))
             for figure in predictive
         ),
-        Section(
+        attempt("What the bounds change", lambda: Section(
             "What the bounds change", gain, tables=[side_by_side(tree, "fit", fit, "fit")],
             notes=["P(impossible): probability of a mean and standard deviation that no data within the bounds have."],
-        ),
+        )),
     ]  # fmt: skip
     return both_readings.document(file, tree, card, _describe_release(file), sections, [*notes, *_unsure(tree)])
 

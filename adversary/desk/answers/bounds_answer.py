@@ -23,7 +23,7 @@ from adversary._core import (
     sentence,
 )
 from adversary.desk import figures
-from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, attempt, guarded_document, tabulate
 from adversary.privacy import Guarantee, definitions
 
 PRIORS = (0.01, 0.1, 0.5)
@@ -135,6 +135,7 @@ LEAD = (
 )
 
 
+@guarded_document
 def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
     name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
@@ -154,9 +155,9 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
         card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),
         lead=[LEAD],
         sections=[
-            belief_section(tree),
+            attempt(BELIEFS, belief_section, tree),
             *noise_sections(powers, ladders, (power[0], power[1]), {name: guarantee, **same}, ladder),
-            _summary(tree),
+            attempt("Summary measures", _summary, tree),
         ],
     )
 
@@ -206,24 +207,32 @@ def noise_sections(
     Drawn are the tests of `named` guarantees and, where there is one, a `ladder` of epsilon; `beside` adds to each
     finding what else allows how much.
     """
-    at, most = test
-    tests = "Most detections that any test has at each false alarm probability."
-    epsilon = "Epsilon of approximate DP at each delta."
-    return [
-        Section(
-            "Tests of “in” against “out”",
+
+    def tests(title: str) -> Section:
+        at, most = test
+        caption = "Most detections that any test has at each false alarm probability."
+        return Section(
+            title,
             f"With {percent(at)} false alarms, no test detects more than {outward_percent(most, True)}{PERCENT}"
             f"{beside[0]}.",
             tables=[powers],
-            figures=[Figure("trade_off", lambda: figures.trade_off(named), tests)],
-        ),
-        Section(
-            "Approximate DP",
+            figures=[Figure("trade_off", lambda: figures.trade_off(named), caption)],
+        )
+
+    def approximate(title: str) -> Section:
+        caption = "Epsilon of approximate DP at each delta."
+        return Section(
+            title,
             f"At delta = {epsilons.texts[-1][0]}, epsilon is {limit(epsilons.rows[-1][1])}{beside[1]}.",
             tables=[epsilons],
-            figures=[Figure("epsilon_by_delta", lambda: figures.epsilon_ladder(**ladder), epsilon)] * bool(ladder),
-        ),
-    ]
+            figures=[Figure("epsilon_by_delta", lambda: figures.epsilon_ladder(**ladder), caption)] * bool(ladder),
+        )
+
+    makers = {"Tests of “in” against “out”": tests, "Approximate DP": approximate}
+    return [attempt(title, make, title) for title, make in makers.items()]
+
+
+BELIEFS = "Beliefs about one person"
 
 
 def belief_section(tree: xr.DataTree) -> Section:
@@ -237,7 +246,7 @@ def belief_section(tree: xr.DataTree) -> Section:
     most = tuple(map(float, _exact(of_any["difference"]).values))
     table.add("any", None, tuple(map(float, of_any["ratio"].values)), most, *[None] * ("largest_f1" in found))
     return Section(
-        "Beliefs about one person",
+        BELIEFS,
         f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
         f"{format_bound(100.0 * max(map(abs, most)), True)} percentage points, if their beliefs about everybody else "
         "do not depend on the person.",

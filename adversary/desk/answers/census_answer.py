@@ -24,7 +24,7 @@ from adversary._core import (
     tied,
 )
 from adversary.desk.answers import bounds_answer
-from adversary.desk.kit import Column, Document, Section, Table, tabulate
+from adversary.desk.kit import Column, Document, Section, Table, attempt, guarded_document, tabulate
 from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
 from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, simple_epsilon
 
@@ -114,6 +114,7 @@ def _epsilons(made: CensusScenario, deltas: Sequence[float]) -> xr.Dataset:
     return xr.Dataset(found, {"delta": list(deltas)})
 
 
+@guarded_document
 def document_of_every(tree: xr.DataTree) -> Document:
     """The answer of `solve_every` for people."""
     found = tree["scenarios"].to_dataset()
@@ -141,6 +142,7 @@ def document_of_every(tree: xr.DataTree) -> Document:
     )
 
 
+@guarded_document
 def document(made: CensusScenario, tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
     rho, chance = float(made.rho), float(tree.attrs["failure"])
@@ -162,9 +164,9 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
         ),
         lead=[_cost(tree), bounds_answer.LEAD],
         sections=[
-            bounds_answer.belief_section(tree),
+            attempt(bounds_answer.BELIEFS, bounds_answer.belief_section, tree),
             *bounds_answer.noise_sections(powers, epsilons, (at, most), named, ladder, beside),
-            _query_section(made),
+            attempt("Queries counted", _query_section, made),
         ],
     )
 

@@ -24,7 +24,7 @@ from adversary._core import (
     tied,
 )
 from adversary.desk import figures
-from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, attempt, guarded_document, tabulate
 from adversary.desk.kit.audit_words import budget_words, may_fail
 from adversary.driver import audit_table
 from adversary.policy.budget import RiskProfile, split_rho
@@ -86,6 +86,7 @@ def solve(
     return tree
 
 
+@guarded_document
 def document(title: str, tree: xr.DataTree) -> Document:
     """Worst cells first; the distribution; every cell."""
     found, summary, names = tree["cells"].to_dataset(), tree["summary"].to_dataset(), list(tree.attrs["levels"])
@@ -116,13 +117,21 @@ def document(title: str, tree: xr.DataTree) -> Document:
         f"The budget is {tree.attrs['budget']}." + may_fail(float(summary["failure"])),
     )
     sections = [
-        Section(
+        attempt(
             "The cells of the largest risk",
-            f"Largest posterior first, of {every}; = marks a rank that is shared, within the errors of the numbers."
-            + f" {WORST} of the {shared:,} that share the first are listed." * (shared > WORST),
-            tables=[_table(found.isel(row=slice(WORST)), names, "worst")],
+            lambda: Section(
+                "The cells of the largest risk",
+                f"Largest posterior first, of {every}; = marks a rank that is shared, within the errors of the numbers."
+                + f" {WORST} of the {shared:,} that share the first are listed." * (shared > WORST),
+                tables=[_table(found.isel(row=slice(WORST)), names, "worst")],
+            ),
         ),
-        Section("Every cell", every + ".", tables=[_table(found, names, "cells")], folded=True, on_screen=False),
+        attempt(
+            "Every cell",
+            lambda: Section(
+                "Every cell", every + ".", tables=[_table(found, names, "cells")], folded=True, on_screen=False
+            ),
+        ),
     ]
     noise = [(name, str(tree.attrs[name])) for name in ("budget", "noise", "seed")]
     warnings = list(np.atleast_1d(tree.attrs.get("cautions", [])))
@@ -164,6 +173,7 @@ def solve_plan(
     return tree
 
 
+@guarded_document
 def plan_document(counts: Path, tree: xr.DataTree) -> Document:
     """The budgets of the levels, their errors, and the command that audits every cell under them."""
     found = tree["plan"].to_dataset()

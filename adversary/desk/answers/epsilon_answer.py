@@ -27,7 +27,7 @@ from adversary._core import (
 )
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
-from adversary.desk.kit import Card, Column, Document, Figure, Section, tabulate
+from adversary.desk.kit import Card, Column, Document, Figure, Section, attempt, guarded_document, tabulate
 from adversary.policy import budget
 from adversary.policy.explain import coverage
 from adversary.privacy import TOLERANCE
@@ -152,16 +152,17 @@ def _utility(file: ProfileFile, asked: Utility) -> xr.Dataset:
     )  # fmt: skip
 
 
+@guarded_document
 def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
     groups = {name: tree[name].to_dataset() for name in ("forms", "releases", "utility") if name in tree.children}
-    sections = [_recommended_section(recommended, tree)]
+    sections = [attempt("Recommended epsilon", _recommended_section, recommended, tree)]
     if "forms" in groups:
-        sections.append(_definitions(file, groups["forms"]))
+        sections.append(attempt("The same in other definitions", _definitions, file, groups["forms"]))
     if "releases" in groups and _count(file) > 1:
-        sections.append(_release_section(file, groups["releases"]))
+        sections.append(attempt("Epsilon of each release", _release_section, file, groups["releases"]))
     if "utility" in groups:
-        sections.append(_accuracy_section(file, recommended, groups["utility"]))
+        sections.append(attempt("Accuracy", _accuracy_section, file, recommended, groups["utility"]))
     return Document(
         file.name,
         tree,

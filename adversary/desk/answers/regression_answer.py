@@ -16,7 +16,18 @@ from adversary.desk import figures
 from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS, interval_text, side_by_side
 from adversary.desk.files import RegressionFile
-from adversary.desk.kit import COEFFICIENTS, Card, Column, Document, Figure, Section, of_what, shortest
+from adversary.desk.kit import (
+    COEFFICIENTS,
+    Card,
+    Column,
+    Document,
+    Figure,
+    Section,
+    attempt,
+    guarded_document,
+    of_what,
+    shortest,
+)
 
 CHAINS, SEED = 32, 2020
 
@@ -100,6 +111,7 @@ def _prior(file: RegressionFile) -> xr.Dataset:
     return xr.Dataset({"kind": "normal-inverse-gamma", **numbers}, {"coefficient": names, "other": names})
 
 
+@guarded_document
 def document(
     file: RegressionFile, tree: xr.DataTree, draws: Mapping[str, xr.Dataset], notes: Sequence[str] = ()
 ) -> Document:
@@ -121,14 +133,14 @@ def document(
         "ess": Column("effective draws", "count"), "r_hat": Column("R-hat", "number"),
     }  # fmt: skip
     sections = [
-        Section(
+        attempt("Posterior", lambda: Section(
             "Posterior", f"The {line} is above 0 with probability {up}.",
             tables=[both_readings.intervals(tree, COEFFICIENTS, ("mean", "sd"))], figures=[marginals],
-        ),
-        Section(
+        )),
+        attempt("What the bounds change", lambda: Section(
             "What the bounds change", gain, tables=[side_by_side(tree, "fit", fit, "fit")],
             notes=["P(impossible): probability of sums, a line or a deviation that no data within the bounds have."],
-        ),
+        )),
     ]  # fmt: skip
     return both_readings.document(file, tree, card, _describe_release(file), sections, notes)
 

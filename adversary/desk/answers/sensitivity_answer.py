@@ -15,7 +15,7 @@ import xarray as xr
 from adversary._core import format_number, format_probability
 from adversary.desk import figures
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Document, Figure, Section, Table, tabulate
+from adversary.desk.kit import Document, Figure, Section, Table, attempt, guarded_document, tabulate
 from adversary.desk.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths, warnings
 from adversary.driver import TRUTHS, base_and_sweeps, group_name, most_moving, side_by_side, sweep_groups
 from adversary.reader.risk import cautions
@@ -49,10 +49,13 @@ def solve(scenario: Scenario) -> xr.DataTree:
     return tree
 
 
+@guarded_document
 def document(scenario: Scenario, tree: xr.DataTree) -> Document:
     """The sweeps for people."""
     every = truths(scenario)
-    sections = [_section(one, tree.children[group_name(name)] if name else tree, name) for name, one in every.items()]
+    sections = [
+        attempt(f"Sensitivity{': ' * bool(name)}{name}", _of_truth, one, tree, name) for name, one in every.items()
+    ]
     return Document(
         scenario.name,
         tree,
@@ -66,6 +69,10 @@ def document(scenario: Scenario, tree: xr.DataTree) -> Document:
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """Part of an audit of one truth; None where the file asks for no sweep."""
     return _section(scenario, tree.children["sensitivity"]) if "sensitivity" in tree.children else None
+
+
+def _of_truth(scenario: Scenario, tree: xr.DataTree, truth: str) -> Section:
+    return _section(scenario, tree.children[group_name(truth)] if truth else tree, truth)
 
 
 def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:

@@ -13,7 +13,7 @@ from adversary._core import format_bound, format_number, percent
 from adversary.desk import figures
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import MOST_RECORDS, TableFile
-from adversary.desk.kit import Column, Figure, Section, Table, tabulate
+from adversary.desk.kit import Column, Figure, Section, Table, attempt, tabulate
 from adversary.driver import UNRELIABLE
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import VectorNoise, compare_costs, sensitivity_space
@@ -147,16 +147,24 @@ def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
 
 def sections(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Section]:
     """The groups of `solve`."""
-    finding, *more = findings(file, found)
-    pictures = table_figures(file, found)
-    tables = [_cells(file, found["table"]), *([_bounds(found)] if "moved" in found else [])]
-    made = [Section("What the margins and the noisy table reveal", finding, more, tables, pictures[:1])]
+    made = [attempt("What the margins and the noisy table reveal", _revealed, file, found)]
     if "costs" in found:
-        costs = found["costs"].isel(adjacency=0)
-        own, usual = float(costs["own"].sel(mechanism="gaussian")), float(costs["naive"].sel(baseline="gaussian"))
-        said = f"Gaussian noise made for the margins is {percent(1.0 - own / usual)} shorter than the usual."
-        made.append(Section("What the noise costs", said, tables=[_lengths(costs)], figures=pictures[1:]))
+        made.append(attempt("What the noise costs", _costs, file, found))
     return made
+
+
+def _revealed(file: TableFile, found: Mapping[str, xr.Dataset]) -> Section:
+    finding, *more = findings(file, found)
+    tables = [_cells(file, found["table"]), *([_bounds(found)] if "moved" in found else [])]
+    return Section("What the margins and the noisy table reveal", finding, more, tables, table_figures(file, found)[:1])
+
+
+def _costs(file: TableFile, found: Mapping[str, xr.Dataset]) -> Section:
+    costs = found["costs"].isel(adjacency=0)
+    own, usual = float(costs["own"].sel(mechanism="gaussian")), float(costs["naive"].sel(baseline="gaussian"))
+    said = f"Gaussian noise made for the margins is {percent(1.0 - own / usual)} shorter than the usual."
+    drawn = table_figures(file, found)[1:]
+    return Section("What the noise costs", said, tables=[_lengths(costs)], figures=drawn)
 
 
 def _cells(file: TableFile, found: xr.Dataset) -> Table:

@@ -14,7 +14,7 @@ from adversary.desk.answers import exact_adversaries, exact_guarantees, table_an
 from adversary.desk.answers.exact_guarantees import Beside
 from adversary.desk.commands.options import SEED, Truths, answering, read_scenario
 from adversary.desk.files import load_table_file, read_toml
-from adversary.desk.kit import Card, Document, Figure, Section, audit_words, safe_names
+from adversary.desk.kit import Card, Document, Figure, Section, attempt, audit_words, guarded_document, safe_names
 from adversary.desk.report import how
 from adversary.driver import audit
 from adversary.privacy import Guarantee
@@ -64,7 +64,7 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Docum
         groups[group] = xr.concat(each, dim="truth").assign_coords(truth=names) if names[0] else each[0]
     files = safe_names(names)
     parts = [
-        exact_adversaries.learned(one, part, numbers, files[name])
+        attempt(exact_adversaries.LEARNED, exact_adversaries.learned, one, part, numbers, files[name])
         for (name, one, part), numbers in zip(cases, found, strict=True)
     ]
     for group, numbers_of in groups.items():
@@ -88,11 +88,13 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Docu
     return _document(file, tree, told, groups, table_answer.sections(file, found))
 
 
+@guarded_document
 def _document(
     file: Any, tree: xr.DataTree, told: Beside, groups: Mapping[str, xr.Dataset], parts: Sequence[Section]
 ) -> Document:
     """The guarantees first, then the other parts; the first finding of these is the sentence of the card."""
-    first = told.section(groups, [] if told.totals.disclosed else _trade_off(told.pairs))
+    drawn = [] if told.totals.disclosed else _trade_off(told.pairs)
+    first = attempt("What exact totals do to the guarantee", told.section, groups, drawn)
     figure = next((figure for part in parts for figure in part.figures), None)
     card = Card(told.verdict, figure=figure)
     for part in parts[:1]:

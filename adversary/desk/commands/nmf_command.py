@@ -11,7 +11,7 @@ import typer
 import xarray as xr
 
 from adversary.desk.commands.options import SEED, Directory, Product, answering, extras
-from adversary.desk.kit import Card, Document, Section, tabulate
+from adversary.desk.kit import Card, Document, Section, attempt, tabulate
 from adversary.nmf import arrow, check
 from adversary.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
 
@@ -130,8 +130,13 @@ def _contents(found: dict[str, Any]) -> Document:
         [f"{found['bytes'] / 2**20:,.1f} MiB in {found['files']:,} files."],
         [
             *[Section("What is missing or malformed", paragraphs=wrong)] * bool(problems),
-            Section("Levels", tables=[tabulate(groups["levels"], levels, name="levels")]),
-            Section("Queries", tables=[tabulate(groups["queries"], heads, name="queries", missing="exact")]),
+            attempt("Levels", lambda: Section("Levels", tables=[tabulate(groups["levels"], levels, name="levels")])),
+            attempt(
+                "Queries",
+                lambda: Section(
+                    "Queries", tables=[tabulate(groups["queries"], heads, name="queries", missing="exact")]
+                ),
+            ),
         ],
         ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"]),
         code=int(bool(problems)),

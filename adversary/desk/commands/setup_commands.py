@@ -18,7 +18,7 @@ import adversary
 from adversary._core import NAME, __version__
 from adversary.desk.commands.options import answering, one_line_errors
 from adversary.desk.files import FILES, schema, starting_file
-from adversary.desk.kit import RESULT, Card, Document, Section, Table, tabulate
+from adversary.desk.kit import RESULT, Card, Document, Section, Table, guarded_document, tabulate
 from adversary.policy.budget import check_word
 from adversary.reader import spine
 
@@ -116,6 +116,7 @@ def _writable(folder: Path) -> bool:
     return os.access(there, os.W_OK)
 
 
+@guarded_document
 def document(tree: xr.DataTree) -> Document:
     """The answer of `examine` for people."""
     machine, packs, places = (tree[name].to_dataset() for name in ("machine", "packages", "caches"))

@@ -3,6 +3,8 @@ from .document import Card as Card
 from .document import Document as Document
 from .document import Figure as Figure
 from .document import Section as Section
+from .document import attempt as attempt
+from .document import guarded_document as guarded_document
 from .document import records as records
 from .output import DATA as DATA
 from .output import FORMS as FORMS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from io import BytesIO
 from itertools import product
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import finite
+from adversary._core import error_text, finite
 from adversary.desk.kit.tables import Table, plain_value
 
 SCHEMA = 1
@@ -60,10 +60,10 @@ class Figure:
         buffer = BytesIO()
         try:
             figure = self.draw()
-        except ValueError as error:
-            return f"Left out: {self.caption} ({error})"
-        with mpl.rc_context({key: STYLE[key] for key in STYLE if key.startswith("svg.")}):
-            figure.savefig(buffer, format="svg", metadata={"Date": None})
+            with mpl.rc_context({key: STYLE[key] for key in STYLE if key.startswith("svg.")}):
+                figure.savefig(buffer, format="svg", metadata={"Date": None})
+        except Exception as error:
+            return f"Left out: {self.caption} ({error_text(error)})"
         return buffer.getvalue()
 
 
@@ -71,7 +71,8 @@ class Figure:
 class Section:
     """Part of a document: its finding first, then paragraphs, tables, figures and notes; parts of its own after them.
 
-    `folded` sections are closed on a page until they are opened, and open in print.
+    `folded` sections are closed on a page until they are opened, and open in print. `failure` is why there is no more
+    in it than the reason: see `attempt`.
     """
 
     title: str
@@ -83,6 +84,10 @@ class Section:
     parts: list[Section] = field(default_factory=list)
     folded: bool = False
     on_screen: bool = True
+    failure: str = ""
+
+    def __post_init__(self) -> None:
+        self.finding = self.finding or f"Left out: {self.failure}" * bool(self.failure)
 
     def walk(self) -> Iterator[Section]:
         """This section and those inside it."""
@@ -101,6 +106,35 @@ class Section:
         for part in self.parts:
             part.drop_empty_parts()
         self.parts = [part for part in self.parts if part.says or any(one.figures for one in part.walk())]
+
+
+def attempt[**P, S: Section | None](
+    title: str, make: Callable[P, S], /, *args: P.args, **kwargs: P.kwargs
+) -> S | Section:
+    """The section that a function makes; where it fails, one of this title that says why.
+
+    The numbers and the other sections took long to compute: one that fails must not take them along.
+
+    Parameters
+    ----------
+    title : of the section in its place
+    make : makes the section, or None where there is none
+    *args, **kwargs : its arguments
+
+    Returns
+    -------
+    Section or None, every cell of its tables written once.
+
+    >>> attempt("Ratio", lambda: Section("Ratio", f"{1 / 0}")).finding
+    'Left out: ZeroDivisionError: division by zero'
+    """
+    try:
+        section = make(*args, **kwargs)
+        parts = () if section is None else section.walk()
+        _ = [table.texts for part in parts for table in part.tables]  # a cell fails where it is written
+    except Exception as error:
+        return Section(title, failure=error_text(error))
+    return section
 
 
 @dataclass
@@ -152,6 +186,11 @@ class Document:
             yield from section.walk()
 
     @property
+    def failures(self) -> list[str]:
+        """What could not be made, and why, a line each."""
+        return [f"{one.title}: {one.failure}" for one in self.every_section if one.failure]
+
+    @property
     def figures(self) -> list[Figure]:
         """All figures."""
         first = [self.card.figure] if self.card and self.card.figure else []
@@ -182,6 +221,31 @@ class Document:
             "warnings": list(self.warnings),
             "records": [one for group in self.listed for one in records(self.data[group].to_dataset(), group)],
         }
+
+
+def guarded_document[**P](make: Callable[P, Document]) -> Callable[P, Document]:
+    """Decorator of a function that makes a document of a DataTree: where it fails, one of the numbers alone.
+
+    Parameters
+    ----------
+    make : takes the tree as one of its arguments
+
+    >>> made = guarded_document(lambda tree: Document(tree.attrs["title"], tree))
+    >>> made(xr.DataTree.from_dict({"risk": xr.Dataset({"ratio": 2.0})})).failures
+    ["Words, tables and figures: KeyError: 'title'"]
+    """
+
+    @wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Document:
+        try:
+            return make(*args, **kwargs)
+        except Exception as error:
+            tree = next(one for one in (*args, *kwargs.values()) if isinstance(one, xr.DataTree))
+            listed = [node.path.strip("/") for node in tree.subtree if node.data_vars and node.path != "/"]
+            alone = Section("Words, tables and figures", failure=error_text(error))
+            return Document(str(tree.attrs.get("title", "Numbers")), tree, listed, sections=[alone])
+
+    return made
 
 
 def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 from adversary.desk.kit.document import Document
 from adversary.desk.kit.rendering import show, to_csv, to_html, to_json, to_markdown
-from adversary.desk.kit.safe_text import netcdf, safe_names
+from adversary.desk.kit.safe_text import netcdf, printable, safe_names
 
 PAGE, DATA = "report.html", "data.nc"
 FORMS = ("text", "json", "csv", "md")
@@ -74,8 +74,12 @@ def _write(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
 
 def deliver(document: Document, form: str = "text", out: Path | None = None, *, quiet: bool = False) -> None:
     """Write a document into a directory, if one is given, and print it in one of `FORMS`."""
+    missing = document.failures
     if out is not None:
         write(document, out)
+        missing += [f"{one.name}: {one.svg}" for one in document.figures if isinstance(one.svg, str)]
+    for line in missing:
+        print(printable(f"warning: {line}"), file=sys.stderr)
     if form == "text" and not quiet:
         show(document)
     elif not quiet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ import xarray as xr
 
 from adversary._core import (
     PERCENT,
+    error_text,
     format_bound,
     format_parameter,
     format_probability,
@@ -22,7 +24,7 @@ from adversary._core import (
 )
 from adversary.desk import figures
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Card, Document, Figure, Section, audit_words
+from adversary.desk.kit import Card, Document, Figure, Section, attempt, audit_words, guarded_document
 from adversary.desk.kit.audit_words import cases, of_reader
 from adversary.desk.report import explain_answer, method_sections, profile_section, result_sections
 from adversary.driver import ALSO, EVERYTHING, audit, shown_bound
@@ -34,6 +36,14 @@ LISTED = (
     "postprocessing", "tolerated", "profile", "budgets", "diagnostics",
 )  # fmt: skip
 """Groups whose numbers JSON lists, and those of the sensitivity analysis."""
+LEFT_OUT = {
+    "both_truths": "Both truths", "baseline": "Record not used", "queries": "One query and all",
+    "repeated": "Repeated releases", "postprocessing": "Post-processing", "priors": "Other priors",
+    "budgets": "Other budgets", "alternatives": "What else the same budget could mean",
+    "tolerated": "These adversaries and the risk profile", "sensitivity": "Sensitivity",
+    "profile": "The risk profile",
+}  # fmt: skip
+"""What the page calls a group that an audit left out because it failed."""
 RANK = ("holds", "exceeded", "unreliable", "violated")
 
 
@@ -55,12 +65,22 @@ def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = Tru
         alternatives={name: (one.plan, one.adversary, one.truth) for name, one in others.items()},
         profile=scenario.profile,
         sensitivity=scenario.sensitivity.given if whole and scenario.sensitivity else None,
+        keep_going=whole,
         **how,
     )
     tree.attrs |= {"title": scenario.name, "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
     if budget := method_sections.budget(scenario):
         tree.attrs["budget"] = budget
-    return profile_section.with_verdicts(scenario, tree)
+    try:
+        return profile_section.with_verdicts(scenario, tree)
+    except Exception as error:
+        tree.attrs["left_out"] = json.dumps(_left_out(tree) | {"profile": error_text(error)})
+        return tree
+
+
+def _left_out(tree: xr.DataTree) -> dict[str, str]:
+    """Groups that failed, by name, and why."""
+    return dict(json.loads(tree.attrs.get("left_out", "{}")))
 
 
 def fingerprint(scenario: Scenario) -> str:
@@ -68,20 +88,29 @@ def fingerprint(scenario: Scenario) -> str:
     return hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
 
 
+@guarded_document
 def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
     """What `solve` found for people; `words`: explained to two audiences at the end."""
+    missing = _left_out(tree)
+    if "profile" in missing:
+        scenario = replace(scenario, profile=None)
     every = cases(scenario, tree)
-    sections = [method_sections.coverage_section(scenario)]
+    sections = [attempt("For whom this holds", method_sections.coverage_section, scenario)]
     told = [result_sections.results(name, one, part) for name, one, part in every]
     _say_once(told)
     for later in told[1:]:
         later.notes.append("What does not depend on the truth stands under the first.")
     sections += told
-    more = profile_section.section(scenario, tree), method_sections.other_meanings(*every[0][1:])
-    sections += [*filter(None, more), *method_sections.method(scenario, tree)]
+    more = [
+        attempt("The risk profile", profile_section.section, scenario, tree),
+        attempt("What else the same budget could mean", method_sections.other_meanings, *every[0][1:]),
+        attempt("What is published", method_sections.published, scenario),
+        attempt("How to read the numbers", method_sections.reading_section, scenario, tree),
+    ]
+    sections += filter(None, more)
+    sections += [Section(LEFT_OUT.get(name, name), failure=why) for name, why in missing.items()]
     if words:
-        said, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
-        sections.append(Section("In words", parts=said, notes=notes, on_screen=False))
+        sections.append(attempt("In words", _in_words, scenario, tree))
     swept = tree["sensitivity"].subtree if "sensitivity" in tree.children else ()
     sweeps = [node.path.strip("/") for node in swept if node.data_vars]
     return Document(
@@ -94,6 +123,11 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
         warnings=audit_words.warnings(tree),
         provenance=[*method_sections.provenance(scenario, tree), ("Written", date.today().isoformat())],
     )
+
+
+def _in_words(scenario: Scenario, tree: xr.DataTree) -> Section:
+    said, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
+    return Section("In words", parts=said, notes=notes, on_screen=False)
 
 
 def _say_once(sections: Iterable[Section]) -> None:
@@ -179,7 +213,9 @@ def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
     for name, guarantee in (scenario.guarantee or {}).items():
         if bool((statuses.sel(definition=name) == "violated").any()):
             lines.append(f"guarantee {name} is violated: {_spent(guarantee, loss)}")
-    if scenario.profile is not None:
+    if "profile" in (missing := _left_out(tree)):
+        lines.append(f"the profile is not judged: {missing['profile']}")
+    elif scenario.profile is not None:
         lines += filter(None, [profile_section.broken_line(profile_section.verdicts(scenario, tree))])
     if bool((statuses == "unreliable").any()):
         lines.append("not judged: some posteriors could not be sampled reliably")

@@ -11,7 +11,18 @@ import xarray as xr
 from adversary._core import format_number, format_probability, tied
 from adversary.desk import figures
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, audit_words, tabulate
+from adversary.desk.kit import (
+    Card,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Table,
+    attempt,
+    audit_words,
+    guarded_document,
+    tabulate,
+)
 from adversary.desk.kit.audit_words import definition_words, group, joined
 from adversary.desk.report import audit_answer, method_sections, profile_section, result_sections
 from adversary.driver import shown_bound, side_by_side
@@ -67,14 +78,28 @@ def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
     return f"{said} {profile_section.verdict_sentence(profile_section.verdicts(scenario, tree))}"
 
 
+@guarded_document
 def document(audits: Audits, tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
-    found, verdicts = tree["compared"].to_dataset(), tree["verdicts"].to_dataset()
-    judged = Table(
-        ["scenario", "verdict"], [(str(name), str(verdicts["verdict"].sel(file=name).item())) for name in audits]
-    )
-    judged.name = "verdicts"
+    found = tree["compared"].to_dataset()
     said = _largest(found, "posterior_mean", format_probability)
+    return Document(
+        " and ".join(audits),
+        tree,
+        ["compared", "verdicts"],
+        Card(f"Largest expected posterior: {said}."),
+        [f"{name}: {one.name}" for name, (one, _) in audits.items()],
+        [
+            attempt("What adversaries learn", _learned, audits, found),
+            attempt("Verdicts", _judged, audits, tree["verdicts"].to_dataset()),
+            attempt("What is published", _published, audits),
+        ],
+        [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)],
+        [("Scenario file", str(one.path.name)) for one, _ in audits.values()],
+    )
+
+
+def _learned(audits: Audits, found: xr.Dataset) -> Section:
     ratios = _largest(found, "ratio_mean", format_number)
     first = {name: audit_words.cases(*one)[0][2] for name, one in audits.items()}
     drawn = [
@@ -86,23 +111,19 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
         for name, part in first.items()
     ]
     tables = [_table(found, name) for name in TABLES]
-    published = [method_sections.levels(scenario) for scenario, _ in audits.values()]
-    for name, table in zip(audits, published, strict=True):
+    return Section("What adversaries learn", f"Largest expected ratio: {ratios}.", tables=tables, figures=drawn)
+
+
+def _judged(audits: Audits, verdicts: xr.Dataset) -> Section:
+    rows = [(str(name), str(verdicts["verdict"].sel(file=name).item())) for name in audits]
+    return Section("Verdicts", tables=[Table(["scenario", "verdict"], [*rows], name="verdicts")])
+
+
+def _published(audits: Audits) -> Section:
+    tables = [method_sections.levels(scenario) for scenario, _ in audits.values()]
+    for name, table in zip(audits, tables, strict=True):
         table.title = name
-    return Document(
-        " and ".join(audits),
-        tree,
-        ["compared", "verdicts"],
-        Card(f"Largest expected posterior: {said}."),
-        [f"{name}: {one.name}" for name, (one, _) in audits.items()],
-        [
-            Section("What adversaries learn", f"Largest expected ratio: {ratios}.", tables=tables, figures=drawn),
-            Section("Verdicts", tables=[judged]),
-            Section("What is published", tables=published),
-        ],
-        [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)],
-        [("Scenario file", str(one.path.name)) for one, _ in audits.values()],
-    )
+    return Section("What is published", tables=tables)
 
 
 def _largest(found: xr.Dataset, measure: str, write: Callable[[float], str]) -> str:

@@ -6,6 +6,7 @@ tolerates, whether that is kept, and what the audit found. Each is a `Subject` w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from adversary._core import error_text
 from adversary.desk.files import ProfileFile, Scenario
-from adversary.desk.kit import Document, Section, audit_words
+from adversary.desk.kit import Document, Section, attempt, audit_words, guarded_document
 from adversary.desk.report import descriptions, profile_section
 from adversary.driver import OWN
 from adversary.policy import budget
@@ -221,30 +223,46 @@ def solve(subjects: Sequence[Subject], asked: ExplainRequest) -> xr.DataTree:
         fitting = [one for one in subjects if asked.topic in one.topics]
     _all_used(fitting, asked)
     audiences = asked.audiences
-    texts = np.array([[asked.text(one, audience) for audience in audiences] for one in fitting], dtype=object)
+    texts = np.full((len(fitting), len(audiences)), "", dtype=object)
+    failed: dict[str, Exception] = {}
+    for place in np.ndindex(*texts.shape):
+        one, audience = fitting[place[0]], audiences[place[1]]
+        try:
+            texts[place] = asked.text(one, audience)
+        except Exception as error:
+            failed[f"{one.title}. {FOR[audience]}"] = error
+    if failed and len(failed) == texts.size:
+        raise next(iter(failed.values()))
     found = xr.Dataset(
         {"title": ("subject", [one.heading(asked.topic) for one in fitting]), "text": (("subject", "audience"), texts)},
         {"subject": [one.name for one in fitting], "audience": list(audiences)},
     )
-    return xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": asked.topic or "all"}), "texts": found})
+    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": asked.topic or "all"}), "texts": found})
+    if failed:
+        tree.attrs["left_out"] = json.dumps({title: error_text(error) for title, error in failed.items()})
+    return tree
 
 
+@guarded_document
 def document(title: str, tree: xr.DataTree, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> Document:
     """The texts under the names of what they are about and for whom they are; `notes` hold for all of them."""
-    found = tree["texts"].to_dataset()
-    sections = []
+    found, missing = tree["texts"].to_dataset(), json.loads(tree.attrs.get("left_out", "{}"))
+    sections: list[Section] = []
     for name in found["subject"].values:
         one = found.sel(subject=name)
         head = str(one["title"].item())
-        texts = {str(who): str(one["text"].sel(audience=who).item()).split("\n\n") for who in one["audience"].values}
-        if len(texts) == 1:
-            ((who, paragraphs),) = texts.items()
-            sections.append(Section(f"{head}. {FOR[who]}", paragraphs=paragraphs))
-        else:
-            parts = [Section(FOR[who], paragraphs=paragraphs) for who, paragraphs in texts.items()]
-            sections.append(Section(head, parts=parts))
+        texts = {str(who): str(one["text"].sel(audience=who).item()) for who in one["audience"].values}
+        parts = [_text_section(head, who, text, missing, alone=len(texts) == 1) for who, text in texts.items()]
+        sections += parts if len(texts) == 1 else [Section(head, parts=parts)]
     tree.attrs.update(title=title, notes="\n\n".join(notes))
     return Document(title, tree, ["texts"], lead=list(notes), sections=sections, warnings=list(warnings))
+
+
+def _text_section(head: str, who: str, text: str, missing: dict[str, str], *, alone: bool) -> Section:
+    """A text, or why there is none; `alone`: of the one audience."""
+    whole = f"{head}. {FOR[who]}"
+    why = missing.get(whole, "")
+    return Section(whole if alone else FOR[who], paragraphs=[] if why else text.split("\n\n"), failure=why)
 
 
 def _all_used(subjects: Sequence[Subject], asked: ExplainRequest) -> None:
@@ -264,8 +282,10 @@ def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
     """What the report explains: a folded section for each subject and audience."""
     failure = min(float(tree.attrs.get("failure", scenario.failure)), BELOW_ONE)
     asked = ExplainRequest(failure=failure if "failure" in scenario.document or failure != USUAL else None)
-    return [
-        Section(f"{one.title}. {FOR[audience]}", paragraphs=asked.text(one, audience).split("\n\n"), folded=True)
-        for one in of_scenario(scenario, tree, failure)
-        for audience in ON_THE_PAGE
-    ]
+
+    def text(title: str, one: Subject, audience: str) -> Section:
+        return Section(title, paragraphs=asked.text(one, audience).split("\n\n"), folded=True)
+
+    every = of_scenario(scenario, tree, failure)
+    asked_of = [(f"{one.title}. {FOR[audience]}", one, audience) for one in every for audience in ON_THE_PAGE]
+    return [attempt(title, text, title, one, audience) for title, one, audience in asked_of]

@@ -125,12 +125,15 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     )
 
 
-def method(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
-    """What is published, and how to read the numbers."""
-    return [
-        Section("What is published", publication_words(scenario), tables=[levels(scenario)]),
-        Section("How to read the numbers", paragraphs=list(_reading(scenario, tree)), on_screen=False, folded=True),
-    ]
+def published(scenario: Scenario) -> Section:
+    """The levels with their noise."""
+    return Section("What is published", publication_words(scenario), tables=[levels(scenario)])
+
+
+def reading_section(scenario: Scenario, tree: xr.DataTree) -> Section:
+    """The words that the numbers need."""
+    words = list(_reading(scenario, tree))
+    return Section("How to read the numbers", paragraphs=words, on_screen=False, folded=True)
 
 
 def publication_words(scenario: Scenario) -> str:

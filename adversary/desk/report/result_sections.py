@@ -12,7 +12,7 @@ from adversary._core import format_bound, format_number, format_probability, tho
 from adversary.desk import figures
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Figure, Section, Table, audit_words, tabulate
+from adversary.desk.kit import Column, Figure, Section, Table, attempt, audit_words, tabulate
 from adversary.desk.kit.audit_words import (
     AVERAGES,
     RULED_OUT,
@@ -85,21 +85,34 @@ def _adversaries(names: list[str], of: int) -> str:
 
 def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     """Everything about one truth."""
+    title = f"What the adversary learns{': ' * bool(name)}{name}"
+    made = attempt(title, _averaged, title, name, scenario, tree)
+    parts = {
+        "What the guarantees allow": bounds,
+        "Both truths, and tests of “in” against “out”": both_truths,
+        exact_adversaries.TITLE: exact_adversaries.exact_section,
+        "These adversaries and the risk profile": profile_section.of_readers,
+        "One query and all": release_sections.queries,
+        "Repeated releases": release_sections.repeated_section,
+        "Post-processing": release_sections.postprocessing,
+        "Sensitivity": sensitivity_answer.section,
+        "Diagnostics": diagnostics,
+    }
+    made.parts = list(filter(None, (attempt(part, make, scenario, tree) for part, make in parts.items())))
+    return made
+
+
+def _averaged(title: str, name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
+    """The averages under one truth."""
     first = next(iter(scenario.readers.values()))
     target = settle_truth(scenario.plan, first, scenario.truth).target
-    parts = [bounds(scenario, tree), both_truths(scenario, tree), exact_adversaries.exact_section(scenario, tree)]
-    parts += [profile_section.of_readers(scenario, tree)]
-    parts += [release_sections.queries(scenario, tree)]
-    parts += [release_sections.repeated_section(scenario, tree), release_sections.postprocessing(scenario, tree)]
-    parts += [sensitivity_answer.section(scenario, tree), diagnostics(scenario, tree)]
     return Section(
-        f"What the adversary learns{': ' * bool(name)}{name}",
+        title,
         finding(scenario, tree),
         paragraphs=[descriptions.truth(scenario, target), *descriptions.processing(scenario)],
         tables=[averages(name, scenario, tree)],
         figures=list(truth_figures(scenario, tree)),
         notes=list(_notes(scenario, tree)),
-        parts=[one for one in parts if one is not None],
     )
 
 

@@ -25,7 +25,7 @@ from adversary._core import (
 )
 from adversary.desk.answers.spine_answer import DRAWN_CELLS, MEANING, Cell
 from adversary.desk.figures import spine_figures
-from adversary.desk.kit import Card, Document, Figure, Section, Table, tabulate
+from adversary.desk.kit import Card, Document, Figure, Section, Table, attempt, guarded_document, tabulate
 from adversary.desk.report.descriptions import SPINE_NUMBERS, accuracy, described_others, described_prior
 from adversary.nmf.runs import MISTAKEN, PROVEN
 from adversary.reader.queries import misstatement
@@ -36,6 +36,7 @@ NOTED = 12
 DOUBLED = "One count of the path is exact, so that another person must make up for this one: two paths change."
 
 
+@guarded_document
 def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
     """The answer of `solve` or `gather` for people.
 
@@ -213,14 +214,15 @@ class _Page:
                 )
 
     def sections(self) -> Iterator[Section]:
-        yield self.spread()
+        yield attempt("How the risk is spread over the blocks", self.spread)
         if "worst" in self.data:
-            yield self.worst()
+            yield attempt("The blocks where most is learned", self.worst)
         if "mistaken" in self.data:
-            yield self.mistaken()
-        yield from (self.guarantee(), self.read())
+            yield attempt("Blocks where the adversary is mistaken", self.mistaken)
+        yield attempt("The guarantee", self.guarantee)
+        yield attempt("What was read", self.read)
         if "errors" in self.data:
-            yield accuracy(self.data["errors"])
+            yield attempt("Beside the truth", accuracy, self.data["errors"])
 
     def spread(self) -> Section:
         """Quantiles of the risk, and shares of blocks at or above thresholds."""
