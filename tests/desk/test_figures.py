@@ -68,13 +68,22 @@ def test_the_posterior_at_each_release_is_the_readers_own() -> None:
 
 
 def test_the_average_posterior_lies_inside_its_band() -> None:
-    figure = drawn(audit_figures.posterior_by_release, "granville_1940")
+    """A twentieth of the releases with each count of the block leave the posterior below the band, and above it."""
+    figure, (_, tree) = drawn(audit_figures.posterior_by_release, "granville_1940"), audited("granville_1940")
     line = lines(figure, "posterior")[0]
     band = next(part for ax in figure.axes for part in ax.collections if part.get_gid() == "band")
     edges = band.get_paths()[0].vertices
+    block, weight = (tree["release"][name].values for name in ("noisy", "weight"))
+    posterior = tree["exact"]["posterior"].values
     for x, y in line.get_xydata():
         column = edges[edges[:, 0] == x, 1]
-        assert column.min() < y < column.max()
+        low, high = column.min(), column.max()
+        assert low < y < high
+        here = block[:, 0] == x
+        share = weight * here / weight[here].sum()
+        assert share[posterior < low].sum() < 0.05 <= share[posterior <= low].sum() + 1e-12
+        assert share[posterior > high].sum() <= 0.05 + 1e-12
+        assert share[posterior >= high].sum() > 0.05
 
 
 def test_bars_hold_the_probability_of_each_value() -> None:

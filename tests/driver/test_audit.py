@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import xarray as xr
 
 import adversary as adv
 from adversary.driver import shown_bound
+from adversary.driver.case import Bounds
 from adversary.reader.path.truth import settle_truth
 from tests.catalogue import DG, RHO1, RHO2, STORIES, Story
 from tests.driver.test_model_case import agree
@@ -332,6 +334,26 @@ def test_a_reader_sure_of_a_wrong_total_exceeds_a_true_promise() -> None:
         progress=False,
     )
     assert _status(right, "zCDP") == "holds"
+
+
+def test_exceeded_begins_where_the_probability_passes_the_failure() -> None:
+    """Exact releases: the probability beyond the bound is a step, the same at failures this close to it."""
+    plan = adv.Plan([adv.Level("block", DG(0.3), siblings=1), adv.Level("tract", DG(0.4))])
+    story = Story(plan, adv.Adversary(beliefs={"tract": adv.Point(9)}), {"block": 1, "tract": 1})
+    outside = float(audit(story, failure=0.08, also=())["bound"]["outside"].item())
+    assert 0.08 < outside < 0.085
+    for failure, status in ((outside - 1e-9, "exceeded"), (outside, "holds"), (outside + 1e-9, "holds")):
+        bound = audit(story, failure=failure, also=())["bound"]
+        assert float(bound["outside"].item()) == outside
+        assert str(bound["status"].item()) == status
+
+
+@pytest.mark.parametrize(("errors", "exceeded"), [(0.0, False), (2.9, False), (3.1, True), (29.0, True)])
+def test_simulated_releases_exceed_by_three_standard_errors(errors: float, exceeded: bool) -> None:
+    law = SimpleNamespace(outside=lambda limit, centre: (0.05 + errors * 1e-4, 1e-4))
+    readings = SimpleNamespace(prior=SimpleNamespace(base=0.5, invariant=0.0), sampled=False, failed=False)
+    bounds = Bounds(plan=None, records=1, moved=1, failure=0.05)
+    assert bounds._prob_beyond(1.0, 0.05, law, readings) == (0.05 + errors * 1e-4, exceeded)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0])

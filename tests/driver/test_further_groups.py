@@ -140,6 +140,13 @@ def test_a_profile_says_how_far_each_adversary_may_come() -> None:
     assert "tolerated" not in adv.audit(plan, adv.Adversary(0.0, 0), {"block": 1}, profile=lambda p, q: 2.0).children
 
 
+def test_the_bound_at_another_budget_is_that_of_its_noise() -> None:
+    """Epsilons add up, and a multiple f of the budget multiplies each by the root of f."""
+    plan = Plan([Level("block", Geometric(1.0), siblings=0), Level("tract", Geometric(0.5))])
+    found = adv.audit(plan, adv.Adversary(), {"block": 1, "tract": 1}, also=["budgets"], progress=False)["budgets"]
+    np.testing.assert_allclose(found["loss_bound"], 1.5 * np.sqrt(found["budget"]), rtol=1e-9)
+
+
 def test_what_is_asked_for_is_checked() -> None:
     with pytest.raises(ValueError, match="also must be of"):
         adv.audit(PLAN, READERS, TRUTH, also=["capabilities"])

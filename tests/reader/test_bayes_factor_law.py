@@ -276,6 +276,19 @@ def test_only_truths_the_reader_holds_possible_count() -> None:
     assert weight[size > found + 1e-9].sum() <= 0.05 < weight[size >= found - 1e-9].sum()
 
 
+def test_large_grids_leave_out_no_mass_that_counts() -> None:
+    """1e-15 at most, so that a certain bound cannot be missed by what is not listed: of many levels, and of a pair."""
+    noises = [DG(rho) for rho in adv.census.DETAILED_RHO.values()]
+    many = adv.Plan(adv.Level(f"level {i}", one, None if i == 5 else 0) for i, one in enumerate(noises))
+    wide = adv.Plan([adv.Level("block", DG(2e-4), siblings=2), adv.Level("tract", DG(2e-4))])
+    for plan, reader in ((many, adv.Adversary()), (wide, adv.Adversary(beliefs={"tract": adv.Uniform(40)}))):
+        law = bayes_factor_law(plan, reader, settle_truth(plan, reader, dict.fromkeys(plan.names, 1)))
+        assert not law.simulated
+        for part in (law.analytic, law.listed):
+            assert isinstance(part, DiscretePart)
+            assert abs(1.0 - part.weights.sum()) < 1e-12
+
+
 def test_many_levels_and_two_parts_agree() -> None:
     """The listing of all sums and the search in two halves: 3 of 4 levels' atoms fit, those of 6 do not."""
     noises = [DG(rho) for rho in adv.census.DETAILED_RHO.values()]

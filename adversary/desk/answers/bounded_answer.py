@@ -7,6 +7,7 @@ is from the quadrature; draws are there for ArviZ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,9 +136,7 @@ def document(
             notes=[*[unit] * bool(unit), _of_whom(file)],
         )),
         *(
-            attempt("A new value", lambda figure=figure: Section(
-                "A new value", tables=[side_by_side(tree, "predictive", new, "new_value")], figures=[figure]
-            ))
+            attempt("A new value", partial(_new_value, tree, new, figure))
             for figure in predictive
         ),
         attempt("What the bounds change", lambda: Section(
@@ -160,6 +159,11 @@ def _of_whom(file: ReleaseFile) -> str:
         f"Population: what the {n} values are independent draws from. For the mean and deviation of the {n} values "
         'themselves: quantity = "data" under [posterior].'
     )
+
+
+def _new_value(tree: xr.DataTree, columns: dict[str, Column], figure: Figure) -> Section:
+    """The prediction of one more value."""
+    return Section("A new value", tables=[side_by_side(tree, "predictive", columns, "new_value")], figures=[figure])
 
 
 def _describe_release(file: ReleaseFile) -> list[str]:
