@@ -202,7 +202,7 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
 
 def _quantiles(ratios: Floats) -> Floats:
     """Of the blocks that noise protects; NaN where one block's ratio is, or there is none."""
-    return np.quantile(ratios if ratios.size else np.array([np.nan]), QUANTILES)
+    return np.asarray(np.quantile(ratios if ratios.size else np.array([np.nan]), QUANTILES), dtype=np.float64)
 
 
 COUNTED = ("units", "measured", "exact", "bounded", "replaced", "below")
