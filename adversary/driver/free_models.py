@@ -102,6 +102,8 @@ def audit_model(
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
     check_probability("failure", failure)
+    if sampling is not None and not isinstance(sampling, Sampling):
+        raise TypeError(f"sampling must be an adversary.Sampling, got {sampling!r}")
     check_whole("records", records, minimum=1)
     names = list(released_names(model, released))
     way = _way(model, names, target, support or {}, engine)
@@ -130,8 +132,8 @@ def _way(model: Any, names: list[str], target: str, support: Mapping[str, ArrayL
     """How the posteriors are to be found: "enumerate", "importance" or "mcmc"."""
     from adversary.models.enumeration import condition, is_enumerable
 
+    continuous = latents_of(model, names, target, support)
     condition(model, names, continuous=True)
-    continuous = latents_of(model, names, target)
     if engine == "enumerate" and continuous:
         raise ValueError(f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous')
     if engine == "enumerate" or (engine == "exact" and is_enumerable(model, names, support)):
@@ -154,12 +156,16 @@ def _simulated(
     if simulate is None:
         return releases_under(model, truth, names, size, rng)
     check_truth(model, truth, names)
-    data = {name: np.asarray(value) for name, value in simulate(rng, size).items()}
+    made = simulate(rng, size)
+    if not isinstance(made, Mapping):
+        raise TypeError(f"simulate must return a mapping of {names} to arrays, got {type(made).__name__}")
+    data = {name: np.asarray(value) for name, value in made.items()}
     if set(data) != set(names):
         raise ValueError(f"simulate must return {names}, got {list(data)}")
     for name, value in data.items():
-        if value.ndim != model[name].ndim + 1 or len(value) != size:
-            raise ValueError(f"simulate: {name} must have shape ({size}, *shape of one release), got {value.shape}")
+        wanted = (size, *(int(n) for n in (model[name].shape.eval() if model[name].ndim else ())))
+        if value.shape != wanted:
+            raise ValueError(f"simulate: {name} must have shape {wanted}, got {value.shape}")
     return {name: data[name] for name in names}
 
 

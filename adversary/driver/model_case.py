@@ -41,11 +41,13 @@ def is_model(value: Any) -> bool:
     return pymc is not None and isinstance(value, pymc.Model)
 
 
-def latents_of(model: Any, names: Collection[str], target: str) -> list[str]:
-    """The model's continuous latents; ValueError without latents, or for a target that cannot be audited."""
+def latents_of(
+    model: Any, names: Collection[str], target: str, support: Mapping[str, ArrayLike] | None = None
+) -> list[str]:
+    """The model's continuous latents; ValueError without latents, or for a target or support that cannot be used."""
     from pymc.vartypes import discrete_types
 
-    from adversary.models.enumeration import check_potentials, missing_target
+    from adversary.models.enumeration import check_potentials, check_support, missing_target
 
     latents = [rv for rv in model.free_RVs if rv.name not in names]
     if not latents:
@@ -60,9 +62,16 @@ def latents_of(model: Any, names: Collection[str], target: str) -> list[str]:
     if variable.ndim:
         raise ValueError(
             f"target {target!r} has {variable.ndim} dimension{'s' * (variable.ndim > 1)}, and an audit is "
-            f'about one person: name one of its cells, for instance pm.Deterministic("in", {target}[0])'
+            f'about one person: give one of its cells a name, for instance pm.Deterministic("one", '
+            f'model[{target!r}][{", ".join("0" * variable.ndim)}]), and target="one"'
+        )
+    if variable in model.free_RVs and variable.dtype not in discrete_types:
+        raise ValueError(
+            f"target {target!r} is continuous ({variable.dtype}), and an audit asks whether it is 0 or 1: name an "
+            f'event, for instance pm.Deterministic("high", model[{target!r}] > 0.5), and target="high"'
         )
     check_potentials(model, [*names])
+    check_support([rv.name for rv in latents], support or {})
     return [rv.name for rv in latents if rv.dtype not in discrete_types]
 
 
@@ -109,7 +118,7 @@ class ModelCase:
     def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
         """Groups of the audit; `how` is progress, store and scheduler of the fits."""
         names = released_names(self.plan, self.model, self.truth.siblings)
-        continuous = latents_of(self.model, names, self.target)
+        continuous = latents_of(self.model, names, self.target, self.support)
         if engine == "enumerate" and continuous:
             raise ValueError(
                 f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous: use "exact" '

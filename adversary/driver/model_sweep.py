@@ -75,7 +75,7 @@ class ModelSweep:
         left = {}
         for place, case in self.cases.items():
             names = self.names(case)
-            continuous = latents_of(case.reader, names, self.target)
+            continuous = latents_of(case.reader, names, self.target, self.support)
             if continuous or not is_enumerable(case.reader, names, self.support):
                 left[place] = remove_value_transforms(case.reader), names
         wanted = max(self.sampling.prior_draws // max(len(left), 1), 1000)

@@ -17,6 +17,7 @@ from .graphs import released_names as released_names
 from .graphs import wanted_names as wanted_names
 from .model_checks import check_drawable as check_drawable
 from .model_checks import check_potentials as check_potentials
+from .model_checks import check_support as check_support
 from .model_checks import check_truth as check_truth
 from .model_checks import missing_target as missing_target
 from .state_grid import Grid as Grid

@@ -185,7 +185,7 @@ _RESULTS = (
 
 
 def _check_names(targets: list[str], conditioned: Any, support: Support) -> None:
-    from adversary.models.enumeration.model_checks import dims_of, missing_target, refuse_names
+    from adversary.models.enumeration.model_checks import check_support, dims_of, missing_target, refuse_names
 
     refuse_names([*targets, *dims_of(conditioned.model, targets)], "target or dimension", _RESULTS)
     known = [*conditioned.latents, *(v.name for v in conditioned.model.deterministics)]
@@ -194,9 +194,7 @@ def _check_names(targets: list[str], conditioned: Any, support: Support) -> None
             raise ValueError(f"target {name!r} is among the observed; a target must be unknown")
         if name not in known:
             raise ValueError(missing_target(name, conditioned.model, known))
-    for name in support:
-        if name not in conditioned.latents:
-            raise ValueError(f"support names {name!r}, which is not a latent; the latents are {[*conditioned.latents]}")
+    check_support(list(conditioned.latents), support)
 
 
 @dataclass(frozen=True)

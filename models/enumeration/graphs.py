@@ -12,6 +12,8 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from adversary._core import meant
+
 from .batched_graphs import Compiled, compile_batches, sum_terms
 from .model_checks import check_density, check_fixed, check_names, missing_target
 
@@ -102,7 +104,10 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     random = {v.name for v in [*model.basic_RVs, *model.deterministics]}
     for name in observed:
         if name not in data | random:
-            raise ValueError(f"observed {name!r} is not in the model, which has {_join_names(sorted(random | data))}")
+            hint = meant(name, random | data)
+            raise ValueError(
+                f"observed {name!r} is not in the model, which has {_join_names(sorted(random | data))}{hint}"
+            )
     check_names(model, [name for name in observed if name in random])
     _refuse_later_latents(model, [name for name in observed if name in random])
     placeholders = {name: model[name].type(name) for name in observed if name in random}
@@ -169,13 +174,17 @@ def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tu
     if released is None:
         names = tuple(name for name in known if _RELEASED.fullmatch(name))
         if not names:
-            raise ValueError(f"no variable is called noisy: name the released ones in released; the model has {known}")
+            raise ValueError(
+                f"no variable is called noisy: name the released ones in released; the model has {known}"
+                f"{meant('noisy', known)}"
+            )
         _refuse_observed(model, names)
         return names
     names = (released,) if isinstance(released, str) else tuple(released)
     missing = [name for name in names if name not in known]
     if missing or not names:
-        raise ValueError(f"released must name variables of the model, {known}; got {list(names)}")
+        hint = meant(missing[0], known) if missing else ""
+        raise ValueError(f"released must name variables of the model, {known}; got {list(names)}{hint}")
     _refuse_observed(model, names)
     return names
 

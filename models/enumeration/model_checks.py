@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 from numpy.typing import NDArray
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.distribution import DiracDeltaRV
 from pymc.distributions.simulator import SimulatorRV
+from pymc.logprob.utils import CheckParameterValue
 from pymc.pytensorf import rvs_in_graph
 from pymc.vartypes import discrete_types
-from pytensor.graph.basic import Variable
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, graph_inputs
 from pytensor.tensor.random.basic import BernoulliRV
 from pytensor.tensor.random.op import RNGConsumerOp
 from pytensor.tensor.variable import TensorVariable
@@ -69,6 +72,29 @@ def check_density(model: pm.Model) -> None:
     for variable, term in zip(variables, terms, strict=True):
         if rvs_in_graph(term):
             raise ValueError(_unnamed_draw(variable.name, rvs_in_graph(term)))
+    _refuse_parameters([str(variable.name) for variable in variables], terms)
+
+
+def _refuse_parameters(names: Sequence[str], terms: Sequence[TensorVariable]) -> None:
+    """ValueError for a law whose parameters are fixed numbers that it does not allow, such as a chance of 1.3."""
+    rules: list[tuple[str, str]] = []
+    conditions: list[Variable] = []
+    for name, term in zip(names, terms, strict=True):
+        for variable in ancestors([term]):
+            if variable.owner and isinstance(variable.owner.op, CheckParameterValue):
+                fixed = [one for one in variable.owner.inputs[1:] if _is_fixed(one)]
+                conditions += fixed
+                rules += [(name, variable.owner.op.msg)] * len(fixed)
+    if conditions:
+        held = pytensor.function([], conditions, mode=NUMPY_MODE)()
+        for (name, rule), holds in zip(rules, held, strict=True):
+            if not np.all(holds):
+                raise ValueError(f"the law of {name!r} has a parameter out of its range: it must have {rule}")
+
+
+def _is_fixed(graph: Variable) -> bool:
+    """Whether a graph reads constants and data alone."""
+    return all(isinstance(one, Constant | SharedVariable) for one in graph_inputs([graph]))
 
 
 def check_fixed(name: str, graph: TensorVariable) -> None:
@@ -285,3 +311,23 @@ def _refuse_impossible(model: pm.Model, name: str, held: Mapping[str, NDArray[An
     (graph,) = graph_replace([pm.logp(rv, value, warn_rvs=False)], others, strict=False)
     if not rvs_in_graph(graph) and np.isneginf(graph.eval(mode=NUMPY_MODE)).any():
         raise ValueError(f"truth: {name!r} = {value.tolist()!r} has probability 0 under its law: give a possible value")
+
+
+def check_support(latents: Collection[str], support: Mapping[str, Any]) -> None:
+    """Refuse values of a support that are no whole numbers, or of a variable that is no latent.
+
+    Parameters
+    ----------
+    latents : their names
+    support : values by name
+
+    >>> check_support(["others"], {"others": range(3)})
+    """
+    for name, given in support.items():
+        if name not in latents:
+            raise ValueError(
+                f"support names {name!r}, which is not a latent; the latents are {[*latents]}{meant(name, latents)}"
+            )
+        values = np.asarray(given)
+        if values.dtype.kind not in "iuf" or not values.size or not np.array_equal(values, np.round(values)):
+            raise ValueError(f"support of {name!r} must be a list of whole numbers, got {given!r}")

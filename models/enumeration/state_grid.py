@@ -36,7 +36,7 @@ class Slot:
         """The value as an array (1, releases, ...) and whether it had a release axis."""
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
-            raise TypeError(f"observed {self.name} must be numeric, got {value!r}")
+            raise TypeError(f"observed {self.name} must be numeric, got {array.ravel()[:1].tolist()}")
         many = array.ndim == len(self.shape) + 1
         wanted = array.shape[many:]
         if len(wanted) != len(self.shape) or any(n not in (None, m) for n, m in zip(self.shape, wanted, strict=True)):

@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Sampling, blocks
-from adversary.models.enumeration import Slot
+from adversary.models.enumeration import LARGEST_EDGE, Slot, check_support, edge_of_draws, latent_names
 
 from .arviz_groups import Groups, attributes
 from .fitter import Fit, Fitter
@@ -56,7 +56,8 @@ def fit(
     release); without NUTS the energy is -lp), `log_prior` (a variable per latent and potential), `log_likelihood` (of
     every element released or observed), `observed_data` (release and side data), `constant_data`, and `exact` or
     `estimate`: `posterior` = P(target = 1 | release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`,
-    `divergences`, `k_hat` (see `Fit`) and `status`. Attributes: engine, seed, sampling, versions.
+    `divergences`, `k_hat` (see `Fit`) and `status`. With a support also `edge_mass`, the probability that a latent is
+    at or beyond its ends; above 1e-6 the answer is "unreliable". Attributes: engine, seed, sampling, versions.
     Without a target what would be said of it is left out. A fit that fails is run once more, four times as long; one
     that fails again is "unreliable" and has no `posterior`. What is called prior is given the side data observed in the
     model.
@@ -79,6 +80,7 @@ def fit(
     sampling = sampling or Sampling()
     prior_seed, fit_seed, draw_seed = blocks.seed_sequence(rng).spawn(3)
     target = "in" if target is None and "in" in model.named_vars else target
+    check_support(latent_names(model, tuple(observed)), support or {})
     groups = Groups.of(model, tuple(observed))
     fitter = Fitter.of(model, tuple(observed), target, support, (), prior_seed, sampling, "always")
     row = _row(fitter.prior.terms.slots, observed)
@@ -92,23 +94,37 @@ def fit(
     stats = one.stats if target is None else one.stats | {"probability": one.chance}
     found = groups.all_of(one.latents, prior, row, stats, CHAIN_DRAW, variables, generator)
     before = None if target is None else fitter.prior.before()[0]
-    found["estimate" if sampled else "exact"] = _summary(one, before, sampled)
+    edge = _edge(model, support, prior, one.latents) if support else None
+    found["estimate" if sampled else "exact"] = _summary(one, before, sampled, edge)
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
     engine = "enumeration" if not sampled else "importance" if one.trace is None else "nutpie"
     tree.attrs |= attributes(engine, sampling, rng)
     return tree
 
 
-def _summary(one: Fit, before: float | None, sampled: bool) -> xr.Dataset:
-    """What is said of the target, and of the draws where there are any."""
+def _edge(model: Any, support: Mapping[str, ArrayLike], prior: Arrays, latents: Arrays) -> float:
+    """Probability that a latent is at or beyond the ends of the values given for it; NaN where it cannot be told."""
+    before = {name: value.reshape(-1, *value.shape[2:]) for name, value in prior.items()}
+    after = {name: value.reshape(-1, 1, *value.shape[2:]) for name, value in latents.items()}
+    return float(np.ravel(edge_of_draws(model, support, before, after)[0])[0])
+
+
+def _summary(one: Fit, before: float | None, sampled: bool, edge: float | None) -> xr.Dataset:
+    """What is said of the target, and of the draws where there are any; `edge` is the probability a support lacks."""
     found: dict[str, Any] = {}
+    stands = one.passed and (edge is None or edge <= LARGEST_EDGE)
     if before is not None:
-        found = {"posterior": one.posterior if one.passed else np.nan, "prior": before}
+        found = {"posterior": one.posterior if stands else np.nan, "prior": before}
         found |= {"mcse": one.mcse} if sampled else {}
     if sampled:
         found |= {name: getattr(one, name) for name in ("r_hat", "ess", "divergences", "k_hat")}
-        found["status"] = "ok" if one.passed else "unreliable"
-    return xr.Dataset({name: value for name, value in found.items() if value == value or name == "posterior"})
+    if sampled or edge is not None:
+        found["status"] = "ok" if stands else "unreliable"
+    if edge is not None:
+        found["edge_mass"] = edge
+    return xr.Dataset(
+        {name: value for name, value in found.items() if value == value or name in ("posterior", "edge_mass")}
+    )
 
 
 def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:

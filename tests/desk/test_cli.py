@@ -104,7 +104,7 @@ cli.main()
 
 def test_bounds_are_keyed_by_definition_and_lie_about_the_prior() -> None:
     answer = answered(GRANVILLE)
-    definitions = [row["definition"] for row in commands.rows(answer, "status")]
+    definitions = [row["definition"] for row in commands.rows(answer, "status", group="bound")]
     assert definitions == ["zCDP", "approximate DP", "privacy loss"]
     for name in definitions:
         ends = {key: [row["value"] for row in commands.rows(answer, key, definition=name)] for key in SIDED}
@@ -131,7 +131,7 @@ def test_several_truths_lie_inside_the_readers(tmp_path: Path) -> None:
     answer = answered(str(path))
     for truth, correct in (("in", 0.318191), ("out", 0.889271)):
         assert number(answer, "prob_correct", group="risk", truth=truth) == pytest.approx(correct, abs=1e-6)
-        assert len(commands.rows(answer, "status", truth=truth)) == 3
+        assert len(commands.rows(answer, "status", group="bound", truth=truth)) == 3
 
 
 def test_what_no_promise_limits_is_null_not_infinity(tmp_path: Path) -> None:

@@ -166,3 +166,19 @@ def test_seeds_reproduce_a_fit() -> None:
 def test_what_cannot_be_fitted_is_refused(release: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit(story(unknown_rate=False), release, **options)
+
+
+@pytest.mark.parametrize(("most", "status"), [(5, "unreliable"), (60, "ok")])
+def test_a_fit_over_a_support_that_is_too_short_has_no_posterior(most: int, status: str) -> None:
+    with pm.Model() as model:
+        others = pm.Poisson("others", np.float64(10.0))
+        noise.released("noisy", mechanisms.Geometric(1.0), pm.Bernoulli("in", np.float64(0.3)) + others)
+    exact = fit(model, {"noisy": 10}, support={"others": range(most + 1)}, rng=1, progress=False)["exact"]
+    assert exact["status"].item() == status
+    if status == "ok":
+        expected = enumerate_posterior(model, {"noisy": 10})["posterior"].item()
+        assert exact["posterior"].item() == pytest.approx(expected, abs=1e-9)
+        assert exact["edge_mass"].item() < 1e-9
+    else:
+        assert np.isnan(exact["posterior"])
+        assert exact["edge_mass"].item() >= st.poisson.sf(most, 10)

@@ -214,3 +214,56 @@ def test_a_target_under_another_name_is_proposed(route: str, build: Build, messa
     model = model_of(lambda: noise.released("noisy", G, build()))
     with pytest.raises(ValueError, match=f"target 'in' is not in the model; {message}"):
         ROUTES[route](model)
+
+
+@pytest.mark.parametrize("route", ["enumerate_posterior", "audit_model", "fit"])
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: noise.released("noisy", G, pm.Bernoulli("in", 1.3)), "the law of 'in' has a parameter .* 0 <= p <= 1"),
+        (
+            lambda: (pm.Normal("side", present(), sigma=-1.0, observed=0.0), noise.released("noisy", G, 1)),
+            "the law of 'side' has a parameter out of its range: it must have sigma > 0",
+        ),
+    ],
+    ids=["latent", "side data"],
+)
+def test_a_fixed_parameter_out_of_its_range_is_named(route: str, build: Build, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ROUTES[route](model_of(build))
+
+
+MISTAKES: dict[str, tuple[Build, str]] = {
+    "no release": (lambda: present(), "no variable is called noisy: name the released ones in released"),
+    "a misspelt release": (
+        lambda: noise.released("nosiy", G, present()),
+        r"no variable is called noisy.*did you mean 'nosiy'\?",
+    ),
+    "a continuous target": (
+        lambda: noise.released("noisy", G, pm.Binomial("n", 3, pm.Beta("in", 1, 1))),
+        r"target 'in' is continuous.* pm.Deterministic\(\"high\", model\['in'\] > 0.5\)",
+    ),
+    "a count as target": (
+        lambda: noise.released("noisy", G, pm.Binomial("in", 3, 0.5)),
+        r"target 'in' must be 0 or 1, it takes the values \[0, 1, 2, 3\]",
+    ),
+    "a vector as target": (
+        lambda: noise.released("noisy", G, pm.Bernoulli("in", 0.3, shape=2)),
+        r"target 'in' has 1 dimension.* model\['in'\]\[0\]\), and target=\"one\"",
+    ),
+    "nothing unknown": (lambda: noise.released("noisy", G, 3), "the model has no latents besides its release"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_newcomers_mistake_is_one_line(case: str) -> None:
+    build, message = MISTAKES[case]
+    with pytest.raises(ValueError, match=message) as refused:
+        adv.audit_model(model_of(build), {"in": 1}, draws=5, rng=1, progress=False)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_misspelt_observed_name_is_proposed() -> None:
+    model = model_of(lambda: noise.released("noisy", G, present()))
+    with pytest.raises(ValueError, match=r"observed 'nosy' is not in the model.*did you mean 'noisy'\?"):
+        adv.enumerate_posterior(model, {"nosy": 1})
