@@ -42,6 +42,7 @@ MANIFEST, RECORDS = "_manifest.json", "_chunks"
 """Names that readers of Parquet datasets pass over."""
 VERSIONS = (NAME, "numpy")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
+_DIGEST = re.compile(r'"[0-9a-f]{64}"')
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def digest(manifest: Mapping[str, Any]) -> str:
 
 
 def _manifest(items: Mapping[str, Any], work: Mapping[str, Any] | None, versions: tuple[str, ...]) -> dict[str, Any]:
-    names = {"number": len(items), "digest of names": hashlib.sha256(json.dumps(list(items)).encode()).hexdigest()}
+    names = {"number": len(items), "names": hashlib.sha256(json.dumps(list(items)).encode()).hexdigest()}
     made = {} if work is None else {**work, "blocks": names}
     every = {"format": FORMAT, **made, "versions": {name: version(name) for name in versions}}
     plain: dict[str, Any] = json.loads(json.dumps(every))
@@ -231,10 +232,10 @@ def _claim(path: Path, manifest: dict[str, Any], resume: bool) -> None:
         raise ValueError(f"{place} is damaged: delete {path} to begin anew") from None
     if differs := _first_difference("", there, manifest):
         name, old, new = differs
-        raise ValueError(
-            f"{path} has results of other work: {name} is {old} there, and {new} now: delete it, or choose another "
-            "directory"
-        )
+        said = f"{name} is {old} there, and {new} now"
+        if _DIGEST.fullmatch(old) and _DIGEST.fullmatch(new):
+            said = f"its {name} were others, by their digest"
+        raise ValueError(f"{path} has results of other work: {said}: delete it, or choose another directory")
 
 
 def _first_difference(name: str, old: Any, new: Any) -> tuple[str, str, str] | None:

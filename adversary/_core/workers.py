@@ -202,10 +202,17 @@ def _local(workers: int) -> Any:
     Ctrl-C, which a terminal sends to them too, is left to this process, which ends them.
     """
     _start_tracker()
-    return import_distributed().LocalCluster(
-        n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
-        preload=["import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"],
-    )  # fmt: skip
+    dask = import_distributed()
+    try:
+        return dask.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
+            preload=["import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"],
+        )  # fmt: skip
+    except (RuntimeError, TimeoutError) as error:
+        raise ChildProcessError(
+            f"one of {workers} workers died while they were started, or took too long ({error}): start again, or with "
+            "fewer"
+        ) from None
 
 
 def _start_tracker() -> None:

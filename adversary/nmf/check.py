@@ -7,13 +7,15 @@ documented of its product.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from adversary.nmf.exact_counts import NOISY_TABLES, excluded, limits
 from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, levels_of, open_product, product_of
-from adversary.nmf.level_records import Level, code_lengths, gather, named_in, one_shape, units_by_level
+from adversary.nmf.level_records import Level, code_lengths, gather, named_in, one_shape, records_of, units_by_level
 from adversary.nmf.products import Product
 from adversary.nmf.records import Column
 from adversary.nmf.units import build_tree, levels_below
@@ -21,13 +23,15 @@ from adversary.reader.spine import Tree
 
 DOCUMENTED = {"State": 3, "County": 8}
 """Characters of geocodes."""
+SHORTEST = 64
+"""Cells of queries that are compared with constraints, at most."""
 
 
 def contents(directory: str | Path, product: str | None = None, *, progress: bool = False) -> dict[str, Any]:
     """Levels, units, queries, shapes, variances and problems of a file, all records gone through once.
 
-    Nothing is held but names and one cell of each query. What is missing or malformed is listed in `problems`, with
-    file, geocode and query; only a directory that is no such file at all raises.
+    Nothing is held but names, one cell of each query, and the constraints. What is missing or malformed is listed in
+    `problems`, with file, geocode and query; only a directory that is no such file at all raises.
     """
     path = open_product(directory, product)
     kind, synthetic = product_of(path)
@@ -45,7 +49,8 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
         units = units_by_level(names, found, code_lengths(path, levels))
         tree, faults = build_tree(names, units, lambda level, code: named_in(found, level, code))
         problems += faults
-        problems += _absent(tree, found) if not faults and units[names[0]].size == 1 else []
+        if not faults and units[names[0]].size == 1:
+            problems += [*_absent(tree, found), *_contradictions(tree, kind, found)]
     problems += _shapes(kind, found)
     files = [file for file in path.rglob("*.parquet") if file.is_file()]
     return {
@@ -79,6 +84,30 @@ def _absent(tree: Tree, found: dict[str, Level]) -> Iterator[str]:
             if (lost := np.setdiff1d(here, column.geocodes)).size:
                 more = f" ({lost.size} such)" if lost.size > 1 else ""
                 yield f"{level.named(str(lost[0]))}: no record of query {column.query}, and no only child{more}"
+
+
+def _contradictions(tree: Tree, product: Product, found: dict[str, Level]) -> Iterator[str]:
+    """Units that constraints leave no count, their own or those of all that lies in them; of every short query."""
+    asked = [column for level in found.values() for column in (*level.measured.values(), *level.known.values())]
+    short = {one.query: one for one in asked if one.shape is not None and 0 < np.prod(one.shape) <= SHORTEST}
+    for column in short.values():
+        every = replace(column, cells=np.arange(int(np.prod(column.shape or ()))))
+        low, high = np.zeros((len(tree), every.cells.size)), np.full((len(tree), every.cells.size), np.inf)
+        for level in found.values():
+            here = tree.level == tree.levels.index(level.name)
+            known = {name: one for name, one in level.known.items() if name not in NOISY_TABLES}
+            rows = {name: records_of(tree.names[here], one) for name, one in known.items()}
+            low[here], high[here] = limits(product, every, known, int(here.sum()), rows, True)[:2]
+            if (wrong := excluded(tree.names[here], low[here], high[here])) is not None:
+                yield f"{level.named(wrong[0])}: {wrong[1]}"
+        if not (low > high).any():
+            below = np.zeros_like(low)
+            for v in range(len(tree) - 1, 0, -1):
+                below[tree.parent[v]] += np.maximum(low[v], below[v])
+            if (wrong := excluded(tree.names[::-1], below[::-1], high[::-1])) is not None:  # the lowest such unit
+                place = found.get(tree.levels[int(tree.level[tree.index(wrong[0])])])
+                named = wrong[0] if place is None else place.named(wrong[0])
+                yield f"{named}: {wrong[1]}, of {column.query} and of what lies in it"
 
 
 def _shapes(product: Product, found: dict[str, Level]) -> Iterator[str]:

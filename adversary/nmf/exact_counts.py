@@ -108,6 +108,15 @@ def limits(
     return low, high, used, unused
 
 
+def excluded(units: Any, least: Floats, most: Floats) -> tuple[str, str] | None:
+    """The first unit that limits leave no count, (unit, cell) each, and what is wrong; None where there is none."""
+    if not (wrong := np.argwhere(least > most)).size:
+        return None
+    unit, cell = wrong[0]
+    bounds = f"at least {least[unit, cell]:.0f} and at most {most[unit, cell]:.0f}"
+    return str(units[unit]), f"constraints leave no count possible, {bounds}"
+
+
 def _cells(wanted: Groups, sets: Groups, shape: Shape, other: Shape, cell: int) -> tuple[list[int], list[int]]:
     """Cells of a constraint that together cover one cell of a query (none if they do not), and those within it."""
     over, within, covered = [], [], True

@@ -30,6 +30,8 @@ FEW = 8
 EQUAL, AT_LEAST, AT_MOST = "=", ">=", "<="
 SIGNS = {EQUAL: EQUAL, "==": EQUAL, "eq": EQUAL, AT_LEAST: AT_LEAST, "ge": AT_LEAST, AT_MOST: AT_MOST, "le": AT_MOST}
 """Spellings of the signs of constraints."""
+NAMED_SIGNS = {"_lb": AT_LEAST, "_ub": AT_MOST}
+"""Signs of the constraints whose names end so: lower and upper bounds."""
 
 
 def arrow() -> Any:
@@ -171,16 +173,21 @@ def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ())
     return found, one
 
 
-def _listed(labels: Sequence[str]) -> str:
-    """Cells of a query in words, where they are few."""
-    return f"; there are {'; '.join(map(repr, labels))}" if 0 < len(labels) <= FEW else ""
+def _listed(labels: Sequence[str], words: str = "") -> str:
+    """Cells of a query in words: all where they are few, else how many, and one with the words asked for, if any is."""
+    if len(labels) <= FEW:
+        return f"; there are {'; '.join(map(repr, labels))}" if labels else ""
+    wanted = set(words.casefold().replace(",", " ").split())
+    alike = [one for one in labels if wanted and wanted <= set(one.casefold().replace(",", " ").split())]
+    some = f"; {len(alike)} have these words, such as {alike[0]!r}" if alike else f", such as {labels[0]!r}"
+    return f"; there are {len(labels):,}{some}"
 
 
 def _flat(cell: Any, shape: Shape, across: str, query: str, labels: Sequence[str]) -> int:
     if isinstance(cell, str):
         folded = [label.casefold() for label in labels]
         if cell.casefold() not in folded:
-            raise ValueError(f"query {query} has no cell {cell!r}{meant(cell, labels) or _listed(labels)}")
+            raise ValueError(f"query {query} has no cell {cell!r}{meant(cell, labels) or _listed(labels, cell)}")
         return folded.index(cell.casefold())
     index: tuple[int, ...] = (int(check_whole("cell", cell)),) if not isinstance(cell, tuple) else ()
     lengths: tuple[int, ...] = (int(np.prod(shape)),)
@@ -189,5 +196,6 @@ def _flat(cell: Any, shape: Shape, across: str, query: str, labels: Sequence[str
         index = tuple(int(check_whole("cell", i)) for i in cell)
         lengths = shape if len(cell) == len(shape) else long
     if len(index) != len(lengths) or not all(0 <= i < n for i, n in zip(index, lengths, strict=False)):
-        raise ValueError(f"cell {cell} lies outside query {query}, which has {across} cells")
+        ends = " or ".join(map(str, dict.fromkeys((int(np.prod(shape)) - 1, tuple(n - 1 for n in shape)))))
+        raise ValueError(f"cell {cell} lies outside query {query}, which has {across} cells: up to {ends}")
     return int(np.ravel_multi_index(index, lengths)) if lengths else 0

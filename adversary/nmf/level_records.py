@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import meant
+from adversary._core import Integers, meant
 from adversary.nmf.estimates import labels_for
 from adversary.nmf.exact_counts import NOISY_TABLES
 from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, folder, spelling_in_file
 from adversary.nmf.parquet_source import Source
 from adversary.nmf.products import Product
 from adversary.nmf.records import US, Column, collect, first_column
-from adversary.nmf.units import WHOLE_STATE, Codes, in_order, whole_states
+from adversary.nmf.units import WHOLE_STATE, Codes, in_order, places_of, whole_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def gather(
 ) -> Level:  # fmt: skip
     """Records of a level: of one query, or of every one, and of the constraints that are exact.
 
-    asked : the query and its cells; None: the first cell of every query and constraint
+    asked : the query and its cells; None: the first cell of every query, and all of constraints that are exact
     every : whether all of its queries are wanted, for estimates of the cells of the one
     """
     sources = [
@@ -63,7 +63,9 @@ def gather(
     ]
     told = f"{level} " * progress
     if asked is None:
-        measured, known = (collect(one, product, None, [0], faults, told) for one in sources)
+        measured = collect(sources[0], product, None, [0], faults, told)
+        known = collect(sources[1], product, NOISY_TABLES, [0], faults)
+        known |= collect(sources[1], product, None, "all", faults, told, NOISY_TABLES)
     else:
         name = None if every else spelling_in_file(asked.query, sources[0].query_names())
         cells = "all" if every or twofold(asked) else asked.cells
@@ -83,6 +85,13 @@ def gather(
         faults.append(f"{made.named(str(units[odd[0]]))}: {said}")
         made = replace(made, units=np.delete(units, odd))
     return made
+
+
+def records_of(units: Codes, column: Column) -> tuple[Integers, Integers]:
+    """Places among the sorted units of those that have a record in a column, and these records."""
+    place = places_of(units, column.geocodes)
+    kept = np.flatnonzero(place >= 0)
+    return place[kept], kept
 
 
 def units_by_level(names: tuple[str, ...], found: Mapping[str, Level], lengths: Mapping[str, int]) -> dict[str, Codes]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from adversary._core import Floats, Integers
 from adversary.nmf.estimates import Estimates, combine_queries
-from adversary.nmf.exact_counts import NOISY_TABLES, State, limits, state_totals
+from adversary.nmf.exact_counts import NOISY_TABLES, State, excluded, limits, state_totals
 from adversary.nmf.file_layout import EQUAL, levels_of, open_product, product_of
 from adversary.nmf.level_records import (
     Level,
@@ -26,12 +26,13 @@ from adversary.nmf.level_records import (
     named_in,
     one_shape,
     own_column,
+    records_of,
     twofold,
     units_by_level,
 )
 from adversary.nmf.products import Product, Shape
 from adversary.nmf.records import Column, label_of
-from adversary.nmf.units import WHOLE_STATE, Codes, build_tree, levels_below, places_of, root_of
+from adversary.nmf.units import WHOLE_STATE, Codes, build_tree, levels_below, root_of
 from adversary.reader.spine import Tree
 
 ARRAYS = ("released", "rho", "low", "high", "published", "moved", "settled")
@@ -197,7 +198,7 @@ def _fill_tree(
             continue
         level = found[name]
         own = {one: column for one, column in level.measured.items() if column is own_column(asked, level)}
-        places = {one: _places(units, column) for one, column in (*level.measured.items(), *level.known.items())}
+        places = {one: records_of(units, column) for one, column in (*level.measured.items(), *level.known.items())}
         single_cells = {one: c for one, c in level.known.items() if twofold(asked) and c.values.shape[1] == 1}
         sums = {one: column for one, column in single_cells.items() if (column.sign == EQUAL).any()}
         alone, column = next(iter(own.items()), ("", None))
@@ -212,10 +213,8 @@ def _fill_tree(
                 old[here] = new
         rows = {one: places[one] for one in level.known}
         least, most, used, unused = limits(product, asked, level.known, units.size, rows, name == tree.levels[-1])
-        if (wrong := np.argwhere(least > most)).size:
-            unit, cell = wrong[0]
-            bounds = f"at least {least[unit, cell]:.0f} and at most {most[unit, cell]:.0f}"
-            raise ValueError(f"{level.named(str(units[unit]))}: constraints leave no count possible, {bounds}")
+        if (wrong := excluded(units, least, most)) is not None:
+            raise ValueError(f"{level.named(wrong[0])}: {wrong[1]}")
         fixed = least == most
         for reading in readings:
             reading.released[here] = np.where(fixed, least, reading.released[here])
@@ -278,13 +277,6 @@ def _raise_bounds(tree: Tree, rho: Floats, low: Floats, high: Floats) -> None:
             v = int(tree.parent[v])
         if v != unit and (rho[v] > 0).all():
             low[v], high[v], low[unit], high[unit] = low[unit].copy(), high[unit].copy(), 0.0, np.inf
-
-
-def _places(units: Codes, column: Column) -> tuple[Integers, Integers]:
-    """Places of the units among the sorted ones that records are of, and these records."""
-    place = places_of(units, column.geocodes)
-    kept = np.flatnonzero(place >= 0)
-    return place[kept], kept
 
 
 def _state_total(

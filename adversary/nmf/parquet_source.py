@@ -6,7 +6,7 @@ asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,9 +91,14 @@ class Source:
         return code.startswith(root) or root.startswith(code)
 
     def batches(
-        self, columns: Sequence[str], condition: Any = None, progress: str = "", faults: list[str] | None = None
+        self,
+        columns: Sequence[str],
+        condition: Any = None,
+        progress: str = "",
+        faults: list[str] | None = None,
+        optional: Sequence[str] = (),
     ) -> Iterator[tuple[File, Any]]:
-        """(file, batch) of the columns, in the order of files and rows; texts that are not in `COLUMNS` may be absent.
+        """(file, batch) of the columns, and of the `optional` ones that are there, in the order of files and rows.
 
         ValueError naming a bad file or column; with `faults`, that is added there and the file is left.
         """
@@ -107,10 +112,11 @@ class Source:
                 with _errors_name_file(file.path):
                     schema = pa.parquet.read_schema(file.path)
                     dataset = pa.dataset.dataset(file.path, schema=schema, format="parquet")
-                _check_columns(schema, columns, file.path)
+                there = [*columns, *(name for name in optional if name in schema.names)]
+                _check_columns(schema, there, file.path)
                 with _errors_name_file(file.path):
                     for batch in dataset.to_batches(
-                        columns=list(columns), filter=condition, batch_size=BATCH, batch_readahead=2
+                        columns=there, filter=condition, batch_size=BATCH, batch_readahead=2
                     ):
                         if batch.num_rows:
                             batch.validate(full=True)  # what is no text is found here, where its file is known
@@ -173,10 +179,14 @@ def _check_columns(schema: Any, columns: Sequence[str], path: str) -> None:
         inside = kind.value_type if listed else None
         return bool(listed and (types.is_integer(inside) or (types.is_floating(inside) and not whole)))
 
-    rules = {
+    def number(kind: Any) -> bool:
+        return bool(types.is_floating(kind) or types.is_integer(kind))
+
+    rules: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "query_shape": ("a list of whole numbers", lambda kind: numbers(kind, True)),
         "value": ("a list of numbers", lambda kind: numbers(kind, False)),
-        "variance": ("a number", lambda kind: types.is_floating(kind) or types.is_integer(kind)),
+        "variance": ("a number", number),
+        "plb": ("a number", number),
     }
     for name in columns:
         if name not in schema.names:

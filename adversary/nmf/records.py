@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversary._core import Floats, Integers
-from adversary.nmf.file_layout import CONSTRAINTS, FEW, MEASUREMENTS, SIGNS, arrow, bare, flat_cells
+from adversary.nmf.file_layout import CONSTRAINTS, FEW, MEASUREMENTS, NAMED_SIGNS, SIGNS, arrow, bare, flat_cells
 from adversary.nmf.parquet_source import File, Source, texts
 from adversary.nmf.products import Product, Shape
+from adversary.privacy.mechanisms import DiscreteGaussian
 from adversary.reader.spine import VARIANCES, plausible
 
 LARGEST = 2.0**53
 """Beyond it a count is no longer a whole number of float64."""
+CLOSE = 1e-4
+"""Relative difference between a variance and its budget that is rounding."""
 US = "US"
 TOPS = ("", "0", US)
 """Geocodes of the United States, as published and in older files; `US` in trees and results."""
@@ -105,7 +108,8 @@ def collect(
     wanted = ["geocode", "query_name", "query_shape", "value", *product.axes]
     wanted.append("sign" if source.kind == CONSTRAINTS else "variance")
     found: dict[str, Column] = {}
-    for file, batch in source.batches(wanted, condition, progress, faults):
+    budget = ["plb"] * (source.kind == MEASUREMENTS)
+    for file, batch in source.batches(wanted, condition, progress, faults, budget):
         names = texts(batch.column(1))
         several = names.unique().to_pylist()
         for name in several:
@@ -184,8 +188,15 @@ class _Batch:
         self.refuse(np.isnan(raw) & ~null, lambda i: "variance is NaN")
         variance = np.where(null, np.inf, raw) + 0.0  # -0.0 is 0
         self.refuse(variance < 0, lambda i: f"variance must be non-negative, got {variance[i]:g}")
-        rule = "variance must be 0 (exact), infinite (not measured) or within [{:g}, {:g}]".format(*VARIANCES)
-        self.refuse((variance > 0) & ~plausible(variance), lambda i: f"{rule}, got {variance[i]:g}")
+        rule = "variance must be 0 (exact) or within [{:g}, {:g}]; of a unit that is not measured there is no record"
+        odd = (variance > 0) & ~null & (np.isinf(variance) | ~plausible(variance))
+        self.refuse(odd, lambda i: f"{rule.format(*VARIANCES)}, got {variance[i]:g}")
+        if "plb" in self.batch.schema.names:
+            column = self.batch.column("plb")
+            budget = column.to_numpy(zero_copy_only=False).astype(np.float64)
+            given = ~column.is_null().to_numpy(zero_copy_only=False)
+            wrong = given & np.isfinite(variance) & (variance > 0) & ~_buys(budget, variance)
+            self.refuse(wrong, lambda i: f"plb must be 1 / variance, {1 / variance[i]:g}, got {budget[i]:g}")
         return variance
 
     def _sign(self) -> Words:
@@ -197,7 +208,11 @@ class _Batch:
             np.array([one not in SIGNS for one in raw], dtype=bool),
             lambda i: f"sign must be =, >= or <=, got {raw[i]!r}",
         )
-        return np.array([SIGNS.get(one, one) for one in raw], dtype=object)
+        sign = np.array([SIGNS.get(one, one) for one in raw], dtype=object)
+        for end, wanted in NAMED_SIGNS.items():
+            if bare(self.query).endswith(end):
+                self.refuse(sign != wanted, lambda i, w=wanted: f"sign must be {w}, as its name says, got {raw[i]!r}")  # type: ignore[misc]
+        return sign
 
     def shape(self, column: Column, cells: Any) -> Shape:
         """The shape and words of the query, which the first record sets, and with them where the wanted cells are."""
@@ -274,6 +289,17 @@ def label_of(product: Product, column: Column, cell: int) -> str:
     """A cell of a query in words."""
     assert column.shape is not None
     return product.label(column.words, column.shape, np.array(np.unravel_index(cell, column.shape)))
+
+
+def _buys(budget: Floats, variance: Floats) -> NDArray[np.bool_]:
+    """Whether a budget rho of two neighbouring records is that of discrete Gaussian noise of a variance, or sigma^2."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        fits = np.abs(budget * variance - 1.0) <= CLOSE
+        narrow = ~fits & np.isfinite(budget) & (budget > 0.5)  # below sigma^2 = 2 the variance is no longer sigma^2
+    for one in np.unique(budget[narrow]):
+        here = narrow & (budget == one)
+        fits[here] = np.abs(variance[here] / DiscreteGaussian(sigma2=1.0 / one).variance - 1.0) <= CLOSE
+    return fits
 
 
 def _has_labels(cells: Any) -> bool:

@@ -1,16 +1,19 @@
 """Writing a Noisy Measurement File in the published layout: whole or not at all.
 
 Everything goes into a directory with a temporary name beside the final one, which takes its place by one renaming.
+What a process left there that was killed is removed by the next one, and a directory that it was about to replace is
+given its name back.
 Records of one query stand together in row groups of their own, so that a reader of another query skips them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +23,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import ArrayLike
 
+from adversary._core import exclusive_lock
 from adversary.nmf.file_layout import CONSTRAINTS, EQUAL, MEASUREMENTS, SUFFIX, arrow, folder
 from adversary.nmf.products import Shape
 
@@ -29,6 +33,8 @@ NUMBERS = 2**21
 BESIDE = frozenset({"README.md", "truth.parquet", "state_totals.csv"})
 """What a directory may hold beside its products and still be taken for a Noisy Measurement File when overwriting."""
 WIDTHS = ("int16", "int32", "int64")
+OLD = ".old"
+"""What a directory's temporary name ends with while another takes its place."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +122,11 @@ class Writer:
 
     def __enter__(self) -> Self:
         self.directory.parent.mkdir(parents=True, exist_ok=True)
+        _clear_up(self.directory)
+        _refuse_existing(self.directory, self.overwrite)
         made = tempfile.mkdtemp(prefix=f".{self.directory.name}.", dir=self.directory.parent)
-        self.temporary = Path(made)
+        self.temporary, self._held = Path(made), ExitStack()
+        self._held.enter_context(exclusive_lock(self.temporary))
         self.temporary.chmod(0o755)
         return self
 
@@ -130,6 +139,7 @@ class Writer:
                 self._finish()
         finally:
             shutil.rmtree(self.temporary, ignore_errors=True)
+            self._held.close()
 
     def _finish(self) -> None:
         """The finished directory gets its name; what had it before is put back if that fails."""
@@ -139,14 +149,15 @@ class Writer:
         if not self.directory.exists():
             self.temporary.rename(self.directory)
             return
-        old = self.temporary.with_name(self.temporary.name + ".old")
-        self.directory.rename(old)
-        try:
-            self.temporary.rename(self.directory)
-        except OSError:
-            old.rename(self.directory)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        old = self.temporary.with_name(self.temporary.name + OLD)
+        with exclusive_lock(self.directory):
+            self.directory.rename(old)
+            try:
+                self.temporary.rename(self.directory)
+            except OSError:
+                old.rename(self.directory)
+                raise
+            shutil.rmtree(old, ignore_errors=True)
 
     def put(self, level: str, records: Sequence[Records], partition: Mapping[str, str] | None = None) -> None:
         """Write records of a level, measurements and constraints, into one new file of each kind in a partition.
@@ -179,6 +190,18 @@ def parquet_file(path: Path, schema: Any) -> Iterator[Any]:
     """A Parquet file being written, as all of ours are: texts and counts as dictionaries, packed by zstd."""
     with arrow().parquet.ParquetWriter(path, schema, compression="zstd") as file:
         yield file
+
+
+def _clear_up(directory: Path) -> None:
+    """What processes that were killed left beside a directory: nobody holds its lock."""
+    ours = re.compile(rf"\.{re.escape(directory.name)}\.[a-z0-9_]{{8}}({re.escape(OLD)})?")
+    for path in sorted(directory.parent.glob(".*")):
+        if ours.fullmatch(path.name) and path.is_dir():
+            with suppress(OSError), exclusive_lock(path):
+                if path.name.endswith(OLD) and not directory.exists():
+                    path.rename(directory)
+                else:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
 def _refuse_existing(directory: Path, overwrite: bool) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
+from adversary._core.workers import map_unordered
 from tests.driver.test_audit import _simulated, audit
 
 ON_WORKERS = """
@@ -44,6 +45,17 @@ if __name__ == "__main__":
         audits(address, sys.argv[1])
         studies(address)
 """
+
+
+def test_a_worker_that_dies_while_it_starts_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("dask.distributed")
+
+    def dies(**_: object) -> None:
+        raise RuntimeError("Nanny failed to start.")
+
+    monkeypatch.setattr(distributed, "LocalCluster", dies)
+    with pytest.raises(ChildProcessError, match=r"one of 2 workers died while they were started, .*: start again, or"):
+        list(map_unordered(abs, [-1, 2], workers=2))
 
 
 @pytest.mark.slow

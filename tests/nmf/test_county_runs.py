@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -238,10 +240,25 @@ def test_other_questions_and_other_files_are_refused(done: Any, asked: Question,
     other = nmf.synthesise(
         tmp_path / "other", nmf.Recipe(70, 3, seed=2, areas=1, shape=(2, 2, 1, 3), queries=("DETAILED",))
     )
-    with pytest.raises(ValueError, match=r'inputs is "[0-9a-f]{64}" there, and "[0-9a-f]{64}" now'):
+    with pytest.raises(ValueError, match=r"results of other work: its inputs were others, by their digest: delete it"):
         run(Question(str(other), asked.query, CELLS, prior=0.2), done.out, resume=True)
+    with pytest.raises(ValueError, match=r"parameters\.known is null there, and 2 now"):
+        run(replace(asked, known=2), done.out, resume=True)
     with pytest.raises(ValueError, match="level must be one of US, State, County, Tract, Block_Group, got 'Block'"):
         run(Question(asked.directory, asked.query, CELLS, level="Block"), tmp_path / "new")
+
+
+def test_a_file_of_one_level_or_a_run_of_one_block_is_answered_or_refused_in_words(file: Path, tmp_path: Path) -> None:
+    alone = Path(shutil.copytree(next(file.glob("*_PROD")), tmp_path / "US_Person_PL_PROD"))
+    for level in ("US", "State", "County", "Tract", "Block_Group"):
+        shutil.rmtree(alone / f"{level}.parquet")
+    with pytest.raises(ValueError, match=r"level must be one of Block, got 'County'"):
+        run(Question(str(alone), "total"), tmp_path / "new")
+    block = str(nmf.read(file, "total").tree.names[-1])
+    with pytest.raises(ValueError, match=rf"got '{block}' alone: give its count a prior of its own, flat or negative"):
+        run(Question(str(file), "total", root=block), tmp_path / "new")
+    asked = Question(str(alone), "total", root=block, level="Block", leaf_prior=adv.spine.Flat())
+    assert len(rows(run(asked, tmp_path / "one"))) == 1
 
 
 def test_workers_are_not_started_for_little_work(

@@ -172,8 +172,8 @@ def test_row_groups_of_other_queries_are_not_read(tmp_path: Path) -> None:
 def test_columns_not_asked_for_are_not_read(tmp_path: Path) -> None:
     file = nmf.synthesise(tmp_path / "s", nmf.Recipe(blocks=50, queries=("TOTAL",)))
     whole = nmf.read(file, "total")
-    for path in file.glob("*/Block.parquet/DPQuery/**/*.parquet"):
-        spoil(path, column="plb")
+    for path in file.glob("*/Block.parquet/Constraint/**/*.parquet"):
+        spoil(path, column="variance")
         with pytest.raises(OSError, match=r"."):
             pq.read_table(path)
     np.testing.assert_array_equal(nmf.read(file, "total").published, whole.published)

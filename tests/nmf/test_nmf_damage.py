@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -112,7 +113,14 @@ ROWS: dict[str, tuple[Change, str]] = {
     "a value that is not whole": (floats(0.5), "values must be whole numbers, got 0.5"),
     "a value that is no number": (floats(float("nan")), "values must be whole numbers, got nan"),
     "a negative variance": (put("variance", -2.0), "variance must be non-negative, got -2"),
-    "a variance beyond reason": (put("variance", 3e38), "variance must be 0 (exact), infinite (not measured) or"),
+    "a variance beyond reason": (put("variance", 3e38), "variance must be 0 (exact) or within [1e-12, 1e+10]"),
+    "an infinite variance": (put("variance", float("inf")), "of a unit that is not measured there is no record, got"),
+    "a budget of another variance": (put("plb", 3.0), "plb must be 1 / variance, 0.3"),
+    "a budget that is none": (put("plb", float("nan")), ", got nan"),
+    "half a budget": (
+        lambda columns, row: put("plb", 0.5 * columns["plb"][row])(columns, row),
+        "plb must be 1 / variance, 0.3",
+    ),
     "a variance that is no number": (put("variance", float("nan")), "variance is NaN"),
     "an exact count below zero": (
         lambda columns, row: put("value", [-1])(put("variance", 0.0)(columns, row), row),
@@ -132,6 +140,8 @@ ROWS: dict[str, tuple[Change, str]] = {
 }  # fmt: skip
 KNOWN: dict[str, tuple[Change, str]] = {
     "a sign": (put("sign", "about"), "sign must be =, >= or <=, got 'about'"),
+    "a lower bound turned over": (put("sign", "<="), "sign must be >=, as its name says, got '<='"),
+    "a lower bound that is exact": (put("sign", "="), "sign must be >=, as its name says, got '='"),
     "a negative constraint": (put("value", [-4] + [0] * 7), "a constraint must be non-negative, got -4"),
     "a constraint twice": (twice, "there is more than one record of this unit"),
     "an orphan": (moved(lambda code: code[:8] + "9" + code[9:]), "an orphan, "),
@@ -190,12 +200,33 @@ def test_a_malformed_constraint_is_named(file: Path, case: str) -> None:
     told(file, path, "geocode ", "query hhgq_total_", message)
 
 
-def test_bounds_that_contradict_are_named(file: Path) -> None:
-    path = part(file, kind="Constraint")
-    code = rewritten(path, "hhgq_total_lb_con", put("value", [0, 7] + [0] * 6))
+@pytest.mark.parametrize("level", ["Block", "County"])
+def test_bounds_that_contradict_are_named(file: Path, tmp_path: Path, level: str) -> None:
+    path = part(file, level, kind="Constraint")
+    code = rewritten(path, "hhgq_total_lb_con", put("value", [0, 50] + [0] * 6))
     rewritten(path, "hhgq_total_ub_con", put("value", [0, 5] + [0] * 6))
-    with pytest.raises(ValueError, match=f"geocode {code}: query .*: constraints leave no count possible, at least 7"):
-        nmf.read(file, "total")
+    said = f"geocode {code}: query .*: constraints leave no count possible, at least 50 and at most 5"
+    with pytest.raises(ValueError, match=said):
+        nmf.read(file, "hhgq", "all")
+    assert any(re.search(said, one) for one in check.contents(file)["problems"])
+    run = commands.run("spine", str(file), "--query", "hhgq", "--cell", "all", "--out", str(tmp_path / "out"))
+    assert run.exit_code == 2
+    assert re.search(said, commands.flat(run.stderr))
+
+
+def test_a_bound_below_what_lies_in_the_unit_is_named(file: Path) -> None:
+    """Fifty people at least in a block, in a block group of five at most."""
+    code = rewritten(part(file, kind="Constraint"), "hhgq_total_lb_con", put("value", [0, 50] + [0] * 6))
+    above = part(file, "Block_Group", "Constraint")
+    for path in (above, part(file, kind="Constraint")):
+        table = pq.ParquetFile(path).read().to_pylist()
+        for row in table:
+            if row["query_name"] == "hhgq_total_ub_con" and code.startswith(row["geocode"]):
+                row["value"] = [99999, 5 if path == above else 99999, *row["value"][2:]]
+        pq.write_table(pa.Table.from_pylist(table, pq.read_schema(path)), path)
+    said = f"geocode {code[:12]}[0-9]*: query .*: constraints leave no count possible, at least 50 and at most 5, of"
+    problems = check.contents(file)["problems"]
+    assert any(re.search(said, one) for one in problems), problems
 
 
 @pytest.mark.parametrize("case", FILES)

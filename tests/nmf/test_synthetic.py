@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -302,6 +306,61 @@ def test_nothing_is_overwritten_unless_told(tmp_path: Path) -> None:
     assert (made / "thesis.docx").exists()
     with pytest.raises(FileExistsError, match="there is a file of this name"):
         nmf.synthesise(made / "thesis.docx", recipe)
+
+
+KILLED = """
+import os, signal, sys
+from adversary import nmf
+from adversary.nmf import writer
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(writer.Writer if sys.argv[2] == "put" else writer.shutil, sys.argv[2], die)
+nmf.synthesise(sys.argv[1], nmf.Recipe(20, 1, queries=("TOTAL",)), overwrite=True)
+"""
+
+
+@pytest.mark.parametrize("when", ["put", "rmtree"])
+def test_what_a_process_that_was_killed_was_writing_is_cleared_up(tmp_path: Path, when: str) -> None:
+    """Killed while it writes, and after it took a directory's place, before that was removed."""
+    recipe = nmf.Recipe(20, 1, queries=("TOTAL",))
+    made = nmf.synthesise(tmp_path / "made", recipe)
+    where = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", KILLED, str(made), when]
+    assert subprocess.run(command, env=where, capture_output=True).returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    other = tmp_path / ".made.of_mine"
+    other.mkdir()
+    nmf.synthesise(made, recipe, overwrite=True)
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".made.of_mine", "made"]
+
+
+def test_a_directory_that_was_being_replaced_gets_its_name_back(tmp_path: Path) -> None:
+    recipe = nmf.Recipe(20, 1, queries=("TOTAL",))
+    made = nmf.synthesise(tmp_path / "made", recipe)
+    before = contents(made)
+    made.rename(tmp_path / ".made.abcd1234.old")
+    with pytest.raises(FileExistsError, match="it is not overwritten unless told so"):
+        nmf.synthesise(made, recipe)
+    assert contents(made) == before
+
+
+def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
+    with Writer(tmp_path / "made", "US_Person_PL_PROD") as first:
+        with Writer(tmp_path / "made", "US_Person_PL_PROD") as second:
+            assert first.temporary.exists()
+            second.put("State", [Records("total", ["099"], np.array([[1]]), 1.0, (1,))])
+        shutil.rmtree(tmp_path / "made")
+        first.put("State", [Records("total", ["099"], np.array([[2]]), 1.0, (1,))])
+    assert [one.name for one in tmp_path.iterdir()] == ["made"]
+
+
+def test_a_termination_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "put", lambda *_: signal.raise_signal(signal.SIGTERM))
+    ended = commands.run("nmf", "synth", str(tmp_path / "made"), "--blocks", "20")
+    assert (ended.exit_code, ended.stderr) == (130, "interrupted\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_fails_while_being_written_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

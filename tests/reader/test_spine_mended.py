@@ -321,7 +321,7 @@ def test_the_default_prior_is_one_for_every_tree() -> None:
     with pytest.raises(ValueError, match=r"'r' has both leaves, .* or share the rate within='tree'"):
         spine.posterior(mixed, released, rho, spine.SharedRate())
     for within in ("parent", "tree", "level 0"):
-        with pytest.raises(ValueError, match=r"^a rate is shared by several units, got 'a' alone: give another prior"):
+        with pytest.raises(ValueError, match=r"^a rate is shared by several units, got 'a' alone: give its count a"):
             spine.posterior(one.tree, [1], [0.5], spine.SharedRate(within=within))
     with pytest.raises(ValueError, match=r"within must be a level above every leaf, 'a' lies below no"):
         spine.posterior(mixed, released, rho, spine.SharedRate(within="level 1"))

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 import xarray as xr
 
-from adversary.desk.commands.options import SEED, Directory, Product, answering, extras
+from adversary.desk.commands.options import SEED, Directory, Product, answering, ended_as_interrupted, extras
 from adversary.desk.kit import Card, Document, Section, attempt, tabulate
 from adversary.nmf import arrow, check
 from adversary.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
@@ -49,7 +49,8 @@ def synth_command(
     _need_arrow()
     recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), areas)
     began = time.perf_counter()
-    made = synthesise(directory, recipe, overwrite=overwrite, progress=True)
+    with ended_as_interrupted():
+        made = synthesise(directory, recipe, overwrite=overwrite, progress=True)
     seconds = time.perf_counter() - began
     size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
     numbers = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -92,6 +94,19 @@ def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Itera
         cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
         print(printable(f"error: {cut}"), file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+@contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """What ends the process by SIGTERM ends it as Ctrl-C does: workers go with it, and it is said how to go on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def number(option: str, text: str) -> float:

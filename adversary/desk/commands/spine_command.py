@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +15,7 @@ from adversary.desk.commands.options import (
     Product,
     Scheduler,
     Workers,
+    ended_as_interrupted,
     extras,
     one_line_errors,
     with_output,
@@ -88,7 +85,7 @@ def spine_command(
 
     Parquet files by county, and one page, with its numbers and tables, for all cells.
     """
-    with one_line_errors(interrupted="go on with --resume"), _ended_as_interrupted():
+    with one_line_errors(interrupted="go on with --resume"), ended_as_interrupted():
         question = Question(
             str(directory), query, _cells(cell), leaf_prior(leaves), prior, _parse_known(known),
             mistaken, level=level, product=product, root=root, state=state, county=county,
@@ -100,19 +97,6 @@ def spine_command(
             made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
         found = spine_answer.solve(question, made, thresholds.tolist(), chance)
         output.deliver(spine_page.document(*found))
-
-
-@contextmanager
-def _ended_as_interrupted() -> Iterator[None]:
-    """What ends the process by SIGTERM ends it as Ctrl-C does: workers go with it, and it is said how to go on."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _cells(texts: list[str] | None) -> Any:

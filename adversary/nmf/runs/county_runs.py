@@ -237,9 +237,10 @@ def run(
     arrow()
     path, target = open_product(question.directory, question.product), Path(out)
     levels = levels_of(path, product_of(path)[0])
-    if question.level not in levels[:-1]:
-        said = f"level must be one of {', '.join(levels[:-1])}, got {question.level!r}"
-        raise ValueError(f"{path}: {said}{meant(question.level, levels[:-1])}")
+    levels = levels[:-1] or levels
+    if question.level not in levels:
+        said = f"level must be one of {', '.join(levels)}, got {question.level!r}"
+        raise ValueError(f"{path}: {said}{meant(question.level, levels)}")
     if target.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{target}: results must not lie inside of {path}, which they are made from")
     if not resume and any(has_blocks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):
@@ -276,7 +277,7 @@ def _run_pieces(question: Question, found: Measurements, others: Floats | None, 
     inputs = _digest(found, others)
 
     def go(function: Any, items: Any, stage: str, **more: Any) -> Any:
-        work = {"layout": LAYOUT, "inputs": inputs, "parameters": question.parameters | {"stage": stage}}
+        work = {"layout": LAYOUT, "parameters": question.parameters | {"stage": stage}, "inputs": inputs}
         return write_blocks(function, items, target / stage, work=work, versions=VERSIONS, **how, **more)
 
     inside = {str(tree.names[node]): _piece(found, others, str(tree.names[node])) for node in roots}

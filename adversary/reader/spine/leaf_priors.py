@@ -225,8 +225,8 @@ def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Any]) ->
     own[[tree.index(name) for name in messages]] = False
     if own[0]:
         raise ValueError(
-            f"a rate is shared by several units, got {str(tree.names[0])!r} alone: give another prior, such as Flat() "
-            "or NegativeBinomial(shape, mean)"
+            f"a rate is shared by several units, got {str(tree.names[0])!r} alone: give its count a prior of its own, "
+            "flat or negative binomial"
         )
     above = np.where(own, tree.parent, -1)[tree.leaves]
     if prior.within == "parent":
