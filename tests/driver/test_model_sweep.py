@@ -242,3 +242,18 @@ def test_what_models_cannot_be_asked_is_refused_in_words(what: str) -> None:
 def test_a_function_that_builds_no_model_is_refused() -> None:
     with pytest.raises(TypeError, match=r"must return a pymc\.Model, got 3"):
         sweep(ONE, lambda: 3, {"block": 1, "in": 1})
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_a_sweep_over_a_support_that_is_too_short_has_no_numbers(continuous: bool) -> None:
+    """Where it is long enough for one value of the data and not for the other, the other alone."""
+    with pm.Model() as model:
+        spread = pm.Gamma("spread", 400.0, 400.0) if continuous else 1.0
+        others = pm.Poisson("others", spread * pm.Data("mean", 3.0))
+        noise.released("noisy[block]", ONE.levels[0].mechanism, pm.Bernoulli("in", 0.3) + others)
+    truth, options = {"block": 3, "in": 1}, {"draws": 20, "rng": 1, "progress": False}
+    found = sweep(ONE, model, truth, data={"mean": [3.0, 30.0]}, support={"others": range(26)}, **options)["risk"]
+    status = found["status"].sel(truth="in").values.tolist()
+    assert status == ["ok", "unreliable"]
+    assert np.isfinite(found["posterior_mean"].sel(truth="in", mean=3.0))
+    assert np.isnan(found["posterior_mean"].sel(truth="in", mean=30.0))
