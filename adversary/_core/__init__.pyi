@@ -76,6 +76,7 @@ from .numeric import Floats as Floats
 from .numeric import Integers as Integers
 from .numeric import as_array as as_array
 from .numeric import check_bounds as check_bounds
+from .numeric import check_budget as check_budget
 from .numeric import check_non_negative as check_non_negative
 from .numeric import check_number as check_number
 from .numeric import check_positive as check_positive

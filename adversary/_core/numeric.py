@@ -102,6 +102,14 @@ def check_scale(name: str, x: Any) -> float:
     return scale
 
 
+def check_budget(rho: Any, change: float) -> None:
+    """A rho whose Gaussian noise, sigma^2 = change / (2 rho), has a sigma that `check_scale` takes, or ValueError."""
+    check_positive("rho", rho)
+    least, most = 0.5e-300 * change, 0.5e300 * change
+    if not least <= (given := one_number("rho", rho)) <= most:
+        raise ValueError(f"rho must be between {least:g} and {most:g}, for a sigma from 1e-150 to 1e150, got {given:g}")
+
+
 def check_positive(name: str, x: Any) -> Floats:
     """Array of finite positive numbers, or ValueError naming the argument and the value."""
     if type(x) in _PLAIN and 0.0 < (size := as_array(x)) < np.inf:

@@ -194,3 +194,9 @@ def test_the_usual_choices_are_those_in_the_help() -> None:
     text = " ".join(commands.run("bounds", "--help").stdout.split())
     for values in (bounds_answer.PRIORS, bounds_answer.LEVELS):
         assert ", ".join(f"{value:g}" for value in values) in text
+
+
+def test_a_rho_near_the_largest_double_is_answered() -> None:
+    answer = commands.run("bounds", "--rho", "1e308")
+    assert answer.exit_code == 0
+    assert "100.0 percentage points" in answer.stdout

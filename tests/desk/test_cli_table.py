@@ -44,10 +44,17 @@ def test_a_bad_table_is_one_line(text: str, words: str, tmp_path: Path) -> None:
         (("--rho", "0.1,0.2,0.3", "--levels", "a,b"), "--rho must be one number, or one for each of 2 levels, got 3"),
         (("--rho", "0,1", "--levels", "a,b"), "--rho must be positive, such as 0.1, or 0.1,0.2 for two levels, got"),
         (("--rho", "0.1", "--epsilon", "1", "--levels", "a"), "--rho or --epsilon must be given, and not both"),
+        (("--rho", "1e-300", "--levels", "a,b,c"), "--rho: rho must be between 5e-301 and 5e+299, for a sigma from"),
+        (("--rho", "1e308", "--levels", "a"), "--rho: rho must be between 5e-301 and 5e+299, for a sigma from"),
+        (("--rho", "1e-200", "--levels", "a"), "--rho: noise must spread a release over at most 10,000,000 values"),
+        (("--epsilon", "1e-100", "--levels", "a"), "--epsilon: noise must spread a release over at most 10,000,000"),
+        (("--epsilon", "1e-200", "--levels", "a"), "--epsilon: epsilon must be between 1e-150 and 1e150"),
     ],
 )
 def test_budgets_that_do_not_fit_the_levels_are_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
-    assert words in commands.run("table", str(tmp_path / "counts.csv"), *options).stderr
+    answer = commands.run("table", str(tmp_path / "counts.csv"), *options)
+    assert (answer.exit_code, answer.stderr.count("\n")) == (2, 1)
+    assert words in answer.stderr
 
 
 def test_cells_of_the_same_risk_share_their_rank_and_the_headline(tmp_path: Path, monkeypatch: Any) -> None:

@@ -65,10 +65,15 @@ def test_ht02_to_ht23_epsilon_from_an_f_score(row: int, f: float, beta: float, e
 
 @pytest.mark.parametrize(
     ("row", "f", "beta", "floor", "printed"),
-    [(1, 0.55, 0.5, 0.55556, 0.22), (12, 0.62, 0.8, 0.62121, 0.49), (21, 0.83, 2.0, 0.83333, 1.61)],
+    [
+        ("HT-01", 0.55, 0.5, 0.55556, 0.22),
+        ("HT-12", 0.62, 0.8, 0.62121, 0.49),
+        ("E8", 0.76, 1.5, 0.76471, 1.17),
+        ("HT-21", 0.83, 2.0, 0.83333, 1.61),
+    ],
 )
 def test_ht01_ht12_ht21_and_e8_below_the_floor_no_epsilon_qualifies(
-    row: int, f: float, beta: float, floor: float, printed: float
+    row: str, f: float, beta: float, floor: float, printed: float
 ) -> None:
     """The paper prints the turning point log(1 + beta^2) there, which does not keep the score below f."""
     target = decisions.epsilon_from_f_score(f, beta)
@@ -81,11 +86,24 @@ def test_ht01_ht12_ht21_and_e8_below_the_floor_no_epsilon_qualifies(
     assert LaplaceLoss(fallback).f_score(0.5, beta) > f
 
 
-def test_e9_some_cells_are_truncated() -> None:
-    """beta 1, F 0.90 prints 3.2 for 3.20883: an epsilon cut off errs on the safe side."""
-    exact = decisions.epsilon_from_f_score(0.9, 1.0)
-    assert round(exact, 2) == 3.21
-    assert LaplaceLoss(3.2).f_score(0.5) < 0.9 < LaplaceLoss(3.21).f_score(0.5)
+def _highest_f_score(epsilon: float, beta: float) -> float:
+    """Over a million levels of the trade-off of Laplace noise: its three pieces, and the uniform prior."""
+    a = np.linspace(1e-7, 1.0, 1_000_001)
+    pieces = [np.exp(epsilon) * a, 1.0 - np.exp(-epsilon) / (4.0 * a), 1.0 - np.exp(-epsilon) * (1.0 - a)]
+    recall = np.select([a <= 0.5 * np.exp(-epsilon), a <= 0.5], pieces[:2], pieces[2])
+    return float(((1.0 + beta**2) * recall / (recall + a + beta**2)).max())
+
+
+@pytest.mark.parametrize(
+    ("f", "beta", "exact", "printed"),
+    [(0.90, 1.0, 3.20883, 3.2), (0.90, 1.5, 2.99692, 2.99), (0.95, 1.5, 4.41577, 4.41)],
+)
+def test_e9_some_cells_are_truncated(f: float, beta: float, exact: float, printed: float) -> None:
+    """3.2 for 3.20883, 2.99 for 2.99692, 4.41 for 4.41577: an epsilon cut off errs on the safe side."""
+    assert decisions.epsilon_from_f_score(f, beta) == pytest.approx(exact, abs=1e-5)
+    assert _highest_f_score(exact, beta) == pytest.approx(f, abs=1e-6)
+    assert printed < round(exact, 2) == pytest.approx(printed + 0.01)
+    assert _highest_f_score(printed, beta) < f < _highest_f_score(printed + 0.01, beta)
 
 
 # Figure 3: Laplace, uniform prior

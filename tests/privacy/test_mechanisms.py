@@ -644,6 +644,8 @@ def test_continuous_noise_below_a_threshold_is_one_release(inside: adv.Mechanism
 
 test_bad_input_is_refused_with_name_rule_and_value = refusals(
     (lambda: DG(0.0), r"rho must be positive.*got 0\.0"),
+    (lambda: DG(1e-308), r"rho must be between 5e-301 and 5e\+299, for a sigma from 1e-150 to 1e150, got 1e-308"),
+    (lambda: adv.Gaussian.from_rho(1e308, 1, 2), r"rho must be between 1e-300 and 1e\+300, .* got 1e\+308"),
     (lambda: DG("0.1"), "rho must be a number.*'0.1'", TypeError),  # type: ignore[arg-type]
     (lambda: DG(0.1, [1, 2]), r"sensitivity must be one number, got \[1, 2\]", TypeError),  # type: ignore[arg-type]
     (lambda: DG(0.1, 1.5).privacy_loss(), r"sensitivity must be a whole number.*1\.5"),

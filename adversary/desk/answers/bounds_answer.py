@@ -140,7 +140,7 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
     """The answer of `solve` for people."""
     name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
     rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
-    same = {"Gaussian noise of that rho": definitions.GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair} if rho else {}
+    same = {"Gaussian noise of that rho": definitions.GaussianDP(definitions.mu_of_rho(rho)).worst_pair} if rho else {}
     ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if mu else {}
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
     alarms = {"level": ("false alarms", "probability"), "power": ("detections at most", "% at most")}

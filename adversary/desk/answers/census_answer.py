@@ -26,7 +26,7 @@ from adversary._core import (
 from adversary.desk.answers import bounds_answer
 from adversary.desk.kit import Column, Document, Section, Table, attempt, guarded_document, tabulate
 from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
-from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, simple_epsilon
+from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, mu_of_rho, simple_epsilon
 
 
 def solve_every(cells: Cells = 2) -> xr.DataTree:
@@ -88,7 +88,7 @@ def _queries(made: CensusScenario) -> xr.Dataset:
 
 def _same_rho(made: CensusScenario) -> tuple[GaussianDP, ZeroConcentratedDP]:
     rho = float(made.rho)
-    return GaussianDP(float(np.sqrt(2.0 * rho))), ZeroConcentratedDP(rho)
+    return GaussianDP(mu_of_rho(rho)), ZeroConcentratedDP(rho)
 
 
 def _powers(made: CensusScenario, levels: Sequence[float]) -> xr.Dataset:

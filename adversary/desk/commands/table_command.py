@@ -12,7 +12,7 @@ from adversary.desk.answers import counts_answer
 from adversary.desk.commands.options import SEED, Failure, answering, number
 from adversary.desk.files import load_counts, load_profile_file
 from adversary.desk.kit import Document
-from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism
+from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism, listable
 
 Counts = Annotated[
     Path, typer.Argument(help="Counts (CSV): a row for each unit, or the columns cell and count.", metavar="COUNTS.csv")
@@ -47,7 +47,8 @@ def table_command(
         raise ValueError("--rho or --epsilon must be given, and not both")
     option, text = ("--rho", rho) if rho is not None else ("--epsilon", str(epsilon))
     law: Callable[[float], Mechanism] = Geometric if rho is None else DiscreteGaussian.from_rho
-    noises = dict(zip(names, map(law, counts_answer.shares(text, number, option, names)), strict=True))
+    budgets = counts_answer.shares(text, number, option, names)
+    noises = dict(zip(names, (_noise(option, law, budget) for budget in budgets), strict=True))
     frame, where = load_counts(counts)
     chosen = None if cells is None else _names(cells)
     tree = counts_answer.solve(frame, noises, prior, chosen, failure, seed, where)
@@ -71,6 +72,16 @@ def plan_command(
     return counts_answer.plan_document(
         counts, counts_answer.solve_plan(frame, _names(levels), tolerated, chosen, where, **how)
     )
+
+
+def _noise(option: str, law: Callable[[float], Mechanism], budget: float) -> Mechanism:
+    """The noise of a level, or an error that names the option."""
+    try:
+        made = law(budget)
+        listable(made, int(made.reach()))
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    return made
 
 
 def _names(text: str) -> list[str]:

@@ -31,7 +31,7 @@ from adversary._core import (
 )
 from adversary.desk.kit import style as kit
 from adversary.privacy import TOLERANCE, Guarantee
-from adversary.privacy.definitions import ZeroConcentratedDP, pbdp_delta_markov, simple_epsilon
+from adversary.privacy.definitions import ZeroConcentratedDP, mu_of_rho, pbdp_delta_markov, simple_epsilon
 from adversary.privacy.losses import GaussianLoss, PrivacyLoss
 
 Guarantees = Guarantee | Mapping[str, Guarantee]
@@ -220,7 +220,7 @@ def _rungs(rho: float | Fraction | None, guarantees: Guarantees | None) -> dict[
         tight = ZeroConcentratedDP(r)
         found["simple zCDP"] = _Rung(lambda e: _simple(r, e), lambda d: simple_epsilon(r, d), line(tight))
         found["tight zCDP"] = _rung(tight)
-        gaussian = _rung(GaussianLoss(float(np.sqrt(2.0 * r))))
+        gaussian = _rung(GaussianLoss(mu_of_rho(r)))
         found["Gaussian noise"] = gaussian._replace(line={"ls": COMPARED, "zorder": 3})
     named = {} if guarantees is None else named_guarantees(guarantees)
     return found | {name: _rung(one) for name, one in named.items()}

@@ -8,6 +8,7 @@ from .concentrated_bounds import pbdp_delta_markov as pbdp_delta_markov
 from .concentrated_bounds import published_loss_bound as published_loss_bound
 from .concentrated_bounds import simple_epsilon as simple_epsilon
 from .conversions import check_delta as check_delta
+from .conversions import mu_of_rho as mu_of_rho
 from .conversions import power_bounds as power_bounds
 from .conversions import probabilistic_epsilon as probabilistic_epsilon
 from .conversions import two_sided_difference as two_sided_difference

@@ -22,6 +22,21 @@ from adversary._core import (
     scalar_or_array,
 )
 
+
+def mu_of_rho(rho: float) -> float:
+    """The mu of Gaussian noise of this rho, sqrt(2 rho).
+
+    Parameters
+    ----------
+    rho : nats, >= 0, however large
+
+    >>> mu_of_rho(0.5), mu_of_rho(1e308)
+    (1.0, 1.4142135623730951e+154)
+    """
+    check_non_negative("rho", rho)
+    return float(np.sqrt(2.0 * rho) if rho < 1e307 else 2.0 * np.sqrt(0.5 * rho))
+
+
 # Power and level under (epsilon, delta)-DP
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_expit
 
 from adversary._core import (
+    SMALLEST,
     check_non_negative,
     check_number,
     check_probability,
@@ -123,7 +124,7 @@ class PureDP(EpsilonDelta):
 
     @property
     def implied_rho(self) -> float:
-        return self.epsilon0 * self.epsilon0 / 2
+        return max(self.epsilon0 * self.epsilon0 / 2, SMALLEST if self.epsilon0 else 0.0)
 
     def scaled(self, factor: float) -> PureDP:
         return PureDP(self.epsilon0 * float(np.sqrt(factor)))

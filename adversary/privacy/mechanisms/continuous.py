@@ -14,6 +14,7 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
+    check_budget,
     check_non_negative,
     check_positive,
     check_scale,
@@ -53,8 +54,8 @@ class Gaussian(Calibrated, ContinuousNoise):
     @classmethod
     def from_rho(cls, rho: float, sensitivity: float = 1, cells: int = 1) -> Self:
         """sigma^2 = cells sensitivity^2 / (2 rho)."""
-        check_positive("rho", rho)
         sensitivity, cells = checked_change(sensitivity, cells)
+        check_budget(rho, cells * sensitivity**2)
         sigma = float(np.sqrt(cells * sensitivity**2 / (2.0 * float(rho))))
         return cls(sigma, sensitivity=sensitivity, cells=cells)
 

@@ -16,6 +16,7 @@ from adversary._core import (
     Floats,
     Integers,
     as_array,
+    check_budget,
     check_positive,
     check_scale,
     check_whole,
@@ -87,10 +88,9 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
 
         cells = 1 for unbounded neighbours (one count moves), 2 for bounded ones (a record changes cell).
         """
-        check_positive("rho", rho)
-        one_number("rho", rho)
         sensitivity, cells = checked_change(sensitivity, cells)
         change = cells * sensitivity * sensitivity
+        check_budget(rho, change)
         sigma2 = Fraction(change) / (2 * rho) if isinstance(rho, Fraction) else change / (2.0 * float(rho))
         return cls(float(np.sqrt(as_array(sigma2))), sigma2, sensitivity=sensitivity, cells=cells)
 
