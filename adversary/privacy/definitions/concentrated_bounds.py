@@ -39,7 +39,8 @@ def simple_epsilon(rho: ArrayLike, delta: ArrayLike) -> Any:
     18.193803
     """
     r, d = check_non_negative("rho", rho), check_delta("delta", delta, zero=False)
-    return scalar_or_array(r + 2.0 * np.sqrt(r * -np.log(d)))
+    with np.errstate(over="ignore"):  # past the largest double is infinity, more risk
+        return scalar_or_array(r + 2.0 * np.sqrt(r * -np.log(d)))
 
 
 def published_loss_bound(rho: float, failure: float) -> float:
