@@ -73,6 +73,7 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "clamped at both ends": adv.postprocessing.clamped(adv.Geometric(0.8), 0, 6),
     "rounded": adv.postprocessing.rounded(DG(0.3), 5),
     "rounded, then clamped": adv.postprocessing.clamped(adv.postprocessing.rounded(DG(0.05), 3)),
+    "rounded staircase, clamped": adv.postprocessing.clamped(adv.postprocessing.rounded(adv.Staircase(1.5), 2)),
     "rounded laplace": adv.postprocessing.rounded(adv.Laplace(1.5), 2, "half_up"),
 }
 

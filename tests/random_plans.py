@@ -28,9 +28,9 @@ class Held(NamedTuple):
     each: list[float] | None = None
 
     def largest(self, inside: int) -> int:
-        """The largest total over a count of up to `inside`."""
-        totals = range(ENDLESS + 1)
-        return max(t for t in totals if any(self.oracle(t, x) > -math.inf for x in range(inside + 1)))
+        """The largest total over a count of up to `inside`; `ENDLESS` for any that is larger."""
+        below, totals = range(inside + 1), range(ENDLESS + 1)
+        return max((t for t in totals if any(self.oracle(t, x) > -math.inf for x in below)), default=ENDLESS)
 
 
 class Drawn(NamedTuple):
@@ -68,7 +68,7 @@ def additive(rng: np.random.Generator) -> adv.Mechanism:
 
 def perturbation(rng: np.random.Generator) -> adv.Mechanism:
     """A row of its own for each of the first counts, and no release below 0."""
-    lowest, rows = -int(rng.integers(0, 3)), []
+    lowest, rows = -int(rng.integers(1, 3)), []
     for count in range(int(rng.integers(1, 6))):
         row = np.array(weights(rng, 5))
         row[: max(-lowest - count, 0)] = 0.0
@@ -98,7 +98,7 @@ def listed(rng: np.random.Generator, largest: int) -> adv.Mechanism:
     if kind == 5 and largest < ENDLESS:
         return adv.RandomizedResponse(pick(rng, 0.5, 1.5, 3.0), max(largest, 1) + 1 + int(rng.integers(0, 2)))
     if kind == 6:
-        inside = adv.Laplace(pick(rng, 0.5, 1.0)) if rng.random() < 0.5 else adv.Gaussian(1.0)
+        inside = pick(rng, adv.Laplace(0.5), adv.Laplace(1.0), adv.Gaussian(1.0), adv.Staircase(1.5))
         return adv.postprocessing.rounded(inside, int(rng.integers(1, 4)))
     return wrapped(rng, listed(rng, largest))
 
@@ -190,7 +190,7 @@ def _noise(rng: np.random.Generator, place: int, single: bool, largest: int) -> 
     """Of one level; `single`: the releases of its siblings are not summed."""
     kind = rng.random()
     if kind < 0.02:
-        return adv.Laplace(1.0)
+        return pick(rng, adv.Laplace(1.0), adv.Staircase(1.5)) if single else adv.Laplace(1.0)
     if kind < 0.04:
         return adv.postprocessing.clamped(adv.Gaussian(1.0)) if single else adv.Gaussian(1.0)
     if kind < 0.12 and place:

@@ -45,7 +45,7 @@ def release_law(noise: Any) -> Callable[[int], Pmf]:
     if kind == "PerturbationTable":
         return lambda count: _row(noise, count)
     inside = noise.mechanism
-    if kind == "Rounded" and type(inside).__name__ in ("Laplace", "Gaussian"):
+    if kind == "Rounded" and type(inside).__name__ in TAILS:
         return lambda count: _rounded_density(inside, noise.base, count)
     law, image = release_law(inside), IMAGES[kind]
     return lambda count: _pushed(law(count), lambda y: image(noise, y))
@@ -78,15 +78,38 @@ def _row(noise: Any, count: int) -> Pmf:
     return {count + noise.lowest + i: p for i, p in enumerate(row) if p > 0.0}
 
 
+def _staircase_tail(noise: Any, x: float) -> float:
+    """P(noise > x), x >= 0: what is left of the step that x is in, and the steps beyond."""
+    b, w = math.exp(-noise.epsilon), float(noise.sensitivity)
+    g = 1.0 / (1.0 + math.exp(noise.epsilon / 2.0)) if noise.gamma is None else noise.gamma
+    k, y = int(x // w), x % w
+    a = (1.0 - b) / (2.0 * w * (g + b * (1.0 - g)))
+    high, low = max(g * w - y, 0.0), w - max(y, g * w)
+    return a * b**k * (high + b * low) + a * b ** (k + 1) * w * (g + b * (1.0 - g)) / (1.0 - b)
+
+
+TAILS: dict[str, Callable[[Any, float], float]] = {
+    "Gaussian": lambda noise, x: float(scipy.stats.norm.sf(x, scale=noise.sigma)),
+    "Laplace": lambda noise, x: 0.5 * math.exp(-x / noise.scale),
+    "Staircase": _staircase_tail,
+}
+"""P(noise > x) of continuous noise, which is symmetric, from 0 on."""
+
+
 def _rounded_density(noise: Any, base: int, count: int) -> Pmf:
     """Masses between half multiples; each is a difference of tails on its own side."""
-    gaussian = type(noise).__name__ == "Gaussian"
-    law = scipy.stats.norm(count, noise.sigma) if gaussian else scipy.stats.laplace(count, noise.scale)
-    far = math.sqrt(2.0 * NATS) * noise.sigma if gaussian else NATS * noise.scale
+
+    def tail(x: float) -> float:
+        return TAILS[type(noise).__name__](noise, x)
+
+    far = 1.0
+    while tail(far) > math.exp(-NATS):
+        far *= 1.5
     result = {}
     for r in range(base * math.floor((count - far) / base), base * math.ceil((count + far) / base) + 1, base):
-        low, high = r - base / 2.0, r + base / 2.0
-        result[r] = float(law.sf(low) - law.sf(high)) if low > count else float(law.cdf(high) - law.cdf(low))
+        low, high = sorted((abs(r - base / 2.0 - count), abs(r + base / 2.0 - count)))
+        about = r - base / 2.0 < count < r + base / 2.0
+        result[r] = 1.0 - tail(low) - tail(high) if about else tail(low) - tail(high)
     return result
 
 

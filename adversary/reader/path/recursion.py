@@ -329,8 +329,9 @@ def _pair_of(noise: Mechanism, out: float, present: float) -> PrivacyLoss:
 
 
 def _bounded(noises: Iterable[Mechanism]) -> bool:
-    """Whether no release beyond those listed has a larger loss: parabolas have no largest."""
-    return not any(noise.noise.summands[0].parabola for noise in noises)
+    """Whether no release beyond those listed can have a larger loss than they have."""
+    inside = [noise.noise.summands[0] for noise in noises]
+    return all(not one.is_additive or one.is_exact or np.isfinite(one.privacy_loss(1, 1).maximum) for one in inside)
 
 
 def _span(noise: Mechanism, values: Floats) -> Floats:
