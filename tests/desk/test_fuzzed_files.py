@@ -209,11 +209,11 @@ REFUSED = {
     ),
     "many siblings": (
         SCENARIO.replace("siblings = 2", "siblings = 10000000", 1),
-        ["plan.level[1].siblings", "at most 5,000", "10,000,000"],
+        ["plan.level[1].siblings", "at most 5,000", "10,000,000", "square of their number", "adversary.Plan"],
     ),
     "many siblings to go over": (
         SCENARIO + "[sensitivity]\nsiblings = [2, 10000000]",
-        ["sensitivity.siblings", "at most 5,000", "10,000,000"],
+        ["sensitivity.siblings", "at most 5,000", "10,000,000", "square of their number", "adversary.Plan"],
     ),
     "a name that is empty": (
         SCENARIO.replace("[adversary", '[adversaries.""'),
