@@ -82,6 +82,18 @@ BUGS = {
         "return (as_array(budget) if self.rho is None",
         "analyst",
     ),
+    "three values have a posterior without the bounds": Bug(
+        "cap is None and smallest <= 3", "cap is None and smallest < 3", "analyst/test_propriety.py"
+    ),
+    "the variance of a line counts its squares twice": Bug(
+        "self.scale + np.maximum(gain, 0.0) / 2.0", "self.scale + np.maximum(gain, 0.0)", "analyst/test_regression.py"
+    ),
+    "the interval of a deviation is that of its variance": Bug(
+        "return replace(self, b=0.5 * self.b)", "return replace(self, b=self.b)", "analyst/test_bounded_posterior.py"
+    ),
+    "the variance of data has divisor n": Bug(
+        "divisor = n / (n - 1.0) if", "divisor = n / n if", "analyst/test_sample_statistics.py"
+    ),
     "the block with most records is passed over": Bug(
         "np.argmax((rho * records)[noisy])", "np.argmax(rho[noisy])", "nmf desk"
     ),

@@ -168,6 +168,8 @@ class TableCounts:
                 if value is None or value != value or not str(value).strip():
                     below = f": {names[0]} {unit[0]!r} has no parent" if name != names[0] else ""
                     raise ValueError(f"{where(row)}: column {name!r}: must name a unit, got nothing{below}")
+        for column in (*names, *(("cell",) if long else ())):
+            _check_alike(frame[column], column, where)
         counts = np.stack([whole_column(frame[c], c, where) for c in counted], axis=1)
         keys = [tuple(map(str, unit)) for unit in units]
         if long:
@@ -246,6 +248,18 @@ def _check_order(keys: Sequence[Sequence[str]], names: Sequence[str]) -> None:
                 f"levels must stand lowest first: every {upper} holds one {lower} only, and {len(above)} of them share "
                 f"{len(inside)}; got {','.join(names)}, did you mean "
                 f"{','.join([*names[:i], upper, lower, *names[i + 2 :]])}?"
+            )
+
+
+def _check_alike(labels: Iterable[Any], column: str, where: Callable[[int], str]) -> None:
+    """ValueError where two names differ in their spaces alone: 'T' and 'T ' would be two units."""
+    first: dict[str, tuple[str, int]] = {}
+    for row, label in enumerate(map(str, labels)):
+        other, before = first.setdefault(" ".join(label.split()), (label, row))
+        if other != label:
+            raise ValueError(
+                f"{where(row)}: column {column!r}: must be written as in {where(before)}, from which it differs in "
+                f"spaces alone, got {label!r} and {other!r}"
             )
 
 

@@ -47,7 +47,7 @@ def state_totals(table: str | Path | None, product: Path) -> dict[str, State]:
     path = Path(table) if table is not None else own if own.is_file() else None
     source = files("adversary.nmf").joinpath("state_population_2020.csv") if path is None else path
     found: dict[str, State] = {}
-    for number, row in enumerate(csv.DictReader(source.read_text(encoding="utf-8").splitlines()), 2):
+    for number, row in enumerate(csv.DictReader(source.read_text(encoding="utf-8-sig").splitlines()), 2):
         try:
             code, name = row["state"].strip().zfill(2), row["name"].strip()
             found[code] = State(name, int(check_whole("population", int(row["population"]), minimum=0)))

@@ -16,6 +16,9 @@ from adversary.analyst.bounded import BoundedRelease, NormalInverseGamma, gibbs,
 from adversary.analyst.bounded.prior import IMPROPER
 from tests.oracles.bounded import Oracle, Setting
 
+pytestmark = pytest.mark.filterwarnings("ignore:the released:UserWarning")
+"""Some releases contradict the bounds, or themselves, by more than noise does: on purpose."""
+
 INFORMATIVE = NormalInverseGamma(0.2, 2.0, 3.0, 0.1)
 
 LEAD = (43, (0.25, 0.25), 0.343026826, 0.2224800114)

@@ -33,7 +33,37 @@ def test_numbers_in_other_units_are_noticed(mean: Any, variance: Any, which: str
 def test_noise_that_wide_is_no_reason_to_ask() -> None:
     """n = 10, epsilon 0.01: a scale of 10 widths. Warnings are errors here."""
     BoundedRelease(60.0, -80.0, n=10, epsilon=(0.01, 0.01))
-    BoundedRelease(9.0, 9.0, n=1000, epsilon=(1.0, 1.0))
+    BoundedRelease(1.0 + 19.9 / 1000, 0.0, n=1000, epsilon=(1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance", "n", "epsilon", "words"),
+    [
+        (1.0 + 20.1 / 1000, 0.0, 1000, (1.0, 1.0), "the released mean lies 20 noise scales from what any values"),
+        (-271.0 / 1000, 0.1, 1000, (1.0, 1.0), "the released mean lies 271 noise scales"),
+        (9.0, 9.0, 1000, (1.0, 1.0), "the released mean and variance lie 8,000 and 8,750 noise scales"),
+        (0.5, -30.0 / 1000, 1000, (1.0, 1.0), "the released variance lies 30 noise scales"),
+        (0.99, 0.2, 1000, (1.0, 1.0), "the released mean and variance lie 101 noise scales"),  # each by itself could be
+    ],
+)
+def test_what_noise_does_not_reach_comes_with_a_caution(
+    mean: float, variance: float, n: int, epsilon: Any, words: str
+) -> None:
+    with pytest.warns(UserWarning, match=f"{words}.*farther than noise reaches"):
+        BoundedRelease(mean, variance, n=n, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("noise", ["epsilon", "rho"])
+def test_the_nearest_statistics_are_those_of_a_search_over_all(noise: str) -> None:
+    y = np.linspace(0.0, 1.0, 4001)[:, None]
+    s = np.linspace(0.0, 1.0, 1001) * (10 / 9 * y * (1.0 - y))
+    rng = np.random.default_rng(3)
+    means, variances = rng.uniform(-0.2, 1.2, 12), rng.uniform(-0.1, 0.5, 12)
+    release = BoundedRelease(means, variances, n=10, **{noise: (0.8, 0.3)})
+    first, second = (np.broadcast_to(scale, 12) for scale in release.unit_scales)
+    for i in range(12):
+        larger = np.maximum(np.abs(means[i] - y) / first[i], np.abs(variances[i] - s) / second[i])
+        assert release.noise_scales_to_data[i] == pytest.approx(larger.min(), abs=5e-3)
 
 
 def test_simulated_releases_are_never_asked_about_their_units() -> None:
@@ -110,9 +140,26 @@ def test_sums_of_data_in_their_own_units_are_noticed() -> None:
     data = load_cirrhosis()
     drink = data.wine.values + data.liquor.values
     sums = [drink.sum(), (drink**2).sum(), 20.0, 900.0, 8.0]
-    with pytest.warns(UserWarning, match=r"sums of x, xx, xy lie more than 10 n = 460 .*rescaled to \[0, 1\]\?"):
+    with pytest.warns(
+        UserWarning, match=r"the released sums are farther .*: x by [\d,]+, xx by .*rescaled to \[0, 1\]\?"
+    ):
         RegressionRelease(sums, (12.0, 5.0, 3.0, 2.0), n=46, epsilon=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RegressionRelease([900.0, -900.0, 20.0, 900.0, 8.0], (12.0, 5.0, 3.0, 2.0), n=46, epsilon=0.01)
+        RegressionRelease([12.0, 5.0, 16.0, 6.0, 8.0], (12.0, 5.0, 3.0, 2.0), n=46, epsilon=0.5)
         RegressionRelease.of(data.x.values, data.y.values, 0.001, rng=3)
+
+
+@pytest.mark.parametrize(
+    ("sums", "moments", "words"),
+    [
+        ((12.0, 5.0, 16.0, 6.0, -41.0), (12.0, 5.0, 3.0, 2.0), "yy by 20 noise scales"),
+        ((12.0, 5.0, 16.0, 6.0, 8.0), (12.0, 5.0, 3.0, 90.0), "moment x4 by 22 noise scales"),
+        ((2.0, 44.0, 16.0, 6.0, 8.0), (12.0, 5.0, 3.0, 2.0), "xx above x by 21"),
+        ((45.0, 5.0, 16.0, 6.0, 8.0), (2.0, 2.0, 2.0, 2.0), "x above moment x by 22"),
+    ],
+)
+def test_sums_that_noise_does_not_reach_come_with_a_caution(sums: Any, moments: Any, words: str) -> None:
+    with pytest.warns(UserWarning, match=words):
+        RegressionRelease(sums, moments, n=46, epsilon=0.5)

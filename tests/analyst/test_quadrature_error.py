@@ -12,6 +12,9 @@ from adversary._core.numeric import Floats
 from adversary.analyst.bounded import BoundedRelease, NormalInverseGamma, Posterior, posterior
 from tests.oracles.bounded import Oracle, Setting
 
+pytestmark = pytest.mark.filterwarnings("ignore:the released:UserWarning")
+"""Some releases contradict the bounds, or themselves, by more than noise does: on purpose."""
+
 SHARES = np.array([0.025, 0.5, 0.975])
 
 

@@ -18,7 +18,9 @@ from adversary.analyst.regression import (
 )
 
 RELEASE = reg.RegressionRelease([9.6, 3.9, 18.7, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=0.5)
-IMPOSSIBLE = reg.RegressionRelease([9.6, 3.9, -400.0, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=50.0)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", UserWarning)  # no noise reaches so far: that is the point
+    IMPOSSIBLE = reg.RegressionRelease([9.6, 3.9, -400.0, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=50.0)
 ELSEWHERE = reg.RegressionLaw((30.0, 0.0), ((1.0, 0.0), (0.0, 1.0)), 20.0, 0.5)
 SKEWED = reg.RegressionLaw((0.4, 0.3), ((2.0, 0.7), (0.7, 1.5)), 5.0, 0.3)
 
@@ -234,19 +236,63 @@ def test_draws_under_constraints_are_feasible() -> None:
         assert np.asarray(reg.feasible_sums(posterior.sums.values, 46)).all()
 
 
-def test_with_next_to_no_noise_the_posterior_is_the_analysts_own() -> None:
+@pytest.mark.parametrize("constrained", [True, False])
+def test_with_next_to_no_noise_the_posterior_is_that_of_the_records(constrained: bool) -> None:
+    """Closed form: theta is a t law, sigma2 inverse gamma; the constraints are far from these records."""
     x, y = records(n=46)
-    release = reg.RegressionRelease.of(x, y, 5000.0, rng=2)
-    tree = reg.gibbs(release, constrained=False, draws=150, burn=50, chains=32, rng=3)
-    law = reg.nonprivate_posterior(x, y)
-    posterior = tree["posterior"].dataset
-    error = 5 / np.sqrt(posterior.attrs["ess"])
-    found = np.stack([posterior.intercept, posterior.slope], axis=-1).reshape(-1, 2)
-    sd = np.sqrt(np.diag(law.covariance))
-    assert posterior.attrs["ess"] > 500
-    np.testing.assert_array_less(np.abs(found.mean(0) - law.mean) / sd, error + 0.05)
-    np.testing.assert_allclose(np.cov(found.T) / np.outer(sd, sd), law.covariance / np.outer(sd, sd), atol=0.05 + error)
-    assert float(posterior.sigma2.mean()) == pytest.approx(law.mean_sigma2, rel=0.05)
+    release = reg.RegressionRelease.of(x, y, 1e5, rng=2)
+    found = reg.gibbs(release, SKEWED, constrained, draws=50, burn=5, chains=64, rng=3)["posterior"].dataset
+    law = reg.nonprivate_posterior(x, y, SKEWED)
+    spread = np.sqrt(law.b0 / law.a0 * np.diag(np.linalg.inv(np.asarray(law.Lambda0))))
+    for name, centre, scale in zip(("intercept", "slope"), law.mean, spread, strict=True):
+        exact = stats.t(2.0 * law.a0, centre, scale)
+        assert stats.kstest(found[name].values.ravel(), exact.cdf).pvalue > 1e-3
+    assert stats.kstest(found.sigma2.values.ravel(), stats.invgamma(law.a0, scale=law.b0).cdf).pvalue > 1e-3
+    together = np.corrcoef(found.intercept.values.ravel(), found.slope.values.ravel())[0, 1]
+    inverse = np.linalg.inv(np.asarray(law.Lambda0))
+    assert together == pytest.approx(inverse[0, 1] / np.sqrt(inverse[0, 0] * inverse[1, 1]), abs=0.03)
+
+
+def simulated(release: reg.RegressionRelease, law: reg.RegressionLaw, constrained: bool, count: int) -> Any:
+    """Mean and sd of (intercept, slope, sigma2) by records drawn from the model, x uniform, weighted by the noise."""
+    rng, n = np.random.default_rng(11), int(release.n)
+    v = stats.invgamma(law.a0, scale=law.b0).rvs(count, random_state=rng)
+    root = np.linalg.cholesky(np.linalg.inv(np.asarray(law.Lambda0)))
+    theta = law.mean + np.sqrt(v)[:, None] * (rng.normal(size=(count, 2)) @ root.T)
+    x = rng.random((count, n))
+    y = theta[:, :1] + theta[:, 1:] * x + np.sqrt(v)[:, None] * rng.normal(size=(count, n))
+    sums = np.stack([x.sum(1), (x * x).sum(1), y.sum(1), (x * y).sum(1), (y * y).sum(1)], 1)
+    log = -release.epsilon * np.abs(sums - release.noisy_sums[1:]).sum(1)
+    if constrained:
+        sx, _, sy, sxy, syy = sums.T
+        start, end = theta[:, 0], theta.sum(1)
+        kept = (v <= 0.25) & (np.maximum(start, end) >= 0.0) & (np.minimum(start, end) <= 1.0)
+        kept &= (sy >= 0.0) & (sy <= n) & (syy <= sy) & (sxy >= 0.0) & (sxy <= np.minimum(sx, sy))
+        log = np.where(kept, log, -np.inf)
+    weight = np.exp(log - log.max())
+    weight /= weight.sum()
+    values = np.column_stack([theta, v])
+    mean = weight @ values
+    return mean, np.sqrt(weight @ (values - mean) ** 2), 1.0 / (weight**2).sum()
+
+
+@pytest.mark.filterwarnings("ignore:The draws are unreliable")  # many short chains: R-hat asks for long ones
+@pytest.mark.parametrize("constrained", [True, False])
+def test_at_ordinary_noise_the_sampler_agrees_with_weighted_records(constrained: bool) -> None:
+    """Nothing is shared: no law of the sums, no conditional, no moments but those of the uniform law, which are known.
+
+    The sampler takes sums for normal given the line; at n = 46 that moves means by some hundredths of an sd.
+    """
+    n, law = 46, reg.RegressionLaw((0.3, 0.3), ((4.0, 0.0), (0.0, 4.0)), 4.0, 0.1)
+    moments = n / np.arange(2.0, 6.0)
+    release = reg.RegressionRelease([24.5, 14.0, 21.0, 12.5, 13.0], moments, n=n, epsilon=0.5)
+    mean, sd, size = simulated(release, law, constrained, 60_000)
+    found = reg.gibbs(release, law, constrained, draws=60, burn=30, chains=160, rng=5)["posterior"].dataset
+    error = 4.0 * np.sqrt(1.0 / size + 1.0 / found.attrs["ess"]) + 0.05
+    assert error < 0.25
+    draws = np.stack([found.intercept, found.slope, found.sigma2], axis=-1).reshape(-1, 3)
+    np.testing.assert_array_less(np.abs(draws.mean(0) - mean) / sd, error)
+    np.testing.assert_allclose(draws.std(0), sd, rtol=0.12)
 
 
 @pytest.mark.filterwarnings("ignore:The draws are unreliable")

@@ -142,6 +142,17 @@ def test_warnings_about_the_numbers_come_with_the_answer(tmp_path: Path) -> None
     assert printed(path).count("Take care. ") == 2
 
 
+@pytest.mark.parametrize("constrained", ["true", "false"])
+def test_a_mean_far_outside_its_bounds_comes_with_a_caution(constrained: str, tmp_path: Path) -> None:
+    """271 noise scales of 1 / (n epsilon) = 0.1 below 0, which noise does not do; at 19 nothing is said."""
+    text = "[release]\nmean = {mean}\nvariance = 9\nn = 1000\nepsilon = [1, 1]\nbounds = [0, 100]\n"
+    more = f"[posterior]\nconstrained = {constrained}\n"
+    (caution,) = answered(written(tmp_path, text.format(mean=-27.1) + more))["warnings"]
+    assert "the released mean lies 271 noise scales from what any values within bounds=(0, 100) can have" in caution
+    assert "Take care. the released mean lies 271" in printed(written(tmp_path, text.format(mean=-27.1) + more))
+    assert answered(commands.written("near.toml", tmp_path, text.format(mean=-1.9) + more))["warnings"] == []
+
+
 def test_a_quadrature_that_has_not_converged_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     solved = bounded_posterior.solve_all
     monkeypatch.setattr(bounded_posterior, "solve_all", lambda q: replace(solved(q), quadrature_error=np.array([0.03])))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import adversary as adv
+from adversary.desk.files import load_counts
 from adversary.desk.kit import Figure
 from tests import commands
 from tests.tables import DATA
@@ -27,15 +28,26 @@ ASKED = ("--rho", "0.1", "--levels", "block,tract")
         (HEAD + "1,A,3\n2,,4\n", "line 3: column 'tract': must name a unit, got nothing: block '2' has no parent"),
         (HEAD + "1,A\n", "line 2: must have a cell for each of 3 columns, got 2"),
         ("block,renters\n1,3\n", "column 'tract' is missing; there are block, renters"),
+        (
+            HEAD + "1,T,3\n2,T ,4\n",
+            "line 3: column 'tract': must be written as in line 2, from which it",
+        ),
+        (HEAD + "1,T a,3\n1 ,T\u00a0a,4\n", "line 3: column 'block': must be written as in line 2"),
     ],
 )
 def test_a_bad_table_is_one_line(text: str, words: str, tmp_path: Path) -> None:
     file = tmp_path / "counts.csv"
-    file.write_text(text)
+    file.write_text(text, encoding="utf-8")
     result = commands.run("table", str(file), *ASKED)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"error: {file}: {words}")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_bytes(b"\xef\xbb\xbf" + (HEAD + "1,A,3\n2,A,0\n").encode())
+    assert list(load_counts(file)[0].columns) == ["block", "tract", "renters"]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,15 @@ def test_a_bare_release_is_read_with_a_flat_prior_and_the_bounds(tmp_path: Path)
     assert file.release.budgets == (0.25, 0.5)
 
 
+def test_a_byte_order_mark_of_a_windows_editor_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "release.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + RELEASE.encode())
+    assert load_release_file(path).release.budgets == (0.25, 0.5)
+    path.write_bytes(b"\xef\xbb\xbf" + RELEASE.replace("n = 43", "n =").encode())
+    with pytest.raises(ValueError, match=r"not a TOML file.*'n ='"):
+        load_release_file(path)
+
+
 def test_one_statistic_fractions_gaussian_noise_and_every_key_of_the_reading(tmp_path: Path) -> None:
     text = '[release]\nmean = 0.3\nn = 20\nrho = "1/8"\nbounds = [-1, 1.5]\n[prior]\nkind = "flat"\n'
     reading = '[posterior]\nconstrained = false\nfeasibility = "normalised"\nprob = "9/10"\ncap = inf\n'

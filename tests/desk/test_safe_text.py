@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import warnings
 from html import unescape
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from unicodedata import category
+from xml.etree.ElementTree import fromstring
 
 import pytest
 import xarray as xr
@@ -15,8 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.desk.kit import rendering, style, to_html
-from adversary.desk.kit.safe_text import printable, safe_names
+from adversary.desk.commands import cli
+from adversary.desk.kit import Column, Figure, Table, rendering, style, to_html
+from adversary.desk.kit.rendering import to_csv
+from adversary.desk.kit.safe_text import printable, safe_names, tell
 from adversary.desk.report import audit_answer
 from tests.commands import answered, flat, printed, rows, run
 from tests.tables import DATA
@@ -100,6 +105,82 @@ def test_a_hostile_scenario_is_shown_as_it_is_written(tmp_path: Path, monkeypatc
     assert [row["adversary"] for row in means] == [HOSTILE[0], HOSTILE[2]]
 
 
+NAMED = """
+neighbours = "unbounded"
+[[plan.level]]
+name = "block\\u009b2J"
+noise = "geometric"
+epsilon = 1
+siblings = 2
+[[plan.level]]
+name = "group"
+noise = "geometric"
+epsilon = 1
+[truths."T\\u0007"]
+"block\\u009b2J" = 1
+group = 3
+[truths.other]
+"block\\u009b2J" = 1
+group = 4
+[adversaries."\\u001b[31m"]
+prior = 0.3
+known = 0
+beliefs = { group = { upper = 6 } }
+[adversaries."second\\ufffe"]
+prior = 0.1
+known = 0
+beliefs = { group = { upper = 6 } }
+"""
+
+
+@pytest.mark.parametrize("command", [pytest.param("audit", marks=pytest.mark.slow), "explain"])
+def test_every_file_and_message_of_an_answer_is_harmless(command: str, tmp_path: Path) -> None:
+    """Names of levels, truths and adversaries that are terminal commands, and no characters of an XML file."""
+    path, out = tmp_path / "named.toml", tmp_path / "out"
+    path.write_text(NAMED, encoding="utf-8")
+    result = run(command, str(path), "--out", str(out))
+    assert result.exit_code == 0, result.stderr
+    texts = {one.name: one.read_text(encoding="utf-8") for one in out.iterdir() if one.suffix != ".nc"}
+    for name, text in {"stdout": result.stdout, "stderr": result.stderr, **texts}.items():
+        assert not set(text) & set("\x1b\x07\x9b\ufffe"), name
+    for name, text in texts.items():
+        if name.endswith(".svg"):
+            fromstring(text)  # well-formed
+    with xr.open_datatree(out / "data.nc", engine="h5netcdf") as tree:
+        names = [str(name) for node in tree.subtree for name in (node.path, *node.variables, *node.dims)]
+    assert all(name.isprintable() for name in names)
+    for form in ("json", "csv", "md"):
+        shown = run(command, str(path), "--format", form).stdout
+        assert not set(shown) & set("\x1b\x07\x9b\ufffe"), form
+
+
+def test_a_table_as_csv_moves_no_cursor_and_holds_no_formula() -> None:
+    table = Table([Column("=head\x1b[2J", "text")], [("\x1b=1+1",), ("a\x9bb",), ("\t=2",)])
+    assert to_csv(table) == "'=head[2J\n'=1+1\nab\n'\t=2\n"
+
+
+def test_a_message_is_one_harmless_line(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("warning: a\x1b[31mb")
+    assert capsys.readouterr().err == "warning: a[31mb\n"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_that_lacks_a_character_gets_its_number(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "named.toml"
+    path.write_text(f'title = "\\u05e9 Zürich"\n{NAMED}', encoding="utf-8")
+    screen = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(screen, encoding=encoding))
+    monkeypatch.setattr(sys, "argv", ["adversary", "explain", str(path)])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    sys.stdout.flush()
+    assert end.value.code in (None, 0)
+    assert screen.getvalue().startswith(b"\\u05e9 Z")
+
+
 def test_an_error_about_a_hostile_file_is_one_harmless_line(tmp_path: Path) -> None:
     path = hostile(tmp_path, more=f"{json.dumps(HOSTILE[2])} = 1\n")
     result = run("audit", str(path))
@@ -139,18 +220,23 @@ def test_the_screen_keeps_its_own_styles() -> None:
 
 
 def test_figures_have_printable_texts_and_names() -> None:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
     @style.house_style
-    def draw() -> Figure:
-        figure = Figure()
+    def draw() -> Canvas:
+        figure = Canvas()
         ax = figure.add_subplot()
         ax.plot([0.0, 1.0], gid=HOSTILE[2])
         ax.set_yticks([0.0], [HOSTILE[2]])
         ax.set_title(HOSTILE[3])
         style.title(figure, HOSTILE[2])
+        figure.legend(handles=[Line2D([], [], label=HOSTILE[2])], title=HOSTILE[2])
         return figure
 
     figure, picture = draw(), StringIO()
     figure.savefig(picture, format="svg")
     assert harmless(picture.getvalue())
+    made = Figure("one", draw, "").svg
+    assert isinstance(made, bytes)
+    fromstring(made)

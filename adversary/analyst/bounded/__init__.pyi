@@ -4,6 +4,7 @@ from .bounded_posterior import UNSURE as UNSURE
 from .bounded_posterior import Posterior as Posterior
 from .bounded_posterior import Predictive as Predictive
 from .bounded_posterior import posterior as posterior
+from .bounded_release import FAR as FAR
 from .bounded_release import BoundedRelease as BoundedRelease
 from .mixtures import TruncatedGammaMixture as TruncatedGammaMixture
 from .mixtures import gamma_laplace_logz as gamma_laplace_logz

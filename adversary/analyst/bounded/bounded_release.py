@@ -30,9 +30,11 @@ from adversary._core import (
     common_shape,
 )
 
-_FAR, _NOISES = 10.0, 12.0
-"""A released number this many widths outside of what data can have, and this many scales of its noise, is more likely
-in other units than noise."""
+FAR = 20.0
+"""Scales of the noise from anything that data can have, from which on a release comes with a caution: Laplace noise
+reaches so far with probability 2e-9."""
+_THIRDS = 120
+"""Cuts of an interval by a third in the search for the nearest statistics."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +60,8 @@ class BoundedRelease:
 
     Warns
     -----
-    UserWarning : a number more than 10 widths (of a variance, squared widths) beyond what data can have, and more
-        than 12 scales of its noise: it is probably in other units than `bounds`
+    UserWarning : no data within the bounds have both numbers within 20 scales of their noise: they are probably in
+        other units than `bounds`, or n or the budgets are others
 
     References
     ----------
@@ -93,14 +95,8 @@ class BoundedRelease:
         if any(hasattr(x, "dims") for x in self.numbers.values()):
             self._set(broadcast_arguments(self.numbers))
         _ = self.shape
-        far = self._far
-        if far:
-            warnings.warn(
-                f"the released {' and '.join(far)} {'lies' if len(far) == 1 else 'lie'} more than {_FAR:g} widths of "
-                f"bounds={self.bounds} away, and more than {_NOISES:g} times the scale of the noise: "
-                "did you forget bounds=?",
-                stacklevel=3,
-            )
+        if caution := self._caution():
+            warnings.warn(caution, stacklevel=3)
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -122,15 +118,46 @@ class BoundedRelease:
         for name, value in (("mean", mean), ("variance", variance), ("n", n), (self._budget, tuple(budgets))):
             object.__setattr__(self, name, value)
 
+    def _caution(self) -> str:
+        """What is impossible about the released numbers, if anything is: each by itself, or both together."""
+        n, unit, scales = self.size, (self.unit_mean, self.unit_variance), self.unit_scales
+        tops = np.ones(()), 0.25 * n / (n - 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            beyond = [np.maximum(-x, x - top) / scale for x, top, scale in zip(unit, tops, scales, strict=True)]
+        most = {name: float(np.max(x, initial=0.0)) for name, x in zip(("mean", "variance"), beyond, strict=True)}
+        far = {name: x for name, x in most.items() if x >= FAR}
+        if not far:
+            far = {"mean and variance": float(np.max(self.noise_scales_to_data, initial=0.0))}
+        if not max(far.values()) >= FAR:
+            return ""
+        names, counts = " and ".join(far), " and ".join(f"{x:,.0f}" for x in far.values())
+        verb = "lies" if names in most else "lie"
+        return (
+            f"the released {names} {verb} {counts} noise scales from what any values within bounds={self.bounds} can "
+            f"have, farther than noise reaches ({FAR:g} scales): did you forget bounds=?"
+        )
+
     @property
-    def _far(self) -> list[str]:
-        """Which of the released numbers are so far out that they are probably in other units."""
-        parts = zip(("mean", "variance"), (self.unit_mean, self.unit_variance), self.unit_scales, strict=True)
-        return [
-            name
-            for name, x, scale in parts
-            if (np.maximum(-x, x - 1.0) > np.maximum(_FAR, _NOISES * np.where(np.isfinite(scale), scale, 0.0))).any()
-        ]
+    def noise_scales_to_data(self) -> Floats:
+        """Noise scales by which the released numbers miss those of any n values in the bounds.
+
+        The least, over all mean and variances that data can have, of the larger of the two distances: a convex function
+        of the mean, searched by thirds.
+        """
+        n, (first, second) = self.size, self.unit_scales
+        mean, variance = (np.nan_to_num(x) for x in (self.unit_mean, self.unit_variance))
+
+        def noise(y: Floats) -> Floats:
+            beyond = np.maximum(variance - n / (n - 1.0) * y * (1.0 - y), -variance)
+            return np.maximum(np.abs(mean - y) / first, np.maximum(beyond, 0.0) / second)
+
+        low, high = np.zeros(self.shape), np.ones(self.shape)
+        with np.errstate(over="ignore"):
+            for _ in range(_THIRDS):
+                third = (high - low) / 3.0
+                left = noise(low + third) <= noise(high - third)
+                low, high = np.where(left, low, low + third), np.where(left, high - third, high)
+            return noise(0.5 * (low + high))
 
     @property
     def _budget(self) -> str:

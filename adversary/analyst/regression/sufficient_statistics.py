@@ -26,12 +26,13 @@ from adversary._core import (
     one_number,
     paired_arrays,
 )
+from adversary.analyst.bounded import FAR
 from adversary.analyst.regression.regressor_moments import MOMENTS, check_moments, power_sums
 
 SUMS = ("n", "x", "xx", "y", "xy", "yy")
 """Names of the sums of S."""
 
-_NAMES = (*SUMS[1:], *MOMENTS[1:])
+_NAMES = (*SUMS[1:], *(f"moment {name}" for name in MOMENTS[1:]))
 
 MATRIX = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
 """Places in S of the moment matrix [[X'X, X'y], [y'X, y'y]]."""
@@ -48,9 +49,11 @@ CONSTRAINTS = (
 
 Interval = tuple[float, float]
 
-_FAR, _NOISES = 10.0, 12.0
-"""A sum this many times n outside of 0 to n, and this many scales of its noise, is more likely of data that were not
-rescaled than noise."""
+_AT_MOST = (
+    ("xx", "x"), ("xy", "x"), ("xy", "y"), ("yy", "y"), ("moment x2", "moment x"), ("moment x3", "moment x2"),
+    ("moment x4", "moment x3"), ("x", "moment x"), ("moment x", "x"), ("xx", "moment x2"), ("moment x2", "xx"),
+)  # fmt: skip
+"""Sums of which the first is never above the second: of smaller terms, or the same sum released twice."""
 
 
 class Statistics(NamedTuple):
@@ -163,7 +166,8 @@ class RegressionRelease:
 
     Warns
     -----
-    UserWarning : a sum so far outside of 0 to n that it is probably of data in their own units
+    UserWarning : a sum 20 noise scales or more outside of 0 to n, or above another that it cannot exceed: probably of
+        data in their own units
 
     References
     ----------
@@ -185,20 +189,26 @@ class RegressionRelease:
             check_bounds(name, bounds)
         for name, full in (("sums", len(SUMS)), ("moments", len(MOMENTS))):
             self._numbers(name, full)
-        far = self._far
-        if far:
+        if far := self._far:
+            named = ", ".join(f"{name} by {excess:,.0f}" for name, excess in far.items())
             warnings.warn(
-                f"the released sums of {', '.join(far)} lie more than {_FAR:g} n = {_FAR * self.n:g} outside of 0 to n "
-                f"and more than {_NOISES:g} times the scale of the noise: are they of data rescaled to [0, 1]?",
+                f"the released sums are farther from those of any data in [0, 1] than noise reaches ({FAR:g} scales): "
+                f"{named} noise scales; are they of data rescaled to [0, 1]?",
                 stacklevel=3,
             )
 
     @property
-    def _far(self) -> list[str]:
-        """Which sums and moment sums are so far out that they are probably in other units."""
-        values = np.concatenate([self.noisy_sums[1:], self.noisy_moments[1:]])
-        limit = max(_FAR * self.n, _NOISES / float(self.epsilon))
-        return [name for name, x in zip(_NAMES, values, strict=True) if max(-x, x - self.n) > limit]
+    def _far(self) -> dict[str, float]:
+        """Noise scales, where they are many, by which sums lie outside of 0 to n, or else above what they cannot
+        exceed."""
+        values = dict(zip(_NAMES, [*self.noisy_sums[1:], *self.noisy_moments[1:]], strict=True))
+        outside = {name: max(-x, x - self.n) for name, x in values.items()}
+        above = {f"{low} above {high}": values[low] - values[high] for low, high in _AT_MOST}
+        for excess in (outside, above):
+            scales = {name: float(x) * float(self.epsilon) for name, x in excess.items()}
+            if far := {name: x for name, x in scales.items() if x >= FAR}:
+                return far
+        return {}
 
     def _numbers(self, name: str, full: int) -> Floats:
         given = check_number(name, getattr(self, name))

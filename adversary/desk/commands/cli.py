@@ -11,6 +11,7 @@ import sys
 import warnings
 from functools import cache
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -124,8 +125,15 @@ for _name, _entry in COMMANDS.items():
 
 
 def main() -> None:
-    """Entry point of the `adversary` command; a warning is one line on standard error."""
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    """Entry point of the `adversary` command; a warning is one line on standard error.
+
+    Where the terminal's encoding lacks a character, it is shown by its number.
+    """
+    from adversary.desk.kit import tell
+
+    warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     app(prog_name="adversary")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from typer.models import OptionInfo
 
 from adversary._core import remove_empty
 from adversary.desk.files import Scenario, load_scenario
-from adversary.desk.kit import FORMS, Document, check_form, deliver, printable
+from adversary.desk.kit import FORMS, Document, check_form, deliver, tell
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
@@ -79,7 +78,7 @@ def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Itera
     try:
         yield
     except KeyboardInterrupt:
-        print(f"interrupted{': ' * bool(interrupted)}{interrupted}", file=sys.stderr)
+        tell(f"interrupted{': ' * bool(interrupted)}{interrupted}")
         raise typer.Exit(130) from None
     except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
         text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
@@ -92,7 +91,7 @@ def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Itera
         named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--"))
         words = " ".join([*(text if named else f"{file}: {text}").split(), *getattr(error, "__notes__", ())])
         cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
-        print(printable(f"error: {cut}"), file=sys.stderr)
+        tell(f"error: {cut}")
         raise typer.Exit(2) from None
 
 
@@ -192,7 +191,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
 
 def end(code: int, problem: str) -> NoReturn:
     """End with this code; one line to the error output says why, also where nothing else is printed."""
-    print(printable(f"check failed: {' '.join(problem.split())}"), file=sys.stderr)
+    tell(f"check failed: {' '.join(problem.split())}")
     raise typer.Exit(code)
 
 

@@ -70,7 +70,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     if len(given) > MOST_BYTES:
         raise ValueError(f"{file}: must be a TOML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
     try:
-        text = given.decode("utf-8")
+        text = given.decode("utf-8-sig")  # Windows editors begin a file with a byte order mark
         bare = _STRING.sub("s", text)
         depth = max(accumulate((x in "[{") - (x in "]}") for x in re.findall(r"[][{}]", bare)), default=0)
         document = None if depth > DEEPEST or _LONG_KEY.search(bare) else tomllib.loads(text)
@@ -87,7 +87,7 @@ def _line(given: bytes, error: str) -> str:
     place = re.search(r"at line (\d+)", error)
     if place is None:
         return ""
-    line = given.decode("utf-8").split("\n")[int(place[1]) - 1].strip()[:80]
+    line = given.decode("utf-8-sig").split("\n")[int(place[1]) - 1].strip()[:80]
     twice = "twice" in error or "overwrite" in error
     rules = "words have double quotes, numbers a point", "each level is a [[plan.level]], in two brackets"
     return f": {line!r}; {rules[twice]}"

@@ -23,6 +23,7 @@ from .rendering import to_html as to_html
 from .rendering import to_markdown as to_markdown
 from .safe_text import printable as printable
 from .safe_text import safe_names as safe_names
+from .safe_text import tell as tell
 from .tables import Column as Column
 from .tables import Measured as Measured
 from .tables import Table as Table

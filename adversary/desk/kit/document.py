@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import error_text, finite
+from adversary.desk.kit.safe_text import printable
 from adversary.desk.kit.tables import Table, plain_value
 
 SCHEMA = 1
@@ -64,7 +65,7 @@ class Figure:
                 figure.savefig(buffer, format="svg", metadata={"Date": None})
         except Exception as error:
             return f"Left out: {self.caption} ({error_text(error)})"
-        return buffer.getvalue()
+        return printable(buffer.getvalue().decode()).encode()
 
 
 @dataclass

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from adversary.desk.kit.document import Document
 from adversary.desk.kit.rendering import show, to_csv, to_html, to_json, to_markdown
-from adversary.desk.kit.safe_text import netcdf, printable, safe_names
+from adversary.desk.kit.safe_text import netcdf, printable, safe_names, tell
 
 PAGE, DATA = "report.html", "data.nc"
 FORMS = ("text", "json", "csv", "md")
@@ -79,19 +78,21 @@ def deliver(document: Document, form: str = "text", out: Path | None = None, *, 
         write(document, out)
         missing += [f"{one.name}: {one.svg}" for one in document.figures if isinstance(one.svg, str)]
     for line in missing:
-        print(printable(f"warning: {line}"), file=sys.stderr)
+        tell(f"warning: {line}")
     if form == "text" and not quiet:
         show(document)
     elif not quiet:
         print(TEXTS[form](document), end="")
     if out is not None:
-        print(f"page, tables, figures and numbers in {out}", file=sys.stderr)
+        tell(f"page, tables, figures and numbers in {out}")
 
 
 TEXTS: dict[str, Callable[[Document], str]] = {
     "json": lambda document: to_json(document) + "\n",
     "md": to_markdown,
-    "csv": lambda document: "\n".join(f"# {one.title or one.name}\n{to_csv(one)}" for one in document.tables),
+    "csv": lambda document: "\n".join(
+        f"# {printable(one.title or one.name)}\n{to_csv(one)}" for one in document.tables
+    ),
 }
 
 

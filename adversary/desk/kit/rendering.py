@@ -199,18 +199,23 @@ def to_csv(table: Table) -> str:
         heads += [f"{column.head}, standard error"] * spread
     buffer = StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(heads)
+    writer.writerow(map(_inert, heads))
     for row in table.rows:
         cells: list[Any] = []
         for cell, ends, spread in zip(row, intervals, errors, strict=True):
             value = cell.value if isinstance(cell, Measured) else cell
             cells += (list(value) if isinstance(value, tuple) else [value, value]) if ends else [value]
             cells += [cell.error if isinstance(cell, Measured) else None] * spread
-        inert = [
-            f"'{x}" if isinstance(x, str) and x[:1] in "=+-@\t\r" else x for x in cells
-        ]  # formulas to spreadsheets
-        writer.writerow(["" if cell is None else cell for cell in inert])
+        writer.writerow(map(_inert, cells))
     return buffer.getvalue()
+
+
+def _inert(cell: Any) -> Any:
+    """A cell in which spreadsheets find no formula."""
+    if not isinstance(cell, str):
+        return "" if cell is None else cell
+    text = printable(cell)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
 
 
 def to_html(document: Document) -> str:
@@ -221,7 +226,7 @@ def to_html(document: Document) -> str:
     made = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True
     ).get_template("document.html.j2")
-    return made.render(document=document, words=WORDS, inline=inline)
+    return printable(made.render(document=document, words=WORDS, inline=inline))
 
 
 def inline(figure: Figure) -> str:

@@ -1,7 +1,8 @@
 """Texts of other people: made safe to show on a terminal, a page or a figure, and to name files and groups after.
 
-Names and titles come from files that anybody may have written. What moves a cursor, reorders or hides text is taken out
-wherever something is shown; the numbers (`--json`, NetCDF) keep names as they are.
+Names and titles come from files that anybody may have written. What moves a cursor, reorders or hides text, or is no
+character of an XML file, is taken out by `printable` on every way out: screen, page, Markdown, CSV, figures and
+messages. The numbers keep names as they are: JSON escapes them, NetCDF has them as values, never as names of groups.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _KEPT = "\n\t\u200c\u200d"
 """Lines, tabs, and the joiners without which some scripts cannot be written."""
+_NO_CHARACTERS = "\ufffe\uffff"
 _LONGEST = 80
 """Characters of a file name, far below what any file system allows."""
 FOR_FILES = r"[^\w.-]"
@@ -46,9 +48,16 @@ def printable(text: str) -> str:
     >>> printable("a\\x1b[31mb\\u202ec")
     'a[31mbc'
     """
-    if text.isprintable():
-        return text
-    return "".join(c for c in text if c in _KEPT or category(c) not in ("Cc", "Cf", "Cs"))
+    return "\n".join(line if line.isprintable() else "".join(filter(_is_shown, line)) for line in text.split("\n"))
+
+
+def _is_shown(c: str) -> bool:
+    return c in _KEPT or (category(c) not in ("Cc", "Cf", "Cs") and c not in _NO_CHARACTERS)
+
+
+def tell(text: str) -> None:
+    """A line on standard error, safe to show."""
+    print(printable(text), file=sys.stderr)
 
 
 def safe_names(names: Iterable[str]) -> dict[str, str]:

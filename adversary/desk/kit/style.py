@@ -78,7 +78,8 @@ def _make_printable(figure: Figure) -> None:
                 named.func = partial(lambda text, *at: printable(text(*at)), named.func)
     parts = [part for ax in figure.axes for part in ax.get_children() if not isinstance(part, Axis)]
     labels = [axis.label for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
-    for one in (*figure.texts, *labels, *(inner for part in parts for inner in part.findobj())):
+    every = (inner for part in (*parts, *figure.legends) for inner in part.findobj())
+    for one in (*figure.texts, *labels, *every):
         if isinstance(one, Text) and not one.get_text().isprintable():
             one.set_text(printable(one.get_text()))
         if isinstance(name := one.get_gid(), str):

@@ -173,7 +173,7 @@ class Question:
         if isinstance(self.known, int):
             return np.full(tree.leaves.size, float(self.known))
         counts: dict[str, float] = {}
-        with Path(self.known).open(encoding="utf-8", newline="") as file:
+        with Path(self.known).open(encoding="utf-8-sig", newline="") as file:
             for number, row in enumerate(csv.DictReader(file), 2):
                 try:
                     counts[row["geocode"].strip()] = float(check_whole("known", float(row["known"]), minimum=0))
