@@ -240,12 +240,8 @@ def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: b
         return None
     if not any(isinstance(s.link, EachLink) and plan.names[s.link_level] in truth.siblings for s in path.steps):
         return _evidence_part(path, truth, cell, progress)
-    lowest = path.steps[0].levels
-    numbers = (
-        column
-        for column in columns(plan, truth)
-        if column.place[-1] == cell and not (column.kind == "noisy" and column.place[0] in lowest)
-    )
+    every = columns(plan, truth, unread=path.steps[0].levels)
+    numbers = (column for column in every if column.place[-1] == cell)
     found = combine_columns(plan, numbers, MAX_GRID // 20)
     if found is None:
         return None

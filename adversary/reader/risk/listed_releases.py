@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,8 +80,14 @@ def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = No
     return plan.release(truth.by_level(plan), generator, size), weight
 
 
-def columns(plan: Plan, truth: Truth) -> Iterator[Column]:
+def columns(plan: Plan, truth: Truth, unread: Collection[int] = ()) -> Iterator[Column]:
     """Every released number, level by level, cell by cell; siblings one by one where the truth gives their counts.
+
+    Parameters
+    ----------
+    plan : what is published
+    truth : checked true counts
+    unread : levels whose own releases are left out; their noise may be continuous
 
     Raises
     ------
@@ -90,7 +96,8 @@ def columns(plan: Plan, truth: Truth) -> Iterator[Column]:
     for i, level in enumerate(plan.levels):
         total = plan.sibling_noise(i)
         for cell in range(plan.cells):
-            yield Column("noisy", (i, cell), *level.mechanism.releases(int(truth.counts[i, cell])))
+            if i not in unread:
+                yield Column("noisy", (i, cell), *level.mechanism.releases(int(truth.counts[i, cell])))
             if level.name in truth.siblings:
                 for j, count in enumerate(truth.siblings[level.name][:, cell]):
                     yield Column("siblings", (i, j, cell), *level.mechanism.releases(int(count)))
