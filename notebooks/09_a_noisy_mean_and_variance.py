@@ -194,6 +194,23 @@ for prior, how in (("jeffreys", {}), ("flat", {"constrained": False})):
 print(f"with the bounds, three values: 95 % of mu within {span(bounded.posterior(few).hdi('mu', 0.95))}")
 
 # %% [markdown]
+# ## The 43 values themselves
+#
+# So far mu was the mean of the population that the 43 values are drawn from. The released numbers are of the values
+# themselves, and `quantity="data"` asks for their mean and standard deviation. The noise alone separates the two from
+# what was released. However large the budget, 43 values leave the mean of the population unsure by about sigma over
+# the root of 43.
+
+# %%
+spread = {}
+for epsilon in (0.25, 1.0, 4.0, 16.0):
+    one = bounded.BoundedRelease(32.08, 16.98**2, 43, (epsilon, epsilon), (0, 100))
+    spread[epsilon] = {of: float(bounded.posterior(one, quantity=of).sd("mu")) for of in bounded.QUANTITIES}
+apart = pd.DataFrame(spread).T.rename_axis("epsilon of each")
+assert apart["data"].iloc[-1] < 0.5 < 2.0 < apart["population"].iloc[-1]
+apart.round(3)
+
+# %% [markdown]
 # ## What a larger budget buys
 #
 # The release is one call for arrays as well. The same confidential sample, released two hundred times at each of

@@ -123,6 +123,19 @@ def test_one_statistic_and_gaussian_noise_are_read_too(tmp_path: Path) -> None:
     assert "mean 0.3 (Gaussian noise, rho = 0.5)." in flat(printed(path))
 
 
+def test_what_was_not_released_is_no_headline(tmp_path: Path) -> None:
+    path = written(tmp_path, "[release]\nvariance = 54.3917\nn = 10\nepsilon = 1\nbounds = [0, 10]\n")
+    text = flat(printed(path))
+    assert "release.toml The population standard deviation is 1.37 to 4.99 with probability 95 %." in text
+    assert "No mean was released: what is said of it follows from the prior and the bounds." in text
+
+
+def test_a_small_probability_is_not_rounded_to_none(tmp_path: Path) -> None:
+    """A negative variance says that deviations are small: 2.7e-5 of the posterior without the bounds is impossible."""
+    text = "[release]\nmean = 21.4\nvariance = -35.0\nn = 100\nepsilon = [0.5, 0.5]\nbounds = [0, 50]\n"
+    assert "Ignoring it gives probability 0.0027 % to means" in flat(printed(written(tmp_path, text)))
+
+
 def test_a_posterior_that_does_not_exist_is_said_with_its_reason(tmp_path: Path) -> None:
     """Theorem 18: with a flat prior and no bounds the posterior is improper for n = 3."""
     path = written(tmp_path, SMALL.format(n=3))

@@ -106,6 +106,11 @@ def document(
     rows = {name: words.replace("standard deviation", "sd") for name, words in called.items()}
     whose = f" of {file.quantity}" if file.quantity else ""
     mean, deviation = (interval_text(tree, name, file.unit) for name in ("mu", "sigma"))
+    of_mean, of_deviation = (
+        f"The {called[name]}{whose} is {ends} with probability {prob}."
+        for name, ends in (("mu", mean), ("sigma", deviation))
+    )
+    first, second = (of_deviation, of_mean) if file.release.mean is None else (of_mean, of_deviation)
     known = f"every value is between {low:g} and {high:g}"
     gain = both_readings.gain(
         tree, {name: called[name] for name in ("mu", "sigma")}, known,
@@ -113,7 +118,7 @@ def document(
     )  # fmt: skip
     marginals, joint, *predictive = release_figures(file, posteriors)
     card = Card(
-        f"The {called['mu']}{whose} is {mean} with probability {prob}.",
+        first,
         numbers=[(f"{called['mu']}, {prob} interval", mean), (f"{called['sigma']}, {prob} interval", deviation)],
         figure=joint,
         sentence=both_readings.first_sentence(gain),
@@ -130,7 +135,7 @@ def document(
     sections = [
         attempt("Posterior", lambda: Section(
             "Posterior",
-            f"The {called['sigma']} is {deviation} with probability {prob}.",
+            second,
             tables=[both_readings.intervals(tree, rows, ("mean", "sd", "mode"))],
             figures=[marginals],
             notes=[*[unit] * bool(unit), _of_whom(file)],
@@ -181,7 +186,9 @@ def _describe_release(file: ReleaseFile) -> list[str]:
         f"{name} = {float(as_array(getattr(file.prior, name))):g}" for name in HYPERPARAMETERS
     )  # fmt: skip
     prior = f"{PRIORS[1]} ({given})" if given else PRIORS[0]
-    return [f"Published of {values}: {', '.join(parts)}.", f"Prior: {prior}."]
+    missing = [name for name in ("mean", "variance") if getattr(release, name) is None]
+    unseen = [f"No {name} was released: what is said of it follows from the prior and the bounds." for name in missing]
+    return [f"Published of {values}: {', '.join(parts)}.", f"Prior: {prior}.", *unseen]
 
 
 def _unsure(tree: xr.DataTree) -> list[str]:
