@@ -185,7 +185,8 @@ def _break_ties(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray
     """
     tail = int(min(0.2 * len(terms), 3.0 * np.sqrt(len(terms))))
     for end in (terms.max(axis=0), terms.min(axis=0)):
-        tied = np.abs(terms - end) < TIED
+        with np.errstate(invalid="ignore"):  # infinite ones are not tied
+            tied = np.abs(terms - end) < TIED
         tied &= tied.sum(axis=0) >= tail
         terms = terms + np.where(tied, rng.uniform(-TIED, TIED, terms.shape), 0.0)
     return terms

@@ -1,7 +1,8 @@
 """One release of one model: draws of the prior weighed by it, and NUTS where these cannot be trusted or where it is
 asked for; with the verdict whether the answer stands.
 
-A fit by NUTS must pass `diagnose` in every quantity, have no divergence, and agree with the weighed draws as far as
+Chains start at draws that are weighed by the release and lie apart, so that several modes show in their R-hat. A fit by
+NUTS must pass `diagnose` in every quantity, have no divergence, and agree with the weighed draws as far as
 these go; one that fails is run once more, four times as long.
 """
 
@@ -18,7 +19,7 @@ from scipy.special import expit
 
 from adversary._core import Sampling, diagnose, trajectories_passed
 from adversary._core import blocks as runner
-from adversary.models.importance import Sample, WeighedPrior
+from adversary.models.importance import Sample, WeighedPrior, starting_points
 
 from .nuts import Nuts, Trace
 
@@ -111,9 +112,43 @@ class Fitter:
         sampling = sampling or Sampling()
         first, second = runner.seed_sequence(rng).spawn(2)
         prior = WeighedPrior.of(model, observed, target, support, settled, first, sampling.prior_draws)
-        if prior.is_smooth and not prior.enough_of_what_is_known:
-            prior = given_side_data(prior, sampling, second)
-        return cls(prior, sampling, nuts)
+        found = cls(prior, sampling, nuts)
+        return found if not prior.is_smooth or prior.enough_of_what_is_known else found.given_side_data(second)
+
+    def given_side_data(self, seed: np.random.SeedSequence) -> Fitter:
+        """The same with draws given the side data, in place of draws of the prior that these outweigh.
+
+        By a better proposal where one does; otherwise by one fit without the release, whose chains start apart.
+
+        Raises
+        ------
+        ValueError : neither can be trusted
+        """
+        first, second = seed.spawn(2)
+        rng, prior = np.random.default_rng(first), self.prior
+        if prior.may_be_refined:
+            prior = prior.given_side_data(rng)
+            if prior.enough_of_what_is_known:
+                return replace(self, prior=prior)
+        held = prior.held_sample()
+        sampling = self.sampling
+        long = replace(sampling, draws=max(sampling.draws, -(-sampling.prior_draws // sampling.chains)))
+        starts = starting_points(prior.points(held.values), held.answer.weights, sampling.chains, rng)
+        sampler = Nuts.of(self.prior, released=False)
+        trace = sampler.sample({}, starts, long, int(second.generate_state(1, np.uint64)[0] >> 1))
+        told = diagnose(trace.points)
+        points = trace.points.reshape(-1, trace.points.shape[-1])
+        passed = bool(told.passed.all() and trajectories_passed(trace.diverging, trace.energy))
+        chance = expit(self._log_odds(prior.split(points), {})).reshape(trace.diverging.shape) if passed else None
+        if chance is None or not held.reached or not replace(self, prior=prior)._agrees(held, trace, chance):
+            raise ValueError(
+                f"the posterior given the side data could not be sampled: R-hat {told.r_hat.max():.3g}, effective size "
+                f"{told.ess.min():.0f}, {trace.diverging.sum()} divergences"
+                + ", and draws of the prior show places that the chains have not been to" * passed
+                + ": give a longer Sampling, another parametrisation, or a prior that is nearer to the side data"
+            )
+        independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
+        return replace(self, prior=self.prior.with_draws(prior.split(points[independent])))
 
     @cached_property
     def sampler(self) -> Nuts:
@@ -188,7 +223,9 @@ class Fitter:
         progress: bool = False,
     ) -> Fit:
         """One fit by NUTS of one release: the verdict on all its draws, and evenly spaced ones of each chain."""
-        trace = self.sampler.sample(row, sampling, int(seed.generate_state(1, np.uint64)[0] >> 1), progress)
+        rng = np.random.default_rng(seed)
+        starts = starting_points(self.prior.points(sample.values), sample.answer.weights, sampling.chains, rng)
+        trace = self.sampler.sample(row, starts, sampling, int(seed.generate_state(1, np.uint64)[0] >> 1), progress)
         sizes = trace.diverging.shape
         values = self.prior.split(trace.points.reshape(-1, trace.points.shape[-1]))
         broken = not np.isfinite(trace.points).all()
@@ -202,7 +239,6 @@ class Fitter:
         kept_trace = Trace(trace.points[:, place], trace.diverging[:, place], trace.energy[:, place])
         shape = kept_trace.diverging.shape
         flat = self.prior.split(kept_trace.points.reshape(-1, trace.points.shape[-1]))
-        rng = np.random.default_rng(seed)
         latents = None if broken else self.prior.terms.latents(flat, row, rng, len(flat[0]))
         return Fit(
             float(chance.mean()),
@@ -259,25 +295,3 @@ class Fitter:
     def _sorted_draws(self) -> Floats:
         """Every cell's draws from the prior in ascending order, (cell, draw)."""
         return np.sort(self.prior.points(self.prior.values).T, axis=1)
-
-
-def given_side_data(prior: WeighedPrior, sampling: Sampling, seed: np.random.SeedSequence) -> WeighedPrior:
-    """Draws given the side data, by one fit without the release, in place of draws of the prior that these outweigh.
-
-    Raises
-    ------
-    ValueError : the fit fails
-    """
-    first, second = seed.spawn(2)
-    long = replace(sampling, draws=max(sampling.draws, -(-sampling.prior_draws // sampling.chains)))
-    trace = Nuts.of(prior, released=False).sample({}, long, int(first.generate_state(1, np.uint64)[0] >> 1))
-    told = diagnose(trace.points)
-    if not (told.passed.all() and trajectories_passed(trace.diverging, trace.energy)):
-        raise ValueError(
-            f"the posterior given the side data could not be sampled: R-hat {told.r_hat.max():.3g}, effective size "
-            f"{told.ess.min():.0f}, {trace.diverging.sum()} divergences: give a longer Sampling, or another "
-            "parametrisation"
-        )
-    points = trace.points.reshape(-1, trace.points.shape[-1])
-    independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
-    return replace(prior, values=tuple(prior.split(points[independent])), rng=second, known=True)

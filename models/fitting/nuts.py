@@ -10,9 +10,10 @@ its own prior's spread, so that every chain starts and steps at a fair size.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,27 @@ class Nuts:
             pm.Potential("marginal", pt.logsumexp(density + table))
         return cls(prior, centre, scale, carried, _compile_gradient(flat, list(given.continuous)))
 
-    def sample(self, row: Mapping[str, NDArray[Any]], sampling: Sampling, seed: int, progress: bool = False) -> Trace:
-        """Draws of one release, by name (*shape). An interrupt stops the sampler and is passed on."""
+    def sample(
+        self,
+        row: Mapping[str, NDArray[Any]],
+        starts: Floats,
+        sampling: Sampling,
+        seed: int,
+        progress: bool = False,
+    ) -> Trace:
+        """Draws of one release, by name (*shape), the chains started at these points (chain, cell) one after another.
+
+        An interrupt stops the sampler and is passed on.
+        """
         import nutpie  # type: ignore[import-untyped]
 
         data = {name: row[name] for name in self.carried}
         table = self.prior.terms.table({name: value[None] for name, value in row.items()})
-        ready = self.compiled.with_data(log_table=logsumexp(table[..., 0], axis=1), **data)
+        places = itertools.cycle((starts - self.centre) / self.scale)
+        ready = replace(
+            self.compiled.with_data(log_table=logsumexp(table[..., 0], axis=1), **data),
+            initial_point_func=lambda seed: next(places).copy(),
+        )
         shape = (sampling.chains, sampling.draws)
         lengths = {"chains": sampling.chains, "tune": sampling.tune, "draws": sampling.draws, "cores": 1, "seed": seed}
         options = {"target_accept": sampling.target_accept, "progress_bar": progress, "save_warmup": False}

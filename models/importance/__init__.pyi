@@ -1,10 +1,11 @@
 from .prior_predictive import PriorPredictive as PriorPredictive
+from .reach import Sample as Sample
+from .refinement import starting_points as starting_points
 from .smoothing import LARGEST_KHAT as LARGEST_KHAT
 from .smoothing import Hypotheses as Hypotheses
 from .smoothing import Importance as Importance
 from .truths import releases_given as releases_given
 from .truths import releases_under as releases_under
 from .weighed_prior import DRAWS as DRAWS
-from .weighed_prior import Sample as Sample
 from .weighed_prior import WeighedPrior as WeighedPrior
 from .weighed_prior import shared_draws as shared_draws

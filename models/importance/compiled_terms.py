@@ -27,7 +27,8 @@ _CACHED = 2**17
 @dataclass(frozen=True)
 class Pure:
     """Terms that a drawn latent enters and no release; called with values (draw, *shape) of the drawn latents and their
-    number, it gives (draw, met). `widest` is the largest number of cells that a term may have for one draw."""
+    number, it gives (draw, met). `widest` is the largest number of cells that a term may have for one draw. Points that
+    may be `far` from any draw of the prior need no density."""
 
     compiled: Compiled
     met: int
@@ -42,13 +43,13 @@ class Pure:
         widest = max((int(rv.size.eval()) for rv in side), default=1)
         return cls(compile_batches([smooth], _drawn(given, 3), _substitutions(given, few)), met, met * widest)
 
-    def __call__(self, draws: Sequence[NDArray[Any]], size: int) -> Floats:
+    def __call__(self, draws: Sequence[NDArray[Any]], size: int, far: bool = False) -> Floats:
         found = np.empty((size, self.met))
         width = max(1, _CACHED // self.widest)
         for start in range(0, size, width):
             (part,) = self.compiled(*(d[start : start + width, None, None] for d in draws))
             found[start : start + width] = part.reshape(*part.shape[:2]) if part.ndim else part
-        return _finite_or_raise(found)
+        return _possible(found, far)
 
 
 @dataclass(frozen=True)
@@ -87,18 +88,20 @@ class Group:
             compile_batches([sum_terms(plain)], dict.fromkeys(data, (1, None)), every_state),
         )
 
-    def at(self, draws: Sequence[NDArray[Any]], pure: Floats, data: Sequence[NDArray[Any]]) -> Floats:
+    def at(
+        self, draws: Sequence[NDArray[Any]], pure: Floats, data: Sequence[NDArray[Any]], far: bool = False
+    ) -> Floats:
         """Terms that a drawn latent enters, the pure ones (draw, met) given: (draw, met, release or 1)."""
         if not self.mixed:
             return pure[..., None]
         (mixed,) = self._mixed(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
-        return _finite_or_raise(pure[..., None] + mixed)
+        return _possible(pure[..., None] + mixed, far)
 
     def table(self, data: Sequence[NDArray[Any]], states: int) -> Floats:
         """All other terms: (state, release)."""
         (found,) = self._plain(*data)
         releases = max((d.shape[1] for d in data), default=1)
-        return _finite_or_raise(np.broadcast_to(found, (states, releases)))
+        return _possible(np.broadcast_to(found, (states, releases)))
 
 
 def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
@@ -129,10 +132,14 @@ def compiled_back(given: Conditioned) -> Compiled:
     return compile_batches(graphs, dict.fromkeys([*given.continuous.values(), *given.latents.values()], (None,)))
 
 
-def _finite_or_raise(log_p: Floats) -> Floats:
-    if np.isnan(log_p).any() or (log_p == np.inf).any():
-        raise ValueError("the model's log density is not a number, or infinite, in some state of its latents")
-    return log_p
+def _possible(log_p: Floats, far: bool = False) -> Floats:
+    """Log densities that are numbers; at points so far out that they overflow, minus infinity."""
+    broken = np.isnan(log_p) | (log_p == np.inf)
+    if not broken.any():
+        return log_p
+    if far:
+        return np.where(broken, -np.inf, log_p)
+    raise ValueError("the model's log density is not a number, or infinite, in some state of its latents")
 
 
 def _constant(variable: TensorVariable, states: NDArray[Any]) -> TensorVariable:

@@ -1,7 +1,8 @@
 """Draws of everything in a model from its own prior, many at once: latents, release and what is computed from them.
 
 PyMC draws one world after another. Here each variable is drawn for all worlds in one call, with a leading axis added to
-its parameters and to its size, so that a thousand worlds cost little more than one.
+its parameters and to its size, so that a thousand worlds cost little more than one. Latents are drawn as `latent_draws`
+has them, inside the supports that their transforms leave.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from scipy.special import logsumexp
 from adversary.models.enumeration import NUMPY_MODE, check_drawable, open_operations, sum_terms, vectorized_node
 from adversary.models.stories import TabulatedRV
 
+from .latent_draws import LatentDraw, evaluated, log_indicator, number_shape, with_draws
+
 Draws = dict[str, NDArray[Any]]
 Sampler = Callable[[int], list[NDArray[Any]]]
 
@@ -47,8 +50,8 @@ class PriorPredictive:
     .. math:: s_1 \sim p(s_1), \quad s_2 \sim p(s_2 \mid s_1), \quad \dots, \quad
               \text{kept with probability } e^{\sum \text{potentials}}
 
-    Potentials, and rows of unlike mass in a `Tabulated` law, make the joint density another one than what the variables
-    draw one by one; draws are then rejected, so that those kept follow the density.
+    Potentials, rows of unlike mass in a `Tabulated` law, and transforms that cut a law's support make the joint density
+    another one than what the variables draw one by one; draws are then rejected, so that those kept follow the density.
 
     Parameters
     ----------
@@ -56,6 +59,7 @@ class PriorPredictive:
     sampler : compiled; for a number of worlds, the draws of each variable and the log probability of keeping them
     generators : the random generators it uses
     rejects : whether any draw may be rejected
+    log_share : log of the share that would not be rejected for their order, had vectors not been sorted
 
     Examples
     --------
@@ -71,28 +75,45 @@ class PriorPredictive:
     sampler: Sampler
     generators: tuple[SharedVariable, ...]
     rejects: bool
+    log_share: float = 0.0
 
     @classmethod
-    def of(cls, model: pm.Model, names: Iterable[str], graphs: Mapping[str, TensorVariable] | None = None) -> Self:
+    def of(
+        cls,
+        model: pm.Model,
+        names: Iterable[str],
+        graphs: Mapping[str, TensorVariable] | None = None,
+        values: Iterable[str] = (),
+        held: Mapping[TensorVariable, TensorVariable] | None = None,
+    ) -> Self:
         """Compile the draws of the variables named, random or deterministic, and of further graphs of them.
 
-        Where further graphs are given no draw is rejected: who asks for these weighs the draws.
+        Where further graphs are given no draw is rejected for its potentials: who asks for these weighs the draws.
+        `values` are latents whose draws are wanted on the scale of their value variables, without potentials either;
+        `held` has what takes the place of variables that are not drawn.
         """
+        draws = {rv: LatentDraw.of(model, rv) for rv in model.free_RVs if rv not in (held or {})}
         wanted = {name: model[name] for name in names} | dict(graphs or {})
-        terms = [] if graphs is not None else [*model.potentials, *_relative_masses(model.basic_RVs)]
-        outputs = list(wanted.values())
-        inputs = [v for v in ancestors([*outputs, *terms]) if isinstance(v.type, RandomType)]
+        wanted |= {name: draws[model[name]].value for name in values}
+        terms = [] if graphs is not None or values else [*model.potentials, *_relative_masses(model.basic_RVs)]
+        terms += [log_indicator(draw.inside) for draw in draws.values() if draw.inside is not None]
+        every = with_draws([*wanted.values(), *terms], draws, held or {})
+        outputs, terms = every[: len(wanted)], every[len(wanted) :]
+        inputs = [v for v in ancestors(every) if isinstance(v.type, RandomType)]
         generators = tuple({v: None for v in inputs if isinstance(v, SharedVariable)})
         check_drawable(outputs)
-        shapes = {name: _shape(variable) for name, variable in wanted.items()}
+        shapes = {name: number_shape(variable) for name, variable in zip(wanted, outputs, strict=True)}
         try:
             sampler = _all_at_once(outputs, terms)
         except NotImplementedError:
             sampler = _one_by_one(outputs, terms)
-        return cls(shapes, sampler, generators, bool(terms))
+        return cls(shapes, sampler, generators, bool(terms), sum(draw.log_share for draw in draws.values()))
 
     def draw(self, worlds: int, rng: np.random.Generator) -> tuple[Draws, float]:
-        """So many independent worlds, arrays (worlds, *shape), and the share of those proposed that was accepted."""
+        """So many independent worlds, arrays (worlds, *shape), and the share of those proposed that was accepted.
+
+        A vector that was sorted counts as if it had been drawn until it was in order.
+        """
         reseed_rngs(self.generators, int(rng.integers(2**63)))
         parts: list[Draws] = []
         found = proposed = 0
@@ -105,7 +126,8 @@ class PriorPredictive:
             batch = max(_FEWEST, worlds - found) if proposed else worlds
             parts.append(self._propose(batch, rng))
             found, proposed = found + len(next(iter(parts[-1].values()))), proposed + batch
-        return {name: np.concatenate([part[name] for part in parts])[:worlds] for name in self.shapes}, found / proposed
+        drawn = {name: np.concatenate([part[name] for part in parts])[:worlds] for name in self.shapes}
+        return drawn, found / proposed * float(np.exp(self.log_share))
 
     def _propose(self, worlds: int, rng: np.random.Generator) -> Draws:
         """What is kept of so many worlds."""
@@ -125,23 +147,13 @@ class PriorPredictive:
         return {name: value[keep] for name, value in zip(self.shapes, values, strict=True)}
 
 
-def _number(graph: TensorVariable) -> NDArray[Any]:
-    return np.asarray(compile_random([], graph, mode=NUMPY_MODE, on_unused_input="ignore")())
-
-
-def _shape(variable: TensorVariable) -> tuple[int, ...]:
-    """Numbers, not symbols; asked of the graph where the type does not say."""
-    known = variable.type.shape
-    return tuple(int(n) for n in (known if None not in known else _number(variable.shape)))
-
-
 def _relative_masses(variables: Sequence[TensorVariable]) -> list[TensorVariable]:
     """Log mass of the row a tabulated count is drawn from, over the largest row's, where rows are not alike."""
     terms = []
     for rv in variables:
         if isinstance(rv.owner.op, TabulatedRV):
             table, row, _ = rv.owner.op.dist_params(rv.owner)
-            masses = logsumexp(_number(table), axis=-1).ravel()
+            masses = logsumexp(evaluated(table), axis=-1).ravel()
             relative = masses - masses.max()
             if (relative[np.isfinite(relative)] < -1e-9).any():
                 terms.append(pt.constant(relative)[row])
@@ -190,7 +202,7 @@ def _all_at_once(outputs: list[TensorVariable], terms: list[TensorVariable]) -> 
 def _draw_worlds(node: Any, batches: Sequence[Any], worlds: TensorVariable) -> list[Any]:
     """The outputs of a draw, its generator and its value, for all worlds."""
     op, value = node.op, node.outputs[1]
-    shape = _shape(value)[: value.ndim - op.ndim_supp]
+    shape = number_shape(value)[: value.ndim - op.ndim_supp]
     size = pt.stack([worlds, *map(np.int64, shape)])
     rng, _, *parameters = batches
     aligned = [

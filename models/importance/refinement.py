@@ -25,9 +25,14 @@ Floats = NDArray[np.float64]
 STAGES = 8
 LARGEST_DIMENSION = 12
 """Continuous cells beyond which a mixture of so few components cannot fill the space."""
-_CENTRES, _NEIGHBOURS = 100, 0.15
+OF_PRIOR = 0.1
+"""Share of the prior among the proposals, so that no weight can exceed ten times the likelihood."""
+_CENTRES = 100
+_NEIGHBOURS = (
+    0.15,
+    0.03,
+)  # shares of the points near a centre: of every other one fewer, so that small modes have theirs
 _FREEDOM = 5.0
-_OF_PRIOR = 0.1  # share of the prior among the proposals, so that no weight can exceed ten times the likelihood
 _WIDER = 1.3
 _POINTS = 800  # draws of which neighbours are looked for
 
@@ -47,10 +52,10 @@ class Mixture:
         centres = chosen[:: _POINTS // _CENTRES]
         unit = np.std(chosen, axis=0) + 1e-12 * np.std(points, axis=0) + 1e-300
         scaled = chosen / unit
-        near = ((centres[:, None] / unit - scaled) ** 2).sum(axis=2).argsort(axis=1)[:, : int(_NEIGHBOURS * _POINTS)]
-        groups = chosen[near]
-        middle = groups - groups.mean(axis=1, keepdims=True)
-        spread = middle.transpose(0, 2, 1) @ middle / groups.shape[1]
+        order = ((centres[:, None] / unit - scaled) ** 2).sum(axis=2).argsort(axis=1)
+        wide, narrow = (max(int(share * _POINTS), 2 * (points.shape[1] + 1)) for share in _NEIGHBOURS)
+        spread = np.concatenate([_covariances(chosen[order[0::2, :wide]]), _covariances(chosen[order[1::2, :narrow]])])
+        centres = np.concatenate([centres[0::2], centres[1::2]])
         floor = np.maximum(np.diagonal(spread, axis1=1, axis2=2), 1e-6 * unit**2) * 1e-3
         spread = spread + floor[:, :, None] * np.eye(points.shape[1])
         return cls(centres, _WIDER * np.linalg.cholesky(spread))
@@ -73,6 +78,12 @@ class Mixture:
         return np.asarray(logsumexp(log_t, axis=1) - np.log(len(self.centres)))
 
 
+def _covariances(groups: Floats) -> Floats:
+    """Of points (group, point, cell)."""
+    middle = groups - groups.mean(axis=1, keepdims=True)
+    return np.asarray(middle.transpose(0, 2, 1) @ middle / groups.shape[1])
+
+
 def temper(log_weights: Floats, wanted: float) -> Floats:
     """The weights to the largest power, at most one, at which so many draws count, in logs; as many as possible."""
     finite = np.where(np.isfinite(log_weights), log_weights - log_weights.max(), -1e300)
@@ -91,33 +102,111 @@ def temper(log_weights: Floats, wanted: float) -> Floats:
     return low * finite
 
 
+def starting_points(points: Floats, weights: Floats, chains: int, rng: np.random.Generator) -> Floats:
+    """Points (chain, cell) to start chains at: draws by tempered weights, each far from those before it.
+
+    Parameters
+    ----------
+    points, weights : draws (draw, cell), and their weights; where all are zero, every draw counts
+    chains : number of starting points
+    rng : generator
+    """
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights) if weights.any() else np.zeros(len(points))
+    tempered = np.exp(temper(log_weights, 25.0 * (points.shape[1] + 2)))
+    drawn = points[rng.choice(len(points), 25 * chains, p=tempered / tempered.sum())]
+    scaled = drawn / (drawn.std(axis=0) + 1e-300)
+    chosen, near = [0], np.full(len(drawn), np.inf)
+    for _ in range(chains - 1):
+        near = np.minimum(near, ((scaled - scaled[chosen[-1]]) ** 2).sum(axis=1))
+        chosen.append(int(near.argmax()))
+    return drawn[chosen]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Draws of a mixture, with a share of what was proposed before it: draws of the prior, or of an earlier proposal.
+
+    Parameters
+    ----------
+    mixture : its components
+    before : what was proposed before; None for the prior
+    share : share of the draws that are like those before
+    """
+
+    mixture: Mixture
+    before: Proposal | None = None
+    share: float = OF_PRIOR
+
+    def log_density(self, points: Floats, log_prior: Floats) -> Floats:
+        """Log density at points (draw, cell) whose log density under the prior is given."""
+        found = self.mixture.log_density(points)
+        if not self.share:
+            return found
+        earlier = log_prior if self.before is None else self.before.log_density(points, log_prior)
+        return np.asarray(np.logaddexp(np.log1p(-self.share) + found, np.log(self.share) + earlier))
+
+    def draw(self, earlier: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Points (draw, cell), some of them from `earlier` ones."""
+        few = int(self.share * size)
+        drawn = self.mixture.draw(size - few, rng)
+        return np.concatenate([drawn, earlier[rng.integers(len(earlier), size=few)]]) if few else drawn
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Draws of a better proposal.
+
+    Parameters
+    ----------
+    points : (draw, cell)
+    log_joint : log joint density under each hypothesis, (draw,) each
+    log_prior, log_proposal : log density under the prior and under the proposal, (draw,) each
+    proposal : what made the draws
+    """
+
+    points: Floats
+    log_joint: tuple[Floats, Floats]
+    log_prior: Floats
+    log_proposal: Floats
+    proposal: Proposal
+
+    @property
+    def log_weights(self) -> tuple[Floats, Floats]:
+        """Under each hypothesis, (draw,) each."""
+        return self.log_joint[0] - self.log_proposal, self.log_joint[1] - self.log_proposal
+
+
 def refine_proposal(
     points: Floats,
     log_weights: tuple[Floats, Floats],
-    prior: Callable[[int], Floats] | None,
+    proposal: Callable[[Mixture], Proposal],
     density: Callable[[Floats], tuple[Floats, Floats, Floats]],
     enough: Callable[[Floats, Floats], bool],
     size: int,
     rng: np.random.Generator,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Draws of a better proposal and their log weights under each hypothesis and relative to the prior.
+) -> Refined:
+    """Draws of a better proposal.
 
-    `prior` makes so many fresh draws of it (None where its density is known up to a constant only), `density` gives the
-    log joint density of points under each hypothesis and their log prior, `enough` judges the weights of a stage.
+    Parameters
+    ----------
+    points, log_weights : draws (draw, cell) to start from, and their log weights under each hypothesis, (draw,) each
+    proposal : the proposal that a mixture is a part of
+    density : log joint density of points under each hypothesis, and their log density under the prior
+    enough : whether the log weights of a stage will do
+    size : number of draws of every stage
+    rng : generator
     """
+    earlier = points
     for _ in range(STAGES):
-        mixture = Mixture.around(points, _evenly(*log_weights), rng)
-        few = 0 if prior is None else int(_OF_PRIOR * size)
-        points = mixture.draw(size - few, rng)
-        points = points if prior is None else np.concatenate([points, prior(few)])
-        present, out, base = density(points)
-        proposal = mixture.log_density(points)
-        if prior is not None:
-            proposal = np.logaddexp(np.log1p(-_OF_PRIOR) + proposal, np.log(_OF_PRIOR) + base)
-        log_weights = present - proposal, out - proposal
+        found = proposal(Mixture.around(points, _evenly(*log_weights), rng))
+        points = found.draw(earlier, size, rng)
+        present, out, log_prior = density(points)
+        stage = Refined(points, (present, out), log_prior, found.log_density(points, log_prior), found)
+        log_weights = stage.log_weights
         if enough(*log_weights):
             break
-    return points, *log_weights, np.logaddexp(present, out) - base
+    return stage
 
 
 def _evenly(present: Floats, out: Floats) -> Floats:

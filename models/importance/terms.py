@@ -118,11 +118,17 @@ class Terms:
         found = group.table([released[name][None] for name in group.names], self.grid.size)
         return found.reshape(self.met, -1, found.shape[-1])
 
-    def base(self, draws: Sequence[NDArray[Any]]) -> Floats:
+    @property
+    def knows_more(self) -> bool:
+        """Whether side data or potentials are known beside the release."""
+        return self.pure[0] is not self.pure[1]
+
+    def base(self, draws: Sequence[NDArray[Any]], far: bool = False) -> Floats:
         """Log prior density of every draw, its summed latents summed out: (draw,)."""
         table = self.own.table([], self.grid.size).reshape(self.met, -1)
-        own = self.pure[1](draws, len(draws[0]) if draws else 1)
-        return np.asarray(logsumexp(own + logsumexp(table, axis=1), axis=1))
+        own = self.pure[1](draws, len(draws[0]) if draws else 1, far)
+        with np.errstate(divide="ignore"):
+            return np.asarray(logsumexp(own + logsumexp(table, axis=1), axis=1))
 
     def latents(
         self,
@@ -165,8 +171,12 @@ class Terms:
         released: Mapping[str, NDArray[Any]],
         pure: Floats | None = None,
         table: Floats | None = None,
+        far: bool = False,
     ) -> tuple[Floats, Floats]:
-        """Log joint density of every draw and release with the target 1, and with it 0: (draw, release) each."""
+        """Log joint density of every draw and release with the target 1, and with it 0: (draw, release) each.
+
+        Draws that are `far` out may have a density that is no number; it counts as zero.
+        """
         one, group = self.is_one(draws), self.groups[tuple(released)]
         data = [released[name][None] for name in group.names]
         table = self.table(released) if table is None else table
@@ -179,12 +189,12 @@ class Terms:
                 with np.errstate(divide="ignore"):
                     parts.append((logsumexp(np.where(mask[0][..., None], table, -np.inf), axis=1), None))
         size = len(draws[0]) if draws else 1
-        pure = self.pure[0](draws, size) if pure is None else pure
+        pure = self.pure[0](draws, size, far) if pure is None else pure
         found = [np.empty((size, releases)) for _ in parts]
         width = max(1, _CELLS_AT_ONCE // self.met // (releases if group.mixed else 1))
         for start in range(0, size, width):
             window = slice(start, min(start + width, size))
-            at = group.at([d[window] for d in draws], pure[window], data)
+            at = group.at([d[window] for d in draws], pure[window], data, far)
             for out, (states, where) in zip(found, parts, strict=True):
                 kept = at if where is None else np.where(where[window, :, None], at, -np.inf)
                 out[window] = _summed_over_states(kept, states)

@@ -1,7 +1,8 @@
 """Releases of a model under a truth: what the truth names is held, what it leaves open is drawn given that.
 
 Worlds are drawn with the named latents held at their values, and kept by the probability of these values, of the side
-data observed in the model and of its potentials: likelihood weighting.
+data observed in the model and of its potentials: likelihood weighting. All of them are inside the supports that the
+latents' transforms leave.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc.distributions.distribution import Discrete
-from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.enumeration import check_truth, sum_terms
 
+from .latent_draws import outside_support
 from .prior_predictive import PriorPredictive
 
 _WORLDS = 4  # worlds drawn for each release that is wanted
@@ -62,7 +63,7 @@ def releases_under(
     log_weight = _log_weight(model, held, released)
     graphs = {f"released {name}": model[name] for name in released}
     graphs |= {f"asked {name}": model[name] for name in asked} | {"log weight": log_weight}
-    worlds = PriorPredictive.of(model, (), _substitute(graphs, {model[n]: v for n, v in held.items()}))
+    worlds = PriorPredictive.of(model, (), graphs, held={model[n]: v for n, v in held.items()})
     parts: list[dict[str, NDArray[Any]]] = []
     for _ in range(_TRIES):
         found, _ = worlds.draw(_WORLDS * draws, rng)
@@ -106,8 +107,7 @@ def releases_given(
         model[name]: pt.constant(value.astype(model[name].dtype), dtype=model[name].dtype)[place]
         for name, value in latents.items()
     }
-    graphs = _substitute({name: model[name] for name in released}, held)
-    return PriorPredictive.of(model, (), graphs).draw(number, rng)[0]
+    return PriorPredictive.of(model, (), {name: model[name] for name in released}, held=held).draw(number, rng)[0]
 
 
 class _InOrderRV(RandomVariable):
@@ -143,16 +143,12 @@ def _log_weight(model: pm.Model, held: Mapping[str, TensorVariable], released: S
     """Log probability of what is held and of the side data, and the potentials, given the rest."""
     released_rvs = {model[name] for name in released}
     terms = [pm.logp(model[name], value, warn_rvs=False) for name, value in held.items()]
+    terms += [outside_support(model, model[name], value) for name, value in held.items()]
     for rv in model.observed_RVs:
         if rv not in released_rvs and released_rvs.isdisjoint(ancestors([rv])):
             terms.append(pm.logp(rv, model.rvs_to_values[rv], warn_rvs=False))
     terms += [potential for potential in model.potentials if released_rvs.isdisjoint(ancestors([potential]))]
     return sum_terms(terms)
-
-
-def _substitute(graphs: Mapping[str, TensorVariable], held: Mapping[Any, TensorVariable]) -> dict[str, TensorVariable]:
-    found = graph_replace(list(graphs.values()), held, strict=False) if held else list(graphs.values())
-    return dict(zip(graphs, found, strict=True))
 
 
 def _weights(worlds: Mapping[str, NDArray[Any]], asked: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:

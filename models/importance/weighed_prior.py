@@ -6,13 +6,13 @@ r"""Posteriors of a target for many releases from one set of draws of the prior.
 
 Discrete latents s are summed out as far as there are not too many of their states; the others are drawn with the
 continuous ones. The draws serve every release, and what they do not reach is said to be so: a release is given no
-number if the tail of its weights is heavy, if few draws carry them, or if even the best draw explains it worse than
-draws explain releases of their own. Before that, draws of a proposal nearer to the release are tried: see `refinement`.
+number if the tail of its weights is heavy, if few draws carry them, or if even the best draw explains it badly: see
+`reach`. Before that, draws of a proposal nearer to the release are tried: see `refinement`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -26,8 +26,9 @@ from adversary._core import blocks
 from adversary.models.enumeration import Conditioned, condition
 
 from .prior_predictive import PriorPredictive
-from .refinement import LARGEST_DIMENSION, refine_proposal
-from .smoothing import Hypotheses
+from .reach import RARE, FarPoints, Reach, Sample, best_of, stacked, unstacked
+from .refinement import LARGEST_DIMENSION, OF_PRIOR, Mixture, Proposal, Refined, refine_proposal
+from .smoothing import LARGEST_KHAT, Hypotheses
 from .terms import Terms
 from .truths import releases_given
 
@@ -40,48 +41,14 @@ FEWEST = 200
 """Effective number of these draws below which what is known beside the release leaves too few of them."""
 _REFERENCE = 512
 """Releases drawn from the prior, to see how well draws explain releases of their own."""
-_RARE = 2  # so many of these releases may be explained worse than all others
-_SLACK = 7.0
-"""Nats by which a release may be explained worse than that. Of 1,500 releases that each of ten models of the tests made
-itself, 3 nats refuse up to 2.7 in a thousand, 5 up to 0.7 and 7 none; only a funnel, whose neck no draw reaches, loses
-6.7 with 5 nats and with 10 alike. A part of the prior without draws can outweigh those that explain a release so badly
-only where it has a share of exp(-7) or more: of 10,000 draws nine or more should have been there."""
 _CELLS_AT_ONCE = 2**22
 _LARGEST_GRID_CELLS = 2**25  # draws times states that they meet
 _FEWEST_DRAWS = 1000
+_LIGHT_TAIL = 0.5
+"""Shape of the tail of weights with a finite variance."""
 _REFINED = 4000
 """Draws of a better proposal."""
 _UNDRAWABLE = "the model's latents cannot be drawn from their prior ({}): give every latent a proper law"
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Draws of the latents that are not summed out, and their weights under one release.
-
-    Parameters
-    ----------
-    values : (draw, *shape) each, on the scale of the model's value variables
-    pure, table : terms of the density at these draws, and of the release: see `Terms`
-    answer : what they say of the target, and their weights
-    explained : nats by which the best draw explains the release better (or, negative, worse) than draws of the prior
-        explain releases of their own at worst
-    """
-
-    values: Sequence[NDArray[Any]]
-    pure: Floats
-    table: Floats
-    answer: Hypotheses
-    explained: float
-
-    @property
-    def reliable(self) -> bool:
-        """Whether the answer may be used."""
-        return self.answer.reliable and self.reached
-
-    @property
-    def reached(self) -> bool:
-        """Whether some draw explains the release."""
-        return self.explained >= -_SLACK
 
 
 @dataclass(frozen=True)
@@ -93,17 +60,26 @@ class WeighedPrior:
     model : with its release left free
     terms : its compiled terms
     values : draws (draw, *shape) of the latents that are not summed out, on the scale of the model's value variables
+    log_prior, log_density : log density of the draws under the prior, and as they were made, (draw,)
     rng : seed of the releases that draws are compared on
-    known : whether the draws are given what is known beside the release, and not of the prior alone
-    log_density : log density of the draws (draw,), where other priors made them too
+    far : points far from the draws of the prior
+    log_share : log of the share of the latents' laws that their transforms leave
+    lost : share of the prior that no draw stands for, because numbers round to the end of a support
+    proposal : what made the draws, None for the prior
+    known : whether the draws are given what is known beside the release, their density known up to a constant
     """
 
     model: pm.Model
     terms: Terms
     values: tuple[NDArray[Any], ...]
+    log_prior: Floats
+    log_density: Floats
     rng: np.random.SeedSequence
+    far: FarPoints
+    log_share: float = 0.0
+    lost: float = 0.0
+    proposal: Proposal | None = None
     known: bool = False
-    log_density: Floats | None = None
 
     @classmethod
     def of(
@@ -127,25 +103,25 @@ class WeighedPrior:
         draws = int(np.clip(_LARGEST_GRID_CELLS // terms.met, min(draws, _FEWEST_DRAWS), draws))
         first, second = blocks.seed_sequence(rng).spawn(2)
         try:
-            return cls(model, terms, _draw_prior(model, terms.given, draws, np.random.default_rng(first)), second)
+            values, share = _draw_prior(model, terms.given, draws, np.random.default_rng(first))
         except NotImplementedError as error:
             raise ValueError(_UNDRAWABLE.format(error)) from error
+        log_share = float(np.log(share))
+        log_prior = terms.base(values, far=True) - log_share
+        possible = np.isfinite(log_prior)
+        for value in values:
+            possible &= np.isfinite(value.reshape(len(value), -1)).all(axis=1)
+        if not possible.any():
+            raise ValueError("the model's log density is not a number, or infinite, at all draws of its prior")
+        values, log_prior = tuple(value[possible] for value in values), log_prior[possible]
+        far = FarPoints.around(terms, values, log_share, np.random.default_rng(second))
+        lost = 1.0 - float(possible.mean())
+        return cls(model, terms, values, log_prior, log_prior, second, far, log_share, lost)
 
     @cached_property
     def pure(self) -> Floats:
         """Terms of the density at the draws that no release enters, (draw, met)."""
-        return self.terms.pure[0](self.values, len(self.values[0]) if self.values else 1)
-
-    @cached_property
-    def log_base(self) -> Floats:
-        """Log density that the draws have, up to a constant, (draw,)."""
-        return self._base(self.values, self.pure) if self.log_density is None else self.log_density
-
-    def _base(self, values: Sequence[NDArray[Any]], pure: Floats) -> Floats:
-        """The same of any values and their pure terms."""
-        if not self.known:
-            return self.terms.base(values)
-        return np.asarray(np.logaddexp(*self.terms.hypotheses(values, {}, pure))[:, 0])
+        return self.terms.pure[0](self.values, len(self.log_prior))
 
     @cached_property
     def latents(self) -> Arrays:
@@ -164,32 +140,47 @@ class WeighedPrior:
 
     @property
     def enough_of_what_is_known(self) -> bool:
-        """Whether the side data leave enough of the draws, as the first of these tell."""
-        few = [value[:_FEWEST_DRAWS] for value in self.values]
-        size = len(few[0])
-        weights = np.logaddexp(*self.terms.hypotheses(few, {}))[:, 0] - self.terms.base(few)
+        """Whether what is known beside the release leaves enough of the draws, as the first of these show and then all,
+        and no point far away explains it better."""
+        if not self.terms.knows_more:
+            return True
+        few, size = [value[:_FEWEST_DRAWS] for value in self.values], len(self.log_prior)
+        weights = np.logaddexp(*self.terms.hypotheses(few, {}))[:, 0] - self.log_density[:_FEWEST_DRAWS]
         weights = np.exp(weights - weights.max())
-        return bool(weights.sum() ** 2 / (weights**2).sum() * len(self.values[0]) >= 2 * FEWEST * size)
+        if weights.sum() ** 2 / (weights**2).sum() * size < 2 * FEWEST * weights.size:
+            return False
+        held = self.held_sample()
+        return held.reliable and held.answer.ess >= 2 * FEWEST
 
     def before(self, settled: Mapping[str, NDArray[Any]] | None = None) -> tuple[float, float]:
-        """P(target = 1) before the release, given those settled, and its Monte Carlo standard error."""
+        """P(target = 1) before the release, given those settled, and its error: Monte Carlo, and what is lost."""
         found = self.held(settled)
         if not found.ess > 0:
             raise ValueError("what is published exactly is impossible under the model")
-        if found.mcse > 0 and found.ess < FEWEST:
+        heavy = found.k_hat > LARGEST_KHAT and (bool(settled) or self.terms.knows_more)
+        if found.mcse > 0 and (found.ess < FEWEST or heavy):
             raise ValueError(
-                f"what the model knows beside the release leaves {found.ess:.0f} of {self.log_base.size} draws of its "
-                f"continuous latents, fewer than {FEWEST}, to average its prior over: put it into their laws instead"
+                f"what the model knows beside the release leaves {found.ess:.0f} of {self.log_prior.size} draws of its "
+                f"continuous latents, fewer than {FEWEST} or with too heavy a tail (k-hat {found.k_hat:.2g}), to "
+                "average its prior over: put it into their laws instead"
             )
-        return found.present, found.mcse
+        return found.present, float(np.hypot(found.mcse, self.lost))
 
     def held(self, settled: Mapping[str, NDArray[Any]] | None = None) -> Hypotheses:
         """What is held of the target before the release."""
-        present, out = self._log_weights({n: v[:1] for n, v in (settled or {}).items()})
-        return Hypotheses.of(present[:, 0], out[:, 0])
+        present, out = self._log_joint({n: v[:1] for n, v in (settled or {}).items()})
+        return Hypotheses.of(present[:, 0] - self.log_density, out[:, 0] - self.log_density)
+
+    def held_sample(self) -> Sample:
+        """The same as a sample, whose release is what the model knows beside it."""
+        joint = self._log_joint({})
+        best = float(best_of(np.logaddexp(*joint), self.log_prior, self.log_density)[0])
+        explained = best - self.far.best({})[0] if self.terms.knows_more else np.inf
+        answer = Hypotheses.of(*(part[:, 0] - self.log_density for part in joint))
+        return Sample(self.values, self.pure, self.terms.table({}), answer, float(explained), self.lost)
 
     def weigh(self, observed: Mapping[str, ArrayLike], rng: Any = None, refine: bool = True) -> Iterator[Sample]:
-        """One release after another: the draws weighed by it, or draws of a better proposal where that is needed."""
+        """One release after another: the draws weighed by it, or those of a better proposal where they do not do."""
         released = self.batched(observed)
         size = next(iter(released.values())).shape[0]
         seeds = rng if isinstance(rng, Sequence) else blocks.seed_sequence(rng).spawn(size)
@@ -197,14 +188,19 @@ class WeighedPrior:
             window = slice(start, min(start + self.width, size))
             rows = {name: value[window] for name, value in released.items()}
             table = self.terms.table(rows)
-            parts = [np.ascontiguousarray(part.T) for part in self._log_weights(rows, table)]
-            for i, present, out in zip(range(start, size), *parts, strict=False):
-                answer, best = Hypotheses.of(present, out), _largest_sum(present, out)
-                own = table[..., i - start : i - start + 1]
-                found = Sample(self.values, self.pure, own, answer, best - self.fit if self.values else np.inf)
-                if not found.reliable and refine and self._may_be_refined and best > -np.inf:
-                    row = {name: value[i] for name, value in released.items()}
-                    better = self._refine(row, own, (present, out), np.random.default_rng(seeds[i]))
+            joint = self._log_joint(rows, table)
+            best = best_of(np.logaddexp(*joint), self.log_prior, self.log_density)
+            far = self.far.best(rows, table)
+            parts = [np.ascontiguousarray((part - self.log_density[:, None]).T) for part in joint]
+            for i, present, out in zip(range(best.size), *parts, strict=True):
+                own, explained = table[..., i : i + 1], np.inf
+                if self.values:
+                    explained = self.reach.explained(float(best[i]), float(far[i]))
+                found = Sample(self.values, self.pure, own, Hypotheses.of(present, out), explained, self.lost)
+                if not found.reliable and refine and self.may_be_refined and best[i] > -np.inf:
+                    row = {name: value[i] for name, value in rows.items()}
+                    generator = np.random.default_rng(seeds[start + i])
+                    better = self._refine(row, own, (present, out), float(far[i]), generator)
                     found = better if better.reliable or better.explained > found.explained else found
                 yield found
 
@@ -214,47 +210,79 @@ class WeighedPrior:
         return bool(self.values) and all(value.dtype.kind == "f" for value in self.values)
 
     @property
-    def _may_be_refined(self) -> bool:
+    def may_be_refined(self) -> bool:
         """Whether all that is drawn is continuous, and not too much."""
-        return self.is_smooth and self.points(self.values).shape[1] <= LARGEST_DIMENSION
+        return self.is_smooth and stacked(self.values).shape[1] <= LARGEST_DIMENSION
 
     def _refine(
-        self, row: Arrays, table: Floats, log_weights: tuple[Floats, Floats], rng: np.random.Generator
+        self, row: Arrays, table: Floats, log_weights: tuple[Floats, Floats], far: float, rng: np.random.Generator
     ) -> Sample:
-        """Draws of a mixture around those of the prior that are near to one release."""
+        """Draws of a mixture around those of the prior that are near to one release; `far` as `FarPoints` has it."""
         released = {name: value[None] for name, value in row.items()}
-        pure = self.pure
+        found, pure = self.refined(released, table, log_weights, _is_reliable, rng)
+        best = best_of(np.logaddexp(*found.log_joint)[:, None], found.log_prior, found.log_proposal)
+        explained = self.reach.explained(float(best[0]), far)
+        return Sample(self.split(found.points), pure, table, Hypotheses.of(*found.log_weights), explained, self.lost)
+
+    def refined(
+        self,
+        released: Arrays,
+        table: Floats,
+        log_weights: tuple[Floats, Floats],
+        enough: Callable[[Floats, Floats], bool],
+        rng: np.random.Generator,
+    ) -> tuple[Refined, Floats]:
+        """Draws of a better proposal for one release, (1, *shape) by name, and the terms that no release enters.
+
+        It starts from the draws and their log weights under each hypothesis.
+        """
+        points, pure = stacked(self.values), self.pure
 
         def density(points: Floats) -> tuple[Floats, Floats, Floats]:
             nonlocal pure
             values = self.split(points)
-            pure = self.terms.pure[0](values, len(points))
-            present, out = self.terms.hypotheses(values, released, pure, table)
-            return present[:, 0], out[:, 0], self._base(values, pure)
+            with np.errstate(all="ignore"):
+                pure = self.terms.pure[0](values, len(points), far=True)
+                present, out = self.terms.hypotheses(values, released, pure, table, far=True)
+                return present[:, 0], out[:, 0], self.terms.base(values, far=True) - self.log_share
 
-        every = self.points(self.values)
-        points, present, out, likelihood = refine_proposal(
-            every,
-            log_weights,
-            None if self.known else lambda few: every[rng.integers(len(every), size=few)],
-            density,
-            lambda *parts: Hypotheses.of(*parts).reliable,
-            _REFINED,
-            rng,
-        )
-        answer = Hypotheses.of(present, out)
-        fit = float(likelihood[answer.weights > 0].max(initial=-np.inf) - self.fit)
-        return Sample(self.split(points), pure, table, answer, fit)
+        def proposal(mixture: Mixture) -> Proposal:
+            return Proposal(mixture, self.proposal, 0.0 if self.known else OF_PRIOR)
+
+        return refine_proposal(points, log_weights, proposal, density, enough, _REFINED, rng), pure
+
+    def given_side_data(self, rng: np.random.Generator) -> WeighedPrior:
+        """The same with draws of a better proposal for what is known beside the release."""
+        joint, table = self._log_joint({}), self.terms.table({})
+        log_weights = joint[0][:, 0] - self.log_density, joint[1][:, 0] - self.log_density
+        found, _ = self.refined({}, table, log_weights, _carries_many, rng)
+        points = found.proposal.draw(stacked(self.values), len(self.log_prior), rng)
+        return self.with_draws(self.split(points), found.proposal)
+
+    def with_draws(self, values: Sequence[NDArray[Any]], proposal: Proposal | None = None) -> WeighedPrior:
+        """The same with draws of a proposal, or else of what is known beside the release; impossible ones left out."""
+        with np.errstate(all="ignore"):
+            pure = self.terms.pure[0](values, len(values[0]), far=True)
+            joint = np.logaddexp(*self.terms.hypotheses(values, {}, pure, far=True))[:, 0]
+            log_prior = self.terms.base(values, far=True) - self.log_share
+        possible = np.isfinite(joint) & np.isfinite(log_prior)
+        kept = tuple(value[possible] for value in values)
+        joint, log_prior = joint[possible], log_prior[possible]
+        log_density = joint if proposal is None else proposal.log_density(stacked(kept), log_prior)
+        weights = np.exp(joint - log_density - (joint - log_density).max())
+        rng = np.random.default_rng(self.rng)
+        place = rng.choice(weights.size, weights.size, p=weights / weights.sum())
+        far = FarPoints.around(self.terms, [value[place] for value in kept], self.log_share, rng)
+        changed: dict[str, Any] = {"values": kept, "log_prior": log_prior, "log_density": log_density}
+        return replace(self, **changed, far=self.far.joined(far), proposal=proposal, known=proposal is None)
 
     def points(self, values: Sequence[NDArray[Any]]) -> Floats:
         """Values (draw, *shape) of each drawn latent as points (draw, cell)."""
-        return np.concatenate([value.reshape(len(value), -1) for value in values], axis=1)
+        return stacked(values)
 
     def split(self, points: Floats) -> list[NDArray[Any]]:
         """Points (draw, cell) as values (draw, *shape) of each drawn latent."""
-        sizes = [int(np.prod(value.shape[1:])) for value in self.values]
-        parts = np.split(points, np.cumsum(sizes)[:-1], axis=1)
-        return [part.reshape(-1, *value.shape[1:]) for part, value in zip(parts, self.values, strict=True)]
+        return unstacked(points, self.values)
 
     def draws_of(self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator) -> Arrays:
         """So many draws (draw, *shape) of every latent on its own scale given one release, by a sample's weights."""
@@ -280,29 +308,39 @@ class WeighedPrior:
     @property
     def width(self) -> int:
         """Releases weighed at once."""
-        return max(1, _CELLS_AT_ONCE // max(self.log_base.size, self.terms.grid.size))
+        return max(1, _CELLS_AT_ONCE // max(self.log_prior.size, self.terms.grid.size))
 
-    def _log_weights(self, released: Mapping[str, NDArray[Any]], table: Floats | None = None) -> tuple[Floats, Floats]:
-        """Log weights of the draws under each hypothesis, (draw, release)."""
-        present, out = self.terms.hypotheses(self.values, released, self.pure, table)
-        return present - self.log_base[:, None], out - self.log_base[:, None]
+    def _log_joint(self, released: Mapping[str, NDArray[Any]], table: Floats | None = None) -> tuple[Floats, Floats]:
+        """Log joint density of the draws under each hypothesis, (draw, release)."""
+        return self.terms.hypotheses(self.values, released, self.pure, table)
 
     @cached_property
-    def fit(self) -> float:
-        """Log weight of the best draw, for a release drawn from the prior that is explained worse than most.
+    def reach(self) -> Reach:
+        """How well releases drawn from the prior are explained by its draws.
 
-        Where every draw meets every release anew, of fewer releases and draws.
+        Where every draw meets every release anew, of fewer releases, draws and far points.
         """
         few = self.terms.groups[tuple(self.reference)].mixed
-        releases = _REFERENCE // 16 if few else _REFERENCE
-        draws = len(self.log_base) // (10 if few else 1)
-        values, base = [value[:draws] for value in self.values], self.log_base[:draws, None]
-        pure = self.pure[:draws]
-        best = []
+        releases, every = (_REFERENCE // 16, 10) if few else (_REFERENCE, 1)
+        size = len(self.log_prior) // every
+        values, pure, log_prior = [value[:size] for value in self.values], self.pure[:size], self.log_prior[:size]
+        log_density = log_prior if self.log_density is self.log_prior else self.log_density[:size]
+        best, far = [], []
         for start in range(0, releases, self.width):
             rows = {name: value[start : min(start + self.width, releases)] for name, value in self.reference.items()}
-            best.append((np.logaddexp(*self.terms.hypotheses(values, rows, pure)) - base).max(axis=0))
-        return float(np.sort(np.concatenate(best))[0 if few else _RARE])
+            best.append(best_of(np.logaddexp(*self.terms.hypotheses(values, rows, pure)), log_prior, log_density))
+            far.append(self.far.best(rows, every=every))
+        return Reach.of(np.concatenate(best), np.concatenate(far), 0 if few else RARE)
+
+
+def _is_reliable(present: Floats, out: Floats) -> bool:
+    return Hypotheses.of(present, out).reliable
+
+
+def _carries_many(present: Floats, out: Floats) -> bool:
+    """Whether draws do so well that they may be weighed again by releases."""
+    found = Hypotheses.of(present, out)
+    return found.k_hat <= _LIGHT_TAIL and found.ess >= _REFINED / 4
 
 
 def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
@@ -319,25 +357,24 @@ def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
     ----------
     Owen and Zhou (2000), "Safe and effective importance sampling", Journal of the American Statistical Association 95.
     """
-    sizes = [len(one.values[0]) if one.values else 1 for one in priors]
+    sizes = [len(one.log_prior) for one in priors]
     if len(priors) == 1 or not priors[0].values:
         return list(priors)
     values = tuple(np.concatenate(parts) for parts in zip(*(one.values for one in priors), strict=True))
-    densities = np.stack([one.terms.base(values) for one in priors])
+    densities = np.stack([one.terms.base(values, far=True) for one in priors])
     log_density = logsumexp(densities, axis=0, b=np.array(sizes)[:, None] / sum(sizes))
-    return [replace(one, values=values, log_density=log_density) for one in priors]
+    pairs = zip(priors, densities, strict=True)
+    return [replace(one, values=values, log_prior=own, log_density=log_density) for one, own in pairs]
 
 
-def _draw_prior(model: pm.Model, given: Conditioned, draws: int, rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
-    """Many values of the latents that are not summed out.
-
-    Worlds whose values are infinite on the unconstrained scale, where a probability underflows, are left out.
-    """
-    graphs = {name: _value(model, name) for name in given.continuous}
-    found = PriorPredictive.of(model, (), graphs).draw(draws, rng)[0] if graphs else {}
-    values = list(found.values())
-    finite = np.all([np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in values] or [np.ones(1, bool)], axis=0)
-    return tuple(v[finite].astype(given.continuous[n].dtype) for n, v in found.items())
+def _draw_prior(
+    model: pm.Model, given: Conditioned, draws: int, rng: np.random.Generator
+) -> tuple[tuple[NDArray[Any], ...], float]:
+    """Many values of the latents that are not summed out, and the share of the prior that their transforms leave."""
+    if not given.continuous:
+        return (), 1.0
+    found, share = PriorPredictive.of(model, (), values=tuple(given.continuous)).draw(draws, rng)
+    return tuple(found[name].astype(value.dtype) for name, value in given.continuous.items()), share
 
 
 def _largest_sum(first: Floats, second: Floats) -> float:
@@ -352,10 +389,3 @@ def _systematic(weights: Floats, size: int, rng: np.random.Generator) -> NDArray
     cumulative = np.cumsum(weights)
     wanted = (np.arange(size) + rng.random()) / size * cumulative[-1]
     return np.asarray(np.minimum(np.searchsorted(cumulative, wanted), len(weights) - 1), dtype=np.int64)
-
-
-def _value(model: pm.Model, name: str) -> Any:
-    """A latent's own draw on the scale of its value variable."""
-    rv = model[name]
-    transform = model.rvs_to_transforms[rv]
-    return rv if transform is None else transform.forward(rv, *rv.owner.inputs)

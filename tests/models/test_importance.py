@@ -85,7 +85,7 @@ def test_a_fit_that_misses_a_mode_of_the_prior_does_not_pass(monkeypatch: pytest
     assert abs(sample.answer.present - exact(8)) < 4 * sample.answer.mcse < 0.03
 
     def drawn(where: Any) -> Fit:
-        def sampled(row: Any, sampling: Sampling, seed: int, progress: bool) -> Trace:
+        def sampled(row: Any, starts: Any, sampling: Sampling, seed: int, progress: bool) -> Trace:
             points = fitter.prior.points(sample.values)
             inside = sample.answer.weights * where(points[:, 0])
             size = (sampling.chains, sampling.draws)

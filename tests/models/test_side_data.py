@@ -37,7 +37,7 @@ def test_rows_of_a_logistic_regression_count_as_on_a_grid(rows: int) -> None:
     spread = np.sqrt(share @ (grid - middle) ** 2)
     data = {"count": np.array([10, 11, 9]), "slope of all": middle + spread * np.array([0.0, -1.5, 2.0])}
     fitter = Fitter.of(model, tuple(data), rng=1)
-    assert fitter.prior.known
+    assert fitter.prior.proposal is not None
     for i, found in enumerate(fitter.prior.weigh(data, 2)):
         logs = [
             logsumexp(log_p + np.log(own) + st.norm(grid + 0.003 * x, SLOPE.sigma).logpdf(data["slope of all"][i]))

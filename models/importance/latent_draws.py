@@ -1,0 +1,179 @@
+r"""Latents as they are drawn: on their own scale and on that of their value variables, none lost and none too many.
+
+A beta law near 1 has draws that no number below 1 holds, and no logit. So laws with much mass near an end are drawn on
+the log scale:
+
+.. math:: \log G_a = \log G_{a + 1} - E / a, \qquad \operatorname{logit} B = \log G_a - \log G_b
+
+with E exponential and :math:`G_a` gamma of shape a. A transform such as `ordered` may leave less than the law's
+support. The model's density is zero elsewhere, and nothing is drawn there: an exchangeable vector is sorted, other
+draws are rejected.
+
+References
+----------
+Liu, Martin and Syring (2017), "Efficient simulation from a gamma distribution with small shape parameter",
+Computational Statistics 32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pymc.distributions.transforms import ChainedTransform, Ordered, _default_transform
+from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform, SimplexTransform
+from pymc.pytensorf import compile as compile_random
+from pytensor.graph.basic import Constant, clone_get_equiv
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.traversal import ancestors, graph_inputs
+from pytensor.tensor.random.basic import BetaRV, DirichletRV, GammaRV
+from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.variable import TensorVariable
+
+from adversary.models.enumeration import NUMPY_MODE
+
+SMALL_SHAPE = 0.5
+"""Shape parameter below which a beta, Dirichlet or gamma law is drawn on the log scale: at 1/2 a share of 1e-8 of a
+beta law is lost to rounding, at 0.1 of 1e-2."""
+
+_LOG_SCALE: dict[type, tuple[type, Callable[..., Any]]] = {
+    BetaRV: (LogOddsTransform, lambda size, a, b: _log_gamma(a, size) - _log_gamma(b, size)),
+    GammaRV: (LogTransform, lambda size, a, scale: _log_gamma(a, size) + pt.log(scale)),
+    DirichletRV: (SimplexTransform, lambda size, a: _centred(_log_gamma(a, size))),
+}
+
+
+@dataclass(frozen=True)
+class LatentDraw:
+    """One latent.
+
+    Parameters
+    ----------
+    own, value : the draw on its own scale, and on that of its value variable
+    inside : whether the draw is in the support that the transform leaves; None where that is the law's own
+    log_share : log of the share of the law's draws that are in order, where a draw is sorted instead of rejected
+    """
+
+    own: TensorVariable
+    value: TensorVariable
+    inside: TensorVariable | None = None
+    log_share: float = 0.0
+
+    @classmethod
+    def of(cls, model: pm.Model, rv: TensorVariable) -> LatentDraw:
+        """The model's own variable, or another draw in its place; parameters are the variables of the model."""
+        transform, node = model.rvs_to_transforms[rv], rv.owner
+        if transform is None:
+            return cls(rv, rv)
+        if _is_near_an_end(rv, transform):
+            value = _LOG_SCALE[type(node.op)][1](number_shape(rv), *node.op.dist_params(node))
+            return cls(transform.backward(value, *node.inputs), value)
+        if not _may_cut(rv, transform):
+            return cls(rv, transform.forward(rv, *node.inputs))
+        drawn, log_share = node.clone().outputs[node.outputs.index(rv)], 0.0
+        if _is_exchangeable(rv, transform):
+            *vectors, length = number_shape(rv)
+            drawn = pt.sort(drawn, axis=-1)
+            drawn = drawn if _last(transform).ascending else drawn[..., ::-1]
+            log_share = -math.lgamma(length + 1) * math.prod(vectors)
+        value = transform.forward(drawn, *node.inputs)
+        inside = ~pt.isnan(value).any()
+        # What depends on the draw needs parameters that are possible, also in a world that will be rejected.
+        possible = transform.backward(pt.where(pt.isnan(value), 0.0, value), *node.inputs)
+        return cls(pt.where(inside, drawn, possible), value, inside, log_share)
+
+
+def with_draws(
+    graphs: Sequence[TensorVariable],
+    draws: Mapping[TensorVariable, LatentDraw],
+    held: Mapping[TensorVariable, TensorVariable],
+) -> list[TensorVariable]:
+    """Graphs with draws in place of the model's latents, in each other's too, and what is held in place of others."""
+    swaps = {rv: draw.own for rv, draw in draws.items() if draw.own is not rv} | dict(held)
+    every = [*graphs, *swaps.values()]
+    inputs = list(graph_inputs([*every, *swaps]))
+    copies = clone_get_equiv(inputs, [*every, *swaps], copy_inputs=False, copy_orphans=False)
+    kept = [variable for variable in inputs if not isinstance(variable, Constant)]
+    fgraph = FunctionGraph(kept, [copies[variable] for variable in every], clone=False)
+    for variable, swap in swaps.items():
+        if copies[variable] in fgraph.variables:
+            fgraph.replace(copies[variable], copies[swap])
+    return list(fgraph.outputs[: len(graphs)])
+
+
+def outside_support(model: pm.Model, rv: TensorVariable, value: TensorVariable) -> TensorVariable:
+    """Minus infinity where a transform rules a value out, 0 elsewhere."""
+    transform = model.rvs_to_transforms[rv]
+    if transform is None or not _may_cut(rv, transform):
+        return pt.constant(np.float64(0.0))
+    return log_indicator(~pt.isnan(transform.forward(value, *rv.owner.inputs)).any())
+
+
+def log_indicator(inside: TensorVariable) -> TensorVariable:
+    """Log of an indicator."""
+    return pt.switch(inside, np.float64(0.0), np.float64(-np.inf))
+
+
+def evaluated(graph: TensorVariable) -> NDArray[Any]:
+    """A graph of no inputs as numbers."""
+    return np.asarray(compile_random([], graph, mode=NUMPY_MODE, on_unused_input="ignore")())
+
+
+def number_shape(variable: TensorVariable) -> tuple[int, ...]:
+    """Numbers, not symbols; asked of the graph where the type does not say."""
+    known = variable.type.shape
+    return tuple(int(n) for n in (known if None not in known else evaluated(variable.shape)))
+
+
+def _log_gamma(shape: TensorVariable, size: tuple[int, ...]) -> TensorVariable:
+    """Log of a gamma variable."""
+    streams = [pytensor.shared(np.random.default_rng()) for _ in range(2)]
+    larger = pt.random.gamma(shape + 1.0, scale=1.0, size=size, rng=streams[0])
+    return pt.log(larger) - pt.random.exponential(1.0, size=size, rng=streams[1]) / shape
+
+
+def _centred(logs: TensorVariable) -> TensorVariable:
+    """Logs of a simplex on the scale of `SimplexTransform`."""
+    return logs[..., :-1] - logs.mean(axis=-1, keepdims=True)
+
+
+def _is_near_an_end(rv: TensorVariable, transform: Any) -> bool:
+    """Whether a law that can be drawn on the log scale may have a small shape."""
+    kind, _ = _LOG_SCALE.get(type(rv.owner.op), (None, None))
+    if kind is None or type(transform) is not kind:
+        return False
+    shapes = rv.owner.op.dist_params(rv.owner)[: 2 if kind is LogOddsTransform else 1]
+    if any(isinstance(v.type, RandomType) for v in ancestors(shapes)):
+        return True
+    return any(bool((evaluated(shape) < SMALL_SHAPE).any()) for shape in shapes)
+
+
+def _may_cut(rv: TensorVariable, transform: Any) -> bool:
+    """Whether a transform may leave less than the law's support: it is not the law's own."""
+    own = _default_transform(rv.owner.op, rv)
+    if type(transform) is not type(own):
+        return True
+    if isinstance(transform, IntervalTransform):
+        return bool(transform.args_fn.__code__ is not own.args_fn.__code__)
+    return isinstance(transform, ChainedTransform)
+
+
+def _is_exchangeable(rv: TensorVariable, transform: Any) -> bool:
+    """Whether a vector is made ordered whose cells are independent and alike."""
+    op = rv.owner.op
+    if not isinstance(_last(transform), Ordered) or getattr(op, "ndims_params", None) is None or op.ndim_supp:
+        return False
+    parameters = zip(op.dist_params(rv.owner), op.ndims_params, strict=True)
+    return all(n == 0 and (p.ndim == 0 or p.type.shape[-1] == 1) for p, n in parameters)
+
+
+def _last(transform: Any) -> Any:
+    """The transform itself, or the last of a chain."""
+    return transform.transform_list[-1] if isinstance(transform, ChainedTransform) else transform
