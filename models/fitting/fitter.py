@@ -148,7 +148,7 @@ class Fitter:
                 + ": give a longer Sampling, another parametrisation, or a prior that is nearer to the side data"
             )
         independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
-        return replace(self, prior=self.prior.with_draws(prior.split(points[independent])))
+        return replace(self, prior=self.prior.given_chains(points[independent]))
 
     @cached_property
     def sampler(self) -> Nuts:

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc.distributions.transforms import ChainedTransform, Ordered, _default_transform
@@ -134,9 +133,8 @@ def number_shape(variable: TensorVariable) -> tuple[int, ...]:
 
 def _log_gamma(shape: TensorVariable, size: tuple[int, ...]) -> TensorVariable:
     """Log of a gamma variable."""
-    streams = [pytensor.shared(np.random.default_rng()) for _ in range(2)]
-    larger = pt.random.gamma(shape + 1.0, scale=1.0, size=size, rng=streams[0])
-    return pt.log(larger) - pt.random.exponential(1.0, size=size, rng=streams[1]) / shape
+    larger = pm.Gamma.dist(shape + np.float64(1.0), np.float64(1.0), size=size)
+    return pt.log(larger) - pm.Exponential.dist(np.float64(1.0), size=size) / shape
 
 
 def _centred(logs: TensorVariable) -> TensorVariable:

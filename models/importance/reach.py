@@ -45,7 +45,7 @@ class Sample:
     Parameters
     ----------
     values : (draw, *shape) each, on the scale of the model's value variables
-    pure, table : terms of the density at these draws, and of the release: see `Terms`
+    pure, table : terms of the density at these draws (None: not worked out), and of the release: see `Terms`
     answer : what they say of the target, and their weights
     explained : nats by which the best draw explains the release better (or, negative, worse) than draws of the prior
         explain releases of their own at worst: see `reach`
@@ -53,7 +53,7 @@ class Sample:
     """
 
     values: Sequence[NDArray[Any]]
-    pure: Floats
+    pure: Floats | None
     table: Floats
     answer: Hypotheses
     explained: float

@@ -1,19 +1,25 @@
-r"""A better proposal for one release that draws of the prior do not settle: a mixture around those it is near to.
+r"""Better proposals for a release that draws of the prior do not settle: mixtures around the draws it is near to.
 
 The draws are weighed by a power of the likelihood small enough that many of them count; around some of these stand
 Student t components, each with the covariance of its own neighbours, so that modes far apart and narrow necks have
-components of their own. Draws of the mixture, with some of the prior among them, are weighed again, until their
-weights can be trusted: a population Monte Carlo. What no draw of the prior is near to stays out of sight.
+components of their own. Draws of the mixture are made, and so on, until the weights can be trusted: a population Monte
+Carlo. Draws of all stages are weighed together, by the law of all of them:
+
+.. math:: w_i = \frac{p(\theta_i, y)}{\sum_t n_t q_t(\theta_i) / \sum_t n_t}
+
+So a mode that a later mixture has lost is still seen, by the weights of those that were there before, and no weight
+exceeds the likelihood times a constant. What no draw of the prior is near to stays out of sight.
 
 References
 ----------
 Cappe, Douc, Guillin, Marin and Robert (2008), "Adaptive importance sampling in general mixture classes", Statistics
 and Computing 18.
+Cornuet, Marin, Mira and Robert (2012), "Adaptive multiple importance sampling", Scandinavian Journal of Statistics 39.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,16 +31,15 @@ Floats = NDArray[np.float64]
 STAGES = 8
 LARGEST_DIMENSION = 12
 """Continuous cells beyond which a mixture of so few components cannot fill the space."""
-OF_PRIOR = 0.1
-"""Share of the prior among the proposals, so that no weight can exceed ten times the likelihood."""
 _CENTRES = 100
-_NEIGHBOURS = (
-    0.15,
-    0.03,
-)  # shares of the points near a centre: of every other one fewer, so that small modes have theirs
+_NEIGHBOURS = 0.15, 0.03  # shares of the points that are neighbours of a centre, of every other one fewer
+_FARTHER = 40.0  # neighbours fill at most so many times the volume of the nearest few, or they are of another mode
 _FREEDOM = 5.0
 _WIDER = 1.3
 _POINTS = 800  # draws of which neighbours are looked for
+_COUNTED = 400.0  # effective number of draws that a power of the likelihood leaves
+_NEGLIGIBLE = 60.0  # nats below the largest weight at which a draw has no say
+_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -47,15 +52,22 @@ class Mixture:
     @classmethod
     def around(cls, points: Floats, log_weights: Floats, rng: np.random.Generator) -> Mixture:
         """Around points (draw, cell), by tempered weights."""
-        weights = np.exp(temper(log_weights, 25.0 * (points.shape[1] + 2)))
-        chosen = points[rng.choice(len(points), _POINTS, p=weights / weights.sum())]
-        centres = chosen[:: _POINTS // _CENTRES]
-        unit = np.std(chosen, axis=0) + 1e-12 * np.std(points, axis=0) + 1e-300
-        scaled = chosen / unit
-        order = ((centres[:, None] / unit - scaled) ** 2).sum(axis=2).argsort(axis=1)
-        wide, narrow = (max(int(share * _POINTS), 2 * (points.shape[1] + 1)) for share in _NEIGHBOURS)
-        spread = np.concatenate([_covariances(chosen[order[0::2, :wide]]), _covariances(chosen[order[1::2, :narrow]])])
-        centres = np.concatenate([centres[0::2], centres[1::2]])
+        weights = np.exp(temper(log_weights, _COUNTED))
+        place = rng.choice(len(points), _POINTS, p=weights / weights.sum())
+        chosen, centres = points[np.unique(place)], points[place[:: _POINTS // _CENTRES]]
+        unit = np.std(points[place], axis=0) + 1e-12 * np.std(points, axis=0) + 1e-300
+        distances = ((centres[:, None] / unit - chosen / unit) ** 2).sum(axis=2)
+        largest = len(chosen)
+        least = min(2 * (points.shape[1] + 1), largest)
+        wide, narrow = (min(max(int(share * largest), least), largest) for share in _NEIGHBOURS)
+        order = distances.argsort(axis=1)[:, :wide]
+        near = np.take_along_axis(distances, order, axis=1)
+        kept = near <= _FARTHER ** (2.0 / points.shape[1]) * near[:, least - 1 : least]
+        kept[1::2, narrow:] = False
+        share = kept / kept.sum(axis=1, keepdims=True)
+        groups = chosen[order]
+        middle = groups - (share[..., None] * groups).sum(axis=1, keepdims=True)
+        spread = (middle * share[..., None]).transpose(0, 2, 1) @ middle
         floor = np.maximum(np.diagonal(spread, axis1=1, axis2=2), 1e-6 * unit**2) * 1e-3
         spread = spread + floor[:, :, None] * np.eye(points.shape[1])
         return cls(centres, _WIDER * np.linalg.cholesky(spread))
@@ -71,17 +83,14 @@ class Mixture:
         """Log density at points (draw, cell)."""
         d = self.centres.shape[1]
         constant = gammaln((_FREEDOM + d) / 2) - gammaln(_FREEDOM / 2) - d / 2 * np.log(_FREEDOM * np.pi)
-        inverse = np.linalg.inv(self.factors)
+        inverse = np.linalg.inv(self.factors).transpose(0, 2, 1)
         logdet = np.log(np.abs(np.diagonal(self.factors, axis1=1, axis2=2))).sum(axis=1)
-        away = np.einsum("kij,nkj->nki", inverse, points[:, None] - self.centres)
-        log_t = constant - logdet - (_FREEDOM + d) / 2 * np.log1p((away**2).sum(axis=2) / _FREEDOM)
-        return np.asarray(logsumexp(log_t, axis=1) - np.log(len(self.centres)))
-
-
-def _covariances(groups: Floats) -> Floats:
-    """Of points (group, point, cell)."""
-    middle = groups - groups.mean(axis=1, keepdims=True)
-    return np.asarray(middle.transpose(0, 2, 1) @ middle / groups.shape[1])
+        found = np.empty(len(points))
+        for start in range(0, len(points), _AT_ONCE):
+            away = (points[None, start : start + _AT_ONCE] - self.centres[:, None]) @ inverse
+            log_t = -(_FREEDOM + d) / 2 * np.log1p((away**2).sum(axis=2) / _FREEDOM) - logdet[:, None]
+            found[start : start + _AT_ONCE] = logsumexp(log_t, axis=0)
+        return np.asarray(found + constant - np.log(len(self.centres)))
 
 
 def temper(log_weights: Floats, wanted: float) -> Floats:
@@ -113,7 +122,7 @@ def starting_points(points: Floats, weights: Floats, chains: int, rng: np.random
     """
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights) if weights.any() else np.zeros(len(points))
-    tempered = np.exp(temper(log_weights, 25.0 * (points.shape[1] + 2)))
+    tempered = np.exp(temper(log_weights, _COUNTED))
     drawn = points[rng.choice(len(points), 25 * chains, p=tempered / tempered.sum())]
     scaled = drawn / (drawn.std(axis=0) + 1e-300)
     chosen, near = [0], np.full(len(drawn), np.inf)
@@ -125,88 +134,101 @@ def starting_points(points: Floats, weights: Floats, chains: int, rng: np.random
 
 @dataclass(frozen=True)
 class Proposal:
-    """Draws of a mixture, with a share of what was proposed before it: draws of the prior, or of an earlier proposal.
+    """Mixtures, and what was proposed before them: the prior, or an earlier proposal.
 
     Parameters
     ----------
-    mixture : its components
+    mixtures : one of each stage
+    sizes : draws of each of them
+    earlier : draws of what was proposed before, 0 if they are left out
     before : what was proposed before; None for the prior
-    share : share of the draws that are like those before
     """
 
-    mixture: Mixture
+    mixtures: tuple[Mixture, ...]
+    sizes: tuple[int, ...]
+    earlier: int
     before: Proposal | None = None
-    share: float = OF_PRIOR
 
     def log_density(self, points: Floats, log_prior: Floats) -> Floats:
         """Log density at points (draw, cell) whose log density under the prior is given."""
-        found = self.mixture.log_density(points)
-        if not self.share:
-            return found
-        earlier = log_prior if self.before is None else self.before.log_density(points, log_prior)
-        return np.asarray(np.logaddexp(np.log1p(-self.share) + found, np.log(self.share) + earlier))
+        parts = [mixture.log_density(points) for mixture in self.mixtures]
+        return self.combined(self.earlier_density(points, log_prior), parts)
 
-    def draw(self, earlier: Floats, size: int, rng: np.random.Generator) -> Floats:
-        """Points (draw, cell), some of them from `earlier` ones."""
-        few = int(self.share * size)
-        drawn = self.mixture.draw(size - few, rng)
-        return np.concatenate([drawn, earlier[rng.integers(len(earlier), size=few)]]) if few else drawn
+    def combined(self, earlier: Floats, parts: Sequence[Floats]) -> Floats:
+        """Log density of all, from that of what was before and of each mixture."""
+        sizes = np.array([self.earlier, *self.sizes], dtype=np.float64)[:, None]
+        return np.asarray(logsumexp([earlier, *parts], axis=0, b=sizes / sizes.sum()))
+
+    def with_one_more(self, mixture: Mixture, size: int) -> Proposal:
+        """The same with one more mixture, and so many draws of it."""
+        return Proposal((*self.mixtures, mixture), (*self.sizes, size), self.earlier, self.before)
+
+    def earlier_density(self, points: Floats, log_prior: Floats) -> Floats:
+        """Log density of what was proposed before."""
+        return log_prior if self.before is None or not self.earlier else self.before.log_density(points, log_prior)
 
 
 @dataclass(frozen=True)
-class Refined:
-    """Draws of a better proposal.
+class Population:
+    """Draws, and all that their weights depend on.
 
     Parameters
     ----------
     points : (draw, cell)
     log_joint : log joint density under each hypothesis, (draw,) each
-    log_prior, log_proposal : log density under the prior and under the proposal, (draw,) each
-    proposal : what made the draws
+    log_prior, log_density : log density under the prior, and of the draws as they were made, (draw,)
+    proposal : what made them; None for the prior, or for what nobody can draw anew
     """
 
     points: Floats
     log_joint: tuple[Floats, Floats]
     log_prior: Floats
-    log_proposal: Floats
-    proposal: Proposal
+    log_density: Floats
+    proposal: Proposal | None = None
 
     @property
     def log_weights(self) -> tuple[Floats, Floats]:
         """Under each hypothesis, (draw,) each."""
-        return self.log_joint[0] - self.log_proposal, self.log_joint[1] - self.log_proposal
+        return self.log_joint[0] - self.log_density, self.log_joint[1] - self.log_density
 
 
-def refine_proposal(
-    points: Floats,
-    log_weights: tuple[Floats, Floats],
-    proposal: Callable[[Mixture], Proposal],
+def refine(
+    start: Population,
+    mixes: bool,
     density: Callable[[Floats], tuple[Floats, Floats, Floats]],
     enough: Callable[[Floats, Floats], bool],
     size: int,
     rng: np.random.Generator,
-) -> Refined:
-    """Draws of a better proposal.
+) -> Population:
+    """Draws of better and better proposals, and with them those to start from that carry weight.
 
     Parameters
     ----------
-    points, log_weights : draws (draw, cell) to start from, and their log weights under each hypothesis, (draw,) each
-    proposal : the proposal that a mixture is a part of
+    start : draws to start from
+    mixes : whether their density is known, and not only up to a constant; otherwise they are left out
     density : log joint density of points under each hypothesis, and their log density under the prior
     enough : whether the log weights of a stage will do
     size : number of draws of every stage
     rng : generator
     """
-    earlier = points
+    proposal = Proposal((), (), len(start.points) if mixes else 0, start.proposal)
+    heavy = np.any([part > part.max() - _NEGLIGIBLE for part in start.log_weights], axis=0) & mixes
+    # Rows: log joint density under each hypothesis, and log density under the prior, what was before, and each mixture.
+    columns = np.stack([*start.log_joint, start.log_prior, start.log_density])[:, heavy]
+    points, found = start.points[heavy], start
     for _ in range(STAGES):
-        found = proposal(Mixture.around(points, _evenly(*log_weights), rng))
-        points = found.draw(earlier, size, rng)
-        present, out, log_prior = density(points)
-        stage = Refined(points, (present, out), log_prior, found.log_density(points, log_prior), found)
-        log_weights = stage.log_weights
-        if enough(*log_weights):
+        mixture = Mixture.around(found.points, _evenly(*found.log_weights), rng)
+        drawn = mixture.draw(size, rng)
+        present, out, log_prior = density(drawn)
+        parts = [one.log_density(drawn) for one in (*proposal.mixtures, mixture)]
+        new = np.stack([present, out, log_prior, proposal.earlier_density(drawn, log_prior), *parts])
+        columns = np.concatenate([np.vstack([columns, mixture.log_density(points)]), new], axis=1)
+        points, proposal = np.concatenate([points, drawn]), proposal.with_one_more(mixture, size)
+        log_density = proposal.combined(columns[3], [*columns[4:]])
+        found = Population(points, (columns[0], columns[1]), columns[2], log_density, proposal)
+        if enough(*found.log_weights):
             break
-    return stage
+    return found
 
 
 def _evenly(present: Floats, out: Floats) -> Floats:

@@ -27,7 +27,7 @@ from adversary.models.enumeration import Conditioned, condition
 
 from .prior_predictive import PriorPredictive
 from .reach import RARE, FarPoints, Reach, Sample, best_of, stacked, unstacked
-from .refinement import LARGEST_DIMENSION, OF_PRIOR, Mixture, Proposal, Refined, refine_proposal
+from .refinement import LARGEST_DIMENSION, Population, Proposal, refine
 from .smoothing import LARGEST_KHAT, Hypotheses
 from .terms import Terms
 from .truths import releases_given
@@ -46,6 +46,8 @@ _LARGEST_GRID_CELLS = 2**25  # draws times states that they meet
 _FEWEST_DRAWS = 1000
 _LIGHT_TAIL = 0.5
 """Shape of the tail of weights with a finite variance."""
+_MANY = 0.25
+"""Share of draws that must count, for draws given the side data to be weighed again by releases."""
 _REFINED = 4000
 """Draws of a better proposal."""
 _UNDRAWABLE = "the model's latents cannot be drawn from their prior ({}): give every latent a proper law"
@@ -191,12 +193,13 @@ class WeighedPrior:
             joint = self._log_joint(rows, table)
             best = best_of(np.logaddexp(*joint), self.log_prior, self.log_density)
             far = self.far.best(rows, table)
-            parts = [np.ascontiguousarray((part - self.log_density[:, None]).T) for part in joint]
+            parts = [np.ascontiguousarray(part.T) for part in joint]
             for i, present, out in zip(range(best.size), *parts, strict=True):
                 own, explained = table[..., i : i + 1], np.inf
                 if self.values:
                     explained = self.reach.explained(float(best[i]), float(far[i]))
-                found = Sample(self.values, self.pure, own, Hypotheses.of(present, out), explained, self.lost)
+                answer = Hypotheses.of(present - self.log_density, out - self.log_density)
+                found = Sample(self.values, self.pure, own, answer, explained, self.lost)
                 if not found.reliable and refine and self.may_be_refined and best[i] > -np.inf:
                     row = {name: value[i] for name, value in rows.items()}
                     generator = np.random.default_rng(seeds[start + i])
@@ -215,66 +218,67 @@ class WeighedPrior:
         return self.is_smooth and stacked(self.values).shape[1] <= LARGEST_DIMENSION
 
     def _refine(
-        self, row: Arrays, table: Floats, log_weights: tuple[Floats, Floats], far: float, rng: np.random.Generator
+        self, row: Arrays, table: Floats, log_joint: tuple[Floats, Floats], far: float, rng: np.random.Generator
     ) -> Sample:
-        """Draws of a mixture around those of the prior that are near to one release; `far` as `FarPoints` has it."""
-        released = {name: value[None] for name, value in row.items()}
-        found, pure = self.refined(released, table, log_weights, _is_reliable, rng)
-        best = best_of(np.logaddexp(*found.log_joint)[:, None], found.log_prior, found.log_proposal)
+        """Draws of mixtures around those of the prior that are near to one release; `far` as `FarPoints` has it."""
+        found = self._population(
+            {name: value[None] for name, value in row.items()}, table, log_joint, _is_reliable, rng
+        )
+        best = best_of(np.logaddexp(*found.log_joint)[:, None], found.log_prior, found.log_density)
         explained = self.reach.explained(float(best[0]), far)
-        return Sample(self.split(found.points), pure, table, Hypotheses.of(*found.log_weights), explained, self.lost)
+        return Sample(self.split(found.points), None, table, Hypotheses.of(*found.log_weights), explained, self.lost)
 
-    def refined(
+    def _population(
         self,
         released: Arrays,
         table: Floats,
-        log_weights: tuple[Floats, Floats],
+        log_joint: tuple[Floats, Floats],
         enough: Callable[[Floats, Floats], bool],
+        size: int,
         rng: np.random.Generator,
-    ) -> tuple[Refined, Floats]:
-        """Draws of a better proposal for one release, (1, *shape) by name, and the terms that no release enters.
-
-        It starts from the draws and their log weights under each hypothesis.
-        """
-        points, pure = stacked(self.values), self.pure
+    ) -> Population:
+        """Draws of better proposals for one release, (1, *shape) by name, from these draws and their log joint density
+        under each hypothesis."""
 
         def density(points: Floats) -> tuple[Floats, Floats, Floats]:
-            nonlocal pure
             values = self.split(points)
             with np.errstate(all="ignore"):
-                pure = self.terms.pure[0](values, len(points), far=True)
-                present, out = self.terms.hypotheses(values, released, pure, table, far=True)
+                present, out = self.terms.hypotheses(values, released, None, table, far=True)
                 return present[:, 0], out[:, 0], self.terms.base(values, far=True) - self.log_share
 
-        def proposal(mixture: Mixture) -> Proposal:
-            return Proposal(mixture, self.proposal, 0.0 if self.known else OF_PRIOR)
-
-        return refine_proposal(points, log_weights, proposal, density, enough, _REFINED, rng), pure
+        start = Population(stacked(self.values), log_joint, self.log_prior, self.log_density, self.proposal)
+        return refine(start, not self.known, density, enough, size, rng)
 
     def given_side_data(self, rng: np.random.Generator) -> WeighedPrior:
-        """The same with draws of a better proposal for what is known beside the release."""
-        joint, table = self._log_joint({}), self.terms.table({})
-        log_weights = joint[0][:, 0] - self.log_density, joint[1][:, 0] - self.log_density
-        found, _ = self.refined({}, table, log_weights, _carries_many, rng)
-        points = found.proposal.draw(stacked(self.values), len(self.log_prior), rng)
-        return self.with_draws(self.split(points), found.proposal)
+        """The same with draws of better proposals for what is known beside the release."""
+        present, out = (part[:, 0] for part in self._log_joint({}))
+        size = len(self.log_prior)
 
-    def with_draws(self, values: Sequence[NDArray[Any]], proposal: Proposal | None = None) -> WeighedPrior:
-        """The same with draws of a proposal, or else of what is known beside the release; impossible ones left out."""
-        with np.errstate(all="ignore"):
-            pure = self.terms.pure[0](values, len(values[0]), far=True)
-            joint = np.logaddexp(*self.terms.hypotheses(values, {}, pure, far=True))[:, 0]
-            log_prior = self.terms.base(values, far=True) - self.log_share
-        possible = np.isfinite(joint) & np.isfinite(log_prior)
-        kept = tuple(value[possible] for value in values)
-        joint, log_prior = joint[possible], log_prior[possible]
-        log_density = joint if proposal is None else proposal.log_density(stacked(kept), log_prior)
-        weights = np.exp(joint - log_density - (joint - log_density).max())
-        rng = np.random.default_rng(self.rng)
-        place = rng.choice(weights.size, weights.size, p=weights / weights.sum())
-        far = FarPoints.around(self.terms, [value[place] for value in kept], self.log_share, rng)
-        changed: dict[str, Any] = {"values": kept, "log_prior": log_prior, "log_density": log_density}
-        return replace(self, **changed, far=self.far.joined(far), proposal=proposal, known=proposal is None)
+        def many(*log_weights: Floats) -> bool:
+            answer = Hypotheses.of(*log_weights)
+            return answer.k_hat <= _LIGHT_TAIL and answer.ess >= _MANY * size
+
+        return self._with(self._population({}, self.terms.table({}), (present, out), many, size, rng))
+
+    def given_chains(self, points: Floats) -> WeighedPrior:
+        """The same with draws (draw, cell) given what is known beside the release; their density is theirs there."""
+        values = self.split(points)
+        joint = self.terms.hypotheses(values, {}, None, None, far=True)
+        present, out = (part[:, 0] for part in joint)
+        log_prior = self.terms.base(values, far=True) - self.log_share
+        return self._with(Population(points, (present, out), log_prior, np.logaddexp(present, out)))
+
+    def _with(self, found: Population) -> WeighedPrior:
+        """The same with other draws, those without weight left out, and with points far from them too."""
+        log_weights = np.logaddexp(*found.log_joint) - found.log_density
+        weights = np.exp(log_weights - log_weights.max())
+        kept, rng = np.flatnonzero(weights > 0), np.random.default_rng(self.rng)
+        values = tuple(self.split(found.points[kept]))
+        place = rng.choice(kept.size, kept.size, p=weights[kept] / weights[kept].sum())
+        far = FarPoints.around(self.terms, [value[place] for value in values], self.log_share, rng)
+        changed: dict[str, Any] = {"log_prior": found.log_prior[kept], "log_density": found.log_density[kept]}
+        changed |= {"proposal": found.proposal, "known": found.proposal is None}
+        return replace(self, values=values, far=self.far.joined(far), **changed)
 
     def points(self, values: Sequence[NDArray[Any]]) -> Floats:
         """Values (draw, *shape) of each drawn latent as points (draw, cell)."""
@@ -288,7 +292,8 @@ class WeighedPrior:
         """So many draws (draw, *shape) of every latent on its own scale given one release, by a sample's weights."""
         place = rng.permutation(_systematic(sample.answer.weights, size, rng))
         values = [value[place] for value in sample.values]
-        return self.terms.latents(values, row, rng, size, sample.pure[place], sample.table)
+        pure = None if sample.pure is None else sample.pure[place]
+        return self.terms.latents(values, row, rng, size, pure, sample.table)
 
     def prior_draws(self, size: int, rng: np.random.Generator) -> Arrays:
         """So many draws of every latent given what is known beside the release, (draw, *shape)."""
@@ -335,12 +340,6 @@ class WeighedPrior:
 
 def _is_reliable(present: Floats, out: Floats) -> bool:
     return Hypotheses.of(present, out).reliable
-
-
-def _carries_many(present: Floats, out: Floats) -> bool:
-    """Whether draws do so well that they may be weighed again by releases."""
-    found = Hypotheses.of(present, out)
-    return found.k_hat <= _LIGHT_TAIL and found.ess >= _REFINED / 4
 
 
 def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
