@@ -111,7 +111,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     check_names(model, [name for name in observed if name in random])
     _refuse_later_latents(model, [name for name in observed if name in random])
     placeholders = {name: model[name].type(name) for name in observed if name in random}
-    given = pm.observe(_without_starts(model), placeholders) if placeholders else model
+    given = pm.observe(without_starts(model), placeholders) if placeholders else model
     unknown = [rv for rv in given.free_RVs if rv.dtype not in discrete_types]
     if unknown and not continuous:
         raise TypeError(
@@ -127,7 +127,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     return Conditioned(given, released, values, smooth)
 
 
-def _without_starts(model: pm.Model) -> pm.Model:
+def without_starts(model: pm.Model) -> pm.Model:
     """The same variables without initial values, which `pm.observe` refuses and no density depends on."""
     bare = object.__new__(type(model))
     bare.__dict__.update(model.__dict__, rvs_to_initial_values=dict.fromkeys(model.rvs_to_initial_values))

@@ -221,9 +221,8 @@ class WeighedPrior:
         self, row: Arrays, table: Floats, log_joint: tuple[Floats, Floats], far: float, rng: np.random.Generator
     ) -> Sample:
         """Draws of mixtures around those of the prior that are near to one release; `far` as `FarPoints` has it."""
-        found = self._population(
-            {name: value[None] for name, value in row.items()}, table, log_joint, _is_reliable, rng
-        )
+        released = {name: value[None] for name, value in row.items()}
+        found = self._population(released, table, log_joint, _is_reliable, _REFINED, rng)
         best = best_of(np.logaddexp(*found.log_joint)[:, None], found.log_prior, found.log_density)
         explained = self.reach.explained(float(best[0]), far)
         return Sample(self.split(found.points), None, table, Hypotheses.of(*found.log_weights), explained, self.lost)
