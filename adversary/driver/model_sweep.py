@@ -69,22 +69,24 @@ class ModelSweep:
         """Draws of each model that is not enumerated, one set for all with the same latents."""
         from pymc.model.transform.conditioning import remove_value_transforms
 
-        from adversary.models.enumeration import is_enumerable
-        from adversary.models.importance import WeighedPrior, shared_draws
+        from adversary.models.enumeration import is_enumerable, without_starts
+        from adversary.models.importance import WeighedPrior, cuts_support, shared_draws
 
         left = {}
         for place, case in self.cases.items():
             names = self.names(case)
             continuous = latents_of(case.reader, names, self.target, self.support)
             if continuous or not is_enumerable(case.reader, names, self.support):
-                left[place] = remove_value_transforms(case.reader), names
+                model = without_starts(case.reader)
+                cut = cuts_support(model)
+                left[place] = (model if cut else remove_value_transforms(model)), names, cut
         wanted = max(self.sampling.prior_draws // max(len(left), 1), 1000)
         groups: dict[Any, dict[Place, Any]] = {}
-        for (place, (model, names)), seed in zip(left.items(), self.seed.spawn(len(left)), strict=True):
+        for (place, (model, names, cut)), seed in zip(left.items(), self.seed.spawn(len(left)), strict=True):
             options: dict[str, Any] = {"target": self.target, "support": self.support, "settled": self._settled(place)}
             one = WeighedPrior.of(model, names, **options, rng=seed, draws=wanted)
             drawn = [(n, v.shape[1:]) for n, v in zip(one.terms.given.continuous, one.values, strict=True)]
-            groups.setdefault(tuple(drawn), {})[place] = one
+            groups.setdefault((*drawn, place if cut else None), {})[place] = one
         pooled = (zip(group, shared_draws(list(group.values())), strict=True) for group in groups.values())
         return {place: one for group in pooled for place, one in group}
 
@@ -134,7 +136,7 @@ class ModelSweep:
             name: np.full(size, np.nan) for name in ("posterior", "complement", "mcse", "ess", "k_hat")
         }
         anew = np.ones(size, dtype=bool)
-        if held.reliable and there.reliable:
+        if prior.held_sample().reliable and there.reliable:
             for i, sample in enumerate(prior.weigh(data, refine=False)):
                 answer, anew[i] = sample.answer, not sample.reliable
                 one = (answer.present, answer.out, answer.mcse, answer.ess, answer.k_hat)

@@ -45,10 +45,12 @@ class Case:
             return replace(self, reader=self._built(), data={})
         import pymc as pm
 
+        from adversary.models.enumeration import without_starts
+
         known = [str(variable.name) for variable in self.reader.data_vars]
         if missing := [name for name in self.data if name not in known]:
             raise ValueError(f"data {missing[0]!r} is no pm.Data of the model, which has {known}")
-        return replace(self, reader=pm.do(self.reader, self.data), data={}) if self.data else self
+        return replace(self, reader=pm.do(without_starts(self.reader), self.data), data={}) if self.data else self
 
     def _built(self) -> Any:
         """The model that a function makes of the data and, if it asks for it, the plan."""

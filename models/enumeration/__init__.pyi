@@ -15,6 +15,7 @@ from .graphs import condition as condition
 from .graphs import latent_names as latent_names
 from .graphs import released_names as released_names
 from .graphs import wanted_names as wanted_names
+from .graphs import without_starts as without_starts
 from .model_checks import check_drawable as check_drawable
 from .model_checks import check_potentials as check_potentials
 from .model_checks import check_support as check_support

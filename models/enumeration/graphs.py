@@ -128,7 +128,19 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
 
 
 def without_starts(model: pm.Model) -> pm.Model:
-    """The same variables without initial values, which `pm.observe` refuses and no density depends on."""
+    """The same variables without initial values, which no density depends on.
+
+    PyMC refuses to observe, change or copy a model that has any.
+
+    Parameters
+    ----------
+    model : pymc.Model, left as it is
+
+    >>> with pm.Model() as model:
+    ...     rate = pm.Gamma("rate", 2.0, 1.0, initval=3.0)
+    >>> without_starts(model).rvs_to_initial_values[rate] is None
+    True
+    """
     bare = object.__new__(type(model))
     bare.__dict__.update(model.__dict__, rvs_to_initial_values=dict.fromkeys(model.rvs_to_initial_values))
     return bare

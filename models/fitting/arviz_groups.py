@@ -27,6 +27,7 @@ from adversary.models.enumeration import (
     latent_names,
     sum_terms,
     wanted_names,
+    without_starts,
 )
 from adversary.models.importance import releases_given
 
@@ -52,7 +53,7 @@ class Groups:
 
     @classmethod
     def of(cls, model: pm.Model, released: Sequence[str]) -> Groups:
-        return cls(model, condition(remove_value_transforms(model), tuple(released), continuous=True))
+        return cls(model, condition(remove_value_transforms(without_starts(model)), tuple(released), continuous=True))
 
     def names(self, variables: Sequence[str] | None, draws: int) -> list[str]:
         """Latents and deterministics to show: those asked for, or all that do not read the release and are not huge."""

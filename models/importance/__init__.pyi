@@ -1,3 +1,4 @@
+from .latent_draws import cuts_support as cuts_support
 from .prior_predictive import PriorPredictive as PriorPredictive
 from .reach import Sample as Sample
 from .refinement import starting_points as starting_points

@@ -107,6 +107,23 @@ def with_draws(
     return list(fgraph.outputs[: len(graphs)])
 
 
+def cuts_support(model: pm.Model) -> bool:
+    """Whether a transform leaves less than the support of a latent's law, so that the density depends on it.
+
+    Parameters
+    ----------
+    model : pymc.Model
+
+    >>> from pymc.distributions.transforms import ordered
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", shape=2, transform=ordered)
+    >>> cuts_support(model)
+    True
+    """
+    transforms = ((rv, model.rvs_to_transforms[rv]) for rv in model.free_RVs)
+    return any(transform is not None and _may_cut(rv, transform) for rv, transform in transforms)
+
+
 def outside_support(model: pm.Model, rv: TensorVariable, value: TensorVariable) -> TensorVariable:
     """Minus infinity where a transform rules a value out, 0 elsewhere."""
     transform = model.rvs_to_transforms[rv]

@@ -148,11 +148,10 @@ class FarPoints:
 
 def best_of(log_joint: Floats, log_prior: Floats, log_density: Floats) -> Floats:
     """Largest log likelihood among the draws (draw, release) that carry weight, (release,)."""
-    likelihood = log_joint - log_prior[:, None]
     if log_density is log_prior:
-        return np.asarray(likelihood.max(axis=0))
-    weights = log_joint - log_density[:, None]
-    with np.errstate(invalid="ignore"):
+        return np.asarray((log_joint - log_prior[:, None]).max(axis=0))
+    with np.errstate(invalid="ignore"):  # draws of a proposal may be impossible under the prior
+        likelihood, weights = (log_joint - part[:, None] for part in (log_prior, log_density))
         return np.asarray(np.where(weights > weights.max(axis=0) - SLACK, likelihood, -np.inf).max(axis=0))
 
 

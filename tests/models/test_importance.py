@@ -12,11 +12,11 @@ import scipy.stats as st
 from arviz_stats.base import array_stats
 from scipy.special import expit
 
-from adversary._core import Sampling
+from adversary._core import Sampling, diagnose
 from adversary.models import noise
 from adversary.models.fitting.fitter import Fit, Fitter
 from adversary.models.fitting.nuts import Nuts, Trace
-from adversary.models.importance import LARGEST_KHAT, Importance
+from adversary.models.importance import LARGEST_KHAT, Hypotheses, Importance, WeighedPrior
 from adversary.privacy.mechanisms.integers import Geometric
 
 NOISE = Geometric(0.1)
@@ -53,6 +53,43 @@ def test_a_release_that_says_nothing_leaves_the_prior() -> None:
 def test_a_posterior_that_few_draws_reach_is_not_trusted(noisy: float, sigma: float) -> None:
     draws = np.random.default_rng(1).normal(size=30_000)
     assert Importance.of(st.norm(draws, sigma).logpdf(noisy)).k_hat > LARGEST_KHAT
+
+
+def heavy_tailed(shape: float) -> Hypotheses:
+    """Weights 1/2 to 1 of 9,700 draws, and above these the quantiles of 300 draws of a generalised Pareto law."""
+    tail = np.expm1(-shape * np.log1p(-(np.arange(300) + 0.5) / 300)) / shape
+    log_weights = np.log(np.append(np.linspace(0.5, 1.0, 9700), 1.0 + 0.05 * tail))
+    return Hypotheses.of(log_weights, np.log(np.linspace(0.5, 1.0, 10_000)))
+
+
+@pytest.mark.parametrize(("shape", "trusted"), [(0.6, True), (0.8, False), (0.95, False)])
+def test_the_tail_of_the_weights_alone_can_forbid_an_answer(shape: float, trusted: bool) -> None:
+    found = heavy_tailed(shape)
+    assert found.k_hat == pytest.approx(shape, abs=0.03)
+    assert found.ess > 5000
+    assert found.reliable == trusted
+
+
+def test_a_release_whose_weights_have_a_heavy_tail_is_not_answered() -> None:
+    """The noise's own scale is unknown, and may be tiny: a release at its centre has weights with a Pareto tail."""
+    with pm.Model() as model:
+        x = pm.Exponential("x", np.float64(1.0))
+        present = pm.Bernoulli("in", pm.math.sigmoid(x))
+        pm.Normal("noisy", 0.0 * present, 1 / (1 + np.float64(0.05) * pm.math.expm1(0.85 * x)))
+    prior = WeighedPrior.of(model, ("noisy",), rng=0, draws=10_000)
+    (sample,) = prior.weigh({"noisy": np.zeros(1)}, refine=False)
+    assert 0.7 < sample.answer.k_hat < 1.0
+    assert sample.answer.ess > 1000
+    assert not sample.answer.reliable
+
+
+def test_chains_that_mix_and_are_too_short_do_not_pass() -> None:
+    draws = np.random.default_rng(1).normal(size=(4, 60, 1))
+    found = diagnose(draws)
+    assert abs(found.r_hat[0] - 1.0) < 0.009
+    assert 100 < found.ess[0] < 300
+    assert not found.passed[0]
+    assert diagnose(np.random.default_rng(1).normal(size=(4, 600, 1))).passed[0]
 
 
 def test_impossible_draws_have_no_weight() -> None:

@@ -1,4 +1,4 @@
-"""Observed rows in quantity beside the release: one fit without it gives the draws that every release weighs."""
+"""Side data that leave few draws of the prior, or several modes: right, with all modes by their masses, or refused."""
 
 from __future__ import annotations
 
@@ -45,4 +45,48 @@ def test_rows_of_a_logistic_regression_count_as_on_a_grid(rows: int) -> None:
             for x, own in ((1, expit(3.0 * grid - 2.4)), (0, expit(2.4 - 3.0 * grid)))
         ]
         assert found.reliable
-        assert abs(found.answer.present - expit(logs[0] - logs[1])) < 4 * found.answer.mcse < 0.03
+        assert abs(found.answer.present - expit(logs[0] - logs[1])) < 4 * found.answer.mcse < 0.04
+
+
+def test_side_data_with_two_modes_weigh_both() -> None:
+    """A survey says how large |a| is and nothing of its sign: P(a > 0) stays that of the prior."""
+    with pm.Model() as model:
+        a = pm.NormalMixture("a", np.array([0.8, 0.2]), np.array([3.0, -3.0]), sigma=0.3)
+        pm.Normal("side", pm.math.abs(a), 0.01, observed=np.array([2.98, 3.0, 3.02, 3.01]))
+        present = pm.Bernoulli("in", pm.math.switch(a > 0, 0.9, 0.1))
+        noise.released("noisy", COUNT, present)
+    for seed in range(3):
+        prior = Fitter.of(model, ("noisy",), rng=seed).prior
+        found, error = prior.before()
+        assert abs(found - (0.8 * 0.9 + 0.2 * 0.1)) < 4 * error < 0.02
+        (sample,) = prior.weigh({"noisy": np.array([1])})
+        odds = found / (1 - found) * np.e
+        assert sample.reliable
+        assert sample.answer.present == pytest.approx(odds / (1 + odds), abs=1e-9)
+
+
+def test_a_survey_by_randomised_response_of_unknown_direction_weighs_both_directions() -> None:
+    with pm.Model() as model:
+        rate = pm.Beta("rate", 2.0, 4.0)
+        flip = pm.Bernoulli("flip", 0.5)
+        pm.Binomial("survey", 6000, pm.math.switch(flip, 1 - rate, rate), observed=1200)
+        noise.released("noisy", COUNT, pm.Bernoulli("in", rate) + pm.Binomial("others", 5, rate))
+    nodes, weight = np.polynomial.legendre.leggauss(2000)
+    x = (nodes + 1) / 2
+    law = weight * st.beta(2, 4).pdf(x) * (st.binom.pmf(1200, 6000, x) + st.binom.pmf(1200, 6000, 1 - x))
+    for seed in range(3):
+        found, error = Fitter.of(model, ("noisy",), rng=seed).prior.before()
+        assert abs(found - law @ x / law.sum()) < 4 * error < 0.012
+
+
+@pytest.mark.slow
+def test_chains_that_find_some_of_the_modes_are_refused() -> None:
+    """Fourteen cells are too many for a mixture to fill, and two of them may have either sign: chains stay where they
+    start, and none may speak for all."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0.3, 1.0, shape=14)
+        pm.Normal("side", pm.math.concatenate([pm.math.abs(x[:2]), x[2:]]), 0.02, observed=np.linspace(0.8, 1.2, 14))
+        present = pm.Bernoulli("in", pm.math.sigmoid(2.0 * x[0]))
+        noise.released("noisy", COUNT, present)
+    with pytest.raises(ValueError, match=r"the posterior given the side data could not be sampled.*give a longer"):
+        Fitter.of(model, ("noisy",), rng=1)
