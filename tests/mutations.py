@@ -172,6 +172,23 @@ BUGS = {
     "quartiles are drawn for the ends": Bug(
         "np.quantile(y[rows], [0.05, 0.95]", "np.quantile(y[rows], [0.25, 0.75]", "desk/test_figures.py"
     ),
+    "weights with a heavy tail are trusted": Bug(
+        "LARGEST_KHAT = 0.7", "LARGEST_KHAT = 1.2", "models/test_importance.py"
+    ),
+    "a tenth of the effective draws will do": Bug(
+        "SMALLEST_ESS = 400.0", "SMALLEST_ESS = 40.0", "models/test_importance.py"
+    ),
+    "draws disobey a transform": Bug(
+        "value = transform.forward(drawn, *node.inputs)\n        inside = ~pt.isnan(value).any()",
+        "value = transform.forward(drawn, *node.inputs)\n        inside = pt.isnan(value).any() | True",
+        "models/test_latent_draws.py",
+    ),
+    "the logit of a beta variable is that of its number": Bug(
+        "SMALL_SHAPE = 0.5", "SMALL_SHAPE = 0.0", "models/test_latent_draws.py"
+    ),
+    "points far away are not looked at": Bug(
+        "return min(best - self.fit, self.gain + best - far)", "return best - self.fit", "models/test_weighed_prior.py"
+    ),
     "mass between the integers": Bug("pt.switch(pt.eq(whole, pt.floor(whole)), logp", "pt.switch(True, logp", "models"),
 }
 
