@@ -183,6 +183,8 @@ def draw(seed: int, most_levels: int = 3) -> Drawn:
     )
     every = list(itertools.islice(_worlds(plan, reader, held, tops), 2000))
     chances = np.array([chance for chance, _ in every])
+    if not chances.sum() > 0.0:  # no truth that is possible to this adversary
+        return draw(seed + 10**6, most_levels)
     return Drawn(plan, reader, every[int(rng.choice(len(every), p=chances / chances.sum()))][1], held, tops)
 
 
