@@ -37,15 +37,14 @@ def track[T](items: Iterable[T], description: str, *, enabled: bool = True, tota
 
     `total` is their number, where they cannot tell themselves.
     """
-    if not enabled:
+    if not enabled or not sys.stderr.isatty():  # rich's own switch writes blank lines before version 14
         yield from items
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         yield from progress.track(items, total=total, description=description)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from adversary._core.workers import map_unordered
+from adversary._core.workers import map_unordered, track
 from tests.driver.test_audit import _simulated, audit
 
 ON_WORKERS = """
@@ -56,6 +56,15 @@ def test_a_worker_that_dies_while_it_starts_is_told_in_one_line(monkeypatch: pyt
     monkeypatch.setattr(distributed, "LocalCluster", dies)
     with pytest.raises(ChildProcessError, match=r"one of 2 workers died while they were started, .*: start again, or"):
         list(map_unordered(abs, [-1, 2], workers=2))
+
+
+def test_progress_that_nobody_watches_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The library's own switch still writes blank lines in its version 13.9."""
+    monkeypatch.setattr("rich.progress.Progress", None)
+    assert list(track(range(3), "blocks")) == [0, 1, 2]
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.slow

@@ -154,6 +154,15 @@ def test_every_file_and_message_of_an_answer_is_harmless(command: str, tmp_path:
         assert not set(shown) & set("\x1b\x07\x9b\ufffe"), form
 
 
+def test_a_name_that_no_file_of_numbers_can_hold_is_refused_before_the_work(tmp_path: Path) -> None:
+    path = tmp_path / "named.toml"
+    path.write_text(NAMED.replace("T\\u0007", "T\\u0000"), encoding="utf-8")
+    result = run("audit", str(path))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "must be without the character NUL" in result.stderr
+    assert "\0" not in result.stderr
+
+
 def test_a_table_as_csv_moves_no_cursor_and_holds_no_formula() -> None:
     table = Table([Column("=head\x1b[2J", "text")], [("\x1b=1+1",), ("a\x9bb",), ("\t=2",)])
     assert to_csv(table) == "'=head[2J\n'=1+1\nab\n'\t=2\n"

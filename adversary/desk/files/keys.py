@@ -94,11 +94,13 @@ def _line(given: bytes, error: str) -> str:
 
 
 def _check_values(document: Mapping[str, Any], file: Path) -> None:
-    """ValueError for what lies too deep, or for a whole number of more than 64 bits."""
+    """ValueError for what lies too deep, a whole number of more than 64 bits, or a NUL, which NetCDF does not hold."""
     waiting: list[tuple[str, int, Any]] = [("", 0, document)]
     for key, depth, value in waiting:
         if depth > DEEPEST:
             raise ValueError(f"{file}: {key}: must be nested at most {DEEPEST} deep")
+        if "\0" in key or (isinstance(value, str) and "\0" in value):
+            raise ValueError(f"{file}: {key!r}: must be without the character NUL, got {value!r}")
         if isinstance(value, Mapping):
             waiting += [(f"{key}.{name}" if key else name, depth + 1, one) for name, one in value.items()]
         elif isinstance(value, list):
