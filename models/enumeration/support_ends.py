@@ -132,8 +132,12 @@ def _mass(rv: TensorVariable, values: Values, shape: tuple[int, ...], parents: S
 
 
 def flag_ends(grid: Grid, ends: Sequence[Ends]) -> NDArray[np.int64]:
-    """1 for states of a grid where some latent is at an end with mass beyond it, shape (state, 1)."""
+    """1 for states of a grid where some latent is at an end with mass beyond it, shape (state, 1).
+
+    A law that reads the release is not looked at here: the states of `Outside` say what it has beyond its values.
+    """
     flags = np.zeros((grid.size, 1), dtype=np.int64)
+    ends = [one for one in ends if set(one.parents) <= set(grid.axes)]
     for start, stop in grid.blocks if ends else []:
         states = {name: s[:, 0] for name, s in zip(grid.axes, grid.states(start, stop), strict=True)}
         flags[start:stop, 0] = np.any([one.reached(states) for one in ends], axis=0)

@@ -8,13 +8,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import pytensor
-import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.discrete import DiscreteUniformRV
 from pymc.distributions.distribution import DiracDeltaRV
@@ -22,7 +19,6 @@ from pymc.distributions.mixture import _BaseMixtureRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, truncated_graph_inputs
 from pytensor.tensor.random.basic import (
     BernoulliRV,
@@ -38,14 +34,12 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.stories import FreeCellsRV, TabulatedRV, free_bounds
 
-from .batched_graphs import NUMPY_MODE, Compiled, compile_batches
-from .state_grid import distinct_rows
+from .batched_graphs import NUMPY_MODE
 
 Values = NDArray[np.int64]
 Rule = tuple[Callable[..., tuple[Any, Any]], list[TensorVariable]]
 
 _LARGEST_HULL = 20_000
-_MISSING = 1e-9  # mass by which a law may fall short of one by rounding
 
 _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     BernoulliRV: (0, lambda: (0, 1)),
@@ -84,6 +78,7 @@ def support_of(
     ------
     ValueError : there is no finite support
 
+    >>> import pymc as pm
     >>> support_of(pm.Binomial.dist(np.int64(2), 0.5), {}, set())
     ((), [array([0, 1, 2])])
     """
@@ -228,87 +223,3 @@ def _hull(
         values = [np.array([next(left) for _ in cells]).reshape(shape) for shape, cells in supports]
         ends.append(bounds(*evaluate(*(v.astype(p.dtype) for v, p in zip(values, places, strict=True)))))
     return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
-
-
-@dataclass(frozen=True)
-class Ends:
-    """Where the values given for a latent end although its law goes on.
-
-    Parameters
-    ----------
-    name, values : the latent, and the values given for each of its cells
-    parents : variables that its law depends on
-    beyond : from these, (point, *shape) each, to whether the law has mass below the first value and above the last; of
-        a law without a distribution function, instead, the mass of all the values
-    whole : whether it is the latter
-    """
-
-    name: str
-    values: Values
-    parents: tuple[str, ...]
-    beyond: Compiled
-    whole: bool
-
-    @classmethod
-    def of(cls, rv: TensorVariable, given: ArrayLike, moving: Collection[Variable]) -> Ends:
-        """Compile for a latent and the values given for it."""
-        name, values = rv.name, np.unique(np.asarray(given)).astype(np.int64)
-        shape = tuple(int(n) for n in _number(rv.shape))
-        rv, parents = given_parents(rv, moving)
-        names, each = tuple(v.name for v in parents), dict.fromkeys(parents.values(), (None,))
-
-        def all_at(value: int) -> TensorVariable:
-            return pt.constant(np.full(shape, value))
-
-        try:
-            lower = pm.logcdf(rv, all_at(values[0] - 1), warn_rvs=False)
-            upper = pm.logcdf(rv, all_at(values[-1]), warn_rvs=False)
-        except NotImplementedError:
-            return cls(name, values, names, _mass(rv, values, shape, [*parents.values()]), True)
-        after = pm.logp(rv, all_at(values[-1] + 1), warn_rvs=False)
-        nothing = np.float64(-np.inf)
-        graphs = [pt.gt(lower, nothing), pt.or_(pt.lt(upper, -_MISSING), pt.gt(after, nothing))]
-        return cls(name, values, names, compile_batches(graphs, each), False)
-
-    def reached(self, draws: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
-        """Whether some cell is at an end with mass beyond it, at points (point, *shape) of every latent.
-
-        None where that cannot be told: for a law without a distribution function, unless the values have all its mass.
-        """
-        own = draws[self.name].reshape(len(draws[self.name]), -1)
-        if not set(self.parents) <= set(draws):
-            return None
-        if self.whole:
-            return np.zeros(len(own), dtype=bool) if self._have_all(draws) else None
-        found = self.beyond(*(draws[name] for name in self.parents))
-        shape = draws[self.name].shape
-        below, above = (np.broadcast_to(part, shape).reshape(own.shape) for part in found)
-        return np.asarray(((own == self.values[0]) & below | (own == self.values[-1]) & above).any(axis=1))
-
-    def _have_all(self, draws: Mapping[str, NDArray[Any]]) -> bool:
-        """Whether the values have all mass of the law, whatever it depends on here."""
-        columns = [draws[name].reshape(len(draws[name]), -1) for name in self.parents]
-        first = distinct_rows(columns)[0] if columns else [0]
-        parts = [self.beyond(*(draws[name][i : i + 1] for name in self.parents))[0] for i in first]
-        return bool(all((np.abs(part - 1.0) <= _MISSING).all() for part in parts))
-
-
-def given_parents(rv: TensorVariable, moving: Collection[Variable]) -> tuple[TensorVariable, dict[Any, Any]]:
-    """A latent whose law reads free inputs in place of random variables, and these inputs by what they stand for."""
-    met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
-    parents = {v: v.type() for v in met if v in set(moving)}
-    if parents:  # the functions of a law copy what is random in it
-        (rv,) = graph_replace([rv], parents)
-    return rv, parents
-
-
-def _mass(rv: TensorVariable, values: Values, shape: tuple[int, ...], parents: Sequence[Any]) -> Compiled:
-    """The probability of the values: of each cell, or of all cells together where these have one law."""
-    joint = rv.owner.op.ndim_supp > 0
-    cells = itertools.product(values, repeat=math.prod(shape)) if joint else ([v] * math.prod(shape) for v in values)
-    if values.size ** (math.prod(shape) if joint else 1) > _LARGEST_HULL:
-        return lambda *unused: [np.array(np.nan)]
-    states, value = np.array([*cells], dtype=np.int64).reshape(1, -1, *shape), rv.type()
-    graph = pm.logp(rv, value, warn_rvs=False)
-    log_p = compile_batches([graph], dict.fromkeys(parents, (None, 1)), {value: pt.constant(states)})
-    return lambda *given: [np.exp(log_p(*(one[:, None] for one in given))[0]).sum(axis=1)]

@@ -22,7 +22,7 @@ SCHOOL = DATA / "school_classes.toml"
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page with its captions alone."""
-    monkeypatch.setattr(Figure, "svg", "")
+    monkeypatch.setattr(Figure, "svg", b"<svg/>")
 
 
 def commands(document: dict[str, Any]) -> list[list[str]]:
@@ -61,7 +61,7 @@ def test_every_data_file_goes_through_every_command_that_takes_it(
         written = run(name, str(file), *options, "--out", str(tmp_path), "--json")
         assert (written.exit_code, written.stderr) == (0, f"page, tables, figures and numbers in {tmp_path}\n")
         assert json.loads(written.stdout)["records"]
-        assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".html", ".csv"}
+        assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".html", ".csv", ".svg"}
     else:
         assert answered(name, str(file), *options)
 

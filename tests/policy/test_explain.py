@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
@@ -96,6 +96,7 @@ def chance_of(guarantee: Guarantee, failure: float) -> float:
 
 @settings(max_examples=50, deadline=None)
 @given(guarantees, failures, starts)
+@example(adv.PureDP(1.0), 0.25, 0.999999)
 def test_a_respondent_reads_the_bounds_of_the_guarantee(guarantee: Guarantee, failure: float, start: float) -> None:
     assume(guarantee.difference_bounds(None, failure)[1] < 0.9999)
     text = explain(guarantee, failure=failure, priors=[start])

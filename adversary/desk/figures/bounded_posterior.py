@@ -7,6 +7,7 @@ in its title.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ PRIOR_POINTS = 1201
 """Of the other parameter, over which a prior is summed."""
 DRAWS, SEED = 20_000, 2020
 """Of a posterior, over which a new value is averaged."""
+LETTERS = 45
+"""In a line beside an axis of the height of a canvas."""
 
 
 def prior_marginal(
@@ -186,7 +189,7 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
         at = float(as_array(released)), float(as_array(variance)) ** 0.5
         ax.plot(*at, "x", color=kit.INK, ms=8, mew=2, gid="released")
     words = PARAMETERS[first.quantity]
-    ax.set(xlabel=_axis(words["mu"], quantity, unit), ylabel=_axis(words["sigma"], quantity, unit))
+    ax.set(xlabel=_axis(words["mu"], quantity, unit), ylabel=fill(_axis(words["sigma"], quantity, unit), LETTERS))
     dark = Line2D([], [], color=kit.INK, lw=1.4, label="largest that the bounds allow")
     cross = Line2D([], [], color=kit.INK, ls="", marker="x", label="released")
     kit.key(figure, dict(kit.coloured(posteriors)), [dark, cross])

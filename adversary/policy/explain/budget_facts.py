@@ -16,6 +16,7 @@ import numpy as np
 
 from adversary._core import (
     PERCENT,
+    check_non_negative,
     decimals_for,
     exactly,
     failing,
@@ -150,6 +151,7 @@ def coverage(
     >>> other
     'It is not about one who gives 1 % to the person being in the data, who may come to as much as 2.673 %.'
     """
+    check_non_negative("epsilon", epsilon, finite=False)
     who = people(profile, "regulator")
     if not who:
         return ""

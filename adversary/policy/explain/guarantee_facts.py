@@ -144,8 +144,9 @@ def _start(limit: Limit, p: float, audience: str) -> dict[str, Any]:
     low, high = ends(p, *as_read, digits=DIGITS[audience])
     least, most = (float(end) for end in limit.posterior(p))
     fine, anything = DIGITS["technical"] + limit.finer, (low, high) == ("0", "100")
-    if audience == "lay":
-        low, high = outward_percent(as_read[0], False, fine), outward_percent(as_read[1], True, fine)
+    if audience == "lay":  # also of the rest of a start near 1
+        near = max(fine, 2 + decimals_for(1.0 - p))
+        low, high = outward_percent(as_read[0], False, near), outward_percent(as_read[1], True, near)
     ratio = plain(limit.ratio_as_read(p), True, 3 + limit.finer) if 0.0 < p < 1.0 and limit.ratio(p) <= MANY else ""
     return {
         "sure": p in (0.0, 1.0), "p": exactly(p), "start": in_100(p, limit.finer),
