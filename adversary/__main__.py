@@ -1,6 +1,6 @@
 """`python -m adversary`: the command line."""
 
-from adversary.desk.commands.cli import main
+from adversary.report.commands.cli import main
 
 if __name__ == "__main__":
     main()

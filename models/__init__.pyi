@@ -3,11 +3,10 @@ from .calibration import Enumerated as Enumerated
 from .calibration import calibrate as calibrate
 from .calibration import posterior_of as posterior_of
 from .calibration import uniformity as uniformity
-from .fitting import ExactGibbs as ExactGibbs
-from .fitting import HistogramGibbs as HistogramGibbs
 from .fitting import MarginGibbs as MarginGibbs
 from .fitting import fit as fit
-from .fitting import published_gibbs_law as published_gibbs_law
+from .histograms import HistogramGibbs as HistogramGibbs
+from .histograms import noisy_histograms as noisy_histograms
 from .noise import DiscreteGaussian as DiscreteGaussian
 from .noise import Exact as Exact
 from .noise import Geometric as Geometric
@@ -16,7 +15,6 @@ from .stories import counterfactual_world as counterfactual_world
 from .stories import hierarchical_counts as hierarchical_counts
 from .stories import invariants as invariants
 from .stories import membership as membership
-from .stories import noisy_histograms as noisy_histograms
 from .summaries import bounded as bounded
 from .summaries import regression as regression
 from .summaries import released_statistics as released_statistics

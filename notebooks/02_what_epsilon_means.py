@@ -33,7 +33,7 @@ import xarray as xr
 from IPython.display import display
 
 import adversary as adv
-from adversary.desk.figures import epsilon_ladder, guarantee_figures
+from adversary.report.figures import epsilon_ladder, guarantee_figures
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 

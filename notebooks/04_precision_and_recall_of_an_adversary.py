@@ -32,8 +32,8 @@ import xarray as xr
 from IPython.display import display
 
 import adversary as adv
-from adversary.desk.figures import guarantee_figures
 from adversary.privacy import decisions
+from adversary.report.figures import guarantee_figures
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 

@@ -34,7 +34,7 @@ from IPython.display import display
 
 import adversary as adv
 from adversary import models
-from adversary.reader import postprocessing
+from adversary.adversaries import postprocessing
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 

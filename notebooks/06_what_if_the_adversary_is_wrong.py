@@ -37,7 +37,7 @@ from IPython.display import display
 
 import adversary as adv
 from adversary import models
-from adversary.desk.figures.tornado import fan, tornado
+from adversary.report.figures.tornado import fan, tornado
 
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})

@@ -32,9 +32,9 @@ import pandas as pd
 from IPython.display import display
 
 import adversary as adv
-from adversary.desk import figures
-from adversary.desk.files.profile_file import load_profile_file
-from adversary.policy.budget.recommend import rounded_down
+from adversary.budget.recommend import rounded_down
+from adversary.report import figures
+from adversary.report.files.profile_file import load_profile_file
 
 budget, Profile = adv.budget, adv.RiskProfile
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())

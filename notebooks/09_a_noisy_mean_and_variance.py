@@ -32,9 +32,9 @@ import pandas as pd
 from IPython.display import display
 
 import adversary as adv
-from adversary.desk.figures import bounded_posterior
-from adversary.desk.figures.bounded_posterior import joint_density
-from adversary.desk.files.release_file import load_release_file
+from adversary.bounded.report import posterior_figures as bounded_posterior
+from adversary.bounded.report.posterior_figures import joint_density
+from adversary.bounded.report.release_file import load_release_file
 
 bounded = adv.bounded
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())

@@ -38,9 +38,9 @@ import scipy.stats
 from IPython.display import display
 
 import adversary as adv
-from adversary.desk.answers import exact_adversaries
-from adversary.desk.figures import exact_figures, guarantee_figures
-from adversary.desk.files.table_file import load_table_file
+from adversary.report.figures import exact_figures, guarantee_figures
+from adversary.report.files.table_file import load_table_file
+from adversary.report.sections import exact_adversaries
 
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})

@@ -39,12 +39,10 @@ import pandas as pd
 
 import adversary as adv
 from adversary import nmf
-from adversary.desk.answers import spine_answer
-from adversary.desk.figures import spine_figures
-from adversary.desk.kit import write
-from adversary.desk.report import spine_page
-from adversary.nmf.runs import findings
-from adversary.nmf.runs.block_results import errors, path_guarantee, results
+from adversary.census.nmf.runs import findings
+from adversary.census.nmf.runs.block_results import errors, path_guarantee, results
+from adversary.census.report import spine_answer, spine_figures, spine_page
+from adversary.report.kit import write
 
 spine = adv.spine
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})

@@ -36,8 +36,8 @@ import pandas as pd
 
 import adversary as adv
 from adversary import nmf
-from adversary.policy.census import PERSONS
-from adversary.reader.beliefs import Known
+from adversary.adversaries.beliefs import Known
+from adversary.census import PERSONS
 
 spine, queries = adv.spine, adv.queries
 plt.rcParams.update({"figure.figsize": (7.5, 3.8), "axes.spines.top": False, "axes.spines.right": False})

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.stats
 
 import adversary as adv
+from adversary.literature.canonical import Tulap
 from adversary.privacy.definitions.moments import RenyiDP
-from adversary.privacy.invariants.canonical import Tulap
 from adversary.privacy.losses.composition import ComposedLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss

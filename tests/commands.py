@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from adversary.desk.commands import cli
+from adversary.report.commands import cli
 
 DOUBLED = re.compile(r"[^./\s]\.\.(?![./])|\?\.(?!\S)")
 """Two full stops, or a question and one: a sentence put into another."""

@@ -89,7 +89,7 @@ def _program() -> Callable[[], None]:
     """The command line, with what all commands import."""
     for name in ("matplotlib.figure", "jinja2", "scipy.stats", "arviz", "pyarrow.parquet"):
         import_module(name)
-    main: Callable[[], None] = import_module("adversary.desk.commands.cli" if _HOUSE else "adversary.desk.cli").main
+    main: Callable[[], None] = import_module("adversary.report.commands.cli" if _HOUSE else "adversary.report.cli").main
     return main
 
 

@@ -14,9 +14,9 @@ settings.load_profile("untimed")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 
 FIRST = (
-    "tests/analyst/test_calibration_bounded.py",
+    "tests/bounded/test_calibration_bounded.py",
     "tests/test_long_notebooks.py",
-    "tests/reader/test_spine.py",
+    "tests/census/test_spine.py",
     "tests/test_notebooks.py",
 )
 """Files that have the quadrature and the spine compiled, and beside them what needs those late: they compile once."""

@@ -26,78 +26,88 @@ class Bug(NamedTuple):
 
 
 BUGS = {
-    "rho without its factor 2": Bug("else change / (2.0 * float(rho))", "else change / float(rho)", "privacy"),
-    "groups of zCDP grow linearly": Bug("minimum=1)) ** 2 * self.rho)", "minimum=1)) * self.rho)", "privacy"),
-    "tanh of half the loss": Bug("self.loss_bound(failure)) / 4.0)", "self.loss_bound(failure)) / 2.0)", "privacy"),
+    "rho without its factor 2": Bug(
+        "else change / (2.0 * float(rho))", "else change / float(rho)", "privacy literature"
+    ),
+    "groups of zCDP grow linearly": Bug(
+        "minimum=1)) ** 2 * self.rho)", "minimum=1)) * self.rho)", "privacy literature"
+    ),
+    "tanh of half the loss": Bug(
+        "self.loss_bound(failure)) / 4.0)", "self.loss_bound(failure)) / 2.0)", "privacy literature"
+    ),
     "prior odds turned over": Bug(
-        "1.0 / (1.0 + (1.0 - p) / p * share)", "1.0 / (1.0 + p / (1.0 - p) * share)", "privacy"
+        "1.0 / (1.0 + (1.0 - p) / p * share)", "1.0 / (1.0 + p / (1.0 - p) * share)", "privacy literature"
     ),
     "the better direction": Bug(
-        "max(tail_bound(side, epsilon) for side", "min(tail_bound(side, epsilon) for side", "privacy"
+        "max(tail_bound(side, epsilon) for side", "min(tail_bound(side, epsilon) for side", "privacy literature"
     ),
     "simple epsilon without its factor 2": Bug(
-        "r + 2.0 * np.sqrt(r * -np.log(d))", "r + np.sqrt(r * -np.log(d))", "privacy"
+        "r + 2.0 * np.sqrt(r * -np.log(d))", "r + np.sqrt(r * -np.log(d))", "privacy literature"
     ),
     "counts in the wrong order": Bug(
-        "np.log(_correlated(table, message))[:, ::-1]", "np.log(_correlated(table, message))", "reader"
+        "np.log(_correlated(table, message))[:, ::-1]", "np.log(_correlated(table, message))", "adversaries census"
     ),
-    "no allowance for rounding": Bug("np.asarray(t + 4.0 * np.maximum", "np.asarray(t + 0.0 * np.maximum", "privacy"),
+    "no allowance for rounding": Bug(
+        "np.asarray(t + 4.0 * np.maximum", "np.asarray(t + 0.0 * np.maximum", "privacy literature"
+    ),
     "the tail of Q for P": Bug(
-        "beyond_p = np.minimum(as_array(p[first])", "beyond_p = np.minimum(as_array(q[first])", "privacy"
+        "beyond_p = np.minimum(as_array(p[first])", "beyond_p = np.minimum(as_array(q[first])", "privacy literature"
     ),
     "one end of noise is left out": Bug(
         "-> int:\n        return int(np.ceil(np.sqrt(nats / self.rho)))",
         "-> int:\n        return int(np.ceil(np.sqrt(nats / self.rho) / 4))",
-        "privacy",
+        "privacy literature",
     ),
     "one sibling is forgotten": Bug(
         "SumLink(i, level.mechanism.total(level.siblings or 0))",
         "SumLink(i, level.mechanism.total((level.siblings or 1) - 1))",
-        "reader",
+        "adversaries census",
     ),
     "the target is out when in": Bug(
         "return log_likelihoods[:, 1] - log_likelihoods[:, 0]",
         "return log_likelihoods[:, 0] - log_likelihoods[:, 1]",
-        "reader",
+        "adversaries census",
     ),
     "both cells count once": Bug(
-        'plan.neighbours == "unbounded" else 1)', 'plan.neighbours == "bounded" else 1)', "reader"
+        'plan.neighbours == "unbounded" else 1)', 'plan.neighbours == "bounded" else 1)', "adversaries census"
     ),
-    "labels are lost": Bug('in_order(tree.names, rho, "rho")', "rho", "reader"),
+    "labels are lost": Bug('in_order(tree.names, rho, "rho")', "rho", "adversaries census"),
     "the means of the two truths are exchanged": Bug(
         "self.loss.expect(lambda z: posterior_after(start, z))[side]",
         "self.loss.expect(lambda z: posterior_after(start, z))[1 - side]",
-        "privacy",
+        "privacy literature",
     ),
     "epsilon is rounded up": Bug(
-        "Decimal(1).scaleb(-decimals), ROUND_FLOOR)", 'Decimal(1).scaleb(-decimals), "ROUND_CEILING")', "policy"
+        "Decimal(1).scaleb(-decimals), ROUND_FLOOR)",
+        'Decimal(1).scaleb(-decimals), "ROUND_CEILING")',
+        "budget report census",
     ),
     "bounds are rounded inward": Bug(
         "exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)",
         "exact.quantize(unit, ROUND_FLOOR if upper else ROUND_CEILING)",
-        "desk _core",
+        "report bounded census _core",
     ),
     "noise of a mean without its n": Bug(
         "return self.size * (as_array(budget) if self.rho is None",
         "return (as_array(budget) if self.rho is None",
-        "analyst",
+        "bounded",
     ),
     "three values have a posterior without the bounds": Bug(
-        "cap is None and smallest <= 3", "cap is None and smallest < 3", "analyst/test_propriety.py"
+        "cap is None and smallest <= 3", "cap is None and smallest < 3", "bounded/test_propriety.py"
     ),
     "the variance of a line counts its squares twice": Bug(
-        "self.scale + np.maximum(gain, 0.0) / 2.0", "self.scale + np.maximum(gain, 0.0)", "analyst/test_regression.py"
+        "self.scale + np.maximum(gain, 0.0) / 2.0", "self.scale + np.maximum(gain, 0.0)", "bounded/test_regression.py"
     ),
     "the interval of a deviation is that of its variance": Bug(
-        "return replace(self, b=0.5 * self.b)", "return replace(self, b=self.b)", "analyst/test_bounded_posterior.py"
+        "return replace(self, b=0.5 * self.b)", "return replace(self, b=self.b)", "bounded/test_bounded_posterior.py"
     ),
     "the variance of data has divisor n": Bug(
-        "divisor = n / (n - 1.0) if", "divisor = n / n if", "analyst/test_sample_statistics.py"
+        "divisor = n / (n - 1.0) if", "divisor = n / n if", "bounded/test_sample_statistics.py"
     ),
     "the block with most records is passed over": Bug(
-        "np.argmax((rho * records)[noisy])", "np.argmax(rho[noisy])", "nmf desk"
+        "np.argmax((rho * records)[noisy])", "np.argmax(rho[noisy])", "census report bounded"
     ),
-    "windows of counts end after 12 nats": Bug("NEAR_NATS = 36.0", "NEAR_NATS = 12.0", "reader/test_adversary.py"),
+    "windows of counts end after 12 nats": Bug("NEAR_NATS = 36.0", "NEAR_NATS = 12.0", "adversaries/test_adversary.py"),
     "a stored block of the right size is believed": Bug(
         "same = there == self.content(name, self.place(name).read_bytes())",
         'same = there["size"] == len(self.place(name).read_bytes())',
@@ -109,12 +119,12 @@ BUGS = {
         "driver/test_audit.py",
     ),
     "a verdict on replaced records is not doubled": Bug(
-        "found.loss * (2.0 if replaced and", "found.loss * (1.0 if replaced and", "policy/test_verdict_on_guarantee.py"
+        "found.loss * (2.0 if replaced and", "found.loss * (1.0 if replaced and", "budget/test_verdict_on_guarantee.py"
     ),
     "the worst of several guarantees counts": Bug(
         "np.min([as_array(g.pbdp_delta(positive))",
         "np.max([as_array(g.pbdp_delta(positive))",
-        "reader/test_counterfactual.py",
+        "adversaries/test_counterfactual.py",
     ),
     "unbounded counts are cut early": Bug("LARGEST_CUT = 1e-12", "LARGEST_CUT = 1e-4", "models/test_supports.py"),
     "a support may lack a tenth": Bug("LARGEST_EDGE = 1e-6", "LARGEST_EDGE = 0.1", "models/test_supports.py"),
@@ -124,26 +134,26 @@ BUGS = {
         "models/test_supports.py",
     ),
     "negative variances are let through": Bug(
-        "self.refuse(variance < 0,", "self.refuse(variance < -9,", "nmf/test_nmf_damage.py"
+        "self.refuse(variance < 0,", "self.refuse(variance < -9,", "census/test_nmf_damage.py"
     ),
     "intervals of least squares are one-sided": Bug(
-        "ndtri(0.5 + 0.5 * prob)", "ndtri(prob)", "desk/test_spine_page.py"
+        "ndtri(0.5 + 0.5 * prob)", "ndtri(prob)", "census/test_spine_page.py"
     ),
     "the ledger of a spine forgets what is cut": Bug(
-        "first.dropped * second.dropped + cut", "first.dropped * second.dropped", "reader/test_spine_mended.py"
+        "first.dropped * second.dropped + cut", "first.dropped * second.dropped", "census/test_spine_mended.py"
     ),
     "settled leaves are draws of a shared rate": Bug(
         "drawn = (counts < bounds.high[leaves]) & (above >= 0)",
         "drawn = above >= 0",
-        "reader/test_others_unknown.py",
+        "census/test_others_unknown.py",
     ),
     "who knows the others forgets their rate": Bug(
-        "start + i + count - L.units[v].settled)", "start + i - L.units[v].settled)", "reader/test_others_unknown.py"
+        "start + i + count - L.units[v].settled)", "start + i - L.units[v].settled)", "census/test_others_unknown.py"
     ),
     "histograms are drawn from another prior": Bug(
         "count + T.start[leaf, cell]) / (count + 1.0)",
         "count + T.start[leaf, cell]) / (count + 1.5)",
-        "reader/test_histogram_sampler.py",
+        "census/test_histogram_sampler.py",
     ),
     "rounding is left out of a certificate": Bug("_UNIT = 2.0**-53", "_UNIT = 2.0**-80", "privacy/test_composition.py"),
     "confidence in an attack counts one side": Bug(
@@ -158,7 +168,7 @@ BUGS = {
     "one sibling's release is read by its distance": Bug(
         "[link.noise.log_likelihood(sums[:, None], window[None, :] - k) for k in x]",
         "[link.noise.log_likelihood(sums[:, None] - (window[None, :] - k), 0.0) for k in x]",
-        "reader/test_random_plans.py",
+        "adversaries/test_random_plans.py",
     ),
     "another budget has the bound of this one": Bug(
         "own_loss(scaled, bounds.moved)", "own_loss(plan, bounds.moved)", "driver/test_further_groups.py"
@@ -167,10 +177,10 @@ BUGS = {
         "outside > failure + 3.0 * error + 1e-12", "outside > failure + 30.0 * error + 1e-2", "driver/test_audit.py"
     ),
     "large grids leave out one release in ten million": Bug(
-        "PRUNED = 1e-15", "PRUNED = 1e-7", "reader/test_bayes_factor_law.py"
+        "PRUNED = 1e-15", "PRUNED = 1e-7", "adversaries/test_bayes_factor_law.py"
     ),
     "quartiles are drawn for the ends": Bug(
-        "np.quantile(y[rows], [0.05, 0.95]", "np.quantile(y[rows], [0.25, 0.75]", "desk/test_figures.py"
+        "np.quantile(y[rows], [0.05, 0.95]", "np.quantile(y[rows], [0.25, 0.75]", "report/test_figures.py"
     ),
     "weights with a heavy tail are trusted": Bug(
         "LARGEST_KHAT = 0.7", "LARGEST_KHAT = 1.2", "models/test_importance.py"

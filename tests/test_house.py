@@ -188,7 +188,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     code = "import json, sys, adversary; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
-    assert not loaded & {*HEAVY, "numpy", "scipy", "xarray", "adversary.models", "adversary.desk"}
+    assert not loaded & {*HEAVY, "numpy", "scipy", "xarray", "adversary.models", "adversary.report"}
     assert done.stderr == ""
 
 

@@ -16,9 +16,9 @@ import pytest
 from adversary import nmf
 from adversary._core import store
 from adversary._core.store import MANIFEST, RECORDS
-from adversary.analyst.bounded.study import coverage_study
+from adversary.bounded.thesis import coverage_study
+from adversary.census.nmf.runs.county_runs import Question, run
 from adversary.models.fitting import many_fits
-from adversary.nmf.runs.county_runs import Question, run
 from tests._core.test_store import contents
 from tests.catalogue import STORIES
 from tests.driver.test_audit import _simulated, audit

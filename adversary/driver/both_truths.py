@@ -16,12 +16,10 @@ import xarray as xr
 from scipy.special import expit
 
 from adversary._core import Floats, logit, posterior_ratio
-from adversary.driver.shared_laws import SharedLaws
-from adversary.privacy import TOLERANCE
-from adversary.reader.counterfactual import unused_record
-from adversary.reader.path import Adversary, ImpossibleRelease, Truth, opposite
-from adversary.reader.plans import Plan
-from adversary.reader.risk import (
+from adversary.adversaries.counterfactual import unused_record
+from adversary.adversaries.path import Adversary, ImpossibleRelease, Truth, opposite
+from adversary.adversaries.plans import Plan
+from adversary.adversaries.risk import (
     BayesFactorLaw,
     DiscretePart,
     check_listed,
@@ -30,6 +28,8 @@ from adversary.reader.risk import (
     is_unbounded,
     risk_summary,
 )
+from adversary.driver.shared_laws import SharedLaws
+from adversary.privacy import TOLERANCE
 
 SIDES = ("in", "out")
 LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)

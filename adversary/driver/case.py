@@ -11,15 +11,15 @@ import xarray as xr
 from scipy.special import expit
 
 from adversary._core import Sampling
+from adversary.adversaries.known_totals import ExactTotals, exact_totals
+from adversary.adversaries.path import Adversary, Truth
+from adversary.adversaries.plans import Plan, observed
+from adversary.adversaries.risk import BayesFactorLaw, invariant_factor, release_table, risk_summary
 from adversary.driver.posteriors import NUTS, UNRELIABLE, Groups, Prior, Readings, read_releases, releases_to_read
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import amplified_loss
-from adversary.reader.conditioned import ExactTotals, exact_totals
-from adversary.reader.path import Adversary, Truth
-from adversary.reader.plans import Plan, observed
-from adversary.reader.risk import BayesFactorLaw, invariant_factor, release_table, risk_summary
 
 OWN = "privacy loss"
 """Definition under which the plan's own loss is shown beside every promise."""

@@ -16,13 +16,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Sampling, blocks, check_probability, check_whole, dask_address
+from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of
 from adversary.driver.model_case import FITS, is_model, latents_of, target_side
 from adversary.driver.posteriors import NUTS, distinct_arrays, read_releases
 from adversary.driver.run_audit import ENGINES, named_guarantees, origin
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import PrivacyLoss
-from adversary.reader.risk import DRAWS
 
 Simulator = Callable[[np.random.Generator, int], Mapping[str, ArrayLike]]
 

@@ -10,6 +10,7 @@ from typing import Any
 import xarray as xr
 
 from adversary._core import error_text
+from adversary.adversaries.plans import Plan
 from adversary.driver.both_truths import at_priors, of_both_truths, of_profile, of_unused_record, refuse_unlisted
 from adversary.driver.case import Case
 from adversary.driver.model_case import ModelCase
@@ -17,7 +18,6 @@ from adversary.driver.other_plans import of_alternatives, of_budgets, of_one_que
 from adversary.driver.posteriors import Groups
 from adversary.driver.sensitivity import extremes
 from adversary.driver.shared_laws import SharedLaws
-from adversary.reader.plans import Plan
 
 Alternative = tuple[Plan, Any, Mapping[str, Any]]
 """A plan, with the adversaries and the truths it is read by."""

@@ -21,13 +21,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Sampling
+from adversary.adversaries.known_totals import ExactTotals
+from adversary.adversaries.path import Truth
+from adversary.adversaries.plans import Plan, observed
+from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of
 from adversary.driver.posteriors import NUTS, Groups, read_releases, releases_to_read
 from adversary.privacy import Guarantee
-from adversary.reader.conditioned import ExactTotals
-from adversary.reader.path import Truth
-from adversary.reader.plans import Plan, observed
-from adversary.reader.risk import DRAWS
 
 FITS = 1000
 """Simulated releases, unless told, where each distinct one is fitted by a sampler."""

@@ -17,6 +17,7 @@ import xarray as xr
 from scipy.special import expit
 
 from adversary._core import Sampling, logit, seed_sequence
+from adversary.adversaries.risk import DRAWS
 from adversary.driver.model_case import (
     FITS,
     ModelCase,
@@ -35,7 +36,6 @@ from adversary.driver.posteriors import (
     read_releases,
 )
 from adversary.driver.sweep_inputs import Case
-from adversary.reader.risk import DRAWS
 
 Place = tuple[int, ...]
 WEIGHED = "draws of all priors of the sweep, weighed by each prior and release"

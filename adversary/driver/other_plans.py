@@ -10,13 +10,13 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import blocks
+from adversary.adversaries.path import Adversary, Truth, settle_truth
+from adversary.adversaries.plans import NOT_LEVELS, Plan
+from adversary.adversaries.postprocessing import Coarsened
 from adversary.driver.both_truths import SIDES, risk_of, side_by_side, truths_of
 from adversary.driver.case import Bounds, own_loss
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.path import Adversary, Truth, settle_truth
-from adversary.reader.plans import NOT_LEVELS, Plan
-from adversary.reader.postprocessing import Coarsened
 
 FACTORS = np.geomspace(0.1, 10.0, 13)
 """Multiples of a plan's budget."""

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
 
 from adversary._core import Floats, logit, posterior_ratio
-from adversary.reader.path import Truth
-from adversary.reader.plans import Plan
-from adversary.reader.risk import NOTHING, BayesFactorLaw, DiscretePart, release_table, risk_summary
+from adversary.adversaries.path import Truth
+from adversary.adversaries.plans import Plan
+from adversary.adversaries.risk import NOTHING, BayesFactorLaw, DiscretePart, release_table, risk_summary
 
 UNRELIABLE = "unreliable"
 """Status of a fit, or of an average over fits, that stands for no number."""

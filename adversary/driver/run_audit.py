@@ -19,6 +19,10 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
+from adversary.adversaries.known_totals import exact_totals
+from adversary.adversaries.path import Adversary, settle_truth
+from adversary.adversaries.plans import Plan
+from adversary.adversaries.risk import DRAWS, affordable_draws, cautions
 from adversary.driver.both_truths import side_by_side
 from adversary.driver.case import OWN, Case
 from adversary.driver.further_groups import ALSO, Beside, by_name, check_also, further_groups, sweep_groups
@@ -30,10 +34,6 @@ from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import Databases, Margins
 from adversary.privacy.losses import way_to_loss
-from adversary.reader.conditioned import exact_totals
-from adversary.reader.path import Adversary, settle_truth
-from adversary.reader.plans import Plan
-from adversary.reader.risk import DRAWS, affordable_draws, cautions
 
 ENGINES = ("exact", "enumerate", "importance", "mcmc")
 

@@ -14,18 +14,13 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import Floats, Sampling, blocks, check_probability, check_whole, tied
+from adversary.adversaries.path import Adversary, ImpossibleRelease, Truth, settle_truth
+from adversary.adversaries.plans import Plan
+from adversary.adversaries.risk import DRAWS, QUANTILES, invariant_factor, risk_summary
 from adversary.driver.model_sweep import ModelSweep, at_prior_of, truths_of_models
 from adversary.driver.posteriors import MEASURES, Readings
 from adversary.driver.shared_laws import SharedLaws
 from adversary.driver.sweep_inputs import SHARES, Case, Range, case_at, input_words, ranges_of, sibling_dim, values_of
-from adversary.reader.path import Adversary, ImpossibleRelease, Truth, settle_truth
-from adversary.reader.plans import Plan
-from adversary.reader.risk import (
-    DRAWS,
-    QUANTILES,
-    invariant_factor,
-    risk_summary,
-)
 
 TRUTHS = ("in", "out")
 _INPUTS = ("prior", "rho", "siblings", "beliefs", "data")
@@ -96,7 +91,7 @@ def sweep(
     ValueError, TypeError : naming the argument, the rule and the value; also where neither truth is ever possible
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
-    >>> from adversary.reader.plans import Level
+    >>> from adversary.adversaries.plans import Level
     >>> plan = Plan([Level("block", DiscreteGaussian.from_rho(0.1))])
     >>> found = sweep(plan, Adversary(), {"block": 1}, prior=[0.1, 0.5])
     >>> [round(float(p), 4) for p in found["posterior_mean"].sel(truth="in")]
@@ -284,7 +279,7 @@ def most_moving(found: xr.Dataset, measure: str = "posterior_mean") -> list[str]
     None where no input moves it.
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
-    >>> from adversary.reader.plans import Level
+    >>> from adversary.adversaries.plans import Level
     >>> plan = Plan([Level("block", DiscreteGaussian.from_rho(0.1))])
     >>> most_moving(one_at_a_time(plan, Adversary(), {"block": 1}, prior=[0.1, 0.9], rho=[0.05, 0.2]))
     ['prior']

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from adversary.reader.path import Adversary, Truth
-from adversary.reader.plans import Plan
-from adversary.reader.risk import BayesFactorLaw, bayes_factor_law, same_law
+from adversary.adversaries.path import Adversary, Truth
+from adversary.adversaries.plans import Plan
+from adversary.adversaries.risk import BayesFactorLaw, bayes_factor_law, same_law
 
 
 @dataclass

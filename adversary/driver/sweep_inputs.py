@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, check_positive, check_whole
+from adversary.adversaries.path import Adversary
+from adversary.adversaries.plans import Plan
 from adversary.driver.model_case import is_model
-from adversary.reader.path import Adversary
-from adversary.reader.plans import Plan
 
 SHARES, DATA_SHARES = 50, 20
 """Values that stand for a law over the prior probability, and for one over data, each of which compiles a model."""

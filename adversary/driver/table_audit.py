@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from adversary._core import Integers, check_probability, join_words, refuse_rounded
+from adversary.adversaries.beliefs import Uniform
+from adversary.adversaries.path import Adversary, settle_truth
+from adversary.adversaries.plans import Level, Plan
+from adversary.adversaries.risk import BayesFactorLaw, few_others, laws_of_cells, shift_invariant, tilt_warning
 from adversary.driver.case import Bounds, guarantee_within, own_loss, promise_kept
 from adversary.privacy import Guarantee
-from adversary.reader.beliefs import Uniform
-from adversary.reader.path import Adversary, settle_truth
-from adversary.reader.plans import Level, Plan
-from adversary.reader.risk import BayesFactorLaw, few_others, laws_of_cells, shift_invariant, tilt_warning
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,6 +17,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import KEPT, Sampling, seed_sequence
+from adversary.adversaries.path import Adversary
+from adversary.adversaries.plans import Plan
 from adversary.models.enumeration import (
     Enumerator,
     compile_enumerator,
@@ -24,8 +26,6 @@ from adversary.models.enumeration import (
     wanted_names,
 )
 from adversary.models.fitting import Fitter, Groups
-from adversary.reader.path import Adversary
-from adversary.reader.plans import Plan
 
 Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]

@@ -127,7 +127,8 @@ def _enumerator(
     conditioned: Any, names: list[str], support: Support, settled: Sequence[str], single: bool, reach: Support
 ) -> Enumerator:
     """Compile over the values given in `support`, and in `reach` for latents that are cut where nothing is lost."""
-    from adversary.models.enumeration import graphs, sum_terms, support_ends, supports
+    from adversary.models.enumeration import graphs, support_ends, supports
+    from adversary.models.enumeration.batched_graphs import sum_terms
 
     moving, values = conditioned.moving, {**support, **reach}
     latents = {name: conditioned.model[name] for name in conditioned.latents}

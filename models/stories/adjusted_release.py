@@ -22,10 +22,10 @@ import numpy as np
 import pymc as pm
 
 from adversary._core import Floats
+from adversary.adversaries.plans import Plan
+from adversary.adversaries.postprocessing import Postprocessing
 from adversary.models.noise import OwnLogProb, float64, released
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.plans import Plan
-from adversary.reader.postprocessing import Postprocessing
 
 
 def released_adjusted(plan: Plan, rule: Postprocessing) -> None:

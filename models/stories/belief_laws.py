@@ -21,8 +21,8 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import check_whole
+from adversary.adversaries.beliefs import Belief, BetaBinomial, GammaPoisson, Others, Uniform
 from adversary.models.noise import draws_of, float64
-from adversary.reader.beliefs import Belief, BetaBinomial, GammaPoisson, Others, Uniform
 
 LARGEST_TABLE = 20_000_000
 """Entries of a belief's table beyond which the model is refused."""

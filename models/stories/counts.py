@@ -21,9 +21,9 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 
+from adversary.adversaries.path import Adversary
+from adversary.adversaries.plans import Plan
 from adversary.models.noise import released
-from adversary.reader.path import Adversary
-from adversary.reader.plans import Plan
 
 from .adjusted_release import released_adjusted
 from .belief_laws import Count, Limit, OthersOfLevel, Upper, has_rate

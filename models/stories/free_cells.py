@@ -17,8 +17,8 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import log_sum_exp
+from adversary.adversaries.known_totals import TablePrior, cell_bounds, conforming_tables, random_tables
 from adversary.models.noise import draws_of, float64
-from adversary.reader.conditioned import TablePrior, cell_bounds, conforming_tables, random_tables
 
 LARGEST_DRAWN = 200_000
 """Tables beyond which only the uniform law over databases is drawn from."""

@@ -24,11 +24,11 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 
 from adversary._core import check_whole
+from adversary.adversaries.known_totals import KnownMargins
 from adversary.models.noise import released as released_cells
 from adversary.models.noise import released_together
 from adversary.privacy.invariants import VectorNoise
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.conditioned import KnownMargins
 
 from .free_cells import FreeCells, completed_table
 

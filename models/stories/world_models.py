@@ -24,9 +24,9 @@ import xarray as xr
 from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import check_whole, labelled_array
+from adversary.adversaries.counterfactual import aligned, select_records
 from adversary.models.noise import released
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.counterfactual import aligned, select_records
 
 
 def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any) -> pm.Model:

@@ -28,7 +28,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.analyst.bounded import BoundedRelease, Flat, as_prior, check_proper, default_cap
+from adversary.bounded import BoundedRelease, Flat, as_prior, check_proper, default_cap
 
 from .density_operations import gamma_laplace, log_feasible, log_gammainc, log_ndtr, normal_laplace
 from .public_data import PublicData, parameters

@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 from pymc.distributions.transforms import Interval
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.analyst.bounded import BoundedRelease, Flat, NormalInverseGamma
+from adversary.bounded import BoundedRelease, Flat, NormalInverseGamma
 
 from .coordinates import RootUpTo, Standardised, pool_normal
 

@@ -25,7 +25,7 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammaincc
 
 from adversary._core import as_array, check_positive
-from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease, check_region
+from adversary.bounded.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease, check_region
 from adversary.models.noise import float64, released
 from adversary.privacy.mechanisms import Laplace
 

@@ -12,8 +12,8 @@ import xarray as xr
 
 import adversary as adv
 from adversary import budget, decisions, regression
-from adversary.analyst.bounded import BoundedRelease, NormalInverseGamma, posterior
-from adversary.privacy.joint.joint_law import JointLaw
+from adversary.bounded import BoundedRelease, NormalInverseGamma, posterior
+from adversary.literature.joint_law import JointLaw
 from adversary.privacy.losses import interop
 
 TOWNS = xr.DataArray([0.1, 0.45], dims="town", coords={"town": ["A", "B"], "state": "X"})

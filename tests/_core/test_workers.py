@@ -18,7 +18,7 @@ from tests.driver.test_audit import _simulated, audit
 
 ON_WORKERS = """
 import sys
-from adversary.analyst.bounded.study import coverage_study
+from adversary.bounded.thesis import coverage_study
 from adversary._core import dask_address
 from adversary.models.fitting import many_fits
 from tests.catalogue import STORIES

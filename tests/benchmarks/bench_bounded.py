@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.analyst.bounded.samplers.statistics_gibbs import gibbs
+from adversary.bounded.thesis.statistics_gibbs import gibbs
 from tests.benchmarks.stopwatch import all_seconds, median_seconds
 
 EXAMPLE = adv.bounded.BoundedRelease(34.302683, 2224.8001, 43, (0.25, 0.25), (0, 100))

@@ -13,8 +13,8 @@ from scipy.special import logsumexp
 from scipy.stats import poisson
 
 import adversary as adv
-from adversary.reader.beliefs import Known
-from adversary.reader.queries import Query, path_loss
+from adversary.adversaries.beliefs import Known
+from adversary.adversaries.tables import Query, path_loss
 from tests.commands import printed
 from tests.tables import refusals
 

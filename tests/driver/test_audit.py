@@ -14,9 +14,9 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
+from adversary.adversaries.path.truth import settle_truth
 from adversary.driver import shown_bound
 from adversary.driver.case import Bounds
-from adversary.reader.path.truth import settle_truth
 from tests.catalogue import DG, RHO1, RHO2, STORIES, Story
 from tests.driver.test_model_case import agree
 
@@ -434,7 +434,7 @@ def test_simulated_audits_carry_their_error() -> None:
 
 
 def test_fewer_releases_are_simulated_where_each_takes_long_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.reader.risk import listed_releases
+    from adversary.adversaries.risk import listed_releases
 
     assert audit(_simulated(), rng=1).attrs["draws"] == 20_000
     wide = adv.Plan([adv.Level("block", adv.Laplace(1e4))])
@@ -449,7 +449,7 @@ def test_fewer_releases_are_simulated_where_each_takes_long_to_read(monkeypatch:
 
 
 def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.reader.risk import law_of_plan, listed_releases
+    from adversary.adversaries.risk import law_of_plan, listed_releases
 
     stories = [
         STORIES[name] for name in ("two levels, flat", "two levels, poisson", "three levels", "two levels, census")

@@ -10,13 +10,13 @@ import pytest
 import xarray as xr
 
 import adversary as adv
+from adversary.adversaries.beliefs import Point
+from adversary.adversaries.counterfactual import unused_record
+from adversary.adversaries.path import settle_truth
+from adversary.adversaries.plans import Level, Plan
+from adversary.adversaries.risk import empirical_epsilon
 from adversary.driver import EVERYTHING, shared_laws, sweep
 from adversary.privacy.mechanisms import DiscreteGaussian, Geometric
-from adversary.reader.beliefs import Point
-from adversary.reader.counterfactual import unused_record
-from adversary.reader.path import settle_truth
-from adversary.reader.plans import Level, Plan
-from adversary.reader.risk import empirical_epsilon
 
 PLAN = Plan([Level("block", DiscreteGaussian.from_rho(0.3), siblings=2), Level("tract", Geometric(0.5))])
 READERS = {

@@ -11,11 +11,11 @@ import scipy.stats as st
 import xarray as xr
 
 import adversary as adv
+from adversary.adversaries.risk.averages import prob_correct
+from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
 from adversary.driver.sensitivity import MEASURES, base_and_sweeps, extremes, one_at_a_time, sweep
+from adversary.literature.canonical import Tulap
 from adversary.models import noise
-from adversary.privacy.invariants.canonical import Tulap
-from adversary.reader.risk.averages import prob_correct
-from adversary.reader.risk.bayes_factors import BayesFactorLaw
 
 RHO1, RHO2 = 64 / 25 * 165 / 4099 * 3945 / 4097, 64 / 25 * 1256 / 4099 * 1288 / 4099
 TRUTH = {"block": 1, "block group": 1}

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import adversary as adv
+from adversary.adversaries.path import settle_truth
+from adversary.adversaries.risk import bayes_factor_law, laws_of_cells
 from adversary.driver import audit_table
-from adversary.reader.path import settle_truth
-from adversary.reader.risk import bayes_factor_law, laws_of_cells
 
 TOWN = Path(__file__).parents[2] / "data" / "town_counts.csv"
 NOISE = adv.DiscreteGaussian.from_rho(0.5)

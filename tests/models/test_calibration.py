@@ -18,6 +18,12 @@ from scipy.stats import norm, poisson
 
 import adversary as adv
 from adversary import models
+from adversary.adversaries.beliefs.each import Each
+from adversary.adversaries.beliefs.unknown_rate import BetaBinomial, GammaPoisson
+from adversary.adversaries.known_totals.contingency import Dirichlet
+from adversary.adversaries.postprocessing.coarsening import clamped
+from adversary.adversaries.postprocessing.nonnegative import NonNegative
+from adversary.adversaries.postprocessing.sibling_adjustment import LeastSquares
 from adversary.models import noise
 from adversary.models.calibration import posteriors_to_rank
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Law, as_law, posterior_of
@@ -26,12 +32,6 @@ from adversary.models.importance import PriorPredictive
 from adversary.models.stories.belief_laws import Tabulated
 from adversary.privacy.invariants.span_noise import SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
-from adversary.reader.beliefs.each import Each
-from adversary.reader.beliefs.unknown_rate import BetaBinomial, GammaPoisson
-from adversary.reader.conditioned.contingency import Dirichlet
-from adversary.reader.postprocessing.coarsening import clamped
-from adversary.reader.postprocessing.nonnegative import NonNegative
-from adversary.reader.postprocessing.sibling_adjustment import LeastSquares
 from tests.catalogue import DG, STORIES
 
 ONE = adv.Plan([adv.Level("block", DG(0.4))])

@@ -10,16 +10,16 @@ import pymc as pm
 import pytest
 import scipy.stats as st
 
+from adversary.adversaries.beliefs.belief import Others, Point, Uniform
+from adversary.adversaries.beliefs.unknown_rate import BetaBinomial, GammaPoisson
+from adversary.adversaries.path import attacks
+from adversary.adversaries.path.adversary import Adversary
+from adversary.adversaries.plans.plan import Level, Plan
+from adversary.adversaries.plans.release import observed
 from adversary.models import hierarchical_counts, membership
 from adversary.models.enumeration.enumerate import enumerate_posterior
 from adversary.models.noise.release_law import _law
 from adversary.privacy import mechanisms
-from adversary.reader.beliefs.belief import Others, Point, Uniform
-from adversary.reader.beliefs.unknown_rate import BetaBinomial, GammaPoisson
-from adversary.reader.path import attacks
-from adversary.reader.path.adversary import Adversary
-from adversary.reader.plans.plan import Level, Plan
-from adversary.reader.plans.release import observed
 from tests.catalogue import STORIES
 from tests.models.test_graphs import drawn_in_python
 

@@ -12,8 +12,8 @@ import scipy.stats as st
 import xarray as xr
 
 from adversary import Sampling
-from adversary.analyst.bounded.bounded_posterior import posterior
-from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.bounded.bounded_posterior import posterior
+from adversary.bounded.bounded_release import BoundedRelease
 from adversary.models import actual_world, bounded, noise, released_statistics
 from adversary.models.enumeration.enumerate import enumerate_posterior
 from adversary.models.fitting import arviz_groups

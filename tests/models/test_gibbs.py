@@ -10,13 +10,14 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from adversary.models import ExactGibbs, hierarchical_counts, published_gibbs_law
+from adversary.adversaries.beliefs.belief import Uniform
+from adversary.adversaries.path.adversary import Adversary
+from adversary.adversaries.plans.plan import Level, Plan
+from adversary.adversaries.plans.release import observed
+from adversary.literature import ExactGibbs, published_gibbs_law
+from adversary.models import hierarchical_counts
 from adversary.models.enumeration.enumerate import enumerate_posterior
 from adversary.privacy import mechanisms
-from adversary.reader.beliefs.belief import Uniform
-from adversary.reader.path.adversary import Adversary
-from adversary.reader.plans.plan import Level, Plan
-from adversary.reader.plans.release import observed
 from tests.catalogue import RHO1, RHO2
 
 BLOCK, GROUP = mechanisms.DiscreteGaussian.from_rho(RHO1), mechanisms.DiscreteGaussian.from_rho(RHO2)

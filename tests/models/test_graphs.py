@@ -20,9 +20,9 @@ from pytensor.tensor.random.op import RandomVariable
 
 import adversary as adv
 from adversary import models
-from adversary.analyst.regression import RegressionRelease
-from adversary.reader.queries import Query
-from adversary.reader.spine import Tree
+from adversary.adversaries.tables import Query
+from adversary.bounded.regression import RegressionRelease
+from adversary.census.spine import Tree
 
 PAGE = Path(__file__).parents[2] / "notebooks/api/models.md"
 START = "## Graphs"

@@ -15,14 +15,14 @@ from scipy.special import gammaln
 
 import adversary as adv
 from adversary import models
+from adversary.adversaries import known_totals as cd
+from adversary.adversaries.known_totals.contingency import complete_tables
 from adversary.models.enumeration.supports import support_of
 from adversary.models.fitting import margin_gibbs
 from adversary.models.importance import PriorPredictive
 from adversary.models.stories.free_cells import FreeCells
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
-from adversary.reader import conditioned as cd
-from adversary.reader.conditioned.contingency import complete_tables
 from tests.oracles import conditioned as oracle
 
 MARGINS = ([3, 2, 2], [4, 3])

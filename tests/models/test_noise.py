@@ -19,11 +19,11 @@ import scipy.stats as st
 from pymc.pytensorf import compile as compile_random
 from pytensor.tensor.random.variable import shared_rng
 
+from adversary.adversaries.postprocessing import clamped, suppressed
 from adversary.models import noise
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
 from adversary.models.stories.belief_laws import Tabulated
 from adversary.privacy import mechanisms
-from adversary.reader.postprocessing import clamped, suppressed
 from tests.catalogue import CELL_KEY, RHO2
 
 LATTICE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, float, float], Any], list[float]]] = {

@@ -14,8 +14,8 @@ import scipy.stats as st
 
 import adversary as adv
 from adversary import models
+from adversary.adversaries.path import attacks
 from adversary.models.enumeration.enumerate import compile_enumerator
-from adversary.reader.path import attacks
 from tests.catalogue import DG
 from tests.oracles import attacks as zoo
 from tests.oracles import postprocessing

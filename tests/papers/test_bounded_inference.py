@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from adversary.analyst.bounded import BoundedRelease, NormalInverseGamma, Posterior, default_cap, gibbs, posterior
+from adversary.bounded import BoundedRelease, NormalInverseGamma, Posterior, default_cap, gibbs, posterior
 
 RELEASE = BoundedRelease(34.30268260, 2224.800114, n=43, epsilon=(0.25, 0.25), bounds=(0, 100))
 """BI1: what the authors' seed releases, on the scale of 0 to 100."""

@@ -9,8 +9,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import gammainc
 
-from adversary.analyst.bounded import feasible_mass
-from adversary.analyst.bounded.mixtures import TruncatedGammaMixture, gamma_laplace_logz, normal_laplace_logpdf
+from adversary.bounded import feasible_mass
+from adversary.bounded.mixtures import TruncatedGammaMixture, gamma_laplace_logz, normal_laplace_logpdf
 from tests.oracles.bounded import Oracle, Setting
 
 YSTAR, SSTAR, N = 0.3430268260, 0.2224800114, 43

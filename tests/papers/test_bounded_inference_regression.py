@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary.analyst import regression as reg
-from adversary.analyst.regression import samplers
-from adversary.analyst.regression.regressor_moments import record_law
+from adversary.bounded import regression as reg
+from adversary.bounded.regression import samplers
+from adversary.bounded.regression.regressor_moments import record_law
 
 DATA = reg.load_cirrhosis()
 X, Y = DATA.x.values, DATA.y.values

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import gammaln
 
-from adversary.analyst.bounded.bounded_release import BoundedRelease
-from adversary.analyst.bounded.prior import NormalInverseGamma
-from adversary.analyst.bounded.samplers import chains, statistics_gibbs
+from adversary.bounded.bounded_release import BoundedRelease
+from adversary.bounded.prior import NormalInverseGamma
+from adversary.bounded.thesis import chains, statistics_gibbs
 from tests.papers.test_bounded_inference import MOMENTS, PRIORS, RELEASE
 
 Floats = NDArray[np.float64]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from adversary.analyst.bounded.study.coverage import coverage_study
-from adversary.analyst.bounded.study.populations import TruncatedNormal, sample_statistics
+from adversary.bounded.thesis.coverage import coverage_study
+from adversary.bounded.thesis.populations import TruncatedNormal, sample_statistics
 
 LOW, MIDDLE = (0.1, 0.04), (0.5, 0.2)
 Key = tuple[float, int, tuple[float, float], bool]

@@ -13,7 +13,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import adversary as adv
-from adversary.policy.census.allocation import HOUSING, PERSONS
+from adversary.census.allocation import HOUSING, PERSONS
 from tests.tables import DATA
 
 DHC = DATA / "census2020_dhc_path_1.csv"

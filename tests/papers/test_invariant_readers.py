@@ -15,11 +15,11 @@ import pytest
 from scipy.stats import norm
 
 import adversary as adv
+from adversary.adversaries import known_totals as cd
+from adversary.literature.joint_law import JointLaw
 from adversary.privacy.invariants.adjacency import semi_adjacency
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
-from adversary.privacy.joint.joint_law import JointLaw
-from adversary.reader import conditioned as cd
 from tests.oracles import conditioned as oracle
 
 CUBE = list(itertools.product((0, 1), repeat=3))

@@ -14,9 +14,9 @@ import pytest
 from scipy.special import ndtr
 
 import adversary as adv
-from adversary.privacy.invariants.canonical import CanonicalNoise, Tulap, canonical_noise
+from adversary.literature.canonical import CanonicalNoise, Tulap, canonical_noise
+from adversary.literature.odds_ratio import umpu
 from adversary.privacy.invariants.noise_costs import compare_costs, naive_costs, naive_sensitivity
-from adversary.privacy.invariants.odds_ratio import umpu
 from adversary.privacy.invariants.sensitivities import SensitivitySpace
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian, chi_mean
 from adversary.privacy.invariants.two_way_tables import sensitivity_space

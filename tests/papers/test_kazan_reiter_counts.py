@@ -20,7 +20,7 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
-from adversary.policy.census.allocation import DETAILED, PERSONS
+from adversary.census.allocation import DETAILED, PERSONS
 from tests.oracles import paths
 from tests.tables import DATA
 
@@ -238,7 +238,7 @@ def test_c13_posterior_of_the_worked_release() -> None:
 
 def test_c14_the_published_chain_explains_the_printed_table() -> None:
     """Table 2.7, erratum E2: updating X1 without X1 <= X2 has the stationary law 57.77 %; 57.0 % from 10,000 draws."""
-    from adversary.models import published_gibbs_law
+    from adversary.literature import published_gibbs_law
 
     plan = two_levels()
     data = adv.observed(plan.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1}))
@@ -418,7 +418,7 @@ def test_proper_prior_averages_to_itself() -> None:
 @pytest.mark.parametrize(("x2", "expected"), [(1, 0.594586), (2, 0.592356), (3, 0.590866), (4, 0.590092)])
 def test_c37_figure_2_5_is_the_published_chain(x2: int, expected: float) -> None:
     """Figure 2.5 as printed: an outlier at x2 = 1, then 0.5905; the stationary law of the faulty chain (E2)."""
-    from adversary.models import published_gibbs_law
+    from adversary.literature import published_gibbs_law
 
     plan, who = two_levels(), reader()
     noise, link, top = plan.levels[0].mechanism, plan.levels[0].mechanism.total(27), plan.levels[1].mechanism

@@ -16,8 +16,8 @@ import xarray as xr
 from scipy.special import expit
 
 import adversary as adv
-from adversary.reader.postprocessing.coarsening import clamped
-from adversary.reader.risk.postprocessed_risk import consistency_risk
+from adversary.adversaries.postprocessing.coarsening import clamped
+from adversary.adversaries.risk.postprocessed_risk import consistency_risk
 from tests.oracles import postprocessing
 
 BLOCK = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.reader import risk
+from adversary.adversaries import risk
 
 NOISE = [adv.DiscreteGaussian.from_rho(rho) for rho in adv.census.DETAILED_RHO.values()]
 BLOCK, BLOCK_GROUP = NOISE[:2]

@@ -12,9 +12,9 @@ import pytest
 from scipy.stats import norm
 
 import adversary as adv
+from adversary.adversaries import counterfactual as cf
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.losses.analytic import GaussianLoss
-from adversary.reader import counterfactual as cf
 
 RHO = 2.63
 ZCDP = adv.ZeroConcentratedDP(RHO)

@@ -12,10 +12,10 @@ import math
 import pytest
 
 import adversary as adv
-from adversary.policy.budget.recommend import recommend_epsilon
-from adversary.policy.budget.release_budget import ReleaseBudget, allocate, release_curve
-from adversary.policy.budget.risk_profile import RiskProfile
-from adversary.policy.budget.verdict_on_guarantee import verdict
+from adversary.budget.recommend import recommend_epsilon
+from adversary.budget.release_budget import ReleaseBudget, allocate, release_curve
+from adversary.budget.risk_profile import RiskProfile
+from adversary.budget.verdict_on_guarantee import verdict
 
 TWENTY_POINTS = recommend_epsilon(RiskProfile.difference(0.2), statistic="count")
 """Example 8: a rise of at most 20 points at any prior, presence being the secret."""

@@ -13,8 +13,8 @@ import xarray as xr
 from scipy.special import expit, logit
 
 import adversary as adv
-from adversary.privacy.joint import frameworks
-from adversary.privacy.joint.joint_law import JointLaw
+from adversary.literature import frameworks
+from adversary.literature.joint_law import JointLaw
 
 LAPLACE = adv.Laplace(1.0)
 COIN = JointLaw([0.5, 0.5])

@@ -15,13 +15,13 @@ import scipy.stats
 from scipy.special import expit
 
 import adversary as adv
+from adversary.adversaries import counterfactual as cf
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import ComposedLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.grid_rounding import add_masses
 from adversary.privacy.losses.lattice import LatticeLoss, repeat_product
 from adversary.privacy.mechanisms import PerturbedCount
-from adversary.reader import counterfactual as cf
 from tests.catalogue import BRACKETED, DG, LOSSES, MECHANISMS, RHO1
 from tests.oracles import paths
 from tests.tables import over, refusals

@@ -16,12 +16,12 @@ import scipy.integrate
 import scipy.stats
 
 import adversary as adv
-from adversary.policy import budget
-from adversary.privacy.invariants.canonical import CanonicalNoise, Tulap
-from adversary.privacy.joint.frameworks import mutual_information
+from adversary import budget
+from adversary.adversaries.postprocessing.coarsening import Coarsened
+from adversary.literature.canonical import CanonicalNoise, Tulap
+from adversary.literature.frameworks import mutual_information
 from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, PerturbedCount, kinds
 from adversary.privacy.mechanisms.continuous import LaplaceSum
-from adversary.reader.postprocessing.coarsening import Coarsened
 from tests.catalogue import DG, MECHANISMS, RHO1
 from tests.oracles import paths
 from tests.tables import over, refusals

@@ -10,9 +10,9 @@ import pytest
 from scipy.special import gammaln
 
 import adversary as adv
-from adversary.policy.explain.belief_limits import limits_after
 from adversary.privacy.losses import LatticeLoss, repeat_loss
 from adversary.privacy.losses.repetition import MANY, RepeatedLoss
+from adversary.report.words.belief_limits import limits_after
 from tests.tables import over
 
 EPSILONS = np.array([-2.0, 0.0, 0.5, 1.0, 2.0, 4.0, 6.0])

@@ -12,8 +12,8 @@ import pytest
 import scipy.integrate
 
 import adversary as adv
-from adversary.privacy.joint import frameworks
-from adversary.privacy.joint.joint_law import JointLaw
+from adversary.literature import frameworks
+from adversary.literature.joint_law import JointLaw
 from tests.tables import over, refusals
 
 NOISES: dict[str, adv.Staircase] = {

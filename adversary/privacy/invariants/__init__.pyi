@@ -4,9 +4,6 @@ from .adjacency import semi_adjacency as semi_adjacency
 from .adjacency import semi_adjacency_bound as semi_adjacency_bound
 from .adjacency import semi_adjacency_of as semi_adjacency_of
 from .adjacency import transport_radius as transport_radius
-from .canonical import CanonicalNoise as CanonicalNoise
-from .canonical import Tulap as Tulap
-from .canonical import canonical_noise as canonical_noise
 from .margins import LARGEST_COUNT as LARGEST_COUNT
 from .margins import Databases as Databases
 from .margins import Margins as Margins
@@ -14,8 +11,6 @@ from .margins import compose_then_extend as compose_then_extend
 from .margins import conforming as conforming
 from .margins import extend_then_compose as extend_then_compose
 from .noise_costs import compare_costs as compare_costs
-from .odds_ratio import OddsRatioTest as OddsRatioTest
-from .odds_ratio import umpu as umpu
 from .sensitivities import Sensitivities as Sensitivities
 from .sensitivities import SensitivitySpace as SensitivitySpace
 from .span_noise import KNorm as KNorm

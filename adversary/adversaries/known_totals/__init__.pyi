@@ -1,0 +1,14 @@
+from .contingency import Dirichlet as Dirichlet
+from .contingency import Independent as Independent
+from .contingency import TablePrior as TablePrior
+from .contingency import cell_bounds as cell_bounds
+from .contingency import complete_tables as complete_tables
+from .contingency import conforming_tables as conforming_tables
+from .contingency import table_prior as table_prior
+from .contingency import unknown_margins as unknown_margins
+from .published_totals import ONE_FEATURE as ONE_FEATURE
+from .published_totals import ExactTotals as ExactTotals
+from .published_totals import exact_totals as exact_totals
+from .table_law import KnownMargins as KnownMargins
+from .table_posteriors import table_posterior as table_posterior
+from .table_walk import random_tables as random_tables

@@ -1,0 +1,252 @@
+r"""What an adversary concludes from a noisy table whose margins were published exactly, and about one person in it.
+
+    P(x | margins, release)  ~  prior(x) 1{x has the margins} p(release | x)
+    P(record i in cell (j, k) | ...)  =  E[x_jk | ...] / n          records are exchangeable
+
+All tables are listed where there are few enough, and walked over otherwise. Two ratios are kept apart: what the margins
+alone taught, which no privacy parameter bounds, and what the noisy table added.
+
+References
+----------
+Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", section 5.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import TABLE, Floats, Integers, Sampling, arrays_over, logit
+from adversary.adversaries.known_totals.contingency import LARGEST_LIST, TablePrior
+from adversary.adversaries.known_totals.table_law import KnownMargins, TableLaw, listed_law, walked_law
+from adversary.adversaries.known_totals.table_release import released_tables
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import NoPrivacy
+from adversary.privacy.invariants import Margins, VectorNoise, sensitivity_space, transport_radius
+from adversary.privacy.losses import check_guarantee
+
+Others = tuple[Integers, Floats]
+
+LARGEST_COUPLED = 200
+"""Tables beyond which the smallest radius is not searched for."""
+
+_DUST = 1e-13  # probability that rounding may leave over between two cumulative sums
+
+
+def record_radius(story: KnownMargins, tables: Integers | None) -> tuple[int, bool]:
+    """(radius, whether it is the smallest): over all pairs of cells where an unknown record may be.
+
+    The smallest one, by optimal transport but for 1e-9 of probability, for up to 200 tables. Beyond that an upper
+    bound, which overstates what may be learned and never hides it: for a 2 x 2 table that of the coupling in order;
+    1 + the number of features that vary, where the features are independent (swap partners drawn uniformly); the number
+    of unknown records otherwise.
+    """
+    if tables is not None and len(tables) <= LARGEST_COUPLED:
+        return _over_pairs(story, tables, _smallest), True
+    varying = sum(int(np.count_nonzero(margin) > 1) for margin in (story.rows, story.columns))
+    bounds = [story.records]
+    if story.prior.independent_features:
+        bounds.append(varying + 1)
+    if tables is not None and tables.shape[1:] == (2, 2):
+        bounds.append(_over_pairs(story, tables, _in_order))
+    return min(bounds), False
+
+
+def _over_pairs(story: KnownMargins, tables: Integers, radius: Callable[[Others, Others], int]) -> int:
+    """Largest radius over pairs of possible cells; 0 if there is only one."""
+    weights = listed_law(story, tables).weights[0]
+    cells = [(i, j) for i, j in np.ndindex(*tables.shape[1:]) if weights @ tables[:, i, j] > 0]
+    laws = [_others(tables, weights * tables[:, i, j], (i, j)) for i, j in cells]
+    return max((radius(*pair) for pair in itertools.combinations(laws, 2)), default=0)
+
+
+def _others(tables: Integers, law: Floats, cell: tuple[int, int]) -> Others:
+    """The other records' tables (table, r c) where the record is in the cell, and their probabilities."""
+    kept = np.flatnonzero(law > 0)
+    rest = tables[kept].copy()
+    rest[:, cell[0], cell[1]] -= 1
+    return rest.reshape(kept.size, -1), law[kept] / law[kept].sum()
+
+
+def _distance(one: Integers, other: Integers) -> Integers:
+    """Records in which two databases differ: the target's, and the least for the others' tables."""
+    return 1 + np.abs(one - other).sum(-1) // 2
+
+
+def _smallest(first: Others, second: Others) -> int:
+    (one, p), (other, q) = first, second
+    return transport_radius(_distance(one[:, None], other), p, q)
+
+
+def _in_order(first: Others, second: Others) -> int:
+    """Of the coupling by quantiles, the tables in the order of their first cell."""
+    (one, p), (other, q) = first, second
+    above = np.cumsum(p)[:-1], np.cumsum(q)[:-1]
+    ends = np.sort(np.concatenate([[0.0, 1.0], *above]))
+    middle = (0.5 * (ends[1:] + ends[:-1]))[np.diff(ends) > _DUST]
+    i, j = (np.searchsorted(cumulative, middle, side="right") for cumulative in above)
+    return int(_distance(one[i], other[j]).max())
+
+
+WALK = Sampling(draws=500, tune=300, chains=16)
+"""Length of a walk, unless told."""
+
+LARGEST_CYCLE = 3
+"""Records moved by the largest changes that noise for a table with margins is made for."""
+
+_DIMS = ("row", "column")
+_BY_RELEASE = ("release", *_DIMS)
+
+
+def table_posterior(
+    margins: Any,
+    released: Any = None,
+    mechanism: Any = None,
+    prior: Any = None,
+    *,
+    known: Any = None,
+    guarantee: Guarantee | None = None,
+    failure: float = 0.0,
+    largest: int = LARGEST_LIST,
+    sampling: Sampling | None = None,
+    rng: Any = None,
+) -> xr.Dataset:
+    """Posterior of a table of counts with known margins, and of any one record in it.
+
+    Parameters
+    ----------
+    margins : `Margins` of two features, or (row totals, column totals)
+    released : the noisy table ([release,] r, c), any real numbers; None for what the margins alone say. Labels of rows
+        and columns are paired with those of the margins, the prior and the known records
+    mechanism : a `Mechanism`, whose noise is in every cell on its own, or a `VectorNoise` for all cells together
+        (`KNorm`, `SpanGaussian`)
+    prior : a `TablePrior`, or probabilities of the cells (r, c) for independent records; every cell alike if None
+    known : table of the records this adversary knows already; what is said is about one of the others
+    guarantee : of a change of one record, on all databases: bounds beside the odds. A `VectorNoise` made for these
+        margins brings its own
+    failure : probability of a release beyond the bound; at 0 Gaussian noise has none
+    largest : tables beyond which they are walked over instead of listed, one release at a time
+    sampling, rng : length and seed of the walk; 16 chains of 500 draws unless given
+
+    Returns
+    -------
+    Dataset over row and column, and release where several were given:
+
+    `prior`, `given`, `posterior` : probability that an unknown record is in the cell: before anything, given the
+        margins (and the known records), and after the release
+    `invariant_ratio`, `ratio` : given / prior and posterior / given
+    `mean`, `probability` : expected count of the cell and its law (row, column, count) after the release, or given the
+        margins if there is none; `given_probability` is the law given the margins
+    `log_evidence` : log probability (density) of the release given the margins; only where tables are listed
+    `log_odds_factor`, `odds_bound`, `radius` : with a guarantee, by how much the release moved the log odds of a record
+        being in the cell rather than elsewhere, how far the guarantee lets it, and the number of records at which this
+        reader's bound is read (`record_radius`)
+    `r_hat`, `ess`, `mcse` : of `mean`, where it was walked
+
+    Attributes: `engine` ("enumeration" or "walk"), `tables` (how many, if listed), `status` ("exact", "estimate", or
+    "unreliable": not converged after a second try, four times as long, and no number is given).
+
+    >>> found = table_posterior(([2, 1], [2, 1]))
+    >>> round(float(found.probability.sel(row=0, column=0, count=1)), 4)
+    0.6667
+    """
+    if (released is None) != (mechanism is None):
+        raise ValueError("give a release and its mechanism, or neither")
+    if guarantee is not None:
+        check_guarantee("guarantee", guarantee)
+    margins, released, prior, known, labels = _paired(margins, released, prior, known)
+    story = KnownMargins.of(margins, prior, known)
+    noisy, many = (None, False) if released is None else released_tables(released, story.prior.cells.shape)
+    tables = story.tables(largest)
+    if tables is None:
+        if noisy is not None and len(noisy) > 1:
+            raise ValueError(f"too many tables have these margins to list: ask for one release, got {len(noisy)}")
+        length, generator = sampling or WALK, np.random.default_rng(rng)
+        given = walked_law(story, length, generator)
+        after = None if noisy is None else walked_law(story, length, generator, mechanism, noisy)
+    else:
+        given = listed_law(story, tables)
+        after = None if noisy is None else listed_law(story, tables, mechanism, noisy)
+    result = _laws_of_tables(story, given, after)
+    if guarantee is not None or isinstance(mechanism, VectorNoise):
+        radius, sharp = record_radius(story, tables)
+        promise = _promise(guarantee, mechanism, story, radius)
+        result = _odds_and_bounds(result, promise, failure, radius).assign_attrs(radius_exact=sharp)
+    result = result.assign_coords({dim: (dim, index) for dim, index in labels.items() if dim in result.dims})
+    return result if many else result.isel(release=0, drop=True)
+
+
+def _paired(margins: Any, released: Any, prior: Any, known: Any) -> tuple[Any, ...]:
+    """Margins, release, prior and known records with rows and columns paired by their labels; and the labels."""
+    totals = margins.margins if isinstance(margins, Margins) else margins
+    if not hasattr(totals, "__len__") or len(totals) != len(TABLE):
+        return margins, released, prior, known, {}
+    given = {f"{dim} totals": (counts, (dim,)) for dim, counts in zip(TABLE, totals, strict=True)}
+    tables = {"released": released, "known": known, "prior": None if isinstance(prior, TablePrior) else prior}
+    arrays, labels = arrays_over({**given, **{name: (table, TABLE) for name, table in tables.items()}})
+    own = prior if isinstance(prior, TablePrior) else arrays["prior"]
+    totals = margins if isinstance(margins, Margins) else [arrays[name] for name in given]
+    return totals, arrays["released"], own, arrays["known"], labels
+
+
+def _laws_of_tables(story: KnownMargins, given: TableLaw, after: TableLaw | None) -> xr.Dataset:
+    """Laws of a record and of the cells, and what they rest on."""
+    last, size = given if after is None else after, story.largest + 1
+    record, mean = given.mean[0] / story.records, last.mean
+    prior = story.prior.cells
+    variables: dict[str, Any] = {
+        "prior": (_DIMS, prior),
+        "given": (_DIMS, record),
+        "invariant_ratio": (_DIMS, _ratio(record, prior)),
+        "mean": (_BY_RELEASE, mean + story.known),
+        "probability": ((*_BY_RELEASE, "count"), last.cell_laws(story.known, size)),
+        "given_probability": ((*_DIMS, "count"), given.cell_laws(story.known, size)[0]),
+    }
+    if after is not None:
+        posterior = mean / story.records
+        variables |= {"posterior": (_BY_RELEASE, posterior), "ratio": (_BY_RELEASE, _ratio(posterior, record))}
+    if last.log_evidence is not None:
+        variables["log_evidence"] = (("release",), last.log_evidence)
+    reliable = given.reliable and last.reliable
+    if not reliable:
+        variables = {name: (dims, np.full(np.shape(x), np.nan)) for name, (dims, x) in variables.items()}
+    if last.diagnosis is not None:
+        numbers = {name: getattr(last.diagnosis, name) for name in ("r_hat", "ess", "mcse")}
+        variables |= {name: (_BY_RELEASE, x.reshape(1, *prior.shape)) for name, x in numbers.items()}
+        attrs: dict[str, Any] = {"engine": "walk", "status": "estimate" if reliable else "unreliable"}
+    else:
+        attrs = {"engine": "enumeration", "status": "exact", "tables": len(last.tables)}
+    found = xr.Dataset(variables, attrs=attrs)
+    return found.assign_coords({dim: np.arange(found.sizes[dim]) for dim in (*_DIMS, "count")})
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(above / below)
+
+
+def _promise(guarantee: Guarantee | None, mechanism: Any, story: KnownMargins, radius: int) -> Guarantee | None:
+    """What holds between databases that far apart; None where nothing may change."""
+    if radius == 0:
+        return None
+    if guarantee is not None:
+        return guarantee.group(radius)
+    if radius > LARGEST_CYCLE:
+        return NoPrivacy()
+    promise: Guarantee = mechanism.under(sensitivity_space(story.rows, story.columns, radius))
+    return promise
+
+
+def _odds_and_bounds(found: xr.Dataset, promise: Guarantee | None, failure: float, radius: int) -> xr.Dataset:
+    """How far the odds of a record moved, and may move."""
+    bound = 0.0 if promise is None else promise.loss_bound(failure)
+    result = found.assign(radius=radius, odds_bound=xr.DataArray(bound, attrs={"direction": "upper"}))
+    if "posterior" not in found:
+        return result
+    after, before = (np.clip(found[name].values, 0.0, 1.0) for name in ("posterior", "given"))
+    with np.errstate(invalid="ignore"):
+        return result.assign(log_odds_factor=(_BY_RELEASE, logit(after) - logit(before)))

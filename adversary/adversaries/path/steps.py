@@ -1,0 +1,84 @@
+"""One distinct count on the path from the target's unit upwards: the levels that publish it, and what ties it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from adversary._core import Floats
+from adversary.adversaries.beliefs import Belief
+from adversary.adversaries.path.links import REACH_NATS, AdjustedLink, EachLink, Link, SumLink
+from adversary.adversaries.plans import Level, Plan
+from adversary.privacy.mechanisms import Mechanism
+
+
+@dataclass(frozen=True)
+class Step:
+    """One distinct count on the path: the levels that publish it, and what links it to the next."""
+
+    levels: tuple[int, ...]
+    noises: tuple[Mechanism, ...]  # one per level, none where the count is only read through its link
+    belief: Belief
+    link: Link | None  # to the next step
+
+    def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
+        """Log P(its releases | count x), for releases (release, level) and x (release, count)."""
+        return sum(
+            (n.log_likelihood(noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=False)),
+            np.zeros(x.shape),
+        )
+
+    @property
+    def rate(self) -> float | None:
+        """Epsilon of its one release, where that has Laplace or geometric noise."""
+        return self.noises[0].laplace_rate if len(self.noises) == 1 else None
+
+    def log_likelihood_from(self, noisy: Floats, x: Floats) -> Floats:
+        """Log of the sum of that release's likelihoods over all counts from x on: geometric series on either side."""
+        epsilon = self.rate or 0.0
+        over = noisy[:, self.levels[:1]] - x  # how far the release lies above the least count
+        below = np.floor(np.maximum(over, -1.0)) + 1.0  # counts from x up to the release
+        near = np.where(over < 0.0, -over, below - over)  # from the release to the next count above it
+        least = -epsilon * near
+        with np.errstate(divide="ignore"):
+            rest = epsilon * (near - 1.0) + np.log(-np.expm1(-epsilon * below))
+        peak = float(self.noises[0].log_likelihood(0.0, 0.0))
+        return np.asarray(np.logaddexp(least, rest) + peak - np.log(-np.expm1(-epsilon)))
+
+    def alike(self) -> list[tuple[Mechanism, list[int]]]:
+        """Its noises, each with the levels, one after another, that share it."""
+        pairs = groupby(zip(self.noises, self.levels, strict=False), key=lambda pair: id(pair[0]))
+        groups = [list(group) for _, group in pairs]
+        return [(group[0][0], [level for _, level in group]) for group in groups]
+
+    @property
+    def link_level(self) -> int:
+        """The level whose siblings' releases lead to the next step."""
+        return self.levels[-1]
+
+    @property
+    def adjusted(self) -> bool:
+        """Whether its own count is published only after it was made to fit the next."""
+        return isinstance(self.link, AdjustedLink)
+
+    def exact_part(self) -> Step:
+        """The step with only its exact releases, and no sibling sum."""
+        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if n.is_exact]
+        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None)
+
+    @property
+    def reach(self) -> float:
+        """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS."""
+        return min(noise.reach(REACH_NATS) for noise in self.noises)
+
+
+def link_above(plan: Plan, i: int, above: Belief) -> Link:
+    """How a level's count is tied to the next: by what is released of the siblings."""
+    level: Level = plan.levels[i]
+    if plan.postprocessing is not None:
+        return AdjustedLink(plan.postprocessing, level.mechanism, level.siblings or 0)
+    if above.each is not None:
+        return EachLink(i, level.mechanism, above.each)
+    return SumLink(i, level.mechanism.total(level.siblings or 0))

@@ -1,0 +1,393 @@
+"""Which counts matter at each step of a path, given the releases: the ranges that sums over counts run through."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from adversary._core import Floats, Integers, as_array
+from adversary.adversaries.beliefs import Belief
+from adversary.adversaries.path.links import REACH_NATS, AdjustedLink, EachLink, SumLink
+from adversary.adversaries.path.steps import Step
+from adversary.adversaries.plans import Released
+from adversary.privacy.mechanisms import Mechanism
+
+MAX_STATES = 50_000_000
+_CHUNK_STATES = 4_000_000
+_WHOLE_SUPPORT = 4096
+_DRIFT_ROUNDS = 6
+NEAR_NATS = 36.0
+"""What a level's window leaves out weighs at most exp(-36), about 2e-16, of either hypothesis."""
+_SHARP = 1e6
+_BLOCK = 64
+_CHOICES = 9
+"""Counts tried between the least and the one released, where a count is published adjusted to its parent's."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Ranges of counts of the steps of a path."""
+
+    steps: tuple[Step, ...]
+
+    def closed_form(self, step: int) -> bool:
+        """Whether the sum over the next count is a tail of a discrete Gaussian or of one geometric law: flat belief,
+        last step, and parabolas or, where no siblings are released below, one noise of Laplace's."""
+        above = self.steps[step + 1]
+        if step + 2 < len(self.steps) or not above.belief.flat or not above.noises:
+            return False
+        link = self.steps[step].link if step >= 0 else None
+        if link is None:
+            return step < 0 and (above.rate is not None or all(noise.parabola for noise in above.noises))
+        return isinstance(link, SumLink) and all(noise.parabola for noise in (*above.noises, link.noise))
+
+    def above(self, released: Released, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
+        """For every step above `step`: the first count and the number of counts to follow, per release."""
+        low, high = np.full(len(released), x.min()), np.full(len(released), x.max())
+        ranges: list[tuple[Floats, Floats]] = []
+        last = step + 1
+        while last < len(self.steps) and not (closed and self.closed_form(last - 1)):
+            last += 1
+        misfit = self.misfit(step, x, released) if last > step + 1 else low
+        for i in range(step + 1, last):
+            inside = low, high
+            low, high = self._near(i, *self.of(i, low, high, released), inside, released, misfit)
+            low, high = self._of_both(i, low, high, inside, released, misfit)
+            ranges.append((low, high))
+        for i in reversed(range(len(ranges) - 1)):
+            ranges[i] = self._below(step + 1 + i, *ranges[i], *ranges[i + 1])
+        return [(low, (high - low + 1).astype(np.int64)) for low, high in ranges]
+
+    def _below(self, i: int, first: Floats, last: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """The part of a range of step i from which some total from low to high is possible; one count at least."""
+        belief = self.steps[i + 1].belief
+        least, most = belief.support(0) if belief.independent else (0, None)
+        last = np.clip(high - least, first, last)
+        return np.clip(low - _or_infinity(most), first, last), last
+
+    def of(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
+        """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
+
+        Log-concave factors put the mode inside the hull; beyond it this step's own likelihood falls by REACH_NATS.
+        Where a noise is not log-concave and has no end, all counts are left to `_near`, which needs neither.
+        """
+        step, noisy = self.steps[i], released.noisy
+        for noise, level in zip(step.noises, step.levels, strict=False):
+            if noise.is_exact:
+                return noisy[:, level], noisy[:, level]
+        bottom = _by_value(lambda k: float(step.belief.support(k)[0]), low)
+        top = np.minimum(_by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high), self._ceiling(i))
+        top = np.maximum(top, bottom)
+        if np.all(top - bottom < _WHOLE_SUPPORT):
+            return bottom, np.maximum(top, bottom)
+        if not step.noises:  # no release of its own: everything up to the next level that has one
+            above = next(s for s in self.steps[i + 1 :] if s.noises)
+            ends = [noisy[:, above.levels[0]] + above.reach] if np.isfinite(above.reach) else []
+            if step.belief.proper:
+                ends.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+            if not ends and not np.isfinite(top).all():
+                raise _endless(step.belief)
+            return bottom, np.maximum(bottom, np.minimum(top, np.max(ends or [top], 0)))
+        if i and self.closed_form(i - 1):
+            return self._of_parabolas(i, low, high, released)
+        if not self._hull_holds(i):
+            return bottom, top
+        sources = [noisy[:, level] for level in step.levels]
+        below = self.steps[i - 1].link if i else None
+        if below is not None:
+            rise = below.rise(released)
+            sources += [low + rise, high + rise]
+        fall = np.zeros(len(released))
+        for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
+            rise = lower.link.rise(released) if lower.link else np.zeros(len(released))
+            fall = fall + np.minimum(rise, _most_others(upper.belief, low))
+            sources += [noisy[:, level] - fall for level in upper.levels]
+        if step.belief.proper:
+            sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
+            sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+        sources += [np.clip(np.min(sources, 0), bottom, top), np.clip(np.max(sources, 0), bottom, top)]
+        centre, reach = np.max(sources, 0), self._reach(i, np.zeros(len(released)))
+        first = np.clip(np.floor(np.min(sources, 0) - reach), bottom, top)
+        last = np.clip(np.ceil(centre + self._reach_of_growth(i, low, centre)), bottom, top)
+        return first, last
+
+    def _hull_holds(self, i: int) -> bool:
+        """Whether every noise from step i upwards, and of the siblings below it, is log-concave or has an end."""
+        links = [step.link for step in self.steps[max(i - 1, 0) :] if step.link]
+        noises = [noise for step in self.steps[i:] for noise in step.noises] + [link.released_noise for link in links]
+        return all(one.log_concave or one.reach(REACH_NATS) == one.reach(2.0 * REACH_NATS) for one in noises)
+
+    def misfit(self, step: int, x: Floats, released: Released) -> Floats:
+        """Nats by which one choice of counts above x falls short of what all could reach: the most over x, per release.
+
+        Each count chosen lies between what its step releases and what follows from the count below. Beliefs and noise
+        laws have mass one, so no sum over counts exceeds the peaks of continuous noise. Infinite where none is found.
+        """
+        below = np.broadcast_to(np.asarray(x, dtype=np.float64), (len(released), np.size(x)))
+        lost = np.zeros(below.shape)
+        for i in range(step + 1, len(self.steps)):
+            here, link = self.steps[i], self.steps[i - 1].link if i else None
+            summed, one_by_one = self._noise_of_sum(i, released), link is not None and link.believes(released)
+            told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed is not None or one_by_one
+            if not (here.noises or here.adjusted) or not told or not _at_most_one(here.belief):
+                return np.full(len(released), np.inf)
+            rho = [min(noise.rho, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
+            centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
+            weight = sum(rho)
+            if summed is not None:
+                curve = min(summed.rho, _SHARP)
+                centre = centre + curve * (below + released.sums[:, [self.steps[i - 1].link_level]])
+                weight = weight + curve
+            low, high = _supports(here.belief, below)
+            high = np.maximum(high, low)
+            least, count = np.clip(below, low, high), np.clip(np.rint(centre / weight), low, high)
+            several = here.adjusted or isinstance(link, AdjustedLink) or one_by_one
+            choices = np.rint(np.linspace(least, count, _CHOICES, axis=-1)) if several else count[..., None]
+            each = choices.reshape(len(released), -1)
+            short = self._short(i, released, np.repeat(below, choices.shape[-1], axis=1), each).reshape(choices.shape)
+            best = short.argmin(axis=-1)[..., None]
+            lost = lost + np.take_along_axis(short, best, axis=-1)[..., 0]
+            below = np.take_along_axis(choices, best, axis=-1)[..., 0]
+        return np.asarray(lost.max(axis=1), dtype=np.float64)
+
+    def _short(self, i: int, released: Released, below: Floats, count: Floats) -> Floats:
+        """Nats by which these counts of step i fall short of the peaks, given those below: (release, count)."""
+        here, link = self.steps[i], self.steps[i - 1].link if i else None
+        short = sum(_peak(noise) for noise in here.noises) - here.log_likelihood(released.noisy, count)
+        if link is not None:
+            short = short - link.log_prob(released, below, count)
+        if isinstance(link, EachLink) and link.believes(released):
+            return np.asarray(short + link.belief.count * _peak(link.single))
+        peak = 0.0 if link is None or isinstance(link, AdjustedLink) else _peak(link.noise)
+        return np.asarray(short - as_array(here.belief.log_prob(count, below)) + peak)
+
+    def _noise_of_sum(self, i: int, released: Released) -> Mechanism | None:
+        """Noise of the siblings' sum below step i, where that ties it to the count below and nothing else does."""
+        link = self.steps[i - 1].link if i else None
+        summed = isinstance(link, SumLink | EachLink) and not link.believes(released)
+        return link.noise if link is not None and summed else None
+
+    def _near(
+        self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
+    ) -> tuple[Floats, Floats]:
+        """The part of a range that its own releases and the sum of the siblings below allow, given the counts inside
+        (lowest, highest), where all beyond weighs at most exp(-NEAR_NATS)."""
+        for noise, least, most in self._sources(i, inside, released):
+            reach = np.full(len(released), np.inf)
+            known = np.isfinite(misfit)
+            if known.any() and np.isfinite(noise.reach(NEAR_NATS)):
+                reach[known] = _reaches(noise, misfit[known])
+            first = np.maximum(first, np.minimum(least - reach, last))
+            last = np.minimum(last, np.maximum(most + reach, first))
+        if not np.isfinite(last).all():
+            raise ValueError(
+                f"noise must be log-concave beside the belief {self.steps[i].belief} and what is released above and of "
+                "siblings: nothing tells how far the counts must be followed; give a belief with an end, such as "
+                "Uniform(upper)"
+            )
+        return np.ceil(first), np.floor(last)
+
+    def _sources(
+        self, i: int, inside: tuple[Floats, Floats], released: Released
+    ) -> list[tuple[Mechanism, Floats, Floats]]:
+        """Noises of step i and of the siblings' sum below, with the least and the largest count that each suggests."""
+        step = self.steps[i]
+        own = [(n, released.noisy[:, j], released.noisy[:, j]) for n, j in zip(step.noises, step.levels, strict=False)]
+        if (summed := self._noise_of_sum(i, released)) is None:
+            return own
+        sums = released.sums[:, self.steps[i - 1].link_level]
+        return [*own, (summed, inside[0] + sums, inside[1] + sums)]
+
+    def _of_both(
+        self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
+    ) -> tuple[Floats, Floats]:
+        """The part of a wide range beyond which belief and noise together are too small to matter.
+
+        Counts are taken in blocks. A block goes where the most that it can reach, whatever is inside, falls by
+        NEAR_NATS and the log of their number below what is certain: the misfit or, at the last step, what the likeliest
+        count of another block has at least.
+        """
+        wide = np.flatnonzero((last - first > _WHOLE_SUPPORT) & ((i + 1 == len(self.steps)) | np.isfinite(misfit)))
+        if not wide.size:
+            return first, last
+        belief, sources = self.steps[i].belief, self._sources(i, inside, released)
+        told = len(sources) > len(self.steps[i].noises) or not i or self.steps[i - 1].link is None
+        falling = all(n.summands[0].parabola or n.summands[0].laplace_rate for n, *_ in sources)
+        if not (told and falling and belief.independent):
+            return first, last
+        low, high = inside[0][wide].min(), inside[1][wide].max()
+        start, stop = first[wide].min(), last[wide].max()
+        gap = int(high - low)  # the others of a block of totals range over so many counts more
+        block = _BLOCK + gap
+        count = int(stop - start) // block + 1
+        if count < 4 or count * block > MAX_STATES:
+            return first, last
+        others = start - high + np.arange(count * block + gap)
+        law = sliding_window_view(as_array(belief.log_prob(others, 0.0)), block + gap)[::block]
+        most = law.max(axis=1)
+        peaks = sum(_peak(noise) for noise, *_ in sources)
+        head = start + block * np.arange(count)
+        tail = head + block - 1
+        first, last = first.copy(), last.copy()
+        for rows in np.array_split(wide, wide.size * count // _CHUNK_STATES + 1):
+            upper = lower = most + np.zeros((rows.size, 1))
+            for noise, below, above in sources:
+                under, over = below[rows, None], above[rows, None]
+                upper = upper + noise.log_likelihood(np.maximum(np.maximum(head - over, under - tail), 0.0), 0.0)
+                lower = lower + noise.log_likelihood(np.maximum(tail - under, over - head) + gap, 0.0)
+            certain = peaks - misfit[rows, None]
+            if i + 1 == len(self.steps):
+                certain = np.maximum(certain, lower.max(axis=1, keepdims=True))
+            kept = upper >= certain - NEAR_NATS - np.log(count * block)
+            first[rows] = np.maximum(first[rows], head[kept.argmax(axis=1)])
+            last[rows] = np.minimum(last[rows], tail[count - 1 - kept[:, ::-1].argmax(axis=1)])
+        return first, last
+
+    def _ceiling(self, i: int) -> float:
+        """The largest total that a belief further up allows whatever is inside: no count below it can be larger."""
+        laws = [step.belief for step in self.steps[i + 1 :]]
+        fixed = [law.support(0)[1] for law in laws if law.support(0)[1] == law.support(1)[1]]
+        return min((float(end) for end in fixed if end is not None), default=np.inf)
+
+    def _reach_of_growth(self, i: int, low: Floats, centre: Floats) -> Floats:
+        """Reach upwards, and further where an improper belief grows with the total: until it has lost to the noise
+        what it has gained on the way."""
+        further = self._reach(i, np.zeros_like(centre))
+        belief = self.steps[i].belief
+        for _ in range(0 if belief.proper else _DRIFT_ROUNDS):
+            grown = as_array(belief.log_prob(np.ceil(centre + further), low)) - belief.log_prob(low, low)
+            further = self._reach(i, np.where(np.isfinite(grown), np.ceil(grown), 0.0))
+        return further
+
+    def _reach(self, i: int, nats: Floats) -> Floats:
+        """How far from what is released a step's counts are followed, for so many nats beyond REACH_NATS.
+
+        Where its numbers are clamped from above every larger count fits them as well, and the siblings' releases or the
+        belief must hold the count.
+        """
+        step, below = self.steps[i], self.steps[i - 1].link if i else None
+        holding = [noise for noise in step.noises if np.isfinite(noise.reach(REACH_NATS))]
+        if not holding and isinstance(below, SumLink | EachLink) and np.isfinite(below.noise.reach(REACH_NATS)):
+            holding = [below.noise]
+        if holding:
+            return _by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)
+        if step.belief.proper:
+            return np.zeros_like(nats)
+        raise _endless(step.belief)
+
+    def _of_parabolas(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
+        """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
+        step, noisy = self.steps[i], released.noisy
+        rho = sum(noise.rho for noise in step.noises)
+        link = self.steps[i - 1].link
+        a = link.noise.rho if link else 0.0
+        centre = sum(noise.rho * noisy[:, level] for noise, level in zip(step.noises, step.levels, strict=True)) / rho
+        reach = np.sqrt(REACH_NATS / (rho + a))
+        modes = [
+            (rho * centre + a * (edge + released.sums[:, self.steps[i - 1].link_level])) / (rho + a)
+            for edge in (low, high)
+        ]
+        return np.maximum(low, np.floor(modes[0] - reach)), np.ceil(np.maximum(modes[1], high) + reach)
+
+    def of_second(self, x: Floats, releases: list[Floats], sums: Floats, beyond: Released) -> Floats:
+        """Counts of the second step to follow for every combination of these releases and sibling sums.
+
+        `beyond` holds releases of everything further up.
+        """
+        second, link_level = self.steps[1], self.steps[0].link_level
+        columns = [*releases, sums]
+        ends = [*([c.min(), c.max()] for c in columns), [0, 1], [0, 1]]
+        corners: Floats = np.stack(np.meshgrid(*ends, indexing="ij"), -1).reshape(-1, len(ends))
+        extremes = [(part.min(0), part.max(0)) for part in (beyond.noisy, beyond.sums)]
+        edges = corners[:, -2:].astype(np.int64).T
+        noisy, links = (np.array([low, high])[edge] for (low, high), edge in zip(extremes, edges, strict=True))
+        noisy[:, list(second.levels)] = corners[:, : len(releases)]
+        links[:, link_level] = corners[:, len(releases)]
+        corner = Released(noisy, links)
+        inside = np.full(len(corner), x.min()), np.full(len(corner), x.max())
+        low, high = self._near(1, *self.of(1, *inside, corner), inside, corner, self.misfit(0, x, corner))
+        return np.arange(low.min(), high.max() + 1)
+
+
+def _endless(belief: Belief) -> ValueError:
+    return ValueError(
+        f"a count clamped from above fits every larger count: the improper belief {belief} leaves it without an end; "
+        "give one with an end, such as Uniform(upper)"
+    )
+
+
+def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:
+    """Row numbers in groups of similar window size, so that padding and memory stay small."""
+    cost = costs(windows, first, rows)
+    if cost.max() > MAX_STATES:
+        worst = int(np.argmax(cost))
+        widths = [int(size[worst]) for _, size in windows]
+        raise ValueError(
+            f"release number {worst} spans {widths} possible counts at its levels, too many to add up: "
+            "the releases disagree too much, or the noise is too wide, for this belief or this many levels"
+        )
+    order = np.argsort(cost, kind="stable")
+    start = 0
+    while start < rows:
+        # widest row of the group, found by halving the group until it fits
+        stop = rows
+        while stop - start > 1 and (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
+            stop = start + (stop - start) // 2
+        yield order[start:stop]
+        start = stop
+
+
+def _peak(noise: Mechanism) -> float:
+    """Largest log density of continuous noise, if positive; no release of other noise has more than mass one."""
+    inside = noise.noise
+    return max(0.0, float(inside.log_likelihood(np.zeros(()), np.zeros(())))) if inside.is_continuous else 0.0
+
+
+def _at_most_one(belief: Belief) -> bool:
+    """Whether no total weighs more than one: of several siblings under a flat belief a total has many vectors."""
+    alone = belief.each is not None and belief.each.count == 1
+    return belief.proper or belief.flat or alone
+
+
+def _supports(belief: Belief, inside: Floats) -> tuple[Floats, Floats]:
+    """Smallest and largest possible totals given these counts inside."""
+    low = _by_value(lambda k: float(belief.support(k)[0]), inside.ravel())
+    high = _by_value(lambda k: _or_infinity(belief.support(k)[1]), inside.ravel())
+    return low.reshape(inside.shape), high.reshape(inside.shape)
+
+
+def _reaches(noise: Mechanism, nats: Floats) -> Floats:
+    """Distances from a release beyond which a count is less likely by so many nats, or up to a sixteenth more, and
+    NEAR_NATS: sums of noises search for each."""
+    step = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(nats, 1.0))) - 4.0, 0.0)
+    return _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(nats / step) * step)
+
+
+def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
+    """A function of whole numbers over an array, called once per distinct value."""
+    values, inverse = np.unique(x, return_inverse=True)
+    return np.array([function(int(v)) for v in values])[inverse.ravel()]
+
+
+def _most_others(law: Belief, inside: Floats) -> Floats:
+    """Largest count outside that a belief allows, given these inside."""
+    return _by_value(lambda k: _or_infinity(law.support(k)[1]) - k, inside)
+
+
+def _or_infinity(end: int | None) -> float:
+    return float("inf") if end is None else float(end)
+
+
+def costs(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Integers:
+    """Largest number of states a step adds up, per release, from `first` counts below."""
+    sizes = [np.full(rows, first), *(size for _, size in windows)]
+    return np.asarray(np.max([np.full(rows, 32), *(a * b for a, b in itertools.pairwise(sizes))], axis=0))
+
+
+def common(windows: list[tuple[Floats, Integers]], rows: Integers) -> list[tuple[Floats, int]]:
+    """The same windows with one width for all these rows."""
+    return [(low, int(size[rows].max())) for low, size in windows]

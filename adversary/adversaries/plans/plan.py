@@ -1,0 +1,362 @@
+"""What is published: nested levels around one person, each with its noise.
+
+A plan is a path: the target's block, its block group, its tract, ... Every level publishes the count of one cell in the
+target's unit, and below the top also in the `siblings` other units of the same parent. Other queries of a unit, in
+each of which the target is counted in one row too, are further levels of the same people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole
+from adversary.adversaries.plans.release_draws import published_release, simulate_releases
+from adversary.adversaries.postprocessing import Postprocessing, clamped
+from adversary.privacy.losses import PrivacyLoss, compose_losses
+from adversary.privacy.mechanisms import Mechanism
+
+NOT_LEVELS = ("in", "siblings")
+"""Keys of a truth that are not levels: the target, and the true counts of siblings one by one."""
+NEIGHBOURS = ("unbounded", "bounded")
+
+
+@dataclass(frozen=True)
+class Level:
+    """One published level.
+
+    Parameters
+    ----------
+    name : what the level is called in truths, releases and beliefs ("block")
+    mechanism : the noise added to the count of every unit at this level
+    siblings : number of other units of the same parent, required below the top; 0 = the next level has the same
+        people
+    query_of : name of the level whose unit this is another query of; see `queries` of `Plan`
+    """
+
+    name: str
+    mechanism: Mechanism
+    siblings: int | None = None
+    query_of: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"level name must be a non-empty string, got {self.name!r}")
+        if not isinstance(self.mechanism, Mechanism):
+            raise TypeError(f"level {self.name!r}: mechanism must be a Mechanism, got {self.mechanism!r}")
+        if self.siblings is not None:
+            siblings = int(check_whole(f"level {self.name!r}: siblings", self.siblings, minimum=0))
+            object.__setattr__(self, "siblings", siblings)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the count itself is published: an invariant."""
+        return self.mechanism.is_exact
+
+    @property
+    def unit(self) -> str:
+        """Name of the level by which truths and beliefs know the unit."""
+        return self.query_of or self.name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is published, lowest level first.
+
+    Parameters
+    ----------
+    levels : the nested levels; `siblings` is required of all but the last, which has none
+    cells : published cells in which the adversary's hypotheses differ: 1, the target's own, or 2 when the alternative
+        puts the target in another published cell
+    postprocessing : what is done to the noisy numbers before they are published: a `Postprocessing` that makes the
+        lower of two levels fit the upper, or a function from mechanism to mechanism for every level, such as
+        `clamped`. Only the result is published, so sums of siblings are not
+    neighbours : which neighbours a guarantee about this plan speaks of, "unbounded" (a record is added or removed: one
+        count of every query moves) or "bounded" (a record changes: two move); unless given, "bounded" with two cells.
+        The noise itself is in the levels
+    queries : by level, the noise of the unit's other queries by name: those with a row that counts the target (with two
+        cells, a row for each). They become levels "block, total" below their own, of the same people, for adversaries
+        who know everybody else in the unit: a row's answer without these and the target, which they know, is
+        subtracted, so that it reads as one more noisy count of the cell. Where the others are not known, a row counts
+        the cell and others whom no belief is about, in groups that overlap from query to query: an exact answer would
+        need one joint law of the whole histogram, and under a flat one such rows say nothing. This is refused;
+        `nmf.read(queries="all")` has the linear estimates of such cells
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> Plan([Level("block", DiscreteGaussian.from_rho(0.1), siblings=27), Level("tract", DiscreteGaussian(1.0))]).names
+    ('block', 'tract')
+    """
+
+    levels: tuple[Level, ...]
+    cells: int = 1
+    postprocessing: Postprocessing | None = None
+    neighbours: str = "unbounded"
+
+    def __init__(
+        self,
+        levels: Iterable[Level],
+        cells: int = 1,
+        postprocessing: Postprocessing | Callable[[Mechanism], Mechanism] | None = None,
+        *,
+        neighbours: str | None = None,
+        queries: Mapping[str, Mapping[str, Mechanism]] | None = None,
+    ) -> None:
+        if neighbours is None:
+            neighbours = "bounded" if cells == 2 else "unbounded"
+        levels = _with_queries(tuple(levels), queries or {})
+        adjusting, levels = _split_postprocessing(postprocessing, levels)
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "cells", int(check_whole("cells", cells, minimum=1)))
+        object.__setattr__(self, "postprocessing", adjusting)
+        object.__setattr__(self, "neighbours", neighbours)
+        if not self.levels:
+            raise ValueError("a plan needs at least one level, got none")
+        for level in self.levels:
+            if not isinstance(level, Level):
+                raise TypeError(f"levels must be Level objects, got {level!r}")
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"level names must differ, got {list(self.names)}")
+        if self.cells > 2:
+            raise ValueError(f"cells must be 1 or 2 (the hypotheses name at most two cells), got {self.cells}")
+        if neighbours not in NEIGHBOURS:
+            raise ValueError(f"neighbours must be one of {NEIGHBOURS}, got {neighbours!r}")
+        for level in self.levels[:-1]:
+            if level.siblings is None:
+                raise ValueError(
+                    f"level {level.name!r}: siblings is required below the top level {self.levels[-1].name!r} "
+                    "(the number of other units of the same parent; 0 if it holds the same people; levels stand lowest "
+                    "first)"
+                )
+        if self.levels[-1].siblings is not None:
+            raise ValueError(f"level {self.levels[-1].name!r} is the top: siblings must be left out")
+        if adjusting is not None and self.cells != 1:
+            raise ValueError(f"postprocessing fits one cell to its parent's, got cells={self.cells}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Level names, lowest first."""
+        return tuple(level.name for level in self.levels)
+
+    @property
+    def own(self) -> int:
+        """Place of the lowest level that publishes the cell itself, after those of other queries of the unit."""
+        return next(i for i, level in enumerate(self.levels) if level.query_of is None)
+
+    def without_queries(self) -> Plan:
+        """The plan of the cell alone, had the other queries of its units not been published."""
+        kept = [level for level in self.levels if level.query_of is None]
+        return Plan(kept, self.cells, self.postprocessing, neighbours=self.neighbours)
+
+    def privacy_loss(self, records: int = 1) -> PrivacyLoss:
+        """The worst pair of the noisy levels: each of `records` people moves every level's count by 1, in every cell.
+
+        Exact levels are left out: an invariant is not noise, it conditions what the adversary compares.
+        """
+        size = int(check_whole("records", records, minimum=1))
+        return compose_losses([noise.privacy_loss(size, self.cells) for noise in self._noisy])
+
+    def scaled(self, factor: float) -> Plan:
+        """The plan with the rho of every noisy level multiplied by one factor > 0; exact levels stay exact."""
+        return replace(self, levels=tuple(replace(one, mechanism=one.mechanism.scaled(factor)) for one in self.levels))
+
+    @property
+    def total_rho(self) -> float:
+        """zCDP parameter in nats: the rho of the noisy levels, twice for bounded neighbours; may be infinite."""
+        moved = 2 if self.neighbours == "bounded" else 1
+        return float(sum(moved * noise.rho for noise in self._noisy))
+
+    @property
+    def _noisy(self) -> list[Mechanism]:
+        return [level.mechanism for level in self.levels if not level.is_exact]
+
+    def neighbour_loss(self) -> PrivacyLoss:
+        """The loss between two data sets that are neighbours, whichever cells the adversary watches."""
+        moved = 2 if self.neighbours == "bounded" else 1
+        return compose_losses([noise.privacy_loss(1, moved) for noise in self._noisy])
+
+    def counts(self, truth: Mapping[str, Any]) -> Integers:
+        """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
+        allowed = {*self.names, *NOT_LEVELS}
+        unknown = [name for name in truth if name not in allowed]
+        if unknown:
+            raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {list(self.names)}")
+        given = [level.name if level.name in truth else level.unit for level in self.levels]
+        missing = [name for name in given if name not in truth]
+        if missing:
+            raise ValueError(f"truth: no count for level {missing[0]!r}")
+        counted = self._true_arrays(truth)[0]
+        rows = [check_whole(f"truth of level {name!r}", counted[name], minimum=0) for name in given]
+        for name, row in zip(self.names, rows, strict=True):
+            if row.shape != (self.cells,) and not (row.ndim == 0 and self.cells == 1):
+                raise ValueError(
+                    f"truth of level {name!r} must be one count per cell ({self.cells}), got {truth[name]!r}"
+                )
+        counts = np.stack([np.broadcast_to(row, (self.cells,)) for row in rows])
+        for lower, upper, a, b in zip(counts[:-1], counts[1:], self.levels[:-1], self.levels[1:], strict=True):
+            if (lower > upper).any():
+                raise ValueError(
+                    f"truth: level {b.name!r} holds level {a.name!r}, so its count cannot be smaller: "
+                    f"got {int(upper[lower > upper][0])} < {int(lower[lower > upper][0])}"
+                )
+            if a.siblings == 0 and (lower != upper).any():
+                raise ValueError(f"truth: {a.name!r} has no siblings, so {b.name!r} must have the same count")
+        return counts
+
+    def _true_arrays(self, truth: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The counts of a truth by level, and those of siblings, as plain arrays: (cell,) and (sibling[, cell])."""
+        cell = CELL if self.cells > 1 else ()
+        each = truth.get("siblings", {})
+        each = each if isinstance(each, Mapping) else {}
+        levels = {name: count for name, count in truth.items() if name not in NOT_LEVELS}
+        given = {f"truth of level {name!r}": (count, cell) for name, count in levels.items()}
+        given |= {
+            f"siblings of level {name!r} in the truth": (count, (*SIBLING, *cell)) for name, count in each.items()
+        }
+        arrays = list(arrays_over(given)[0].values())
+        return dict(zip(levels, arrays, strict=False)), dict(zip(each, arrays[len(levels) :], strict=True))
+
+    def sibling_noise(self, i: int) -> Mechanism | None:
+        """Noise of the published sum of a level's siblings; None where no such sum is published.
+
+        Without siblings, after post-processing, and where numbers are clamped or rounded one by one, there is none.
+        """
+        level = self.levels[i]
+        if not level.siblings or self.postprocessing is not None:
+            return None
+        try:
+            return level.mechanism.total(level.siblings)
+        except ValueError:
+            return None
+
+    def sibling_counts(self, truth: Mapping[str, Any]) -> dict[str, Integers]:
+        """True counts of the siblings one by one, (sibling, cell), for the levels where a truth gives them."""
+        given = truth.get("siblings", {})
+        if not isinstance(given, Mapping):
+            raise TypeError(f"truth: siblings must be a mapping of level name to a list of counts, got {given!r}")
+        if given and self.cells > 1:
+            single = [name for name in self.names if np.ndim(truth.get(name, ())) == 0 and name in truth]
+            if single:
+                raise ValueError(
+                    f"truth: with siblings every level needs one count per cell ({self.cells}), got "
+                    f"{truth[single[0]]!r} at level {single[0]!r}"
+                )
+        counts = self.counts(truth)
+        result: dict[str, Integers] = {}
+        for name, values in self._true_arrays(truth)[1].items():
+            if name not in self.names[:-1]:
+                raise ValueError(f"truth: siblings of {name!r}: the levels with siblings are {list(self.names[:-1])}")
+            i = self.names.index(name)
+            d, others = self.levels[i].siblings or 0, counts[i + 1] - counts[i]
+            each = check_whole(f"truth: siblings of level {name!r}", values, minimum=0)
+            each = each[:, None] if each.ndim == 1 and self.cells == 1 else each
+            if each.shape != (d, self.cells):
+                raise ValueError(
+                    f"truth: level {name!r} has {d} siblings in {self.cells} cells, got counts of shape {each.shape}"
+                )
+            if (each.sum(0) != others).any():
+                raise ValueError(
+                    f"truth: the siblings of level {name!r} must add up to {others.tolist()} (the level above, without "
+                    f"the unit itself), got {each.sum(0).tolist()}"
+                )
+            result[name] = each
+        return result
+
+    def release(self, truth: Mapping[str, Any], rng: Any = None, draws: int | None = None) -> xr.Dataset:
+        """Simulated releases of these true counts.
+
+        Parameters
+        ----------
+        truth : count of the cell at every level, by level name; one per cell when `cells` is 2. With "siblings", a
+            mapping of level name to the counts of its siblings, their releases are drawn one by one. Labels go by
+            name, as in `observe`
+        rng : seed or numpy Generator
+        draws : number of releases, along dim `release`; None for one release without that dim
+        """
+        size = 1 if draws is None else int(check_whole("draws", draws, minimum=1))
+        release = simulate_releases(
+            self, self.counts(truth), self.sibling_counts(truth), np.random.default_rng(rng), size
+        )
+        return release if draws is not None else release.isel(release=0)
+
+    def observe(
+        self,
+        noisy: Mapping[str, Any],
+        sibling_sum: Mapping[str, Any] | None = None,
+        siblings: Mapping[str, Any] | None = None,
+    ) -> xr.Dataset:
+        """A published release.
+
+        Parameters
+        ----------
+        noisy : released count of the target's unit at every level, by level name; a scalar, or an array over releases
+            (with a last axis over cells when `cells` is 2)
+        sibling_sum : sum of the released counts of the siblings, for every level that has some
+        siblings : instead of their sum, the released counts of the siblings along a last axis (after that of cells);
+            an adversary who believes `Each` reads them one by one, any other their sum
+
+        Labelled numbers are paired by label, whatever their order. The axes of a DataArray have names: "cell",
+        "sibling", and one more, of any name, over releases; those of a Series or DataFrame have the order given here.
+        The labels of releases are those of the result, along "release"; those of cells are in the order of the first
+        argument, and 0 and 1 in that order.
+
+        Raises
+        ------
+        ValueError : numbers with other labels than the first, or without labels beside some that have them; masked
+            entries; a level that is missing or unknown; numbers that no release of the plan has
+        """
+        return published_release(self, noisy, sibling_sum or {}, siblings or {})
+
+
+def _with_queries(levels: tuple[Level, ...], queries: Mapping[str, Mapping[str, Mechanism]]) -> tuple[Level, ...]:
+    """The levels, each after those of the other queries of its unit."""
+    names = [getattr(level, "name", None) for level in levels]
+    for name, noise in queries.items():
+        if name not in names:
+            raise ValueError(f"queries: unknown level {name!r}; the plan has {names}")
+        if not isinstance(noise, Mapping) or not noise:
+            raise TypeError(f"queries of level {name!r} must be a mapping of their names to mechanisms, got {noise!r}")
+        for query, one in noise.items():
+            if isinstance(one, Mechanism) and one.is_exact:
+                raise ValueError(f"query {query!r} of level {name!r} must be noisy: exact totals are invariants")
+    found: list[Level] = []
+    for level in levels:
+        if isinstance(level, Level):
+            also = queries.get(level.name, {}).items()
+            found += [Level(f"{level.name}, {query}", noise, 0, level.name) for query, noise in also]
+        found.append(level)
+    return tuple(found)
+
+
+def _split_postprocessing(
+    postprocessing: Any, levels: tuple[Level, ...]
+) -> tuple[Postprocessing | None, tuple[Level, ...]]:
+    """The adjustment of the whole plan, if any, and the levels with what is done to each of them."""
+    if postprocessing is None:
+        return None, levels
+    if isinstance(postprocessing, Postprocessing):
+        if any(getattr(level, "query_of", None) for level in levels):
+            raise ValueError("queries cannot be read beside counts that are adjusted to add up: leave one of them out")
+        if len(levels) != 2 or not getattr(levels[0], "siblings", 0):
+            raise ValueError(
+                "postprocessing fits a unit with siblings to its parent: it needs two levels, the lower with siblings, "
+                f"got {[getattr(level, 'name', level) for level in levels]}"
+            )
+        if not postprocessing.exact(levels[0].siblings or 0):
+            raise ValueError(
+                f"{postprocessing!r} has no exact likelihood with {levels[0].siblings} siblings: ask "
+                "risk.consistency_risk, which simulates and states its error"
+            )
+        return postprocessing, (levels[0], replace(levels[1], mechanism=clamped(levels[1].mechanism)))
+    if not callable(postprocessing):
+        raise TypeError(
+            "postprocessing must be a Postprocessing, such as LeastSquares(), or a function from mechanism to "
+            f"mechanism, such as clamped, got {postprocessing!r}"
+        )
+    return None, tuple(
+        replace(level, mechanism=postprocessing(level.mechanism)) if isinstance(level, Level) else level
+        for level in levels
+    )

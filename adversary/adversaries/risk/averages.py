@@ -1,0 +1,325 @@
+"""Risk averaged over releases: what follows from the law of the adversary's log Bayes factor under a truth.
+
+With it the same risk for two adversaries of many releases: of a person known to be unique at several levels, and of one
+count that is published again and again. Both are a plan whose levels hold the same people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+from scipy.special import expit, log_expit
+
+from adversary._core import Floats, check_number, check_probability, check_whole, one_number, posterior_ratio
+from adversary.adversaries.path import Adversary, ImpossibleRelease, opposite, settle_truth
+from adversary.adversaries.plans import Level, Plan
+from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
+from adversary.adversaries.risk.law_of_plan import bayes_factor_law
+from adversary.adversaries.risk.listed_releases import DRAWS
+from adversary.privacy.losses import side_of
+from adversary.privacy.mechanisms import Mechanism
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_SMALLEST = 1e-300
+RESOLUTION = 1e-14
+"""Releases that carry less than this in all are not looked at where noise is unbounded."""
+
+
+def risk_summary(
+    law: BayesFactorLaw, invariant: float = 0.0, base: float | None = None, factors: Floats | None = None
+) -> xr.Dataset:
+    """Risk measures of one law of the log Bayes factor: averages over releases, decisions and quantiles.
+
+    Parameters
+    ----------
+    law : law of the log Bayes factor over releases, under one truth
+    invariant : log Bayes factor of the exact levels alone, nats; infinite where they settle the target
+    base : probability of "in" given the exact levels; derived from `law` and `invariant` unless given
+    factors : quantiles of the log Bayes factor at QUANTILES, (quantile,), nats, where already computed (they are the
+        same for every prior)
+
+    Returns
+    -------
+    Dataset of `posterior_mean`, `prob_correct`, `tie_mass`, `posterior_quantile` and `ratio_quantile` (quantile);
+    `ratio_mean` and `difference_mean` against `base`, stored as `prior`; `invariant_ratio` = base / prior where there
+    are exact levels; `wrong_to_right` and `right_to_wrong` where the law is separable; `mcse` (measure), the Monte
+    Carlo standard errors, where it is simulated. The attribute `direction` of each is "exact" or "estimate".
+    """
+    posterior, correct, tie = law.posterior_mean(), law.prob_correct(), law.tie()
+    ratio = (posterior[0] / law.prior, posterior[1] / law.prior) if law.prior > 0 else law.ratio_mean()
+    start = law.log_odds
+    base = float(expit(start + invariant)) if base is None else base
+    levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES) if factors is None else factors
+    settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
+    since = np.zeros_like(factors) if settled else factors - invariant
+    if settled:
+        posterior, ratio, correct, tie = (base, 0.0), (1.0, 0.0), (float(base == law.target), 0.0), (0.0, 0.0)
+    elif invariant and base > _SMALLEST:
+        ratio = (posterior[0] / base, posterior[1] / base)
+    elif invariant:  # the limit at prior 0: E[exp(log Bayes factor - invariant)]
+        limit, error = replace(law, log_odds=-np.inf).ratio_mean()
+        ratio = (limit * float(np.exp(-invariant)), error * float(np.exp(-invariant)))
+    result = xr.Dataset(
+        {
+            "prior": base,
+            "posterior_mean": posterior[0],
+            "ratio_mean": ratio[0],
+            "difference_mean": posterior[0] - base,
+            "prob_correct": correct[0],
+            "tie_mass": tie[0],
+            "posterior_quantile": (
+                "quantile",
+                expit(start + factors) if np.isfinite(start) else 0 * levels + law.prior,
+            ),
+            "ratio_quantile": ("quantile", posterior_ratio(base, since)),
+        },
+        coords={"quantile": list(QUANTILES)},
+    )
+    if invariant:
+        result = result.assign(invariant_ratio=float(posterior_ratio(law.prior, invariant)))
+    if law.separable:
+        wrong_to_right, right_to_wrong = law.changed()
+        result = result.assign(wrong_to_right=wrong_to_right, right_to_wrong=right_to_wrong)
+    for name in result.data_vars:
+        result[name].attrs["direction"] = "estimate" if law.simulated and name != "prior" else "exact"
+    if law.simulated:
+        errors = [posterior[1], ratio[1], posterior[1], correct[1], tie[1]]
+        measures = ["posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass"]
+        result = result.assign(mcse=("measure", errors)).assign_coords(measure=measures)
+    return result
+
+
+def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> float:
+    """Probability, over releases of this truth, that the adversary's best guess about the target is right (0-1 loss).
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    truth : true counts by level name, as for `settle_truth`
+
+    Returns
+    -------
+    Probability in [0, 1]; a Monte Carlo estimate where releases are simulated (see `bayes_factor_law`)
+
+    Raises
+    ------
+    ValueError : a truth that the plan or the adversary's beliefs exclude
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> round(prob_correct(Plan([Level("block", Geometric(1.0))]), Adversary(), {"block": 1}), 6)
+    0.731059
+    """
+    settled = settle_truth(plan, reader, truth)
+    return bayes_factor_law(plan, reader, settled).prob_correct()[0]
+
+
+def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str = "in", rng: Any = None) -> xr.Dataset:
+    """Risk of a target known to be unique at levels 1, ..., l: each publishes 1 if the target is in, 0 if out.
+
+    The posterior is expit(logit p + sum_j rho_j (2 u_j - 1)) for discrete Gaussian noise, u_j the release of level j.
+
+    Parameters
+    ----------
+    mechanisms : noise of levels 1, ..., l
+    prior : probability that the target is in
+    truth : "in" or "out"
+    rng : seed, where several releases of continuous noise must be simulated
+
+    Returns
+    -------
+    Dataset as from `risk_summary`: `posterior_mean`, `ratio_mean`, `prob_correct`, ...: averages over releases.
+
+    References
+    ----------
+    Kazan and Reiter 2025, section 2.6.3, eq. (2.12): an adversary who knows that nobody else is there, on levels
+    without siblings.
+
+    >>> from adversary.privacy.mechanisms import Gaussian
+    >>> twice, once = unique_target([Gaussian(2.0)] * 4, 0.1), unique_target([Gaussian(1.0)], 0.1)
+    >>> bool(abs(twice["posterior_mean"] - once["posterior_mean"]) < 1e-12)
+    True
+    """
+    return _average_risk(_same_people("level", mechanisms), Adversary(prior), truth, rng)
+
+
+def sequential(
+    releases: ArrayLike,
+    mechanisms: Mechanism | Iterable[Mechanism],
+    known: int,
+    prior: float,
+    *,
+    truth: str = "in",
+    rng: Any = None,
+) -> xr.Dataset:
+    """Several releases of one count, one after the other: what each adds to those before it.
+
+        ratio after k releases = factor_1 ... factor_k,    factor_k = P(in | releases 1..k) / P(in | releases 1..k-1)
+
+    Log Bayes factors add in any order, so the total does not depend on it; each factor does. These are ratios of one
+    sequence as it was: averages over sequences do not multiply.
+
+    Parameters
+    ----------
+    releases : the releases, oldest first
+    mechanisms : noise of each release, or one mechanism for all
+    known : count of everybody else
+    prior : probability, before any release, that the target is in
+    truth : "in" or "out", for the averages only
+    rng : seed, where averages over several releases of continuous noise must be simulated
+
+    Returns
+    -------
+    Dataset with dims `release`: `factor`, `log_factor` (log Bayes factor of the release alone), `posterior` and `ratio`
+    (posterior / prior, from the start) after that release; and `posterior_mean`, `ratio_mean`, `prob_correct` and the
+    rest of `risk_summary`, which are averages over every sequence with this noise under the truth. At prior 0 ratios
+    and factors are their limits; at prior 1 they are 1.
+
+    Raises
+    ------
+    ValueError : no release, numbers of releases and mechanisms that differ, or releases that no count could give
+
+    References
+    ----------
+    Kazan and Reiter 2025, section 2.10. The adversary is `Adversary.after` repeated.
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> sequential([3, 0], DiscreteGaussian.from_rho(0.5), known=0, prior=0.5)["log_factor"].values.tolist()
+    [2.5, -0.5]
+    """
+    values = check_number("releases", releases)
+    if values.ndim != 1:
+        raise ValueError(f"releases must be a list of numbers, got shape {values.shape}")
+    if not values.size:
+        raise ValueError("releases must not be empty: before any release the posterior is the prior")
+    noises = [mechanisms] * values.size if isinstance(mechanisms, Mechanism) else list(mechanisms)
+    if len(noises) != values.size:
+        raise ValueError(f"mechanisms must be one, or one for each of {values.size} releases, got {len(noises)}")
+    plan, reader = _same_people("release", noises), Adversary(prior, int(check_whole("known", known, minimum=0)))
+    factors = np.array([_factor(level, reader, value) for level, value in zip(plan.levels, values, strict=True)])
+    with np.errstate(invalid="ignore"):
+        total = np.cumsum(factors)
+    if np.isnan(total).any():
+        worst = int(np.isnan(total).argmax())
+        why = "neither count could give it" if np.isnan(factors[worst]) else "an earlier one rules it out"
+        raise ValueError(f"release {worst + 1} is impossible: {why}")
+    odds = np.append(reader.prior_log_odds, reader.updated(total))
+    variables = {
+        "factor": _change(odds, factors),
+        "log_factor": factors,
+        "posterior": expit(odds[1:]),
+        "ratio": posterior_ratio(prior, total),
+    }
+    averages = _average_risk(plan, reader, truth, rng)
+    return averages.assign({name: ("release", value) for name, value in variables.items()})
+
+
+def _same_people(name: str, mechanisms: Iterable[Mechanism]) -> Plan:
+    """A plan whose levels "name 1", "name 2", ... hold the same people."""
+    noises = list(mechanisms)
+    if not noises:
+        raise ValueError("mechanisms must not be empty: a risk needs at least one release")
+    last = len(noises) - 1
+    return Plan(Level(f"{name} {i + 1}", noise, None if i == last else 0) for i, noise in enumerate(noises))
+
+
+def _factor(level: Level, reader: Adversary, value: float) -> float:
+    """Log Bayes factor of one release alone; NaN where neither count could give it."""
+    plan = Plan([Level(level.name, level.mechanism)])
+    plan.observe({level.name: value})
+    out, present = reader.path(plan).known_counts()
+    return float(level.mechanism.log_ratio(value, present, out))
+
+
+def _change(odds: Floats, factors: Floats) -> Floats:
+    """Probability of "in" after each release over that before it, from log-odds; its limit exp(log factor) at 0."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = log_expit(odds[1:]) - log_expit(odds[:-1])
+        return np.exp(np.where(np.isneginf(odds[:-1]), factors, change))
+
+
+def _average_risk(plan: Plan, reader: Adversary, truth: str, rng: Any) -> xr.Dataset:
+    """Averages over releases, for an adversary who knows everybody else."""
+    target = 1 - side_of(truth)
+    count = int(np.ravel(reader.known)[0]) + target
+    settled = settle_truth(plan, reader, {**dict.fromkeys(plan.names, count), "in": target})
+    return risk_summary(bayes_factor_law(plan, reader, settled, rng=rng))
+
+
+def empirical_epsilon(
+    plan: Plan,
+    reader: Adversary,
+    truth: Mapping[str, Any],
+    failure: float = 0.05,
+    *,
+    draws: int = DRAWS,
+    rng: Any = None,
+) -> float:
+    """What one adversary could do: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure, in or out.
+
+    The level at which this adversary's own pair is (e, failure) probabilistically private, everybody else as in the
+    truth. Compare it with what the accounting allows every adversary, `plan.privacy_loss().loss_bound(failure)`. The
+    worse of the two truths counts; where the adversary's beliefs or an exact level rule one of them out, only the
+    other. For lattice noise it is a value that |log Bayes factor| takes; where releases are simulated (see
+    `bayes_factor_law`) an estimate.
+
+    Parameters
+    ----------
+    truth : true counts, as for `audit`
+    failure : probability of a larger log Bayes factor, in [0, 1]; 0 asks for the largest of all, infinite where noise
+        is unbounded
+    draws, rng : number of releases and seed, where they are simulated
+
+    References
+    ----------
+    Kazan et al. 2025, section 3; `PrivacyLoss.loss_bound` is the same over every adversary.
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> round(empirical_epsilon(Plan([Level("block", Geometric(0.7))]), Adversary(), {"block": 1}, failure=0), 9)
+    0.7
+    """
+    settled = settle_truth(plan, reader, truth)
+    truths = [settled]
+    with suppress(ValueError):
+        truths.append(opposite(plan, reader, settled))
+    laws = [bayes_factor_law(plan, reader, truths[0], draws=draws, rng=rng)]
+    with suppress(ImpossibleRelease):
+        laws += [bayes_factor_law(plan, reader, other, draws=draws, rng=rng) for other in truths[1:]]
+    return empirical_epsilon_of(laws, failure)
+
+
+def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = 0.05) -> float:
+    """Empirical epsilon: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure under each of several laws.
+
+    As `empirical_epsilon`, for laws already computed.
+
+    Parameters
+    ----------
+    laws : laws of the log Bayes factor, one for each truth; the largest epsilon counts
+    failure : probability of a larger log Bayes factor, in [0, 1]; 0 asks for the largest of all
+
+    Returns
+    -------
+    epsilon in nats
+
+    Raises
+    ------
+    ValueError : failure outside [0, 1], or above 0 and below 1e-14 where noise is unbounded
+    """
+    every = list(laws)
+    level = check_listed(failure, any(law.unbounded for law in every))
+    return max(law.loss_bound(level) for law in every)
+
+
+def check_listed(failure: float, unbounded: bool) -> float:
+    """The probability of a larger log Bayes factor; ValueError where releases are not listed to that mass."""
+    level = float(check_probability("failure", one_number("failure", failure)))
+    if unbounded and 0.0 < level < RESOLUTION:
+        raise ValueError(f"failure must be 0 or at least {RESOLUTION}, got {failure}: releases are listed to that mass")
+    return level

@@ -1,0 +1,219 @@
+"""Laws of the log Bayes factor for the cells of a table, many at once.
+
+Where noise is whole-number and additive and every total from the count inside upwards is equally likely, a release
+tells a cell from another only by where "others cannot be fewer than none" cuts the sums below: cells with as many
+siblings share their noise and these sums, of which each cell takes its own part. With V others at the level above and
+noise a of their siblings' sum, b of the total, the evidence for a count x, the true one being x*, is
+
+    sum over k <= V + a of P(siblings' noise = k) P(noise = x* - x + b - a + k) (message from above).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats, Integers, blocks
+from adversary.adversaries.path import Adversary, Path, Truth
+from adversary.adversaries.plans import Plan
+from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
+from adversary.adversaries.risk.law_of_plan import PRUNED, bayes_factor_law, is_bounded, own_release
+from adversary.adversaries.risk.law_parts import DiscretePart, probable
+from adversary.adversaries.risk.listed_releases import DRAWS, grid
+from adversary.privacy.mechanisms import IntegerNoise, Mechanism
+
+MOST_LISTED = 60_000
+"""Releases of the levels above that are listed with their exact weights; of more, some are simulated."""
+POINTS = 2**12
+"""Simulated releases, a scrambled Sobol sequence: as accurate in a smooth average as many times as many draws."""
+
+
+def laws_of_cells(plan: Plan, reader: Adversary, truths: Sequence[Truth], *, rng: Any = None) -> list[BayesFactorLaw]:
+    """The law of the log Bayes factor of each of many truths, read by the same adversary.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary; where counts only matter by their differences, whose `known` goes with every truth
+    truths : checked true counts, from `settle_truth`
+    rng : seed of simulated releases, where there are too many to list
+
+    Returns
+    -------
+    list of BayesFactorLaw, as `bayes_factor_law` gives them one by one: equal where releases are listed, within their
+    standard errors where they are simulated. These are larger than the errors: they are those of independent draws
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.adversaries.path import settle_truth
+    >>> from adversary.adversaries.plans import Level
+    >>> plan, reader = Plan([Level("block", Geometric(1.0))]), Adversary(known=3)
+    >>> law, = laws_of_cells(plan, reader, [settle_truth(plan, reader, {"block": 4})])
+    >>> round(law.posterior_mean()[0], 6)
+    0.606776
+    """
+    path = reader.path(plan)
+    flat = all(step.belief.flat for step in path.steps[1:]) and all(len(step.noises) == 1 for step in path.steps[2:])
+    if not (shift_invariant(plan, reader) and flat and 1 < len(path.steps) <= 3 and reader.sampling_rate == 1.0):
+        return [bayes_factor_law(plan, reader, truth, draws=DRAWS, rng=rng) for truth in truths]
+    laws: list[Any] = [None] * len(truths)
+    for target in {truth.target for truth in truths}:
+        alike = [i for i, truth in enumerate(truths) if truth.target == target]
+        cells = _Cells(plan, path, reader.prior_log_odds, truths[alike[0]], blocks.seed_sequence(rng))
+        others = np.array([_others(path, truths[i]) for i in alike])
+        for i, law in zip(alike, cells.laws(others), strict=True):
+            laws[i] = law
+    return laws
+
+
+def shift_invariant(plan: Plan, reader: Adversary) -> bool:
+    """Whether only differences of counts matter: additive whole-number noise, and beliefs that do not cap a total.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+
+    Returns
+    -------
+    bool
+    """
+    first, *above = reader.level_beliefs(plan)
+    additive = all(isinstance(level.mechanism, IntegerNoise) for level in plan.levels)
+    alone = plan.cells == 1 and plan.postprocessing is None and first.known_count is not None
+    return additive and alone and all(belief.flat or belief.known_count == 0 for belief in above)
+
+
+def _others(path: Path, truth: Truth) -> list[int]:
+    """True count of everybody outside the unit below, at each step above the lowest."""
+    counts = truth.counts[:, 0]
+    return [
+        int(counts[above.levels[0]] - counts[below.link_level])
+        for below, above in zip(path.steps[:-1], path.steps[1:], strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells with as many siblings, and the same side of the target."""
+
+    plan: Plan
+    path: Path
+    log_odds: float
+    example: Truth
+    seed: np.random.SeedSequence
+
+    def laws(self, others: Integers) -> Iterator[BayesFactorLaw]:
+        """One law for each row of others, (cell, step above the lowest)."""
+        found: dict[tuple[int, ...], BayesFactorLaw] = {}
+        clipped = np.minimum(others, [2 * noise.reach() for noise in self._links])  # no sum is cut further up
+        for upper in np.unique(clipped[:, 1:], axis=0):
+            rows = (clipped[:, 1:] == upper).all(axis=1)
+            lowest = np.unique(clipped[rows, 0])
+            for own, evidence in zip(lowest, self._evidence(lowest, upper), strict=True):
+                found[(int(own), *map(int, upper))] = self._law(evidence)
+        return (found[tuple(map(int, row))] for row in clipped)
+
+    def _law(self, evidence: Floats) -> BayesFactorLaw:
+        _, weights, draws = self._upper_releases
+        first, rest, one = self._lowest_part, DiscretePart(evidence, weights), len(self.path.steps[0].levels) == 1
+        return BayesFactorLaw(
+            self.log_odds, self.example.target, first, rest, draws, first.spacing, one, not self._bounded
+        )
+
+    @cached_property
+    def _links(self) -> list[Mechanism]:
+        return [step.link.noise for step in self.path.steps[:-1] if step.link]
+
+    @cached_property
+    def _lowest_part(self) -> DiscretePart:
+        """What is released of the lowest count."""
+        first, *more = (
+            own_release(self.plan, self.path, self.example, level, 0) for level in self.path.steps[0].levels
+        )
+        assert isinstance(first, DiscretePart)
+        for part in more:
+            assert isinstance(part, DiscretePart)
+            first = first.plus(part)
+        return first
+
+    @cached_property
+    def _bounded(self) -> bool:
+        return all(is_bounded(level.mechanism) for level in self.plan.levels)
+
+    @cached_property
+    def _noises(self) -> list[Mechanism]:
+        """Of the siblings' sums, then of the levels above the lowest count."""
+        return [*self._links, *(noise for step in self.path.steps[1:] for noise in step.noises)]
+
+    @cached_property
+    def _upper_releases(self) -> tuple[Floats, Floats, int]:
+        """(noise of every release above the lowest count, their weights, how many are simulated: 0 if all)."""
+        laws = [noise.releases(0) for noise in self._noises]
+        if math.prod(len(values) for values, _ in laws) <= MOST_LISTED:
+            values, weights = grid(laws)
+            keep = probable(weights, PRUNED)
+            return values[keep], weights[keep], 0
+        from scipy.stats import qmc
+
+        generator = np.random.default_rng(self.seed)
+        points = qmc.Sobol(len(laws), rng=generator).random(POINTS)
+        drawn = [
+            values[np.minimum(np.searchsorted(np.cumsum(weight), column, side="right"), len(values) - 1)]
+            for (values, weight), column in zip(laws, points.T, strict=True)
+        ]
+        return np.stack(drawn, axis=1), np.full(POINTS, 1.0 / POINTS), POINTS
+
+    def _evidence(self, lowest: Integers, upper: Integers) -> Iterable[Floats]:
+        """Log Bayes factors of what is released above, for every number of others at the first step above."""
+        noise, links = self._upper_releases[0], len(self._links)
+        sums = noise[:, 0]
+        keys = [own - sums for own in noise[:, links : links + len(self.path.steps[1].noises)].T]
+        if upper.size:
+            keys += [noise[:, -1] - sums - noise[:, 1], upper[0] + noise[:, 1]]
+        rows, place = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+        reach = self._links[0].reach()
+        k = np.arange(-reach, reach + 1.0)
+        out, present = (self._cumulative(rows, k, x) for x in self.path.known_counts())
+        for others in lowest:
+            last = np.clip(others + sums, -reach, reach).astype(np.int64) + reach
+            yield present[place.ravel(), last] - out[place.ravel(), last]
+
+    def _cumulative(self, rows: Floats, k: Floats, x: float) -> Floats:
+        """Log of the sums up to each k, (row, k)."""
+        second, away = self.path.steps[1], float(self.example.counts[0, 0]) - x
+        terms = np.broadcast_to(self._links[0].log_likelihood(k, 0.0), (len(rows), k.size))
+        for noise, offset in zip(second.noises, rows.T, strict=False):
+            terms = terms + noise.log_likelihood(away + offset[:, None] + k, 0.0)
+        if len(self.path.steps) > 2:
+            low, table = self._message
+            place = (rows[:, -2:-1] + k + away).astype(np.int64) - low
+            reach = (table.shape[1] - 1) // 2
+            last = np.clip(rows[:, -1:], -reach, reach).astype(np.int64) + reach
+            terms = terms + table[place, last]
+        return _log_cumulative(terms)
+
+    @cached_property
+    def _message(self) -> tuple[int, Floats]:
+        """(first offset, log of the sums up to each noise of the upper siblings): from the third step."""
+        (noise,) = self.path.steps[2].noises
+        below, link = (one.reach() for one in self._links)
+        wide = noise.reach() + 2 * below + link + 2
+        offset, k = np.arange(-wide, wide + 1.0), np.arange(-link, link + 1.0)
+        terms = noise.log_likelihood(offset[:, None] + k, 0.0) + self._links[1].log_likelihood(k, 0.0)
+        return -int(wide), _log_cumulative(terms)
+
+
+def _log_cumulative(terms: Floats) -> Floats:
+    """Log of the sums of exp(terms) up to each place, along the rows.
+
+    Scaled by the largest term, which a sum that is asked for comes within some 200 nats of: it holds the term of the
+    true counts, and nobody asks for releases that are further from these than the supports of the noise.
+    """
+    top = terms.max(axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.cumsum(np.exp(terms - top), axis=1)) + top)

@@ -1,0 +1,82 @@
+"""What to know before an audit's averages are believed: improper beliefs that a small count turns into evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from adversary.adversaries.path import Adversary, settle_truth
+from adversary.adversaries.plans import Plan
+
+NEAR = 4.0
+"""Standard deviations of the noise within which a total is small: a release that points below it is not rare."""
+
+
+def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Warnings about improper uniform beliefs where the true count is small: average risk then leans towards "out".
+
+    Parameters
+    ----------
+    plan : what is published
+    readers : adversaries
+    truths : true counts by level name, as for `settle_truth`; every adversary meets every truth
+
+    Returns
+    -------
+    One sentence for each level concerned, naming the counts; empty if there is none. A count is small within `NEAR`
+    standard deviations of the level's noise above the count inside.
+
+    Raises
+    ------
+    ValueError : a truth that the plan or an adversary's beliefs exclude
+    """
+    found: dict[str, set[int]] = {}
+    for reader, truth in product(readers, truths):
+        for name, count in _tilted_beliefs(plan, reader, truth):
+            found.setdefault(name, set()).add(count)
+    return [
+        tilt_warning(plan, name, f"the true count there is small ({' or '.join(map(str, sorted(counts)))})")
+        for name, counts in found.items()
+    ]
+
+
+def _tilted_beliefs(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """(level, true count) of every belief without an end about a count near its lower end."""
+    counts = settle_truth(plan, reader, truth).counts
+    for cell in range(plan.cells):
+        for i, given in enumerate(reader.level_beliefs(plan, cell)):
+            inside = counts[i - 1, cell] if i else 0
+            if not given.proper and counts[i, cell] - inside < few_others(plan, i):
+                yield plan.names[i], int(counts[i, cell])
+
+
+def few_others(plan: Plan, level: int) -> float:
+    """Others up to whom a count is small: a release that points below the count inside is not rare.
+
+    Parameters
+    ----------
+    plan : what is published
+    level : place of the level, from 0 for the lowest
+    """
+    return float(NEAR * np.sqrt(plan.levels[level].mechanism.variance))
+
+
+def tilt_warning(plan: Plan, name: str, small: str) -> str:
+    """The warning about a uniform belief without an end.
+
+    Parameters
+    ----------
+    plan : what is published
+    name : of the level that the belief is about
+    small : what is small there, a clause
+    """
+    return (
+        f"The belief about the {name} is uniform without an upper end, and {small}. A total is never below what lies "
+        "inside it, so “in” rules out the smallest total that “out” still allows: a release that points to a small "
+        f"total counts as evidence for “out”, whatever the {plan.levels[0].unit}'s own count shows, and the average "
+        "leans towards “out”. The larger the total, the less; a belief with an end, which sums to one, leans nowhere "
+        "on average. Take these averages as those of this particular belief."
+    )

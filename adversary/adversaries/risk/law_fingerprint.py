@@ -1,0 +1,79 @@
+"""What tells one law of the log Bayes factor from another, in an audit and in a store: never the prior."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from dataclasses import fields, is_dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from adversary.adversaries.beliefs import Others, is_law
+from adversary.adversaries.path import Adversary, Truth
+from adversary.adversaries.plans import Plan
+
+_LISTED = 2**16
+"""Counts at which a law is looked at to tell it from others; the names of laws settle the rest."""
+
+
+def same_law(one: Adversary, other: Adversary) -> bool:
+    """Whether two adversaries differ in their prior only, so that one law of the log Bayes factor serves both.
+
+    Parameters
+    ----------
+    one, other : adversaries
+
+    Returns
+    -------
+    True if `known`, `beliefs`, `hypotheses` and `sampling_rate` are equal
+
+    >>> same_law(Adversary(prior=0.1), Adversary(prior=0.5)), same_law(Adversary(known=0), Adversary(known=1))
+    (True, False)
+    """
+    parts = ((who.known, who.beliefs, who.hypotheses, who.sampling_rate) for who in (one, other))
+    return next(parts) == next(parts)
+
+
+def law_fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
+    """What tells one adversary's stored blocks from another's, the same in every process."""
+    chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
+    siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
+    who = (reader.prior_log_odds, reader.hypotheses, reader.sampling_rate)
+    told = (plan, chains, *who, truth.counts.tolist(), truth.target, siblings)
+    content = BytesIO()
+    _Fingerprint(content).dump(told)
+    return hashlib.sha256(content.getvalue()).hexdigest()
+
+
+class _Fingerprint(pickle.Pickler):
+    """Pickles that are only compared, the same for the same values whatever has been computed with them before.
+
+    A law of `scipy.stats` holds the state of a generator, which differs from process to process: its place takes what
+    it is called, and what it says of the counts in its bulk. Of a dataclass the fields count, and no cached property.
+    """
+
+    def __init__(self, file: BytesIO) -> None:
+        super().__init__(file, protocol=4)
+        self.fast = True  # equal values are written alike, whether or not they are one object
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, type):
+            return NotImplemented
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return np.frombuffer, (value.tobytes(), value.dtype.str, value.shape)
+        if is_law(value):
+            return is_law, _law_content(value)
+        if is_dataclass(value):
+            return type(value), tuple(getattr(value, field.name) for field in fields(value))
+        return NotImplemented
+
+
+def _law_content(law: Any) -> tuple[Any, ...]:
+    """Kind, name and parameters of a law, and log probabilities: laws of lists of values have the rest in common."""
+    belief, kind = Others(law), getattr(law, "dist", law)
+    low, high = belief.bulk()
+    counts = np.unique(np.linspace(low, high, _LISTED).astype(np.int64)).astype(np.float64)
+    parameters = (getattr(law, "args", ()), sorted(getattr(law, "kwds", {}).items()))
+    return type(kind).__qualname__, getattr(kind, "name", ""), parameters, low, high, belief.log_pmf(counts)

@@ -1,0 +1,387 @@
+"""The law of the adversary's log Bayes factor over releases of one truth.
+
+The log Bayes factor is a sum of independent parts: every release of the lowest unit's own people, and the evidence of
+all above. The lowest is summed analytically, the rest on a grid of releases (one matrix product per hypothesis), so
+the averages are exact up to the mass a support leaves out (1e-18). Many releases of the same people are convolved in
+two halves of like size. Where the grid is too large or the noise continuous, the rest is simulated and every average
+carries its Monte Carlo standard error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial, reduce
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats, as_array, blocks
+from adversary.adversaries.path import AT_ONCE, Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
+from adversary.adversaries.plans import Plan, Released, release_arrays
+from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
+from adversary.adversaries.risk.law_fingerprint import law_fingerprint
+from adversary.adversaries.risk.law_parts import (
+    NOTHING,
+    UNSEEN,
+    ContinuousPart,
+    DiscretePart,
+    Part,
+    compatible,
+    outer_sum,
+    probable,
+)
+from adversary.adversaries.risk.listed_releases import DRAWS, columns, combine_columns, grid, list_releases
+from adversary.privacy.losses import (
+    GaussianLoss,
+    LatticeLoss,
+    PrivacyLoss,
+    amplified_loss,
+    compose_losses,
+    repeat_product,
+)
+from adversary.privacy.mechanisms import IntegerNoise, Mechanism
+
+MAX_GRID = 20_000_000
+_HALF = 6_000_000
+PRUNED = 1e-15
+"""Releases of least probability, this much in all, that a large grid leaves out."""
+FAINT = 1e-20
+"""The same for a small one: what the supports themselves leave out is more."""
+_SMALL = 200_000
+_APART = 4_000_000
+_LARGE = 1_000_000
+_NEGLIGIBLE = 1e-30
+_ROWS = 4096
+
+
+def bayes_factor_law(
+    plan: Plan,
+    reader: Adversary,
+    truth: Truth,
+    *,
+    draws: int = DRAWS,
+    rng: Any = None,
+    progress: bool = False,
+    store: Any = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> BayesFactorLaw:
+    """Law of the log Bayes factor over releases of this truth: exact where the grid of releases is small enough.
+
+    Otherwise what the grid leaves is simulated, and averages carry Monte Carlo standard errors.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    truth : checked true counts, from `settle_truth`
+    draws, rng : number of simulated releases, and their seed or Generator
+    progress : whether to show a progress bar
+    store, scheduler, workers : where and how simulations run, as for `blocks.simulate`
+
+    Returns
+    -------
+    BayesFactorLaw, in nats
+
+    Raises
+    ------
+    ImpossibleRelease : under both hypotheses of the adversary, releases of this truth are impossible (a ValueError)
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.adversaries.plans import Level
+    >>> plan = Plan([Level("block", Geometric(1.0))])
+    >>> round(bayes_factor_law(plan, Adversary(), Truth(np.array([[1]]), 1)).posterior_mean()[0], 6)
+    0.606776
+    """
+    paths = [reader.path(plan, cell) for cell in range(plan.cells)]
+    known = all(path.known and not path.steps[0].adjusted for path in paths)
+    lowest = own_release(plan, paths[0], truth, 0, 0) if known else None
+    known, own = lowest is not None, NOTHING if lowest is None else lowest
+    split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, reader, truth)
+    if known and reader.sampling_rate < 1.0:
+        known, own, split = False, NOTHING, _of_sampled(split, reader.sampling_rate)
+    simulated = 0 if split else draws
+    how = {"progress": progress, "store": store, "scheduler": scheduler, "workers": workers}
+    first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, whole=not known, **how))
+    first, rest = compatible(first, rest)
+    alone = first is own and (bool(simulated) or plan.cells == 1 or all(len(path.steps) == 1 for path in paths))
+    return BayesFactorLaw(
+        reader.prior_log_odds,
+        truth.target,
+        first,
+        rest,
+        simulated,
+        own.spacing,
+        known and alone,
+        is_unbounded(plan, paths),
+    )
+
+
+def is_unbounded(plan: Plan, paths: Sequence[Path]) -> bool:
+    """Whether log Bayes factors of any size can occur, the cells read along these paths."""
+    return not all(is_bounded(noise) for path in paths for noise in _telling(plan, path))
+
+
+def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
+    """Noise that reaches the adversary: nothing above a count of which the adversary is sure."""
+    for step in path.steps:
+        if step is not path.steps[0] and step.belief.known_total is not None:
+            return
+        noises = [plan.levels[i].mechanism for i in step.levels]
+        yield from noises
+        if any(noise.is_exact for noise in noises):
+            return
+
+
+@lru_cache(maxsize=256)
+def is_bounded(noise: Mechanism) -> bool:
+    """Whether no single release says more than so much; what an exact one says is listed as it is."""
+    if noise.is_exact:
+        return True
+    loss = noise.privacy_loss(1, 1)
+    return bool(np.isfinite(max(loss.maximum, loss.swapped.maximum)))
+
+
+def own_release(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Part | None:
+    """A release of the lowest unit's people: every log Bayes factor it can give, with its probability.
+
+    None for continuous noise that was clamped: part of it is a density, part is not.
+    """
+    noise = plan.levels[level].mechanism
+    out, present = path.known_counts()
+    shift = int(abs(present - out))
+    if noise.is_continuous:
+        return None if noise.steps else _of_density(noise.privacy_loss(shift, 1), truth.target)
+    support, weight = noise.releases(int(truth.counts[level, cell]))
+    values = as_array(noise.log_ratio(support, present, out))
+    if not isinstance(noise, IntegerNoise) or np.isinf(values).any():
+        return DiscretePart(values, weight)
+    # 0 if out: the average likelihood ratio is one where no release is impossible
+    return DiscretePart(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
+
+
+def _of_density(loss: PrivacyLoss, target: int) -> Part:
+    """A release with a density, by its loss: listed where there are only some, as where the density goes in steps."""
+    if not isinstance(loss, LatticeLoss):
+        return ContinuousPart(loss, target)
+    log_mass, proof, mass = (loss.log_p, np.inf, loss.infinite_p) if target else (loss.log_q, -np.inf, loss.infinite_q)
+    settled = [mass] if mass else []
+    values, weights = np.append(loss.losses, [proof] * len(settled)), np.append(np.exp(log_mass), settled)
+    return DiscretePart(values, weights)
+
+
+def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) -> Iterator[Part | None]:
+    """Everything but the first cell's lowest release; None for what cannot be listed."""
+    for cell, path in enumerate(paths):
+        for level in path.steps[0].levels[0 if cell else 1 :]:
+            yield own_release(plan, path, truth, level, cell)
+        if len(path.steps) > 1:
+            yield _evidence_above(plan, path, truth, cell, progress)
+
+
+def _in_two(parts: list[Part | None]) -> tuple[Part, DiscretePart] | None:
+    """(first, rest): the first part and the sum of the others or, if those are too many, two halves of like size.
+
+    A part of continuous noise stands alone; several are one if they are Gaussian. None where a part cannot be listed.
+    """
+    list_releases = [part for part in parts if isinstance(part, DiscretePart)]
+    smooth = [part for part in parts if isinstance(part, ContinuousPart)]
+    if len(list_releases) + len(smooth) < len(parts):
+        return None
+    if smooth:
+        loss, rest = compose_losses([part.loss for part in smooth]), _total(list_releases, _HALF)
+        if rest is None or not (len(smooth) == 1 or isinstance(loss, GaussianLoss)):
+            return None
+        return smooth[0] if len(smooth) == 1 else ContinuousPart(loss, 1 - smooth[0].side), rest
+    rest = _total(list_releases[1:], _APART)
+    if rest is not None:
+        return list_releases[0], rest
+    halves: tuple[list[DiscretePart], list[DiscretePart]] = ([], [])
+    for part, times in sorted(_alike(list_releases), key=lambda pair: -pair[0].values.size):
+        shorter = min(halves, key=lambda half: sum(np.log(one.values.size) for one in half))
+        shorter += [part] * times
+    first, rest = (_total(half, _HALF) for half in halves)
+    return None if first is None or rest is None else (first, rest)
+
+
+def _total(parts: list[DiscretePart], limit: int) -> DiscretePart | None:
+    """Law of the sum of independent parts, equal ones by repeated squaring; None if more than `limit` at a time."""
+
+    def plus(a: DiscretePart | None, b: DiscretePart | None) -> DiscretePart | None:
+        if a is None or b is None or a is NOTHING or b is NOTHING:
+            return b if a is NOTHING else (a if b is NOTHING else None)
+        lost = FAINT if a.values.size * b.values.size <= _SMALL else PRUNED
+        a, b = a.without(lost), b.without(lost)
+        return a.plus(b).without(lost) if a.values.size * b.values.size <= limit else None
+
+    nothing: DiscretePart | None = NOTHING
+    return reduce(plus, (repeat_product(part, times, nothing, plus) for part, times in _alike(parts)), nothing)
+
+
+def _alike(parts: list[DiscretePart]) -> list[tuple[DiscretePart, int]]:
+    """Different parts, and how often each occurs."""
+    groups: list[tuple[DiscretePart, int]] = []
+    for part in parts:
+        for i, (other, times) in enumerate(groups):
+            if np.array_equal(part.values, other.values) and np.array_equal(part.weights, other.weights):
+                groups[i] = other, times + 1
+                break
+        else:
+            groups.append((part, 1))
+    return groups
+
+
+def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
+    """Law of the evidence above the lowest step; None with continuous noise there, or for too many releases."""
+    above = [i for step in path.steps[1:] for i in step.levels]
+    linked = [step.link_level for step in path.steps[:-1]]
+    if any(plan.levels[i].mechanism.is_continuous for i in (*above, *linked)):
+        return None
+    if not any(isinstance(s.link, EachLink) and plan.names[s.link_level] in truth.siblings for s in path.steps):
+        return _evidence_part(path, truth, cell, progress)
+    every = columns(plan, truth, unread=path.steps[0].levels)
+    numbers = (column for column in every if column.place[-1] == cell)
+    found = combine_columns(plan, numbers, MAX_GRID // 20)
+    if found is None:
+        return None
+    released, weights = found
+    keep = weights > UNSEEN
+    return DiscretePart(path.evidence_above(released.cell(cell).rows(keep), path.known_counts()), weights[keep])
+
+
+def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
+    """Law of the evidence above the lowest step: a grid over the second step's releases and the sibling sum.
+
+    Per hypothesis, log sum_x' exp(A[release, x'] + H[sum, x']) is one matrix product of positive terms, each row scaled
+    by its maximum. Levels further up are looped over: each of their releases gives one message.
+    """
+    counts = truth.counts[:, cell]
+    link, low = path.steps[0].link, path.steps[0].link_level
+    second = path.steps[1]
+    assert link is not None
+    sums, sum_weight = link.noise.releases(int(counts[second.levels[0]] - counts[low]))
+    own = [n.releases(int(counts[i])) for n, i in zip(second.noises, second.levels, strict=True)]
+    further: list[tuple[Floats, Floats]] = []
+    columns: list[tuple[str, int]] = []
+    for below, step in zip(path.steps[1:-1], path.steps[2:], strict=True):
+        assert below.link is not None
+        further.append(below.link.noise.releases(int(counts[step.levels[0]] - counts[below.link_level])))
+        columns.append(("sum", below.link_level))
+        for noise, level in zip(step.noises, step.levels, strict=True):
+            further.append(noise.releases(int(counts[level])))
+            columns.append(("noisy", level))
+    if len(sums) * math.prod(len(values) for values, _ in [*own, *further]) > MAX_GRID or 2 ** len(own) > _ROWS:
+        return None
+    rows, row_weight = grid(own)
+    seen = row_weight > UNSEEN
+    rows, row_weight = rows[seen], row_weight[seen]
+    beyond, beyond_weight = grid(further) if further else (np.zeros((1, 0)), np.ones(1))
+    noisy = np.full((beyond.shape[0], counts.size), 0.0)
+    links = np.full((beyond.shape[0], counts.size), np.nan)
+    for j, (kind, level) in enumerate(columns):
+        (links if kind == "sum" else noisy)[:, level] = beyond[:, j]
+    window = path.second_window(list(rows.T), sums, Released(noisy, links))
+    if window.size * max(len(sums), len(rows)) > MAX_GRID:
+        return None
+    grid_noisy = np.zeros((len(rows), counts.size))
+    grid_noisy[:, list(second.levels)] = rows
+    likelihood = second.log_likelihood(grid_noisy, np.broadcast_to(window, (len(rows), window.size)))
+    x = path.known_counts()
+    belief = [as_array(second.belief.log_prob(window, k)) for k in x]
+    spread = [link.noise.log_likelihood(sums[:, None], window[None, :] - k) for k in x]
+    messages = path.messages_beyond(window, Released(noisy, links))
+    evidence = np.empty((beyond.shape[0] * len(rows), len(sums)))
+    starts = range(0, len(evidence), _ROWS)
+    for start in blocks.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
+        upper, row = np.divmod(np.arange(start, min(start + _ROWS, len(evidence))), len(rows))
+        stacked = likelihood[row] + messages[upper]
+        out, present = (log_matrix_product(stacked + belief[k], spread[k]) for k in (0, 1))
+        with np.errstate(invalid="ignore"):
+            evidence[start : start + _ROWS] = present - out
+    evidence = evidence.reshape(beyond.shape[0], len(rows), len(sums))
+    weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
+    lost = np.flatnonzero(np.isnan(evidence) & (weight > _NEGLIGIBLE))
+    for start in range(0, lost.size, AT_ONCE):  # so far apart that scaled products underflow, or impossible: one by one
+        at = np.unravel_index(lost[start : start + AT_ONCE], evidence.shape)
+        upper, row, total = at
+        apart = Released(noisy[upper], links[upper])
+        apart.noisy[:, list(second.levels)] = rows[row]
+        apart.sums[:, low] = sums[total]
+        evidence[at] = path.evidence_above(apart, path.known_counts())
+    keep = ~np.isnan(evidence)
+    if evidence.size > _LARGE:
+        keep &= probable(weight, PRUNED)
+    return DiscretePart(evidence[keep], weight[keep])
+
+
+def _of_sampled(split: tuple[Part, DiscretePart] | None, rate: float) -> tuple[Part, DiscretePart] | None:
+    """The same for an adversary who does not know whether the target was sampled; None if not listed, or too many."""
+    if split is None or not isinstance(split[0], DiscretePart) or split[0].values.size * split[1].values.size > _HALF:
+        return None
+    values, weights = outer_sum(split[0], split[1])
+    return NOTHING, DiscretePart(amplified_loss(values, rate), weights)
+
+
+def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, DiscretePart] | None:
+    """Every release at once, where the lowest one cannot be told from the rest; None if too many."""
+    found = list_releases(plan, truth, MAX_GRID // 20)
+    if found is None:
+        return None
+    released, weights = found
+    keep = weights > UNSEEN
+    return NOTHING, DiscretePart(log_bayes_factor(plan, reader, released.rows(keep)), weights[keep])
+
+
+def _simulated_rest(
+    plan: Plan,
+    reader: Adversary,
+    truth: Truth,
+    draws: int,
+    rng: Any,
+    *,
+    whole: bool,
+    **how: Any,
+) -> DiscretePart:
+    """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
+    values = blocks.simulate(
+        partial(_simulate_factors, plan, reader, truth, whole),
+        draws,
+        rng,
+        description="simulated releases",
+        key=None if how.get("store") is None else law_fingerprint(plan, reader, truth),
+        **how,
+    )
+    return DiscretePart(values, np.full(values.size, 1.0 / values.size))
+
+
+def _simulate_factors(
+    plan: Plan, reader: Adversary, truth: Truth, whole: bool, size: int, generator: np.random.Generator
+) -> Floats:
+    """Log Bayes factors of releases of this truth, without the first cell's lowest release unless `whole`."""
+    released = release_arrays(plan, plan.release(truth.by_level(plan), generator, size))
+    return log_bayes_factor(plan, reader, released, lowest=whole)
+
+
+def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
+    """Log Bayes factor of the exact levels alone: the evidence of the invariants, before any noisy count is read.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    truth : checked true counts, from `settle_truth`
+
+    Returns
+    -------
+    Nats, summed over cells; 0 if no level is exact, infinite where the exact counts settle the target
+    """
+    if not any(level.is_exact for level in plan.levels):
+        return 0.0
+    noisy = truth.counts[None].astype(np.float64)
+    total = 0.0
+    for cell in range(plan.cells):
+        path = reader.path(plan, cell, exact_only=True)
+        if path.steps:
+            total += float(path.log_bayes_factor(Released(noisy[:, :, cell], np.zeros_like(noisy[:, :, cell])))[0])
+    return total

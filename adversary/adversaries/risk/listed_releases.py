@@ -1,0 +1,165 @@
+"""Every release of a truth, listed with its probability where that is feasible, and simulated where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import Floats, as_array, blocks
+from adversary.adversaries.path import Adversary, Truth
+from adversary.adversaries.plans import Plan, Released, make_release, release_arrays
+from adversary.adversaries.postprocessing import LeastSquares
+from adversary.adversaries.risk.law_parts import probable
+
+DRAWS, LEAST_DRAWS = 20_000, 500
+"""Simulated releases, unless somebody says how many: the former, fewer where each takes long to read."""
+_MOST_WORK = 5e7
+_NUMBER, _PILOTS = 8.0, 16
+_TABLE_GRID = 2_000_000
+_TABLE_ROWS = 200_000
+_TABLE_LOST = 1e-12
+
+
+class Column(NamedTuple):
+    """One published number: where it stands in `Released`, the values it can take and their probabilities."""
+
+    kind: str
+    place: tuple[int, ...]
+    values: Floats
+    weights: Floats
+
+
+def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
+    """How many simulated releases this adversary reads in a matter of seconds: 500 to 20,000.
+
+    Fewer where beliefs or noise are so wide that a release has many counts to go through, or where it has many numbers.
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.adversaries.plans import Level
+    >>> affordable_draws(Plan([Level("block", Geometric(1.0))]), Adversary(), Truth(np.array([[1]]), 1))
+    20000
+    """
+    released = release_arrays(plan, plan.release(truth.by_level(plan), np.random.default_rng(0), _PILOTS))
+    work = sum(reader.path(plan, cell).work(released.cell(cell)) for cell in range(plan.cells))
+    work += _NUMBER * released.noisy[0].size
+    return int(np.clip(_MOST_WORK / work, LEAST_DRAWS, DRAWS))
+
+
+def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = None) -> tuple[xr.Dataset, xr.DataArray]:
+    """Every release that matters under this truth, with its probability; simulated releases if there are too many.
+
+    Parameters
+    ----------
+    plan : what is published
+    truth : checked true counts, from `settle_truth`
+    draws : number of simulated releases, at most 200,000
+    rng : their seed or Generator
+
+    Returns
+    -------
+    (releases, weights): a release Dataset as of `plan.release`, and a DataArray (release) of probabilities. In
+    `weights.attrs`, `direction` is "exact" or "estimate" and `mass` is the probability listed: releases of less than
+    1e-12 in all are left out.
+    """
+    found = list_releases(plan, truth, _TABLE_GRID)
+    if found is not None:
+        released, weights = found
+        keep = np.flatnonzero(probable(weights, _TABLE_LOST))
+        if keep.size <= _TABLE_ROWS:
+            kept = released.rows(keep)
+            weight = xr.DataArray(
+                weights[keep], dims="release", attrs={"direction": "exact", "mass": float(weights[keep].sum())}
+            )
+            return make_release(plan, kept.noisy, kept.sums, kept.siblings), weight
+    generator = np.random.default_rng(blocks.seed_sequence(rng))
+    size = min(draws, _TABLE_ROWS)
+    weight = xr.DataArray(np.full(size, 1.0 / size), dims="release", attrs={"direction": "estimate", "mass": 1.0})
+    return plan.release(truth.by_level(plan), generator, size), weight
+
+
+def columns(plan: Plan, truth: Truth, unread: Collection[int] = ()) -> Iterator[Column]:
+    """Every released number, level by level, cell by cell; siblings one by one where the truth gives their counts.
+
+    Parameters
+    ----------
+    plan : what is published
+    truth : checked true counts
+    unread : levels whose own releases are left out; their noise may be continuous
+
+    Raises
+    ------
+    TypeError : continuous noise has no list of releases
+    """
+    for i, level in enumerate(plan.levels):
+        total = plan.sibling_noise(i)
+        for cell in range(plan.cells):
+            if i not in unread:
+                yield Column("noisy", (i, cell), *level.mechanism.releases(int(truth.counts[i, cell])))
+            if level.name in truth.siblings:
+                for j, count in enumerate(truth.siblings[level.name][:, cell]):
+                    yield Column("siblings", (i, j, cell), *level.mechanism.releases(int(count)))
+            elif total is not None:
+                others = int(truth.counts[i + 1, cell] - truth.counts[i, cell])
+                yield Column("sums", (i, cell), *total.releases(others))
+
+
+def combine_columns(plan: Plan, numbers: Iterable[Column], limit: int) -> tuple[Released, Floats] | None:
+    """Every combination of these numbers, with its probability; None if there are more than `limit`."""
+    every = list(numbers)
+    if sum(np.log(column.values.size) for column in every) > np.log(limit):
+        return None
+    values, weights = grid([(column.values, column.weights) for column in every])
+    apart = max((column.place[1] + 1 for column in every if column.kind == "siblings"), default=0)
+    shape = len(plan.levels), plan.cells
+    released = Released(
+        np.full((len(values), *shape), np.nan),
+        np.full((len(values), *shape), np.nan),
+        np.full((len(values), shape[0], apart, shape[1]), np.nan) if apart else None,
+    )
+    for column, value in zip(every, values.T, strict=True):
+        getattr(released, column.kind)[(slice(None), *column.place)] = value
+        if column.kind == "siblings" and plan.sibling_noise(column.place[0]) is not None:
+            total = released.sums[:, column.place[0], column.place[-1]]
+            total[:] = np.nan_to_num(total) + value
+    return released, weights
+
+
+def list_releases(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
+    """Every release of a truth, with its probability; None with continuous noise, or if there are more than `limit`."""
+    if plan.postprocessing is not None:
+        return _postprocessed_pairs(plan, truth, limit)
+    if any(level.mechanism.is_continuous for level in plan.levels):
+        return None
+    return combine_columns(plan, columns(plan, truth), limit)
+
+
+def _postprocessed_pairs(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
+    """Every pair (t1, t2) of a post-processed plan, with P(t2 | x2) P(t1 | t2, x1, others); None if too many.
+
+    None too where the truth tells apart siblings whose sum does not settle t1.
+    """
+    (lower, upper), (own, total) = plan.levels, truth.counts[:, 0]
+    parents, weight = upper.mechanism.releases(int(total))
+    sizes = parents.astype(np.int64) + 1
+    summed = isinstance(plan.postprocessing, LeastSquares) or len(truth.siblings.get(lower.name, ())) <= 1
+    if plan.postprocessing is None or sizes.sum() > limit or not summed:
+        return None
+    parent = np.repeat(parents, sizes)
+    children = np.concatenate([np.arange(size, dtype=np.float64) for size in sizes])
+    log_p = plan.postprocessing.log_prob(
+        children, parent, float(own), float(total - own), lower.mechanism, lower.siblings or 0
+    )
+    noisy = np.stack([children, parent], axis=1)[..., None]
+    return Released(noisy, np.full(noisy.shape, np.nan)), np.repeat(weight, sizes) * np.exp(as_array(log_p))
+
+
+def grid(columns: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """All combinations of independent releases (combination, column), with their probabilities."""
+    values, weights = np.zeros((1, 0)), np.ones(1)
+    for value, weight in columns:  # column by column: an array has at most 64 axes, and a plan more releases
+        values = np.column_stack([np.repeat(values, value.size, axis=0), np.tile(value, len(values))])
+        weights = np.repeat(weights, weight.size) * np.tile(weight, weights.size)
+    return values, weights

@@ -1,2 +1,0 @@
-from . import bounded as bounded
-from . import regression as regression

@@ -1,1 +1,0 @@
-from .coverage import coverage_study as coverage_study

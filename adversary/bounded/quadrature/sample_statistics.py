@@ -1,0 +1,108 @@
+r"""The mean and variance of the data themselves: their density, mean and variance of the population integrated out.
+
+.. math::
+
+    p(\bar y, S) \propto q_1(Y^* - \bar y)\, q_2(S^* - S) \iint p(\mu, v)\, N(\bar y; \mu, v/n)\,
+    \mathrm{Gamma}(S; \tfrac{n-1}2, \tfrac{n-1}{2v})\, d\mu\, dv
+
+With :math:`u = S (n-1)/n`, the variance with divisor n, the feasible statistics of n values in [0, 1] are those with
+:math:`u \le \bar y (1 - \bar y)`: the same region as that of mu and sigma2, and so the same lines and panels. The
+integral over mu is a difference of normal probabilities; that over v is a gamma integral in :math:`x = R / v`, by
+Gauss-Legendre panels where the region cuts it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import exp1, gammaincc, gammainccinv, gammaincinv, gammaln, log_ndtr
+
+from adversary._core import Floats, log_sum_exp
+from adversary.bounded.quadrature.question import Question
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+_SHARES = np.array([1e-20, 1e-10, 1e-4])
+"""Of the gamma law below the edges of panels, and above them; the least is left out."""
+_AWAY = np.array([-9.0, -3.0, 0.0, 3.0, 9.0])
+"""Panels' edges about the variance at which the region begins to cut, in widths of the cut."""
+_AT_ONCE = 20_000
+"""Integrals over v that are worked out together."""
+
+
+def log_density(question: Question, y: Floats, u: Floats) -> Floats:
+    """Log density of mean and variance (divisor n) of the data and of the released numbers, (row, mean, variance).
+
+    Parameters
+    ----------
+    question : rows with a flat or conjugate prior
+    y : (row, mean) on [0, 1]
+    u : (row, variance), above 0
+    """
+    n, logs = question.seen[:, :1], np.empty((len(y), y.shape[1], u.shape[1]))
+    s = u * n / (n - 1.0)
+    for i, (belief, cap) in enumerate(zip(question.beliefs, question.caps, strict=True)):
+        logs[i] = _log_prior(float(n[i, 0]), belief, cap, question.constrained, y[i, :, None], s[i])
+    noise = _log_noise(question.seen[:, 1:4], y)[..., None] + _log_noise(question.seen[:, 4:7], s)[:, None]
+    return np.asarray(logs + noise + np.log(n / (n - 1.0))[..., None])
+
+
+def _log_noise(seen: Floats, x: Floats) -> Floats:
+    """Log density of a released number, its exact value being x (row, point); 0 where it was not released."""
+    kind, scale, released = seen.T[..., None]
+    z = (released - x) / scale
+    laplace, gaussian = -np.abs(z) - np.log(2.0 * scale), -0.5 * z * z - np.log(scale * np.sqrt(2.0 * np.pi))
+    return np.where(kind == 1.0, laplace, np.where(kind == 2.0, gaussian, 0.0))
+
+
+def _log_prior(n: float, belief: Floats, cap: float, constrained: bool, y: Floats, s: Floats) -> Floats:
+    """Log density of sample mean (mean, 1) and variance (variance,) before the release, of one row."""
+    alpha, (informed, mu0, kappa, nu, s2) = 0.5 * (n - 1.0), belief
+    power, centre, weight = alpha - 1.0, y, n
+    rate = alpha * s + 0.0 * y
+    constant = alpha * np.log(alpha) + (alpha - 1.0) * np.log(s) - gammaln(alpha)
+    if informed:
+        half, wide = 0.5 * nu, 1.0 / n + 1.0 / kappa
+        power, centre, weight = alpha + half + 0.5, (n * y + kappa * mu0) / (n + kappa), n + kappa
+        rate = rate + half * s2 + 0.5 * (y - mu0) ** 2 / wide
+        constant = constant + half * np.log(half * s2) - gammaln(half) - 0.5 * np.log(2.0 * np.pi * wide)
+    cut = _log_cut(power, rate, cap, centre, weight) if constrained else _log_upper_gamma(power, rate / cap)
+    return np.asarray(constant - power * np.log(rate) + cut)
+
+
+def _log_upper_gamma(power: float, start: Floats) -> Floats:
+    """Log of the integral of x^(power - 1) exp(-x) from a point on, power at least 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(exp1(start)) if power == 0.0 else np.log(gammaincc(power, start)) + gammaln(power))
+
+
+def _log_cut(power: float, rate: Floats, cap: float, centre: Floats, weight: float) -> Floats:
+    """Log of the integral of x^(power - 1) exp(-x) times the mass that N(centre, v / weight) has on the means that are
+    feasible with v = rate / x, over v up to the cap: shape of `rate`, (mean, variance)."""
+    rates, centres = rate.ravel(), np.broadcast_to(centre, rate.shape).ravel()
+    places = np.array_split(np.arange(rates.size), rates.size // _AT_ONCE + 1)
+    return np.concatenate([_log_cut_of(power, rates[i], cap, centres[i], weight) for i in places]).reshape(rate.shape)
+
+
+def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: float) -> Floats:
+    """The same of points in a row, by panels in log x."""
+    v = np.maximum(centre * (1.0 - centre), 0.0)  # there the region's edge passes the centre, if that is within [0, 1]
+    beyond = np.maximum(np.abs(centre - 0.5) - 0.5, 0.0)
+    shift = np.log1p(0.5 * weight * beyond**2 / rate)[:, None]  # outside, the tail of the normal law is a further rate
+    with np.errstate(divide="ignore"):
+        shape = max(power, 0.5)
+        bulk = np.log([*gammaincinv(shape, _SHARES), shape, *gammainccinv(shape, _SHARES[::-1])])
+        bulk[0] = bulk[0] if power > 0.0 else -np.inf
+        width = 2.0 * np.abs(centre - 0.5) / np.sqrt(np.where(v > 0.0, v, 1.0) * weight)
+        corner = np.where(v > 0.0, np.log(rate / v), bulk[-1])[:, None] + width[:, None] * _AWAY
+    edges = np.concatenate([bulk - shift, corner], 1)
+    low = np.maximum(np.where(bulk[0] > -np.inf, edges.min(1), -np.inf), np.log(rate / cap))[:, None]
+    edges = np.sort(np.clip(edges, low, np.maximum(bulk[-1], low) + 20.0), 1)
+    half = 0.5 * np.diff(edges)[..., None]
+    x = (edges[:, :-1, None] + half * (1.0 + _NODES)).reshape(rate.size, -1)
+    with np.errstate(divide="ignore", under="ignore"):
+        weights = np.log(half * _WEIGHTS).reshape(rate.size, -1)
+        v = rate[:, None] * np.exp(-x)
+        reach, sd = np.sqrt(np.maximum(0.25 - v, 0.0)), np.sqrt(v / weight)
+        off = np.abs(centre[:, None] - 0.5)  # symmetric about 1/2: both limits below the centre, which keeps digits
+        upper, lower = log_ndtr((reach - off) / sd), log_ndtr((-reach - off) / sd)
+        mass = upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0)))
+    return np.asarray(log_sum_exp(power * x - np.exp(x) + mass + weights))

@@ -1,0 +1,238 @@
+r"""The sweeps of a Gibbs sampler for a regression known by noisy sums, all chains at once.
+
+One sweep: sums given coefficients and release, coefficients given sums, scales of the Laplace noise. Laplace noise is
+normal with variance w2 and 1/w2 inverse Gaussian given the noise, so that the first step is a normal draw. Constraints
+reject draws of a block; a chain whose draws are all rejected takes the steps of `hit_and_run` instead. Chains are the
+first axis of every array: an operation costs about as much for a hundred chains as for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adversary._core import Floats, Integers
+from adversary.bounded.regression.hit_and_run import INSIDE, moved_coefficients, moved_sums
+from adversary.bounded.regression.regression_law import in_region
+from adversary.bounded.regression.regressor_moments import record_law
+from adversary.bounded.regression.sufficient_statistics import CONSTRAINTS, MATRIX, SUMS, kept_constraints
+
+LARGEST_SIGMA2 = 0.25
+SMALLEST_EIGENVALUE = 1e-8
+SMALLEST_NOISE = 1e-12
+
+_BLOCK = 4096
+_REMEDY = "the noise contradicts the constraints, and the published script knows no other step: use gibbs"
+
+Proposal = Callable[[Integers, int], tuple[NDArray[np.bool_], tuple[Floats, ...]]]
+
+
+class SamplerStuck(RuntimeError):
+    """A constraint rejected every one of max_tries draws of the published script; the message names it."""
+
+
+class Trace(NamedTuple):
+    """Draws: theta (chain, draw, 2), sigma2 (chain, draw), sums (chain, draw, statistic)."""
+
+    theta: Floats
+    sigma2: Floats
+    sums: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Sweeps:
+    """A sampler and its arguments.
+
+    Parameters
+    ----------
+    n : records
+    noisy : released sums, (Sx, Sxx, Sy, Sxy, Syy) or with n first
+    moments : E x^0, ..., E x^4
+    rate : of the Laplace noise, epsilon of a query
+    centre, precision, shape, scale : mu0, Lambda0, a0, b0
+    constrained : whether sums, coefficients and sigma2 are kept to what data in [0, 1] can have
+    tight : whether the smaller region of coefficients is meant
+    published : whether the errors of the published script are made, and a chain that is rejected throughout gives up
+    tries : of one rejection step
+    """
+
+    n: float
+    noisy: Floats
+    moments: Floats
+    rate: float
+    centre: Floats
+    precision: Floats
+    shape: float
+    scale: float
+    constrained: bool
+    tight: bool
+    published: bool
+    tries: int
+
+    def run(self, chains: int, burn: int, draws: int, rng: np.random.Generator) -> Trace:
+        """So many chains, each from its own draw of the prior (constrained, with a line in [0, 1] throughout).
+
+        Where no draw of the prior can be had, a chain starts by steps from the line 1/2 and sigma2 = 1/8, and its sums
+        from those of records spread evenly over the unit square.
+        """
+        size = self.noisy.size
+        trace = Trace(np.empty((draws, chains, 2)), np.empty((draws, chains)), np.empty((draws, chains, size)))
+        weights = np.full((chains, size), self.rate**2 / 2.0)
+        alike = [np.repeat(np.asarray(x)[None], chains, axis=0) for x in (self.centre, self.precision, self.scale)]
+        start = replace(self, tight=True)
+        level = np.tile([0.5, 0.0], (chains, 1)), np.full(chains, LARGEST_SIGMA2 / 2.0)
+        theta, sigma2 = start.coefficients((alike[0], alike[1], self.shape, alike[2]), level, rng)
+        sums = np.tile(self.n * INSIDE, (chains, 1))
+        for sweep in range(-burn, draws):
+            sums = self.sums((theta, sigma2), weights, sums, rng)
+            theta, sigma2 = self.coefficients(self.conjugate(sums), (theta, sigma2), rng)
+            away = np.maximum(np.abs(self.noisy - sums), SMALLEST_NOISE)
+            weights = inverse_gaussian(self.rate / away, self.rate**2, rng)
+            if sweep >= 0:
+                trace.theta[sweep], trace.sigma2[sweep], trace.sums[sweep] = theta, sigma2, sums
+        return Trace(*(np.swapaxes(part, 0, 1) for part in trace))
+
+    def sums(self, given: tuple[Floats, Floats], weights: Floats, before: Floats, rng: np.random.Generator) -> Floats:
+        """Confidential sums given (theta, sigma2), the release and 1/w2 of each: shape (chain, statistic).
+
+        `before` are feasible sums, from which a chain moves that no draw is kept for.
+        """
+        size = self.noisy.size
+        mean, law = record_law(*given, self.moments, published=self.published)
+        values, vectors = np.linalg.eigh(law[:, -size:, -size:])
+        inverse = (vectors / np.maximum(values, SMALLEST_EIGENVALUE)[:, None]) @ np.swapaxes(vectors, 1, 2)
+        precision = inverse / self.n + weights[:, None] * np.eye(size)
+        covariance = np.linalg.inv(precision)
+        pull = (inverse @ mean[:, -size:, None])[..., 0] + weights * self.noisy
+        centre = (covariance @ pull[..., None])[..., 0]
+        root = np.swapaxes(np.linalg.cholesky(covariance), 1, 2)
+
+        def propose(pending: Integers, block: int) -> tuple[NDArray[np.bool_], tuple[Floats, ...]]:
+            drawn = centre[pending, None] + rng.standard_normal((pending.size, block, size)) @ root[pending]
+            if not self.constrained:
+                return np.ones((pending.size, block), dtype=bool), (drawn,)
+            kept = kept_constraints(drawn, self.n)
+            worst[:] = (~kept).sum(axis=(0, 1))
+            return kept.all(axis=-1), (drawn,)
+
+        worst = np.zeros(len(CONSTRAINTS), dtype=np.int64)
+        (sums,), left = first_accepted(propose, len(centre), self.tries)
+        if left.size and self.published:
+            name = CONSTRAINTS[int(np.argmax(worst))]
+            raise SamplerStuck(f"no feasible sums in {self.tries} tries, most often for want of {name}; {_REMEDY}")
+        if left.size:
+            sums[left] = moved_sums(before[left], centre[left], precision[left], root[left], self.n, rng)
+        return sums
+
+    def conjugate(self, sums: Floats) -> tuple[Floats, Floats, float, Floats]:
+        """mu_n, Lambda_n, a_n and b_n given sums; without constraints, given the nearest sums of some real data."""
+        full = np.concatenate([np.full((len(sums), len(SUMS) - sums.shape[1]), self.n), sums], axis=1)
+        matrix = full[:, MATRIX]
+        if not self.constrained:
+            values, vectors = np.linalg.eigh(matrix)
+            matrix = (vectors * np.maximum(values, 0.0)[:, None]) @ np.swapaxes(vectors, 1, 2)
+        before = self.precision @ self.centre
+        precision = matrix[:, :2, :2] + self.precision
+        right = matrix[:, :2, 2] + before
+        centre = np.linalg.solve(precision, right[..., None])[..., 0]
+        gain = matrix[:, 2, 2] + self.centre @ before - (centre * right).sum(axis=-1)
+        return centre, precision, self.shape + self.n / 2.0, self.scale + np.maximum(gain, 0.0) / 2.0
+
+    def coefficients(
+        self,
+        law: tuple[Floats, Floats, float, Floats],
+        before: tuple[Floats, Floats],
+        rng: np.random.Generator,
+    ) -> tuple[Floats, Floats]:
+        """theta (chain, 2) and sigma2 (chain,) from their conjugate law (mu_n, Lambda_n, a_n, b_n), in the region.
+
+        `before` are theta and sigma2 in the region, from which a chain moves that no draw is kept for.
+        """
+        centre, precision, shape, scale = law
+        root = np.swapaxes(np.linalg.cholesky(np.linalg.inv(precision)), 1, 2)
+
+        def propose(pending: Integers, block: int) -> tuple[NDArray[np.bool_], tuple[Floats, ...]]:
+            size, rate = (pending.size, block), scale[pending, None]
+            normal = rng.standard_normal((*size, 2)) @ root[pending]
+            if not self.constrained:
+                tau, kept = rng.standard_gamma(shape, size) / rate, np.ones(size, dtype=bool)
+            elif self.published:
+                tau, kept = gamma_below(shape, rate, LARGEST_SIGMA2, size, rng)
+            else:
+                tau, kept = gamma_above(shape, rate, 1.0 / LARGEST_SIGMA2, size, rng)
+            theta = centre[pending, None] + normal / np.sqrt(tau)[..., None]
+            if self.constrained:
+                kept = kept & in_region(theta, self.tight)
+            return kept, (theta, 1.0 / tau)
+
+        (theta, sigma2), left = first_accepted(propose, len(centre), self.tries)
+        if left.size and self.published:
+            raise SamplerStuck(
+                f"no coefficients in {self.tries} tries, for want of an intercept and a slope in the region; {_REMEDY}"
+            )
+        if left.size:
+            here = (centre[left], precision[left], shape, scale[left])
+            line, tau = before[0][left], 1.0 / before[1][left]
+            theta[left], tau = moved_coefficients(line, tau, here, 1.0 / LARGEST_SIGMA2, self.tight, rng)
+            sigma2[left] = 1.0 / tau
+        return theta, sigma2
+
+
+def first_accepted(propose: Proposal, chains: int, tries: int) -> tuple[tuple[Floats, ...], Integers]:
+    """The first accepted of at most `tries` proposals of each chain, in blocks that grow; and the chains without one.
+
+    `propose(pending, block)` gives, for the chains pending, which of a block are accepted, and the proposals. The rows
+    of chains without one hold anything.
+    """
+    pending, done, block = np.arange(chains), 0, 2
+    chosen: tuple[Floats, ...] | None = None
+    while pending.size and done < tries:
+        size = min(block, tries - done)
+        kept, proposals = propose(pending, size)
+        hit, first = kept.any(axis=1), kept.argmax(axis=1)
+        if chosen is None:
+            chosen = tuple(np.empty((chains, *part.shape[2:])) for part in proposals)
+        for target, part in zip(chosen, proposals, strict=True):
+            target[pending[hit]] = part[hit, first[hit]]
+        pending, done, block = pending[~hit], done + size, min(4 * block, _BLOCK)
+    assert chosen is not None
+    return chosen, pending
+
+
+def gamma_above(
+    shape: float, rate: Floats, low: float, size: tuple[int, ...], rng: np.random.Generator
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Proposals of Gamma(shape, rate), shape > 1, and which to accept for the law above `low`.
+
+    From the law itself where it often lies there; otherwise from the exponential that touches its log-concave density
+    at `low`.
+    """
+    far = rate * low >= shape - 1.0 + np.sqrt(shape)
+    step = rng.standard_exponential(size) / np.where(far, rate - (shape - 1.0) / low, 1.0)
+    log_accept = (shape - 1.0) * (np.log1p(step / low) - step / low)
+    plain = rng.standard_gamma(shape, size) / rate
+    kept = np.where(far, np.log1p(-rng.random(size)) <= log_accept, plain >= low)
+    return np.where(far, low + step, np.maximum(plain, low)), kept
+
+
+def gamma_below(
+    shape: float, rate: Floats, high: float, size: tuple[int, ...], rng: np.random.Generator
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Proposals of Gamma(shape, rate) and which to accept for the law below `high`: as above, for the logarithm."""
+    far = rate * high <= shape - np.sqrt(shape)
+    back = rng.standard_exponential(size) / np.where(far, shape - rate * high, 1.0)
+    log_accept = -rate * high * (np.expm1(-back) + back)
+    plain = rng.standard_gamma(shape, size) / rate
+    kept = np.where(far, np.log1p(-rng.random(size)) <= log_accept, plain <= high)
+    return np.where(far, high * np.exp(-back), np.minimum(plain, high)), kept
+
+
+def inverse_gaussian(mean: Floats, shape: float, rng: np.random.Generator) -> Floats:
+    """Inverse Gaussian draws, by the smaller root of a quadratic written without cancellation."""
+    half = mean * rng.standard_normal(mean.shape) ** 2 / (2.0 * shape)
+    root = 1.0 + half + np.sqrt(half * (half + 2.0))
+    return np.where(rng.random(mean.shape) * (1.0 + 1.0 / root) <= 1.0, mean / root, mean * root)

@@ -1,0 +1,114 @@
+r"""Steps inside a constrained block of the regression sampler, for chains whose block no free draw lands in.
+
+A block drawn from its normal law until it satisfies the constraints may never do so. A step along a line from where the
+chain stands always can: the feasible part of the line is an interval (a chord of the region), and the law on it a
+normal one cut to that interval. Every such step keeps the law of the block, and so does a mixture of block draws and
+steps in which how often a block draw fails does not depend on where the chain stands: the chain stays exact.
+
+References
+----------
+Gelfand, Smith and Lee (1992), "Bayesian analysis of constrained parameter and truncated data problems using Gibbs
+sampling"; Rodriguez-Yam, Davis and Scharf (2004), for lines along which a truncated normal is uncorrelated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adversary._core import Floats
+from adversary.bounded.regression.regression_law import in_region
+from adversary.bounded.regression.sufficient_statistics import MATRIX, kept_constraints
+
+INSIDE = np.array([1 / 2, 1 / 3, 1 / 2, 1 / 4, 1 / 3])
+"""(Sx, Sxx, Sy, Sxy, Syy) / n of records spread evenly over the unit square: well inside the region."""
+
+_SIDES = np.array(
+    [
+        [1, 0, 0, 0, 0], [-1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [1, -1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, -1, 0, 0],
+        [0, 0, 0, 0, 1], [0, 0, 1, 0, -1], [0, 0, 0, 1, 0], [1, 0, 0, -1, 0], [0, 0, 1, -1, 0],
+    ],
+    dtype=np.float64,
+)  # fmt: skip
+"""Linear constraints on (Sx, Sxx, Sy, Sxy, Syy): side . S + n end >= 0."""
+_ENDS = np.array([0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0], dtype=np.float64)
+
+_FLOOR = 1e-14
+_ACROSS = np.array([[1.0, -1.0], [0.0, 1.0]])
+"""Directions of (intercept, slope) that move the line at x = 0 alone, and at x = 1 alone."""
+
+
+def chord(sums: Floats, direction: Floats, n: float) -> tuple[Floats, Floats]:
+    r"""Ends (low, high) of the t for which sums + t direction are feasible, from feasible sums; shapes (..., 5).
+
+    The region is convex: eleven half-spaces, and the cone of positive semi-definite moment matrices, in which
+    :math:`A + t B \succeq 0` until t reaches -1 over an eigenvalue of :math:`A^{-1/2} B A^{-1/2}`.
+    """
+    slack, slope = np.maximum(sums @ _SIDES.T + n * _ENDS, 0.0), direction @ _SIDES.T
+    matrix, turn = _moment_matrix(sums, n), _moment_matrix(direction, 0.0)
+    values, vectors = np.linalg.eigh(matrix)
+    root = vectors / np.sqrt(np.maximum(values, _FLOOR * values[..., -1:]))[..., None, :]
+    eigen = np.linalg.eigvalsh(np.swapaxes(root, -1, -2) @ turn @ root)
+    slack, slope = np.concatenate([slack, np.ones_like(eigen)], axis=-1), np.concatenate([slope, eigen], axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        reach = -slack / slope
+    low = np.where(slope > 0.0, reach, -np.inf).max(axis=-1)
+    return low, np.where(slope < 0.0, reach, np.inf).min(axis=-1)
+
+
+def _moment_matrix(sums: Floats, n: float) -> Floats:
+    return np.concatenate([np.full((*sums.shape[:-1], 1), n), sums], axis=-1)[..., MATRIX]
+
+
+def moved_sums(
+    sums: Floats, centre: Floats, precision: Floats, root: Floats, n: float, rng: np.random.Generator
+) -> Floats:
+    """Feasible sums, shape (chain, 5), each moved along ten lines under N(centre, precision^-1) kept to the region.
+
+    Five lines along the rows of root, with root' root = precision^-1: uncorrelated, so that where no constraint is
+    near, these alone are a fresh draw; then one along every sum.
+    """
+    from adversary.bounded.thesis import truncated_normals
+
+    size = sums.shape[-1]
+    lines = [root[:, k] for k in range(size)] + [np.broadcast_to(row, sums.shape) for row in np.eye(size)]
+    for line in lines:
+        steep = (precision @ line[..., None])[..., 0]
+        bend = (line * steep).sum(axis=-1)
+        step = truncated_normals(((centre - sums) * steep).sum(axis=-1) / bend, bend**-0.5, *chord(sums, line, n), rng)
+        moved = sums + step[:, None] * line
+        sums = np.where(kept_constraints(moved, n).all(axis=-1)[:, None], moved, sums)  # but for rounding, always
+    return sums
+
+
+def moved_coefficients(
+    theta: Floats,
+    tau: Floats,
+    law: tuple[Floats, Floats, float, Floats],
+    least: float,
+    tight: bool,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    r"""theta (chain, 2) in the region and tau = 1 / sigma2 >= least (chain,), each moved given the rest.
+
+    .. math:: \theta \mid \tau \sim N(\mu_n, (\tau \Lambda_n)^{-1}), \quad
+              \tau \mid \theta \sim \mathrm{Gamma}(a_n + 1,
+                  b_n + (\theta - \mu_n)' \Lambda_n (\theta - \mu_n) / 2)
+
+    theta by the heights of its line at x = 0 and at x = 1, one at a time: of either region, weak or tight, what the
+    other height allows is an interval. `law` is (mu_n, Lambda_n, a_n, b_n).
+    """
+    from adversary.bounded.thesis import tilted_gamma, truncated_normals
+
+    centre, precision, shape, scale = law
+    for place, line in enumerate(_ACROSS):
+        steep = precision @ line
+        bend = tau * (steep @ line)
+        height, other = theta[:, 0] + place * theta[:, 1], theta[:, 0] + (1 - place) * theta[:, 1]
+        low = np.where(tight | (other < 0.0), -height, -np.inf)
+        high = np.where(tight | (other > 1.0), 1.0 - height, np.inf)
+        step = truncated_normals(tau * ((centre - theta) * steep).sum(axis=-1) / bend, bend**-0.5, low, high, rng)
+        moved = theta + step[:, None] * line
+        theta = np.where(in_region(moved, tight)[:, None], moved, theta)  # but for rounding, always
+    away = theta - centre
+    rate = scale + 0.5 * np.einsum("...i,...ij,...j->...", away, precision, away)
+    return theta, np.array([tilted_gamma(shape + 1.0, r, 0.0, 0.0, least, np.inf, rng) for r in rate])

@@ -1,0 +1,123 @@
+"""The two posteriors of a release, with the bounds of the data used and with them ignored: what both kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import xarray as xr
+
+from adversary._core import PERCENT, interval, percent
+from adversary.bounded.report.regression_file import RegressionFile
+from adversary.bounded.report.release_file import ReleaseFile
+from adversary.report.kit import Card, Column, Document, Section, Table, tabulate
+
+READINGS = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
+"""The two posteriors of a release, and what they are called."""
+LISTED = ("parameters", "predictive", "fit", "release", "prior")
+
+
+File = ReleaseFile | RegressionFile
+
+
+def posteriors_by_reading[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
+    """The posteriors by the names of `READINGS`, the one asked for first, and of the other why, if there is none."""
+    names = list(READINGS) if file.constrained else list(READINGS)[::-1]
+    found: dict[str, P] = {}
+    refused: dict[str, str] = {}
+    for name in names:
+        try:
+            found[name] = read(name)
+        except (ValueError, RuntimeError) as error:
+            if name == names[0]:
+                raise ValueError(f"{file.path}: {error}") from None
+            refused[name] = str(error)
+    return found, refused
+
+
+def tree_of(file: File, groups: Mapping[str, xr.Dataset], refused: Mapping[str, str], **more: Any) -> xr.DataTree:
+    """The numbers of an answer, with what the file says as attributes; `main` is the posterior that was asked for."""
+    tree = xr.DataTree.from_dict({name: group for name, group in groups.items() if group})
+    tree.attrs.update(
+        title=file.name, source=file.source, prob=file.prob,
+        main="constrained" if file.constrained else "unconstrained",
+        **more, **{f"refused_{name}": why for name, why in refused.items()},
+    )  # fmt: skip
+    return tree
+
+
+def document(
+    file: File,
+    tree: xr.DataTree,
+    card: Card,
+    released: Sequence[str],
+    sections: Sequence[Section],
+    warnings: Sequence[str],
+) -> Document:
+    """The answer for people: `released` are sentences on what was published and what was believed before."""
+    missing = [
+        f"There is no posterior {READINGS[name]}: {tree.attrs[f'refused_{name}']}."
+        for name in READINGS
+        if f"refused_{name}" in tree.attrs
+    ]
+    lead = [line for line in (file.description, *released, *missing) if line]
+    listed = [name for name in LISTED if name in tree.children]
+    return Document(tree.attrs["title"], tree, listed, card, lead, [*sections], [*warnings], file.provenance)
+
+
+def intervals(tree: xr.DataTree, names: Mapping[str, str], measures: Sequence[str]) -> Table:
+    """Every parameter of either posterior: single numbers, and both intervals."""
+    prob = percent(tree.attrs["prob"])
+    columns = {name: Column(name, "number") for name in measures} | {
+        key: Column(f"{kind} {prob} interval", "posterior interval")
+        for key, kind in (("hdi", "shortest"), ("eti", "equal-tailed"))
+    }
+    called = {"reading": READINGS, "parameter": names}
+    heads = {"reading": "posterior", "parameter": "parameter", **columns}
+    return tabulate(tree["parameters"].to_dataset(), heads, name="parameters", called=called, missing="none")
+
+
+def side_by_side(tree: xr.DataTree, group: str, columns: Mapping[str, Column], name: str) -> Table:
+    """Numbers of a group, a row for either posterior."""
+    heads = {"reading": "posterior", **columns}
+    return tabulate(tree[group].to_dataset(), heads, name=name, called={"reading": READINGS}, missing="none")
+
+
+def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[float, float]:
+    """Ends of the shortest interval of a parameter; of the posterior that was asked for, if none is named."""
+    found = tree["parameters"].to_dataset()["hdi"]
+    low, high = found.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
+    return low, high
+
+
+def interval_text(tree: xr.DataTree, parameter: str, unit: str = "") -> str:
+    """That interval with its unit, if it has one."""
+    return f"{interval(hdi(tree, parameter))} {unit}".rstrip()
+
+
+def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: str) -> str:
+    """What the bounds give for free: how much shorter they make intervals, and what a posterior without them wastes."""
+    refused = {name: tree.attrs.get(f"refused_{name}") for name in READINGS}
+    if refused["unconstrained"]:
+        return f"Without the fact that {known}, no posterior exists."
+    if refused["constrained"]:
+        return f"The posterior does not use the fact that {known}; with it, no posterior exists."
+    share = float(tree["fit"]["infeasible"].sel(reading="unconstrained"))
+    lost = percent(round(share, 3) if 0.0005 <= share <= 0.9995 else share)
+    changes = " and that ".join(f"of the {called} {_shorter(tree, name)}" for name, called in names.items())
+    return (
+        f"Using the fact that {known} costs no privacy and makes the interval {changes}. Ignoring it gives probability "
+        f"{lost} to {impossible}."
+    )
+
+
+def first_sentence(text: str) -> str:
+    """A text up to its first full stop."""
+    return text.partition(". ")[0].removesuffix(".") + "."
+
+
+def _shorter(tree: xr.DataTree, parameter: str) -> str:
+    """One length against another, in percent."""
+    using, ignoring = (high - low for low, high in (hdi(tree, parameter, name) for name in READINGS))
+    change = round(100.0 * abs(1.0 - using / ignoring)) if ignoring > 0.0 else 0
+    return f"{change}{PERCENT} {'shorter' if using < ignoring else 'longer'}" if change else "no shorter"

@@ -1,0 +1,231 @@
+"""The mean and standard deviation behind noisy ones, with the bounds of the data used and with them ignored.
+
+They are those of the population the values are drawn from, or of the values themselves, as the file asks. Every number
+is from the quadrature; draws are there for ArviZ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import as_array, as_given, exactly, percent
+from adversary.bounded.bounded_posterior import UNSURE
+from adversary.bounded.prior import Flat
+from adversary.bounded.report import both_readings
+from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
+from adversary.bounded.report.posterior_words import PARAMETERS
+from adversary.bounded.report.release_file import HYPERPARAMETERS, PRIORS, ReleaseFile
+from adversary.report import figures
+from adversary.report.kit import Card, Column, Document, Figure, Section, attempt, guarded_document
+
+if TYPE_CHECKING:
+    from adversary.bounded.bounded_posterior import Posterior
+
+DRAWS, SEED = 4000, 2020
+ENDS = ["lower", "upper"]
+
+
+def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
+    """Both posteriors of a release file, and they themselves by name.
+
+    Groups `parameters` (reading, parameter, end), `predictive` and `fit` (reading), `release`, `prior`, `posterior`
+    (draws of the one that was asked for) and `density` (marginals on grids).
+    """
+    from adversary.bounded.bounded_posterior import posterior
+
+    def read(name: str) -> Posterior:
+        constrained = name == "constrained"
+        feasibility = file.feasibility if constrained else "event"  # without the bounds nothing is infeasible
+        return posterior(file.release, file.prior, constrained, feasibility, cap=file.cap, quantity=file.posterior_of)
+
+    found, refused = both_readings.posteriors_by_reading(file, read)
+    groups = {**_numbers(found, file.prob), "release": _release(file), "prior": _prior(file)}
+    words = {"quantity": file.quantity, "unit": file.unit, "feasibility": file.feasibility}
+    words |= {"posterior_of": file.posterior_of, "noise": file.release.noise}
+    tree = both_readings.tree_of(file, groups, refused, **words)
+    tree["posterior"] = next(iter(found.values())).sample(DRAWS, SEED)["posterior"]
+    tree["density"] = xr.DataTree.from_dict({name: one.to_xarray()["density"] for name, one in found.items()})
+    return tree, found
+
+
+def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
+    """Everything about the posteriors: of their parameters, of a new value, and of how they were found."""
+    every, at, dims = list(found.values()), {"reading": list(found)}, ("reading", "parameter")
+    names = list(PARAMETERS[every[0].quantity])
+
+    def of(key: str, *given: float) -> Any:
+        return as_array([[getattr(one, key)(name, *given) for name in names] for one in every])
+
+    def each(ones: Sequence[Any], *names: str) -> xr.Dataset:
+        return xr.Dataset({name: ("reading", [float(getattr(one, name)) for one in ones]) for name in names}, at)
+
+    parameters: dict[str, Any] = {key: (dims, of(key)) for key in ("mean", "sd", "mode")}
+    parameters |= {key: ((*dims, "end"), of(key, prob)) for key in ("hdi", "eti")}
+    fit = each(every, "infeasible", "log_evidence", "max_variance", "quadrature_error")
+    numbers = {
+        "parameters": xr.Dataset(parameters, {**at, "parameter": names, "end": ENDS}),
+        "fit": fit.rename(max_variance="cap"),
+    }
+    if every[0].quantity == "population":
+        new = [one.predictive() for one in every]
+        numbers["predictive"] = each(new, "mean", "sd", "below", "above", "outside")
+    return numbers
+
+
+def _release(file: ReleaseFile) -> xr.Dataset:
+    release = file.release
+    values = {name: getattr(release, name) for name in ("mean", "variance")}
+    low, high = release.bounds
+    budget = [np.nan if x is None else float(x) for x in release.budgets]
+    return xr.Dataset(
+        {
+            **{name: float(x) for name, x in values.items() if x is not None},
+            "n": int(release.size), "lowest": float(low), "highest": float(high),
+            "epsilon" if release.rho is None else "rho": ("statistic", budget),
+        },
+        {"statistic": list(values)},
+    )  # fmt: skip
+
+
+def _prior(file: ReleaseFile) -> xr.Dataset:
+    flat = isinstance(file.prior, Flat)
+    numbers = {} if flat else {name: float(as_array(getattr(file.prior, name))) for name in HYPERPARAMETERS}
+    return xr.Dataset({"kind": PRIORS[0] if flat else PRIORS[1], **numbers})
+
+
+@guarded_document
+def document(
+    file: ReleaseFile, tree: xr.DataTree, posteriors: Mapping[str, Posterior], notes: Sequence[str] = ()
+) -> Document:
+    """The answer of `solve` for people; `notes` are warnings about the numbers of the file."""
+    low, high = file.release.bounds
+    prob, called = percent(file.prob), PARAMETERS[file.posterior_of]
+    rows = {name: words.replace("standard deviation", "sd") for name, words in called.items()}
+    whose = f" of {file.quantity}" if file.quantity else ""
+    mean, deviation = (interval_text(tree, name, file.unit) for name in ("mu", "sigma"))
+    of_mean, of_deviation = (
+        f"The {called[name]}{whose} is {ends} with probability {prob}."
+        for name, ends in (("mu", mean), ("sigma", deviation))
+    )
+    first, second = (of_deviation, of_mean) if file.release.mean is None else (of_mean, of_deviation)
+    known = f"every value is between {low:g} and {high:g}"
+    gain = both_readings.gain(
+        tree, {name: called[name] for name in ("mu", "sigma")}, known,
+        "means and standard deviations that no such data can have",
+    )  # fmt: skip
+    marginals, joint, *predictive = release_figures(file, posteriors)
+    card = Card(
+        first,
+        numbers=[(f"{called['mu']}, {prob} interval", mean), (f"{called['sigma']}, {prob} interval", deviation)],
+        figure=joint,
+        sentence=both_readings.first_sentence(gain),
+    )
+    unit = f"In {file.unit}; the variance in its square." if file.unit else ""
+    fit = {
+        "infeasible": Column("P(impossible)", "probability"),
+        "log_evidence": Column("log marginal likelihood", "number"),
+        "cap": Column("largest variance considered", "number"), "quadrature_error": Column("numerical error", "number"),
+    }  # fmt: skip
+    new = {"mean": Column("mean", "number"), "sd": Column("sd", "number")} | {
+        key: Column(f"P({key} {end:g})", "probability") for key, end in (("below", low), ("above", high))
+    }
+    sections = [
+        attempt("Posterior", lambda: Section(
+            "Posterior",
+            second,
+            tables=[both_readings.intervals(tree, rows, ("mean", "sd", "mode"))],
+            figures=[marginals],
+            notes=[*[unit] * bool(unit), _of_whom(file)],
+        )),
+        *(
+            attempt("A new value", partial(_new_value, tree, new, figure))
+            for figure in predictive
+        ),
+        attempt("What the bounds change", lambda: Section(
+            "What the bounds change", gain, tables=[side_by_side(tree, "fit", fit, "fit")],
+            notes=["P(impossible): probability of a mean and standard deviation that no data within the bounds have."],
+        )),
+    ]  # fmt: skip
+    return both_readings.document(file, tree, card, _describe_release(file), sections, [*notes, *_unsure(tree)])
+
+
+def _of_whom(file: ReleaseFile) -> str:
+    """Of which mean and deviation the answer speaks, and how to ask for the others."""
+    n = f"{int(file.release.size):,}"
+    if file.posterior_of == "data":
+        return (
+            f"Sample: the {n} values themselves. For the population they are drawn from, leave out "
+            'quantity = "data" under [posterior].'
+        )
+    return (
+        f"Population: what the {n} values are independent draws from. For the mean and deviation of the {n} values "
+        'themselves: quantity = "data" under [posterior].'
+    )
+
+
+def _new_value(tree: xr.DataTree, columns: dict[str, Column], figure: Figure) -> Section:
+    """The prediction of one more value."""
+    return Section("A new value", tables=[side_by_side(tree, "predictive", columns, "new_value")], figures=[figure])
+
+
+def _describe_release(file: ReleaseFile) -> list[str]:
+    """The release and the prior, a sentence each."""
+    release = file.release
+    budget = "epsilon" if release.rho is None else "rho"
+    parts = [
+        f"{name} {exactly(float(as_array(x)))} ({release.noise.capitalize()} noise, {budget} = {as_given(spent)})"
+        for name, x, spent in zip(("mean", "variance"), (release.mean, release.variance), release.budgets, strict=True)
+        if x is not None
+    ]
+    low, high = release.bounds
+    values = f"{release.size:,} values between {low:g} and {high:g} {file.unit}".rstrip()
+    given = "" if isinstance(file.prior, Flat) else ", ".join(
+        f"{name} = {float(as_array(getattr(file.prior, name))):g}" for name in HYPERPARAMETERS
+    )  # fmt: skip
+    prior = f"{PRIORS[1]} ({given})" if given else PRIORS[0]
+    missing = [name for name in ("mean", "variance") if getattr(release, name) is None]
+    unseen = [f"No {name} was released: what is said of it follows from the prior and the bounds." for name in missing]
+    return [f"Published of {values}: {', '.join(parts)}.", f"Prior: {prior}.", *unseen]
+
+
+def _unsure(tree: xr.DataTree) -> list[str]:
+    """A warning for each posterior whose quadrature has not converged."""
+    fit = tree["fit"].to_dataset()
+    found = zip(fit["reading"].values, fit["quadrature_error"].values, strict=True)
+    errors = {READINGS[str(name)]: float(error) for name, error in found}
+    return [
+        f"The numbers {called} are unreliable: their quadrature has not converged (estimated error {error:.0e}). "
+        "Prior and release contradict each other, or the release itself."
+        for called, error in errors.items()
+        if not error <= UNSURE
+    ]
+
+
+def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
+    """Marginals, joint density and, of a population, predictive density: drawn when they are asked for."""
+    named = {READINGS[reading]: one for reading, one in posteriors.items()}
+    words = {"quantity": file.quantity, "unit": file.unit}
+    drawn = [
+        Figure(
+            "marginals",
+            lambda: figures.bounded_posterior.marginals(named, file.prob, **words),
+            f"Densities of both; shaded: shortest {percent(file.prob)} interval; grey: impossible.",
+        ),
+        Figure(
+            "joint",
+            lambda: figures.bounded_posterior.joint(named, **words),
+            "Mean and standard deviation together: regions with 50 % and 95 % of each posterior, the largest standard "
+            "deviation that the bounds allow, and the published values (cross).",
+        ),
+        Figure(
+            "predictive",
+            lambda: figures.bounded_posterior.predictive(named, **words),
+            "Density of one more value; grey: values outside the bounds.",
+        ),
+    ]
+    return drawn if file.posterior_of == "population" else drawn[:2]

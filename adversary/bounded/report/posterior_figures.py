@@ -1,0 +1,269 @@
+"""Figures of what follows from a noisy mean and variance: marginals, the feasible region, the next value.
+
+Every function takes posteriors by name, the one to be looked at first, and gives a matplotlib `Figure` with the finding
+in its title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from scipy.special import ndtr
+
+from adversary._core import Floats, as_array, interval, percent
+from adversary.bounded.bounded_posterior import Posterior
+from adversary.bounded.prior import Flat, NormalInverseGamma, Prior
+from adversary.bounded.region import largest_variance
+from adversary.bounded.report.posterior_words import PARAMETERS
+from adversary.report.kit import style as kit
+
+PRIOR_POINTS = 1201
+"""Of the other parameter, over which a prior is summed."""
+DRAWS, SEED = 20_000, 2020
+"""Of a posterior, over which a new value is averaged."""
+LETTERS = 45
+"""In a line beside an axis of the height of a canvas."""
+
+
+def prior_marginal(
+    prior: Any, name: str, x: Floats, bounds: tuple[float, float], *, constrained: bool
+) -> Floats | None:
+    """Density of "mu" or "sigma" under a prior, at x, in the units of the data.
+
+    None where the prior has none (flat without the bounds), or where it is a function of the user's.
+    """
+    flat = isinstance(prior, Flat)
+    if not isinstance(prior, (Flat, NormalInverseGamma)) or (flat and not constrained):
+        return None
+    a, b = bounds
+    means, deviations = np.linspace(a, b, PRIOR_POINTS), np.linspace(0.0, (b - a) / 2.0, PRIOR_POINTS)[1:]
+    if isinstance(prior, NormalInverseGamma):
+        mu0, kappa0, s0 = (float(as_array(getattr(prior, key))) for key in ("mu0", "kappa0", "s0"))
+        near = mu0 + s0 / np.sqrt(kappa0) * np.sinh(np.linspace(-9.0, 9.0, PRIOR_POINTS))
+        means = np.union1d(means, near) if not constrained else np.union1d(means, np.clip(near, a, b))
+        deviations = np.union1d(deviations, s0 * np.geomspace(1e-3, 1e4, PRIOR_POINTS))
+
+    def density(mu: Floats, sigma: Floats) -> Floats:
+        feasible = (sigma**2 <= (mu - a) * (b - mu)) | (not constrained)
+        return np.where(feasible, np.exp(prior.log_prob(mu, sigma**2)) * 2.0 * sigma, 0.0)
+
+    at = np.maximum(x, np.finfo(np.float64).tiny ** 0.25) if name == "sigma" else x
+    joint = density(means[:, None], at) if name == "sigma" else density(at, deviations[:, None])
+    found = np.trapezoid(joint, means if name == "sigma" else deviations, axis=0)
+    if not constrained:
+        return np.asarray(found)
+    mass = np.trapezoid(np.trapezoid(density(means[:, None], deviations), deviations, axis=1), means)
+    return np.asarray(found / mass)
+
+
+def joint_density(one: Posterior, mu: Floats, sigma: Floats) -> Floats:
+    """Density at every (mu, sigma), shape (mu, sigma), relative to the largest; units of the data, one release.
+
+    Parameters
+    ----------
+    mu, sigma : increasing, sigma above 0
+    """
+    low, width, of_data = float(one.release.bounds[0]), float(one.release.width), one.quantity == "data"
+    u, v = (as_array(mu) - low) / width, (as_array(sigma) / width) ** 2 / _divisor(one)
+    feasible = v <= as_array(largest_variance(u))[:, None] if one.constrained else np.ones((u.size, v.size), bool)
+    logs = one.solution.log_likelihood(0, np.clip(u, 0.0, 1.0) if one.constrained else u, v)
+    where = as_array(mu)[:, None], as_array(sigma) ** 2 + np.zeros((u.size, 1))
+    logs = logs + (0.0 if of_data else _log_prior(one.prior, *where)) + np.log(2.0 * as_array(sigma))
+    feasible &= sigma <= float(one.quantile("sigma", 1.0 - 1e-12))  # a cap ends there
+    logs = np.where(feasible, logs, -np.inf)
+    return np.asarray(np.exp(logs - logs.max()))
+
+
+def _divisor(one: Posterior) -> float:
+    """Largest variance over (mu - a)(b - mu): n / (n - 1) of data, whose variance has divisor n - 1."""
+    n = float(one.release.size)
+    return n / (n - 1.0) if one.quantity == "data" else 1.0
+
+
+def _log_prior(prior: Prior, mu: Floats, sigma2: Floats) -> Floats:
+    if isinstance(prior, (Flat, NormalInverseGamma)):
+        return prior.log_prob(mu, sigma2)
+    return as_array(prior(mu, sigma2))
+
+
+def next_value(one: Posterior, edges: Floats) -> Floats:
+    """Predictive density in cells of values, normal or, with the bounds, truncated to them; shape (edges - 1,)."""
+    drawn = one.sample(DRAWS, SEED)["posterior"].to_dataset()
+    mu, sigma = (np.ravel(drawn[name].values) for name in ("mu", "sigma"))
+    a, b = (float(end) for end in one.release.bounds)
+    inside = np.clip(edges, a, b) if one.constrained else edges
+    whole = ndtr((b - mu) / sigma) - ndtr((a - mu) / sigma) if one.constrained else 1.0
+    below = [float(np.mean(ndtr((y - mu) / sigma) / whole)) for y in inside]
+    return np.asarray(np.diff(below) / np.diff(edges))
+
+
+Posteriors = Mapping[str, Posterior]
+POINTS = 801
+"""Of a curve."""
+CELLS = 120
+"""Of a predictive density; half of the points along either axis of a joint one."""
+LEVELS = (0.5, 0.95)
+"""Probabilities of the regions of a joint density."""
+TAIL = 0.002
+"""Probability left out at either end of an axis."""
+
+
+@kit.house_style
+def marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "") -> Figure:
+    """Densities of mean and standard deviation; of the first, the shortest interval shaded and the prior dashed.
+
+    Parameters
+    ----------
+    posteriors : by name, of one release each
+    prob : of the shaded interval
+    quantity, unit : of the values, for words and axes
+    """
+    first = next(iter(posteriors.values()))
+    words = PARAMETERS[first.quantity]
+    (figure, axes), more = kit.canvas(6.8, 6.4, 2), dict[str, Artist]()
+    for ax, name in zip(axes, ("mu", "sigma"), strict=True):
+        x = np.linspace(*_range(posteriors, name), POINTS)
+        lines = {called: as_array(one.density(name, x)) for called, one in posteriors.items()}
+        for (called, line), colour in kit.coloured(lines.items()):
+            ax.plot(x, line, color=colour, gid=f"{name} {called}")
+        low, high = (float(end) for end in first.hdi(name, prob))
+        inside = np.linspace(max(low, x[0]), min(high, x[-1]), POINTS)
+        ax.fill_between(inside, first.density(name, inside), color=kit.BLUE, alpha=0.18, lw=0, gid=f"interval {name}")
+        before = None
+        if first.quantity == "population":
+            before = prior_marginal(first.prior, name, x, first.release.bounds, constrained=first.constrained)
+        if before is not None:
+            ax.plot(x, before, color=kit.GREY, lw=1.3, ls=kit.BOUND, gid=f"prior {name}")
+            more["prior"] = Line2D([], [], color=kit.GREY, lw=1.3, ls=kit.BOUND, label="prior")
+        tops = [float(line.max()) for line in lines.values()]
+        a, b = first.release.bounds
+        ends = (a, b) if name == "mu" else (-np.inf, 0.5 * (b - a) * _divisor(first) ** 0.5)
+        if _plain_density(ax, ends, x, min(max(tops), 2.0 * tops[0])):
+            more["grey"] = Patch(color=kit.LIGHT, lw=0, label="impossible")
+        ax.set_xlabel(_axis(words[name], quantity, unit))
+        kit.panel_title(ax, f"{words[name]}: {interval((low, high))}")
+    shaded = Patch(color=kit.BLUE, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
+    kit.key(figure, dict(kit.coloured(posteriors)), [shaded, *more.values()])
+    shortest = interval(first.hdi("mu", prob))
+    kit.title(figure, f"The {_of(words['mu'], quantity)} is {shortest} with probability {percent(prob)}")
+    return figure
+
+
+@kit.house_style
+def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
+    r"""Mean and standard deviation together, and the region that data within the bounds can have.
+
+    The smallest regions with 50 % and 95 % of each posterior, those of the first filled. The dark curve is
+    :math:`\sigma^2 = (\mu - a)(b - \mu)`, of the data n / (n - 1) times that; beyond it nothing is feasible. The cross
+    is the release.
+    """
+    first = next(iter(posteriors.values()))
+    a, b = (float(end) for end in first.release.bounds)
+    figure, ax = kit.canvas(6.8, 5.2)
+    means, deviations = _range(posteriors, "mu"), _range(posteriors, "sigma")
+    ax.set(xlim=means, ylim=(0.0, deviations[1]))
+    points = CELLS if first.quantity == "data" else 2 * CELLS  # an integral at each point: a second for so many
+    mu, sigma = np.linspace(*means, points), np.linspace(deviations[1] / 2e3, deviations[1], points)
+    edge = np.linspace(a, b, POINTS)
+    most = np.sqrt((edge - a) * (b - edge) * _divisor(first))
+    ax.set_facecolor(kit.LIGHT)
+    ax.fill_between(edge, most, color="white", lw=0, zorder=0.5)
+    ax.plot(edge, most, color=kit.INK, lw=1.4, gid="boundary")
+    for i, ((name, one), colour) in enumerate(kit.coloured(posteriors.items())):
+        density = joint_density(one, mu, sigma)
+        levels = _levels(density)
+        if i == 0:
+            for level in levels:
+                ax.contourf(mu, sigma, density.T, [level, density.max()], colors=[colour], alpha=0.22)
+        style = "-" if i == 0 else "--"
+        lines = ax.contour(mu, sigma, density.T, levels, colors=[colour], linewidths=1.5, linestyles=style)
+        lines.set_gid(name)
+    released, variance = first.release.mean, first.release.variance
+    if released is not None and variance is not None and float(as_array(variance)) >= 0.0:
+        at = float(as_array(released)), float(as_array(variance)) ** 0.5
+        ax.plot(*at, "x", color=kit.INK, ms=8, mew=2, gid="released")
+    words = PARAMETERS[first.quantity]
+    ax.set(xlabel=_axis(words["mu"], quantity, unit), ylabel=fill(_axis(words["sigma"], quantity, unit), LETTERS))
+    dark = Line2D([], [], color=kit.INK, lw=1.4, label="largest that the bounds allow")
+    cross = Line2D([], [], color=kit.INK, ls="", marker="x", label="released")
+    kit.key(figure, dict(kit.coloured(posteriors)), [dark, cross])
+    kit.title(figure, _impossible(posteriors, "the posterior", lambda one: one.infeasible))
+    kit.panel_title(ax, f"regions with {' and '.join(map(percent, LEVELS))} of the probability")
+    return figure
+
+
+@kit.house_style
+def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
+    """Density of one more value, the first one filled; grey are values that the bounds rule out."""
+    first = next(iter(posteriors.values()))
+    a, b = (float(end) for end in first.release.bounds)
+    figure, ax = kit.canvas(6.8, 4.0)
+    wide = max(0.0 if one.constrained else 1.2 * float(one.predictive().sd) for one in posteriors.values())
+    reach = min(wide, b - a) if np.isfinite(wide) else b - a
+    x = np.union1d(np.linspace(a - reach, b + reach, CELLS + 1), [a, b])
+    tops = []
+    for i, ((name, one), colour) in enumerate(kit.coloured(posteriors.items())):
+        density = next_value(one, x)
+        ax.stairs(density, x, color=colour, lw=2.0, gid=name)
+        tops.append(float(density.max()))
+        if i == 0:
+            ax.stairs(density, x, color=colour, alpha=0.18, lw=0, fill=True)
+    _plain_density(ax, (a, b), x, max(tops))
+    ax.set_xlabel(_axis("a new value", quantity, unit))
+    kit.key(figure, dict(kit.coloured(posteriors)), [Patch(color=kit.LIGHT, lw=0, label="impossible")])
+    kit.title(figure, _impossible(posteriors, "new values", lambda one: one.predictive().outside))
+    return figure
+
+
+def _impossible(posteriors: Posteriors, what: str, share: Callable[[Posterior], float]) -> str:
+    """How much of a posterior is impossible where it ignores the bounds."""
+    lost = [float(share(one)) for one in posteriors.values() if not one.constrained]
+    if not lost:
+        return f"The bounds rule out none of {what}"
+    return f"Ignoring the bounds makes {percent(round(max(lost), 6))} of {what} impossible"
+
+
+def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:
+    """Where nearly all of every posterior lies, at most one width beyond what is possible."""
+    ends = [[float(one.quantile(name, q)) for q in (TAIL, 1.0 - TAIL)] for one in posteriors.values()]
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    a, b = (float(end) for end in next(iter(posteriors.values())).release.bounds)
+    if name == "mu":
+        return max(low, 2.0 * a - b), min(high, 2.0 * b - a)
+    return (low if low > high / 3.0 else 0.0), min(high, 1.5 * (b - a))
+
+
+def _plain_density(ax: Axes, ends: tuple[float, float], x: Floats, top: float) -> bool:
+    """An axis without a scale, as densities need, grey beyond the ends of what is possible; whether any of it is."""
+    grey = [(low, high) for low, high in ((x[0], ends[0]), (ends[1], x[-1])) if low < high]
+    for low, high in grey:
+        ax.axvspan(low, high, color=kit.LIGHT, lw=0, zorder=0, gid="impossible")
+    ax.set(xlim=(x[0], x[-1]), ylim=(0.0, 1.08 * top))
+    kit.density_axis(ax)
+    return bool(grey)
+
+
+def _levels(density: Floats) -> list[float]:
+    """Density at the edge of the smallest region with each of LEVELS, the lowest first; one where they are the same."""
+    ordered = np.sort(density.ravel())[::-1]
+    inside = np.cumsum(ordered) / ordered.sum()
+    found = {float(ordered[np.searchsorted(inside, prob)]) for prob in LEVELS}
+    return sorted(level for level in found if level < ordered[0]) or [0.5 * float(ordered[0])]
+
+
+def _axis(what: str, quantity: str, unit: str) -> str:
+    return _of(what, quantity) + (f" ({unit})" if unit else "")
+
+
+def _of(what: str, quantity: str) -> str:
+    return (
+        f"{what} of {quantity}" if quantity and what != "a new value" else f"{what}{f', {quantity}' * bool(quantity)}"
+    )

@@ -1,0 +1,161 @@
+"""The regression line behind noisy sums, with the bounds of the data used and with them ignored.
+
+Every number is of the same draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import as_array, percent
+from adversary.bounded.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
+from adversary.bounded.report import both_readings
+from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
+from adversary.bounded.report.posterior_words import COEFFICIENTS, of_what, shortest
+from adversary.bounded.report.regression_file import RegressionFile
+from adversary.report import figures
+from adversary.report.kit import Card, Column, Document, Figure, Section, attempt, guarded_document
+
+CHAINS, SEED = 32, 2020
+
+
+def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
+    """Both posteriors of a release file, and their draws by name.
+
+    Groups `parameters` (reading, parameter, end), `fit` (reading), `release`, `prior`, `posterior` (draws of the one
+    that was asked for; chain, draw) and the other's draws under its name.
+    """
+    from adversary.bounded.regression import gibbs
+
+    def read(name: str) -> xr.Dataset:
+        drawn = gibbs(
+            file.release, file.prior, name == "constrained", file.region,
+            draws=file.draws, burn=file.draws // 3, chains=CHAINS, rng=SEED,
+        )["posterior"].to_dataset()  # fmt: skip
+        return drawn.assign(sigma=np.sqrt(drawn.sigma2))
+
+    found, refused = both_readings.posteriors_by_reading(file, read)
+    main, *others = found
+    groups = {
+        **_numbers(file, found), "release": _release(file), "prior": _prior(file),
+        "posterior": found[main], **{name: found[name] for name in others},
+    }  # fmt: skip
+    return both_readings.tree_of(file, groups, refused, x=file.x, y=file.y, region=file.region), found
+
+
+def _numbers(file: RegressionFile, found: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Everything about the draws: of their parameters, and of how they were found."""
+    draws = np.array([[np.ravel(one[name].values) for name in COEFFICIENTS] for one in found.values()])
+    tails = np.quantile(draws, [(1.0 - file.prob) / 2.0, (1.0 + file.prob) / 2.0], axis=-1)
+    dims, estimate = ("reading", "parameter"), {"direction": "estimate"}
+    parameters = {
+        "mean": (dims, draws.mean(-1), estimate),
+        "sd": (dims, draws.std(-1), estimate),
+        "hdi": ((*dims, "end"), [[shortest(one, file.prob) for one in row] for row in draws]),
+        "eti": ((*dims, "end"), np.moveaxis(tails, 0, -1)),
+    }
+    fit = {
+        "positive": [float((one.slope > 0.0).mean()) for one in found.values()],
+        "infeasible": [_infeasible(file, one) for one in found.values()],
+        "ess": [one.attrs["ess"] for one in found.values()],
+        "r_hat": [one.attrs["r_hat"] for one in found.values()],
+    }
+    at = {"reading": list(found)}
+    return {
+        "parameters": xr.Dataset(parameters, {**at, "parameter": list(COEFFICIENTS), "end": ["lower", "upper"]}),
+        "fit": xr.Dataset({key: ("reading", as_array(values), estimate) for key, values in fit.items()}, at),
+    }
+
+
+def _infeasible(file: RegressionFile, one: xr.Dataset) -> float:
+    """Share of the draws whose sums, line or deviation no data within the bounds have, in the region of the file."""
+    (left, right), (low, high) = file.release.x_bounds, file.release.y_bounds
+    start, end = ((one.intercept + one.slope * x - low) / (high - low) for x in (left, right))
+    line = feasible_coefficients(np.stack([start, end - start], axis=-1), file.region)
+    deviation = (one.sigma2 <= (high - low) ** 2 / 4.0).values
+    return float(np.mean(~(line & deviation & feasible_sums(one.sums.values, file.release.n))))
+
+
+def _release(file: RegressionFile) -> xr.Dataset:
+    release = file.release
+    ends = {f"{name}_bounds": ("end", as_array(getattr(release, f"{name}_bounds"))) for name in "xy"}
+    return xr.Dataset(
+        {
+            "sums": ("statistic", as_array(release.noisy_sums[1:])),
+            "moments": ("moment", as_array(release.noisy_moments[1:])),
+            "n": int(release.n), "epsilon": float(release.epsilon), "total_epsilon": release.total_epsilon, **ends,
+        },
+        {"statistic": list(SUMS[1:]), "moment": list(MOMENTS[1:]), "end": ["lower", "upper"]},
+    )  # fmt: skip
+
+
+def _prior(file: RegressionFile) -> xr.Dataset:
+    if file.prior is None:
+        return xr.Dataset({"kind": "default"})
+    mu0, precision, a0, b0 = (as_array(getattr(file.prior, name)) for name in ("mu0", "Lambda0", "a0", "b0"))
+    names = list(COEFFICIENTS)[:2]
+    numbers = {"mu0": ("coefficient", mu0), "Lambda0": (("coefficient", "other"), precision), "a0": a0, "b0": b0}
+    return xr.Dataset({"kind": "normal-inverse-gamma", **numbers}, {"coefficient": names, "other": names})
+
+
+@guarded_document
+def document(
+    file: RegressionFile, tree: xr.DataTree, draws: Mapping[str, xr.Dataset], notes: Sequence[str] = ()
+) -> Document:
+    """The answer of `solve` for people; `notes` are warnings about the numbers of the file."""
+    prob, line = percent(file.prob), f"slope{of_what(file.x, file.y)}"
+    slope = interval_text(tree, "slope")
+    up = percent(round(float(tree["fit"]["positive"].sel(reading=tree.attrs["main"])), 3))
+    gain = both_readings.gain(
+        tree, {"slope": "slope"}, "both variables are bounded", "sums and lines that no such data can have"
+    )
+    lines, marginals = line_figures(file, draws)
+    verdict = f"The {line} is {slope} with probability {prob}."
+    numbers = [(f"{COEFFICIENTS[name]}, {prob} interval", interval_text(tree, name)) for name in COEFFICIENTS]
+    card = Card(
+        verdict, numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=both_readings.first_sentence(gain)
+    )
+    fit = {
+        "infeasible": Column("P(impossible)", "probability"), "positive": Column("P(slope above 0)", "probability"),
+        "ess": Column("effective draws", "count"), "r_hat": Column("R-hat", "number"),
+    }  # fmt: skip
+    sections = [
+        attempt("Posterior", lambda: Section(
+            "Posterior", f"The {line} is above 0 with probability {up}.",
+            tables=[both_readings.intervals(tree, COEFFICIENTS, ("mean", "sd"))], figures=[marginals],
+        )),
+        attempt("What the bounds change", lambda: Section(
+            "What the bounds change", gain, tables=[side_by_side(tree, "fit", fit, "fit")],
+            notes=["P(impossible): probability of sums, a line or a deviation that no data within the bounds have."],
+        )),
+    ]  # fmt: skip
+    return both_readings.document(file, tree, card, _describe_release(file), sections, notes)
+
+
+def _describe_release(file: RegressionFile) -> list[str]:
+    """The release and the prior, a sentence each."""
+    release, prior = file.release, "default, of the rescaled data" if file.prior is None else "normal-inverse-gamma"
+    (left, right), (low, high) = release.x_bounds, release.y_bounds
+    ranges = f"x between {left:g} and {right:g}, y between {low:g} and {high:g}"
+    spent = f"Laplace noise, epsilon = {release.epsilon:g} each, {release.total_epsilon:g} in total"
+    return [f"Published of {release.n:,} pairs, {ranges}: sums ({spent}).", f"Prior: {prior}."]
+
+
+def line_figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:
+    """The line and the marginals: drawn when they are asked for."""
+    named, prob = {READINGS[one]: draws[one] for one in draws}, percent(file.prob)
+    return [
+        Figure(
+            "lines",
+            lambda: figures.regression_figures.lines(named, file.release, file.prob, x=file.x, y=file.y),
+            f"The regression line: median, and the band that holds each height with probability {prob}.",
+        ),
+        Figure(
+            "marginals",
+            lambda: figures.regression_figures.marginals(named, file.prob),
+            f"Densities of the parameters; shaded: shortest {prob} interval.",
+        ),
+    ]

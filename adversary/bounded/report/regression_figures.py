@@ -1,0 +1,95 @@
+"""Figures of what follows from the noisy sums of a regression: densities of its numbers, and the line itself.
+
+Every function takes draws by name, the reading to be looked at first, and gives a matplotlib `Figure` with the finding
+in its title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from adversary._core import Floats, interval, percent
+from adversary.bounded.regression import RegressionRelease
+from adversary.bounded.report.posterior_words import COEFFICIENTS, shortest
+from adversary.report.kit import style as kit
+
+Draws = Mapping[str, xr.Dataset]
+CELLS = 70
+"""Of a density."""
+POINTS = 61
+"""Along a line."""
+
+
+@kit.house_style
+def marginals(draws: Draws, prob: float = 0.95) -> Figure:
+    """Densities of intercept, slope and residual deviation; of the first reading, the shortest interval shaded.
+
+    Parameters
+    ----------
+    draws : by name; intercept, slope and sigma, dims (chain, draw)
+    prob : of the shaded interval
+    """
+    figure, axes = kit.canvas(6.8, 7.6, 3)
+    for ax, name in zip(axes, COEFFICIENTS, strict=True):
+        values = {called: np.ravel(one[name].values) for called, one in draws.items()}
+        edges = np.linspace(*_range(list(values.values())), CELLS + 1)
+        low, high = shortest(next(iter(values.values())), prob)
+        ax.axvspan(low, high, color=kit.BLUE, alpha=0.12, lw=0, gid=f"interval {name}")
+        for (called, drawn), colour in kit.coloured(values.items()):
+            height, _ = np.histogram(drawn, edges)
+            ax.stairs(height / (drawn.size * np.diff(edges)), edges, color=colour, lw=1.8, gid=f"{name} {called}")
+        ax.set(xlim=(edges[0], edges[-1]))
+        kit.density_axis(ax)
+        kit.panel_title(ax, f"{COEFFICIENTS[name]}: {interval((low, high))}")
+    shaded = Patch(color=kit.BLUE, alpha=0.12, lw=0, label=f"shortest interval, {percent(prob)}")
+    kit.key(figure, dict(kit.coloured(draws)), [shaded], columns=2)
+    ends = interval(shortest(np.ravel(next(iter(draws.values())).slope.values), prob))
+    kit.title(figure, f"The slope is {ends} with probability {percent(prob)}")
+    return figure
+
+
+@kit.house_style
+def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: str = "", y: str = "") -> Figure:
+    """The line over the range of x: its median, and the band that holds each height with probability `prob`.
+
+    Grey is beyond the bounds of y.
+    """
+    figure, ax = kit.canvas(6.8, 4.8)
+    at, (low, high) = np.linspace(*release.x_bounds, POINTS), release.y_bounds
+    tails = np.array([(1.0 - prob) / 2.0, 0.5, (1.0 + prob) / 2.0])
+    bands: dict[str, Floats] = {}
+    for i, ((name, one), colour) in enumerate(kit.coloured(draws.items())):
+        heights = np.ravel(one.intercept.values)[:, None] + np.ravel(one.slope.values)[:, None] * at
+        bands[name] = below, middle, above = np.quantile(heights, tails, axis=0)
+        if i == 0:
+            ax.fill_between(at, below, above, color=colour, alpha=0.18, lw=0, gid=f"band {name}")
+        ax.plot(at, middle, color=colour, gid=name)
+        for edge in (below, above):
+            ax.plot(at, edge, color=colour, lw=1.2, ls="-" if i == 0 else kit.BOUND)
+    floor, roof = (float(pick(list(bands.values()))) for pick in (np.min, np.max))
+    room = 0.04 * (high - low)
+    ax.set(xlim=(at[0], at[-1]), ylim=(min(floor, low) - room, max(roof, high) + room))
+    for start, end in ((ax.get_ylim()[0], low), (high, ax.get_ylim()[1])):
+        ax.axhspan(start, end, color=kit.LIGHT, lw=0, zorder=0, gid="impossible")
+    ax.set(xlabel=x or "x", ylabel=y or "y")
+    more: list[Any] = [Patch(color=kit.BLUE, alpha=0.18, lw=0, label=f"band, {percent(prob)} at each x")]
+    for name, colour in kit.coloured(list(draws)[1:], kit.COLOURS[1:]):
+        more.append(Line2D([], [], color=colour, lw=1.2, ls=kit.BOUND, label=f"band {name}"))
+    beyond = Patch(color=kit.LIGHT, lw=0, label="beyond the bounds")
+    kit.key(figure, dict(kit.coloured(draws)), [*more, beyond], columns=2)
+    up = float((next(iter(draws.values())).slope > 0.0).mean())
+    kit.title(figure, f"The line rises with probability {percent(round(up, 2))}")
+    return figure
+
+
+def _range(values: list[Floats]) -> tuple[float, float]:
+    """Where nearly all draws lie."""
+    ends = np.quantile(values, [0.001, 0.999], axis=1)
+    return float(ends[0].min()), float(ends[1].max())

@@ -1,0 +1,130 @@
+r"""Where a log density of the user's own leaves infinite mass: its posterior mass over shells, ever further out.
+
+.. math::
+
+    M(v) = v \int p(\mu, v)\, q_1(Y^* - \mu)\, d\mu \cdot Z(v)
+
+is the mass of sigma2 per unit of log v. It has a finite integral toward v = 0 only if it falls there, toward infinity
+likewise, and so has :math:`|\mu|\, p(\mu, v)\, q_1(Y^* - \mu)` toward either end of mu. Of the likelihood only its
+limits are needed: :math:`Z(v)` tends to a positive constant as v -> 0 (Theorem 17) and falls like
+:math:`v^{-(n-1)/2}` as v grows (Theorem 18).
+
+The integrals over mu run over points graded about the bounds, the release and the highest point of the integrand, so
+that a prior whose spike narrows with v is seen. Powers are told apart to 5e-4 in the exponent; a mass that falls only
+as a power of log v counts as falling. A singularity in mu alone is seen only at the lower bound, where there are
+floating-point numbers close enough to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from adversary._core import Floats, log_sum_exp
+from adversary.bounded.bounded_release import BoundedRelease
+from adversary.bounded.mixtures import normal_laplace_logpdf
+
+LogDensity = Callable[[Floats, Floats], Floats]
+
+SMALL = 10.0 ** np.array([-22.0, -20.0])
+"""Variances on [0, 1], the last first, between which mass must fall toward 0."""
+LARGE = 10.0 ** np.array([22.0, 20.0])
+"""The same toward infinity."""
+FAR = np.array([1e9, 1e8])
+"""Distances of a mean, in widths, between which mass must fall."""
+LEAST = 5e-4
+"""Least power by which mass must fall."""
+_STEPS = 10.0 ** np.arange(-24.0, 1.0, 0.125)
+_REFINED = 16
+"""Rounds of looking about the highest point, each some seven times closer to it."""
+
+
+def falls_in_variance(log_density: LogDensity, release: BoundedRelease, constrained: bool, *, large: bool) -> bool:
+    """Whether the mass of sigma2 falls toward 0, or with `large` toward infinity; a log density on [0, 1] is given."""
+    v = LARGE if large else SMALL
+    logs = _log_masses(log_density, release, constrained, v)
+    if large and release.variance is not None:
+        logs = logs - 0.5 * (int(release.size.min()) - 1.0) * np.log(v)
+    return _falls(logs, abs(np.log(v[0] / v[1])))
+
+
+def falls_in_mean(log_density: LogDensity, release: BoundedRelease, top: float) -> bool:
+    """Whether the mass of mu falls toward both ends, at several sigma2 up to `top`; without the bounds."""
+    v = np.minimum(np.array([1e-6, 1e-3, 0.1, 1.0, 1e3])[:, None], top)
+    for side in (-FAR, FAR):
+        mu = np.broadcast_to(side, (v.size, side.size))
+        logs = log_density(mu, np.broadcast_to(v, mu.shape)) + _log_noise(release, mu, v) + np.log(np.abs(mu))
+        if not all(_falls(row, np.log(FAR[0] / FAR[1])) for row in logs):
+            return False
+    return True
+
+
+def is_constant(log_density: LogDensity) -> bool:
+    """Whether a log density has one value at scattered points, inside the feasible region and outside: a flat prior."""
+    steps = np.arange(1.0, 33.0)
+    mu = 3.0 * (steps * 0.6180339887 % 1.0) - 1.0
+    logs = log_density(mu, 10.0 ** (4.0 - 12.0 * (steps * 0.7548776662 % 1.0)))
+    return bool(np.isfinite(logs).all() and np.ptp(logs) == 0.0)
+
+
+def _falls(logs: Floats, step: float) -> bool:
+    """Whether the first of two log masses is below the second by more than LEAST for each unit of `step`.
+
+    A density that is 0 or no number in the last shell is taken to fall: that is left to the quadrature.
+    """
+    last, before = logs
+    if np.isnan(last) or last == -np.inf or np.isnan(before):
+        return True
+    return bool(before - last > LEAST * step)
+
+
+def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: bool, v: Floats) -> Floats:
+    """log v plus the log integral over mu of the prior and the noise of the mean, (v,)."""
+    low, high = np.zeros(v.size), np.ones(v.size)
+    if constrained:
+        low = v / (0.5 + np.sqrt(0.25 - v))
+        high = np.minimum(1.0 - low, np.nextafter(1.0, 0.0))
+    reach = np.sqrt(1.0 + v) * (1.0 if constrained else 1e3)
+
+    def logs(mu: Floats) -> Floats:
+        noise = 0.0 if constrained else _log_noise(release, mu, v[:, None])
+        found = log_density(mu, np.broadcast_to(v[:, None], mu.shape)) + noise
+        return np.where(np.isfinite(found), found, -np.inf)  # a pole at a point is seen by the points about it
+
+    def graded(anchors: list[Floats]) -> Floats:
+        points = _geometric_points(anchors, reach)
+        return np.clip(points, low[:, None], high[:, None]) if constrained else points
+
+    anchors = [low, high]
+    if not constrained and release.mean is not None:
+        anchors.append(np.full(v.size, float(np.median(release.unit_mean))))
+    points = graded(anchors)
+    for _ in range(_REFINED):
+        best = np.take_along_axis(points, np.argmax(logs(points), 1)[:, None], 1)[:, 0]
+        points = graded([best])
+    points = graded([*anchors, best])
+    found = logs(points)
+    with np.errstate(divide="ignore"):
+        widths = np.log(np.diff(points, axis=1))
+    middle = np.logaddexp(found[:, 1:], found[:, :-1]) - np.log(2.0)
+    return np.asarray(log_sum_exp(middle + widths) + np.log(v))
+
+
+def _geometric_points(anchors: list[Floats], reach: Floats) -> Floats:
+    """Points about anchors (v,), at distances in equal ratios up to `reach`: (v, point), in order."""
+    away = _STEPS * reach[:, None]
+    parts = [np.concatenate([a[:, None] - away, a[:, None], a[:, None] + away], axis=1) for a in anchors]
+    return np.sort(np.concatenate(parts, axis=1), axis=1)
+
+
+def _log_noise(release: BoundedRelease, mu: Floats, v: Floats) -> Floats:
+    """Log density of the released mean given mu and v, of the release with the widest noise; 0 where there is none."""
+    if release.mean is None:
+        return np.zeros(mu.shape)
+    centre, scale = float(np.median(release.unit_mean)), float(release.unit_scales[0].max())
+    t = np.broadcast_to(v / release.size.min(), mu.shape)
+    if release.noise == "laplace":
+        return np.asarray(normal_laplace_logpdf(centre, mu, t, 1.0 / scale))
+    t = t + scale**2
+    return np.asarray(-0.5 * (np.log(2.0 * np.pi * t) + (centre - mu) ** 2 / t))

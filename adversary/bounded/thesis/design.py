@@ -1,0 +1,229 @@
+"""The design of a simulation study: its cells, what is asked of each, and names and seeds that depend on nothing else.
+
+A cell is a size of data, a truth and a pair of budgets. Its data sets come from seeds that are children of the study's
+seed by the cell's own numbers, never by its place among others: priors and the use of the bounds are compared on the
+same data sets, and more cells, priors or data sets leave the others as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adversary._core import BLOCK, check_bounds, check_number, check_positive, check_whole, one_number, work_name
+from adversary.bounded.bounded_posterior import FEASIBILITIES
+from adversary.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior
+from adversary.bounded.thesis.populations import Population, as_population
+
+PARAMETERS: Mapping[str, Callable[[float, float], float]] = {
+    "mu": lambda mu, sigma: mu,
+    "sigma": lambda mu, sigma: sigma,
+    "sigma2": lambda mu, sigma: sigma * sigma,
+}
+"""What can be covered, from the (mu, sigma) of the population."""
+
+
+class Cell(NamedTuple):
+    """One size of data, one truth, one pair of budgets."""
+
+    n: int
+    mu: float
+    sigma: float
+    epsilon: tuple[float, float]
+
+    def seed(self, root: np.random.SeedSequence, block: int) -> np.random.SeedSequence:
+        """The seed of one block of data sets: the child of `root` that the cell's numbers and the block name."""
+        words = np.frombuffer(hashlib.sha256(json.dumps(self).encode()).digest(), dtype="<u4")
+        key = (*root.spawn_key, *(int(word) for word in words), block)
+        return np.random.SeedSequence(root.entropy, spawn_key=key, pool_size=root.pool_size)
+
+
+class Analysis(NamedTuple):
+    """One prior, with or without the bounds."""
+
+    name: str
+    prior: Prior
+    constrained: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A study as it was asked for, checked: see `study.coverage_study`."""
+
+    n: tuple[int, ...]
+    truths: Mapping[str, tuple[float, float]]
+    epsilon: tuple[tuple[float, float], ...]
+    priors: Mapping[str, Prior]
+    constrained: tuple[bool, ...]
+    datasets: int
+    prob: float
+    bounds: tuple[float, float]
+    parameter: str
+    population: Population
+    feasibility: str
+
+    @property
+    def cells(self) -> Iterator[Cell]:
+        """All cells, n slowest."""
+        for n, (mu, sigma), epsilon in product(self.n, self.truths.values(), self.epsilon):
+            yield Cell(n, mu, sigma, epsilon)
+
+    @property
+    def analyses(self) -> list[Analysis]:
+        """All pairs of a prior and a use of the bounds, prior slowest."""
+        pairs = product(self.priors.items(), self.constrained)
+        return [Analysis(name, prior, constrained) for (name, prior), constrained in pairs]
+
+    @property
+    def blocks(self) -> list[int]:
+        """Data sets in every block of a cell."""
+        return [min(BLOCK, self.datasets - start) for start in range(0, self.datasets, BLOCK)]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all cells and analyses: n, truth, epsilon, prior, constrained."""
+        return len(self.n), len(self.truths), len(self.epsilon), len(self.priors), len(self.constrained)
+
+    def label(self, root: np.random.SeedSequence, cell: Cell, analysis: Analysis, block: int) -> str:
+        """Name of a kept block: a digest of all that its numbers depend on, and of nothing else.
+
+        Laws and priors are known by what they do, on fixed draws and at fixed points, not by what they are called.
+        """
+        return work_name(
+            root, cell, self.bounds, _sample_fingerprint(self.population, cell),
+            _prior_fingerprint(analysis.prior, self.bounds), analysis.constrained,
+            self.feasibility if analysis.constrained else None, self.parameter, self.prob, block, self.blocks[block],
+        )  # fmt: skip
+
+
+def design(
+    n: Any,
+    truths: Any,
+    epsilon: Any,
+    priors: Any,
+    constrained: Any,
+    datasets: int,
+    prob: float,
+    bounds: Any,
+    parameter: str,
+    population: Any,
+    feasibility: str,
+) -> Design:
+    """A design from what a user wrote, or ValueError naming the argument, the rule and the value."""
+    ends = check_bounds("bounds", bounds)
+    if parameter not in PARAMETERS:
+        raise ValueError(f"parameter must be one of {', '.join(PARAMETERS)}, got {parameter!r}")
+    if not 0.0 < one_number("prob", prob) < 1.0:
+        raise ValueError(f"prob must lie between 0 and 1, got {prob!r}")
+    if feasibility not in FEASIBILITIES:
+        raise ValueError(f"feasibility must be one of {', '.join(FEASIBILITIES)}, got {feasibility!r}")
+    sizes = tuple(int(size) for size in np.atleast_1d(check_whole("n", n, minimum=2)))
+    uses = tuple(np.atleast_1d(constrained).tolist())
+    if any(not isinstance(use, bool) for use in uses):
+        raise TypeError(f"constrained must be True, False or a sequence of them, got {constrained!r}")
+    return Design(
+        n=_distinct("n", sizes),
+        truths=_truths(truths, ends),
+        epsilon=_distinct("epsilon", tuple(_pairs(epsilon))),
+        priors=_priors(priors),
+        constrained=_distinct("constrained", uses),
+        datasets=int(check_whole("datasets", one_number("datasets", datasets), minimum=1)),
+        prob=float(prob),
+        bounds=ends,
+        parameter=parameter,
+        population=as_population(population, ends),
+        feasibility=feasibility,
+    )
+
+
+def _distinct[T](name: str, values: tuple[T, ...]) -> tuple[T, ...]:
+    if not values:
+        raise ValueError(f"{name} must hold at least one value, got none")
+    if len(set(values)) < len(values):
+        raise ValueError(f"{name} must not name a cell twice, got {list(values)}")
+    return values
+
+
+def _truths(truths: Any, bounds: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    """Truths by name; those without one are called by their numbers."""
+    if isinstance(truths, Mapping):
+        named = {str(name): pair for name, pair in truths.items()}
+    else:
+        pairs = list(truths) if np.iterable(truths) else [truths]
+        if pairs and not any(np.ndim(part) for part in pairs):
+            pairs = [truths]
+        for pair in pairs:
+            _check_pair(pair)
+        named = {"mu = {:g}, sigma = {:g}".format(*check_number("truths", pair)): pair for pair in pairs}
+        _distinct("truths", tuple(tuple(pair) for pair in pairs))
+        if len(named) < len(pairs):  # numbers that look alike
+            named = {f"mu = {pair[0]!r}, sigma = {pair[1]!r}": pair for pair in pairs}
+    found = {}
+    for name, pair in named.items():
+        _check_pair(pair)
+        mu, sigma = float(pair[0]), float(pair[1])
+        if not bounds[0] <= mu <= bounds[1]:
+            raise ValueError(f"truths must have mu within bounds={bounds}, got {mu!r}")
+        check_positive("sigma of truths", sigma)
+        found[name] = (mu, sigma)
+    _distinct("truths", tuple(found.values()))
+    return found
+
+
+def _check_pair(pair: Any) -> None:
+    if isinstance(pair, str) or np.shape(pair) != (2,):
+        raise ValueError(f"truths must be pairs (mu, sigma), got {pair!r}")
+
+
+def _pairs(epsilon: Any) -> Iterator[tuple[float, float]]:
+    """Budgets (mean, variance): of a number e, (e, e); of a tuple of two numbers, itself; of a list, one of each."""
+    if isinstance(epsilon, tuple) and epsilon and not any(np.ndim(part) for part in epsilon):
+        if len(epsilon) != 2:
+            raise ValueError(
+                f"epsilon as a tuple of numbers is one cell, (mean, variance), got {epsilon!r}: for several cells, "
+                "each of one number, give a list"
+            )
+        epsilon = [epsilon]
+    elif not isinstance(epsilon, (list, tuple)) and np.ndim(epsilon) == 0:
+        epsilon = [epsilon]
+    for part in epsilon:
+        pair = check_positive("epsilon", part)
+        if pair.shape not in ((), (2,)):
+            raise ValueError(f"epsilon must be numbers or pairs (mean, variance), got {part!r}")
+        first, second = np.broadcast_to(pair, 2).tolist()
+        yield first, second
+
+
+def _priors(priors: Any) -> dict[str, Prior]:
+    """Priors by name; a single one is called by itself."""
+    if not isinstance(priors, Mapping):
+        priors = {priors if isinstance(priors, str) else type(priors).__name__: priors}
+    found = {str(name): as_prior(prior) for name, prior in priors.items()}
+    for name, prior in found.items():
+        if isinstance(prior, NormalInverseGamma) and prior.shape != ():
+            raise ValueError(f"priors must hold one prior under each name, got {prior.shape} of them as {name!r}")
+    _distinct("priors", tuple(found))
+    return found
+
+
+def _sample_fingerprint(population: Population, cell: Cell) -> str:
+    """What a law draws from a fixed generator."""
+    values = population(cell.mu, cell.sigma, (2, min(cell.n, 256)), np.random.default_rng(0))
+    return hashlib.sha256(np.ascontiguousarray(values, dtype=np.float64).tobytes()).hexdigest()
+
+
+def _prior_fingerprint(prior: Prior, bounds: tuple[float, float]) -> tuple[str, str]:
+    """Kind of a prior and its log densities at fixed points, some of them outside of what bounded data can have."""
+    steps = np.arange(1.0, 65.0)
+    mu = bounds[0] + (bounds[1] - bounds[0]) * (2.0 * (steps * 0.6180339887 % 1.0) - 0.5)
+    sigma2 = (bounds[1] - bounds[0]) ** 2 * 10.0 ** (-5.0 * (steps * 0.7548776662 % 1.0))
+    with np.errstate(all="ignore"):
+        density = prior.log_prob(mu, sigma2) if isinstance(prior, (Flat, NormalInverseGamma)) else prior(mu, sigma2)
+    values = np.ascontiguousarray(np.broadcast_to(density, mu.shape), dtype=np.float64)
+    return type(prior).__name__, hashlib.sha256(values.tobytes()).hexdigest()

@@ -1,0 +1,366 @@
+"""A risk profile as a guarantee an agency can make: other definitions, several releases, a failure allowed.
+
+The largest parameter of each release with which all of them are worth no more than the profile's epsilon, by
+`equivalent_epsilon`; with one release of pure DP it is that epsilon. Kazan et al. 2025, section 4.3, for
+several releases under (epsilon, delta)-DP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import blocks, check_number, check_probability, check_whole, failure_of, format_bound
+from adversary.budget.forms import COMPOSED, COMPOSITIONS, DEFINITIONS, NOISES, Form
+from adversary.budget.recommend import (
+    BOUNDED,
+    UNATTAINABLE,
+    UNCONSTRAINED,
+    Recommendation,
+    recommend_epsilon,
+    rounded_down,
+)
+from adversary.budget.risk_profile import RiskProfile
+from adversary.privacy import Guarantee
+
+FORMS = (
+    ("pure DP", "basic"),
+    ("pure DP", "exact"),
+    *(("approximate DP", composition) for composition in COMPOSITIONS),
+    *((name, "exact") for name in (*DEFINITIONS, *NOISES) if name not in COMPOSED),
+)
+"""(definition or noise, composition) of every row of a `budget_table`."""
+
+SIMILAR = {"laplace": "geometric", "discrete gaussian": "gaussian"}
+"""Noises whose sums take long, and one whose answer is close and quick: where to start looking."""
+
+LEAST = 1e-50
+"""An epsilon below it has no other form among doubles: rho goes with its square, and nothing above 0 is left."""
+
+
+@dataclass(frozen=True)
+class ReleaseBudget:
+    """The largest parameter of a definition, or of a noise, with which so many releases keep a risk profile.
+
+    Parameters
+    ----------
+    parameter : of each release, in its `unit`: "epsilon", "rho" or "mu"; infinite where unconstrained; 0 or NaN where
+        unattainable (with 0, releasing nothing would do)
+    guarantee, total, two : of one release, of all, and of all for hypotheses two records apart (None: `total.group(2)`,
+        or inclusion alone in question); all None without a positive, finite parameter
+    failure : probability, under every truth, of a release beyond the profile
+    delta, delta_each : of the total (epsilon, delta) of approximate DP, and of one release
+    status : "bounded", "unattainable" or "unconstrained", as of a `Recommendation`
+    recommended : what it is to keep
+    """
+
+    parameter: float
+    unit: str
+    definition: str
+    guarantee: Guarantee | None = field(repr=False)
+    total: Guarantee | None = field(repr=False)
+    releases: int
+    composition: str
+    failure: float
+    delta: float
+    status: str
+    delta_each: float
+    two: Guarantee | None = field(repr=False)
+    recommended: Recommendation = field(repr=False)
+
+    @property
+    def words(self) -> str:
+        """The guarantee in one sentence; its parameter is rounded down."""
+        profile = self.recommended.profile.words
+        chance = failure_of(self.failure)
+        each = "" if self.releases == 1 else f" in each of {self.releases} releases ({self.composition} composition)"
+        if self.status == UNCONSTRAINED:
+            return f"Every {self.unit} of {self.definition} keeps this profile ({profile})."
+        if self.status == UNATTAINABLE:
+            return f"No {self.unit} of {self.definition} above 0{each} keeps this profile {chance} ({profile})."
+        if self.parameter == 0.0:
+            return f"The {self.unit} of {self.definition}{each} that keeps it {chance} rounds to 0 ({profile})."
+        delta = f" and delta = {self.delta_each:.6g}" if self.delta_each else ""
+        return (
+            f"{self.unit} = {format_bound(self.parameter, False)}{delta} of {self.definition}{each} is the largest "
+            "that "
+            f"keeps this profile {chance} ({profile})."
+        )
+
+
+def allocate(
+    recommended: Recommendation | RiskProfile,
+    definition: str = "pure DP",
+    *,
+    failure: float = 0.0,
+    delta: float = 0.0,
+    releases: int = 1,
+    composition: str = "exact",
+    delta_each: float = 0.0,
+    round_down: int | None = None,
+) -> ReleaseBudget:
+    """What to guarantee of each of several releases of the same data, so that together they keep a risk profile.
+
+    Adversaries are those of `relative_risk_bound`: they believe the same of everybody else whatever is true of the
+    target. The largest parameter whose `equivalent_epsilon` is at most `recommended.loss`, on the safe side to a
+    relative 1e-11 (1e-8 for sums of Laplace or discrete Gaussian noise).
+
+    Parameters
+    ----------
+    recommended : a Recommendation, or a RiskProfile (for `statistic` "any")
+    definition : "pure DP", "approximate DP", "zCDP", "Gaussian DP"; or noise added to counts, judged by its own exact
+        loss: "geometric", "laplace", "discrete gaussian", "gaussian" (a person moves one count by 1, and two people, or
+        one in another place, two counts)
+    failure : probability allowed of a release beyond the profile; without it only pure DP, and its noises, keep one
+    releases : their number
+    composition : "exact", where the failure is asked of the law of all releases; of pure and approximate DP also
+        "basic", "advanced", "lattice" and "optimal", published ones through a total (epsilon, delta)
+    delta, delta_each : of that total, and of one release of approximate DP; in "basic" and "exact" composition
+        delta_each is delta / releases where it is 0
+    round_down : decimals to keep of the parameter; unrounded where None
+
+    >>> found = allocate(RiskProfile.difference(0.2), "zCDP", failure=0.05, releases=12, round_down=4)
+    >>> found.parameter, found.total
+    (0.0009, ZeroConcentratedDP(rho=0.0108))
+    """
+    found = _recommended(recommended)
+    form = Form(definition, composition, releases, delta, delta_each)
+    chance = float(check_probability("failure", failure))
+    decimals = None if round_down is None else int(check_whole("round_down", round_down, minimum=0))
+    values = found.statistic == "any" and found.profile.about_values
+    parameter = _largest_of(form, found, chance, values)
+    status = BOUNDED if 0.0 < parameter < np.inf else UNCONSTRAINED if parameter == np.inf else UNATTAINABLE
+    if status == BOUNDED and decimals is not None:
+        parameter = rounded_down(parameter, decimals)
+    one, total, two = (None,) * 3
+    if 0.0 < parameter < np.inf:
+        one, total, two = form.guarantees(parameter, values=values)
+    return ReleaseBudget(
+        parameter, form.unit, form.definition, one, total, form.releases, form.composition, chance, form.delta, status,
+        form.delta_each, two, found,
+    )  # fmt: skip
+
+
+def _recommended(asked: Recommendation | RiskProfile) -> Recommendation:
+    return asked if isinstance(asked, Recommendation) else recommend_epsilon(asked)
+
+
+def _largest_of(form: Form, found: Recommendation, failure: float, values: bool) -> float:
+    """Largest parameter of a form that keeps a recommendation; infinite if all do, 0 or NaN if none above 0 does."""
+    if found.status != BOUNDED:
+        return found.loss
+    if failure == 1.0:
+        return float("inf")
+    if found.loss < LEAST and form.definition != "pure DP":
+        return 0.0
+    start = form.guess(found.loss)
+    if form.releases > 1 and form.definition in SIMILAR:
+        start = _largest_of(replace(form, definition=SIMILAR[form.definition]), found, failure, False) or start
+    precision = 1e-8 if form.releases > 1 and form.definition in SIMILAR else 1e-11
+    parameter = largest(lambda x: form.equivalent(x, failure, False), found.loss, start, precision)
+    if values and parameter > 0.0 and form.equivalent(parameter, failure, True) > found.loss:
+        parameter = largest(lambda x: form.equivalent(x, failure, True), found.loss, parameter, precision)
+    if parameter > 0.0 or form.definition in NOISES:
+        return parameter
+    return 0.0 if form.equivalent(0.0, failure, values) <= found.loss else float("nan")
+
+
+def largest(function: Callable[[float], float], limit: float, start: float, precision: float = 1e-11) -> float:
+    """Largest x > 0 with function(x) <= limit, for an increasing function: 0.0 if there is none.
+
+    Brent's method in log x, to this precision; the answer is the largest that was tried and found safe.
+    """
+    from scipy.optimize import brentq
+
+    safe = 0.0
+
+    def excess(log_x: float) -> float:
+        nonlocal safe
+        x = float(np.exp(log_x))
+        value = function(x)
+        safe = max(safe, x) if value <= limit else safe
+        return float(np.log(np.clip(value / limit, 1e-3, 1e3)))
+
+    here = middle = float(np.log(start))
+    first = excess(here)
+    step = -2.2 * first if first else -1e-9
+    while True:
+        there = here + step
+        second = excess(there)
+        if first * second <= 0.0:
+            break
+        if not -60.0 < there - middle < 60.0:
+            return 0.0 if first > 0.0 else float("inf")
+        here, first, step = there, second, 2.0 * step
+    brentq(excess, here, there, xtol=precision)
+    return safe
+
+
+def budget_table(
+    recommended: Recommendation | RiskProfile,
+    releases: int = 1,
+    *,
+    failure: float = 0.05,
+    delta: float = 1e-6,
+    delta_each: float = 0.0,
+    forms: Sequence[tuple[str, str]] = FORMS,
+    progress: bool = False,
+) -> xr.Dataset:
+    """A `allocate` in every definition, noise and composition.
+
+    Parameters
+    ----------
+    recommended, releases, failure, delta, delta_each : as for `allocate`
+    forms : (definition or noise, composition) of every row
+    progress : show a bar
+
+    Returns
+    -------
+    Dataset of `parameter`, `unit`, `status`, `definition` and `composition`, dims ("form",)
+    """
+    found = _recommended(recommended)
+    rows = [
+        allocate(
+            found, name, failure=failure, delta=delta, releases=releases, composition=how,
+            delta_each=delta_each if name == "approximate DP" else 0.0,
+        )
+        for name, how in blocks.track(forms, "release budgets", enabled=progress)
+    ]  # fmt: skip
+    names = ("parameter", "unit", "status", "definition", "composition")
+    table = xr.Dataset({name: ("form", np.array([getattr(row, name) for row in rows])) for name in names})
+    table["parameter"].attrs["long_name"] = "parameter of each release"
+    labels = [f"{name}, {how}" if name in COMPOSED else name for name, how in forms]
+    asked = {"releases": releases, "failure": failure, "delta": delta, "delta_each": delta_each}
+    return table.assign_coords(form=labels).assign_attrs(asked, epsilon=found.loss, profile=found.profile.words)
+
+
+def release_curve(
+    recommended: Recommendation | RiskProfile,
+    releases: Sequence[int] = tuple(range(1, 13)),
+    definition: str = "approximate DP",
+    *,
+    compositions: Sequence[str] | None = None,
+    failure: float = 0.05,
+    delta: float = 1e-6,
+    delta_each: float = 0.0,
+    progress: bool = False,
+) -> xr.Dataset:
+    """The parameter a `allocate` leaves each release, against how many there are.
+
+    Parameters
+    ----------
+    recommended, definition, failure, delta, delta_each : as for `allocate`
+    releases : numbers of releases
+    compositions : every one the definition has, where None
+    progress : show a bar
+
+    Returns
+    -------
+    Dataset of `parameter` and `status`, dims ("composition", "releases")
+    """
+    found = _recommended(recommended)
+    ways = compositions or (COMPOSITIONS if definition in COMPOSED else ("exact",))
+    cells = [
+        allocate(
+            found, definition, failure=failure, delta=delta, releases=n, composition=how, delta_each=delta_each
+        )
+        for how, n in blocks.track(list(product(ways, releases)), "release budgets", enabled=progress)
+    ]  # fmt: skip
+    shape, dims = (len(ways), len(releases)), ("composition", "releases")
+    curve = xr.Dataset(
+        {
+            name: (dims, np.array([getattr(cell, name) for cell in cells]).reshape(shape))
+            for name in ("parameter", "status")
+        },
+        {"composition": list(ways), "releases": list(releases)},
+    )
+    curve["parameter"].attrs.update(long_name=f"{cells[0].unit} of each release", units=cells[0].unit)
+    return curve.assign_attrs(definition=definition, failure=failure, delta=delta, delta_each=delta_each)
+
+
+def releases_until(
+    guarantee: Guarantee, measure: Callable[[Guarantee], float], limit: float, *, most: int = 2**20
+) -> float:
+    """The first number of releases with the same guarantee that together pass a limit.
+
+    Parameters
+    ----------
+    guarantee : of one release, or its privacy loss
+    measure : what is limited, of the guarantee of all, rising with their number: `lambda g: g.epsilon(1e-6)`,
+        `lambda g: g.power(0.05)`, `lambda g: g.posterior_bounds(0.1)[1]`
+    limit : the largest value that is allowed
+    most : releases beyond which nobody asks
+
+    Returns
+    -------
+    the smallest n with measure(n * guarantee) > limit; inf where that many releases keep it
+
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
+    >>> releases_until(ZeroConcentratedDP(0.01), lambda g: g.epsilon(1e-6), 1.0)
+    3
+    """
+    check_number("limit", limit)
+    first = first_beyond(lambda n: measure(n * guarantee) <= limit, most)
+    return np.inf if first is None else first
+
+
+def first_beyond(within: Callable[[int], bool], most: int) -> int | None:
+    """The first number of releases that is not within a limit.
+
+    Parameters
+    ----------
+    within : whether so many releases are; never true again once it is false
+    most : number beyond which nobody asks, >= 1
+
+    Returns
+    -------
+    the smallest n >= 1 with `within(n)` false; None where `within(most)` is true
+
+    >>> first_beyond(lambda n: n * n <= 50, 100)
+    8
+    """
+    low, high, last = 0, 1, int(check_whole("most", most, minimum=1))
+    while within(high):
+        if high >= last:
+            return None
+        low, high = high, min(2 * high, last)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if within(middle) else (low, middle)
+    return high
+
+
+def largest_each(
+    family: Callable[[float], Guarantee],
+    releases: int,
+    measure: Callable[[Guarantee], float],
+    limit: float,
+    *,
+    start: float = 0.1,
+) -> float:
+    """The inverse of composition: the largest parameter of each of several releases that together keep a limit.
+
+    Parameters
+    ----------
+    family : the guarantee of one release, or its privacy loss, of its parameter: `ZeroConcentratedDP`,
+        `lambda x: ApproximateDP(x, 1e-8)`, `lambda s: Laplace(1 / s).privacy_loss()`; what it allows rises with it
+    releases : their number
+    measure : what is limited, of the guarantee of all: `lambda g: g.epsilon(1e-6)`
+    limit : the largest value that is allowed, > 0
+    start : where the search begins
+
+    Returns
+    -------
+    the parameter, on the safe side to a relative 1e-11; 0 where none keeps the limit, inf where all do
+
+    >>> from adversary.privacy.definitions import PureDP
+    >>> round(largest_each(PureDP, 10, lambda g: g.epsilon(0.0), 1.0), 9)
+    0.1
+    """
+    count = int(check_whole("releases", releases, minimum=1))
+    check_number("limit", limit)
+    return largest(lambda x: measure(count * family(x)), limit, start)

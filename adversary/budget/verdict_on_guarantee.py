@@ -1,0 +1,262 @@
+"""Whether a guarantee keeps a risk profile: its equivalent epsilon beside the profile's own.
+
+For unbounded neighbours, a record added or removed, the two compare as they are. Bounded neighbours, a record replaced
+while the size of the data is public, say nothing of who is in the data: only adversaries who are sure that the target
+is in are covered, and for them "in S" and "in, not in S" are one step apart, not two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import check_probability, failure_of, format_bound, format_uncrossed
+from adversary.adversaries.plans import NEIGHBOURS, Plan
+from adversary.budget.equivalents import equivalent_epsilon
+from adversary.budget.recommend import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
+from adversary.budget.risk_bounds import check_word
+from adversary.budget.risk_profile import RiskProfile
+from adversary.driver import OWN
+from adversary.privacy import TOLERANCE, Guarantee
+from adversary.privacy.definitions import NoPrivacy
+from adversary.privacy.losses import PrivacyLoss, check_guarantee
+from adversary.privacy.mechanisms import Exact
+
+KEPT, BROKEN, NOT_COVERED = "kept", "broken", "not covered"
+EVERY, SURE = "all", "inclusion 1"
+"""Adversaries of a profile whom verdicts are about: all, or those who are sure that the target is in the data."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A guarantee judged by a risk profile.
+
+    Parameters
+    ----------
+    definition : of the guarantee
+    loss : what the guarantee is worth, an epsilon in nats; infinite where it bounds nothing at this failure
+    allowed : what the profile allows, in the same unit; infinite where it asks for nothing, NaN where it asks for less
+        than no information
+    failure : probability, under every truth, of a release beyond the profile; 0 where it is kept for certain
+    status : "kept", to a relative 1e-9; "broken"; "not covered", the profile asks only of adversaries of whom the
+        guarantee does not speak
+    profile, neighbours : what was judged, in words, and for which neighbours
+    searched : whether `allowed` was found by a search that proves nothing of adversaries it did not meet
+    tolerance, statistic : the profile itself, and what may be published under it
+    """
+
+    definition: str
+    loss: float
+    allowed: float
+    failure: float
+    status: str
+    profile: str = ""
+    neighbours: str = "unbounded"
+    searched: bool = False
+    tolerance: RiskProfile | None = field(default=None, repr=False)
+    statistic: str = "any"
+
+    @property
+    def epsilon(self) -> float:
+        """What the guarantee is worth as the epsilon of `absolute_risk_bound`, to adversaries whom it covers.
+
+        Of replaced records "in S" and "in, not in S" are one step apart, which the bound counts as two for anything.
+        """
+        return self.loss / 2.0 if self.neighbours == "bounded" and self.statistic == "any" else self.loss
+
+    @property
+    def kept(self) -> bool:
+        """Whether the status is "kept"."""
+        return self.status == KEPT
+
+    @property
+    def words(self) -> str:
+        """The verdict in a sentence or two, losses rounded outward."""
+        chance = failure_of(self.failure)
+        if self.status == NOT_COVERED:
+            return (
+                f"The guarantee ({self.definition}, records replaced) does not cover adversaries unsure whether "
+                f"the person is in the data, and the profile ({self.profile}) asks of no others."
+            )
+        covered = (
+            "" if self.neighbours == "unbounded" else " of adversaries who are sure that the person is in the data"
+        )
+        found = f" {SEARCHED}" if self.searched else ""
+        if self.allowed == np.inf:
+            return f"The profile ({self.profile}) asks nothing{covered}: every guarantee keeps it.{found}"
+        if not self.allowed > 0.0 and not self.kept:
+            return f"No release keeps the profile ({self.profile}): it asks for no information at all, or for less."
+        who = "the release itself" if self.definition == "privacy loss" else f"the guarantee ({self.definition})"
+        worth, allows = self._sides()
+        finding = f"{who} {worth} {chance}, and the profile ({self.profile}) allows {allows}{covered}."
+        others = " It does not cover other adversaries." if covered else ""
+        return f"{'Kept' if self.kept else 'Broken'}: {finding}{others}{found}"
+
+    def _sides(self) -> tuple[str, str]:
+        """The two losses in words: rounded outward, to as many digits as show which is the larger."""
+        if self.loss == np.inf:
+            return "bounds no privacy loss", format_bound(self.allowed, False)
+        plainly = format_bound(self.loss, True), format_bound(self.allowed, False)
+        shown = format_uncrossed(self.loss, self.allowed, range(4, 10)) if self.kept else plainly
+        loss, allowed = shown or (plainly[0], "just that")
+        return f"bounds the privacy loss by {loss}", allowed
+
+
+def verdict(
+    profile: RiskProfile,
+    guarantee: Guarantee,
+    failure: float = 0.05,
+    *,
+    statistic: str = "any",
+    neighbours: str = "unbounded",
+    two: Guarantee | None = None,
+) -> Verdict:
+    """Whether a guarantee keeps a profile, for certain if it can, else but for a failure probability.
+
+    Of adversaries who believe the same of everybody else's records whatever is true of the target.
+
+    Parameters
+    ----------
+    failure : probability allowed of a release beyond the profile
+    statistic : what is published, "any" thing or one "count" of the people in S
+    neighbours : of the guarantee; "bounded" is judged on the adversaries with inclusion prior 1 alone, who are allowed
+        a loss of 2 epsilon between any two records (epsilon for one count)
+    two : the guarantee for hypotheses two records apart, where it is known better than as `guarantee.group(2)`
+
+    >>> from adversary.privacy.definitions import PureDP
+    >>> found = verdict(RiskProfile.difference(0.2), PureDP(0.5))
+    >>> found.status, found.loss, round(found.allowed, 6)
+    ('broken', 0.5, 0.405465)
+    """
+    check_guarantee("guarantee", guarantee)
+    chance = float(check_probability("failure", failure))
+    replaced = check_word("neighbours", neighbours, NEIGHBOURS) == "bounded"
+    found = recommend_epsilon(profile, statistic=statistic)
+    asked = found.status
+    if replaced:
+        found = recommend_epsilon(profile.within(inclusion=(1.0, 1.0)), statistic=statistic)
+    values = statistic == "any" and profile.about_values and not replaced
+    allowed = found.loss * (2.0 if replaced and statistic == "any" else 1.0)
+    limit = allowed * (1.0 + TOLERANCE)
+    certain, loss = (equivalent_epsilon(guarantee, f, values=values, two=two) for f in (0.0, chance))
+    if certain <= limit or loss >= certain * (1.0 - TOLERANCE) < np.inf:
+        chance, loss = 0.0, certain
+    status = KEPT if loss <= limit else BROKEN
+    if replaced and found.status == UNCONSTRAINED and asked != UNCONSTRAINED:
+        status = NOT_COVERED
+    searched = found.method == SEARCH
+    given = guarantee.definition, loss, allowed, chance, status, profile.words, neighbours, searched
+    return Verdict(*given, profile, statistic)
+
+
+def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, PrivacyLoss | None]:
+    """The plan's loss between the neighbours its guarantees are about, and between "in S" and "in, not in S".
+
+    Of unbounded neighbours "in S" and "in, not in S" are two records apart, but one person moves two counts by one
+    each, not one count by two. The second is None where the first says it all: of bounded neighbours, and where one
+    count is published.
+    """
+    one = Plan(plan.levels).privacy_loss()
+    if statistic == "count":
+        return one, None
+    two = Plan(plan.levels, 2).privacy_loss()
+    return (two, None) if plan.neighbours == "bounded" else (one, two)
+
+
+def has_exact(plan: Plan) -> bool:
+    """Whether something is published exactly, which may settle the target whatever the noise."""
+    return any(isinstance(level.mechanism, Exact) for level in plan.levels)
+
+
+def own_verdict(plan: Plan, profile: RiskProfile, failure: float, statistic: str = "any") -> Verdict:
+    """The verdict on the plan's own loss."""
+    if has_exact(plan):
+        return _of_plan(plan, profile, NoPrivacy(), failure, statistic)
+    one, two = own_losses(plan, statistic)
+    return _of_plan(plan, profile, one, failure, statistic, two)
+
+
+def _of_plan(
+    plan: Plan, profile: RiskProfile, one: Guarantee, failure: float, statistic: str, two: Guarantee | None = None
+) -> Verdict:
+    found = verdict(profile, one, failure, statistic=statistic, neighbours=plan.neighbours, two=two)
+    covered = not has_exact(plan) or found.allowed == np.inf
+    return found if covered else replace(found, loss=np.inf, failure=failure, status=NOT_COVERED)
+
+
+def verdicts(
+    plan: Plan,
+    profile: RiskProfile,
+    guarantees: Mapping[str, Guarantee] | None = None,
+    failure: float = 0.05,
+    *,
+    statistic: str = "any",
+    violated: Collection[str] = (),
+) -> xr.Dataset:
+    """Every guarantee of a plan, and its own loss, against a risk profile.
+
+    A profile limits the privacy loss. Every guarantee limits it too, except with a failure probability, and so does the
+    plan's own loss, the sharpest of them: one of them within the profile is enough. One that the noise violates counts
+    for nothing.
+
+    Parameters
+    ----------
+    plan : what is published
+    profile : the tolerated risk
+    guarantees : by name
+    failure : failure probability of what is not certain
+    statistic : what is published, "any" thing or one "count"
+    violated : names of guarantees that the plan does not satisfy
+
+    Returns
+    -------
+    Dataset, dim `definition` (named as in the group `bound` of an audit): `loss`, the epsilon it amounts to, nats;
+    `allowed`, the largest that keeps the profile; `failure`; `status`, "kept", "broken" or "not covered"; `true`,
+    whether the noise satisfies it; `words`. Of `recommend_epsilon`: `epsilon`, `inclusion`, `value` and `attained`, and
+    in the attributes `method` and `recommendation`. Attributes: `status` of the planned release; `adversaries`, all of
+    the profile or only those sure of inclusion; the profile in `words`; `statistic`.
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.adversaries.plans import Level
+    >>> found = verdicts(Plan([Level("block", Geometric(0.1))]), RiskProfile.difference(0.2))
+    >>> found.attrs["status"], found["definition"].values.tolist()
+    ('kept', ['privacy loss'])
+    """
+    given = guarantees or {}
+    rows = {name: _of_plan(plan, profile, one, failure, statistic) for name, one in given.items()}
+    rows[OWN] = own_verdict(plan, profile, failure, statistic)
+    true = [name not in violated for name in rows]
+    standing = {one.status for one, stands in zip(rows.values(), true, strict=True) if stands}
+    best = recommend_epsilon(profile, statistic=statistic)
+    columns = {name: [getattr(one, name) for one in rows.values()] for name in ("loss", "allowed", "failure", "status")}
+    columns |= {"true": true, "words": [_words(plan, one) for one in rows.values()]}
+    sure = plan.neighbours == "bounded" and profile.domain[0][0] < 1.0
+    found = xr.Dataset(
+        {
+            **{name: ("definition", np.array(values)) for name, values in columns.items()},
+            **{name: float(getattr(best, name)) for name in ("epsilon", "inclusion", "value")},
+            "attained": bool(best.attained),
+        },
+        coords={"definition": list(rows)},
+        attrs={
+            "status": next(status for status in (KEPT, BROKEN, NOT_COVERED) if status in standing),
+            "adversaries": SURE if sure else EVERY,
+            "method": best.method,
+            "recommendation": best.words,
+            "words": profile.words,
+            "statistic": statistic,
+        },
+    )
+    for name, direction in (("loss", "upper"), ("allowed", "lower"), ("epsilon", "lower")):
+        found[name].attrs["direction"] = direction
+    return found
+
+
+def _words(plan: Plan, one: Verdict) -> str:
+    """A verdict in words, or why there is none."""
+    if one.status == NOT_COVERED and has_exact(plan):
+        return "Something is published exactly, and no guarantee limits what that reveals: the profile is not covered."
+    return one.words

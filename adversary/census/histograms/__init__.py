@@ -1,0 +1,5 @@
+"""Sampler over the histograms of one unit, given noisy answers to many queries."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

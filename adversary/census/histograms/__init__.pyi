@@ -1,0 +1,1 @@
+from .histogram_sampler import sample_histograms as sample_histograms

@@ -1,0 +1,201 @@
+"""The layout of a Noisy Measurement File as published: product folders, levels, kinds of records, names of queries.
+
+An archive holds product folders, such as `US_Person_PL_PROD`. In each, `<Geolevel>.parquet/DPQuery` holds noisy
+answers and `<Geolevel>.parquet/Constraint` what is known without noise, as Parquet files that lie in partitions
+`State=044` and, for DHC, `County=<geocode>`. A record is the answer to one query in one unit: a list of whole numbers,
+flattened in C order over the query's shape, with one variance for all. Units that were bypassed have no record of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Integers, check_whole, meant, missing_extra
+from adversary.census.nmf.products import PRODUCTS, Product, Shape
+
+MEASUREMENTS, CONSTRAINTS = "DPQuery", "Constraint"
+KINDS = (MEASUREMENTS, CONSTRAINTS)
+SUFFIX = {MEASUREMENTS: "_dpq", CONSTRAINTS: "_con"}
+"""What the name of a query ends with among the records of each kind."""
+
+PARTITIONS = ("State", "County")
+COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "plb", "sign", *PARTITIONS)
+"""Of a record; whatever else is text names an axis."""
+FEW = 8
+"""Cells that are named in an error."""
+EQUAL, AT_LEAST, AT_MOST = "=", ">=", "<="
+SIGNS = {EQUAL: EQUAL, "==": EQUAL, "eq": EQUAL, AT_LEAST: AT_LEAST, "ge": AT_LEAST, AT_MOST: AT_MOST, "le": AT_MOST}
+"""Spellings of the signs of constraints."""
+NAMED_SIGNS = {"_lb": AT_LEAST, "_ub": AT_MOST}
+"""Signs of the constraints whose names end so: lower and upper bounds."""
+
+
+def arrow() -> Any:
+    """pyarrow with its datasets, or ImportError that names the extra it comes with."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError as error:
+        raise missing_extra("Noisy Measurement Files need pyarrow", "scale") from error
+    return pyarrow
+
+
+def open_product(directory: str | Path, product: str | None = None) -> Path:
+    """The product folder that a directory is, or that lies in it and is called so, or in part; errors where there is
+    none, or several are.
+    """
+    path = Path(directory)
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such directory")
+    if not path.is_dir():
+        raise NotADirectoryError(f"{path}: a Noisy Measurement File is a directory, this is a file")
+    inside = [one for one in (path, *sorted(path.glob("*/")), *sorted(path.glob("*/*/"))) if present(one)]
+    if not inside:
+        raise ValueError(f"{path}: this is no Noisy Measurement File, it has no <Geolevel>.parquet directory")
+    if inside[0] == path and product is None:
+        return path
+    names = ", ".join(one.name for one in inside)
+    fits = [one for one in inside if product is None or product.casefold() in one.resolve().name.casefold()]
+    if len(fits) != 1:
+        said = f"several products lie in it ({names}): choose one with product" if product is None else ""
+        raise ValueError(f"{path}: {said or f'product {product!r} must name one of {names}'}")
+    return fits[0]
+
+
+def present(directory: Path) -> list[str]:
+    """Names of the levels that a directory has, in no order."""
+    return sorted(path.name.removesuffix(".parquet") for path in directory.glob("*.parquet") if path.is_dir())
+
+
+def folder(directory: Path, level: str, kind: str) -> Path:
+    """Where the records of a kind lie at a level."""
+    return directory / f"{level}.parquet" / kind
+
+
+def product_of(directory: Path) -> tuple[Product, bool]:
+    """The product in a folder, by the axes of its records, and whether the file says that nobody in it exists.
+
+    ValueError naming the axes where no product has them.
+    """
+    pa, axes = arrow(), ()
+    for file in sorted(path for path in directory.glob("*.parquet/*/**/*.parquet") if path.is_file()):
+        try:
+            schema = pa.parquet.read_schema(file)
+        except (pa.ArrowException, OSError):  # told where its records are read
+            continue
+        axes = tuple(name for name in schema.names if name not in COLUMNS)
+        metadata = schema.metadata or {}
+        for product in PRODUCTS:
+            if set(product.axes) == set(axes):
+                shape = metadata.get(b"shape", b"").decode()
+                product = product.cut(tuple(map(int, shape.split("x")))) if shape else product
+                return product, metadata.get(b"synthetic") == b"true"
+    known = "; ".join(f"{one.name}: {', '.join(one.axes)}" for one in PRODUCTS)
+    raise ValueError(f"{directory}: its axes ({', '.join(axes) or 'none'}) are those of no product ({known})")
+
+
+def levels_of(directory: Path, product: Product) -> tuple[str, ...]:
+    """The levels that a folder has, from the top down: neighbours in the product's.
+
+    ValueError naming one that is not the product's, FileNotFoundError naming one that is skipped.
+    """
+    there = present(directory)
+    for name in there:
+        if name not in product.levels:
+            spine = " > ".join(product.levels)
+            raise ValueError(f"{directory}: {name}.parquet is no level of {product.name} ({spine})")
+    places = [product.levels.index(name) for name in there]
+    whole = product.levels[min(places) :]
+    for name in whole:
+        if name not in there:
+            raise FileNotFoundError(f"{directory}: level {name} is absent, there is no directory {name}.parquet")
+    return whole
+
+
+def bare(query: str) -> str:
+    """A query's name without its suffix, axes crossed by " * "; its case is kept.
+
+    >>> bare("TOTAL"), bare("hispanic*cenrace_dpq"), bare("popSehsdTargetsRelship_dpq")
+    ('TOTAL', 'hispanic * cenrace', 'popSehsdTargetsRelship')
+    """
+    name = query.strip()
+    for suffix in SUFFIX.values():
+        name = name.removesuffix(suffix)
+    return " * ".join(part.strip() for part in name.split("*"))
+
+
+def spelling_in_file(query: str, names: Iterable[str]) -> str | None:
+    """How a file spells a query that was asked for: letter for letter, or but for case and order of axes.
+
+    >>> spelling_in_file("CENRACE*hispanic", ["total_dpq", "hispanic * cenrace_dpq"])
+    'hispanic * cenrace_dpq'
+    """
+    listed = list(names)
+    exact = [name for name in listed if query == name or bare(query) == bare(name)]
+    wanted = sorted(bare(query).casefold().split(" * "))
+    alike = [name for name in listed if sorted(bare(name).casefold().split(" * ")) == wanted]
+    return next(iter(exact or alike), None)
+
+
+def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ()) -> tuple[Integers, bool]:
+    """(cell,) flat indices of the cells asked for, and whether one cell was meant rather than a list of them.
+
+    A cell is a flat index, a tuple with an index per axis of the shape, where axes of length one may be left out, or
+    one of the `labels`. `cells` is one, or a list of them, or "all"; None is the only cell there is. ValueError naming
+    query, cell and shape.
+
+    >>> flat_cells([(1, 0), 5], (2, 1, 3), "race")[0].tolist()
+    [3, 5]
+    """
+    size = int(np.prod(shape))
+    across = " x ".join(map(str, shape))
+    if cells is None:
+        if size != 1:
+            raise ValueError(
+                f"query {query} has {across} cells: say which, one or a list of them, or 'all'{_listed(labels)}"
+            )
+        return np.zeros(1, dtype=np.int64), True
+    if isinstance(cells, str) and cells == "all":
+        return np.arange(size), False
+    one = not isinstance(cells, (list, np.ndarray, range))
+    listed = [cells] if one else list(cells)
+    if not listed:
+        raise ValueError(f"cells must name one cell of query {query} at least, got none")
+    found = np.array([_flat(cell, shape, across, query, labels) for cell in listed], dtype=np.int64)
+    if np.unique(found).size < found.size:
+        raise ValueError(f"cells must be distinct, got {listed}")
+    return found, one
+
+
+def _listed(labels: Sequence[str], words: str = "") -> str:
+    """Cells of a query in words: all where they are few, else how many, and one with the words asked for, if any is."""
+    if len(labels) <= FEW:
+        return f"; there are {'; '.join(map(repr, labels))}" if labels else ""
+    wanted = set(words.casefold().replace(",", " ").split())
+    alike = [one for one in labels if wanted and wanted <= set(one.casefold().replace(",", " ").split())]
+    some = f"; {len(alike)} have these words, such as {alike[0]!r}" if alike else f", such as {labels[0]!r}"
+    return f"; there are {len(labels):,}{some}"
+
+
+def _flat(cell: Any, shape: Shape, across: str, query: str, labels: Sequence[str]) -> int:
+    if isinstance(cell, str):
+        folded = [label.casefold() for label in labels]
+        if cell.casefold() not in folded:
+            raise ValueError(f"query {query} has no cell {cell!r}{meant(cell, labels) or _listed(labels, cell)}")
+        return folded.index(cell.casefold())
+    index: tuple[int, ...] = (int(check_whole("cell", cell)),) if not isinstance(cell, tuple) else ()
+    lengths: tuple[int, ...] = (int(np.prod(shape)),)
+    if isinstance(cell, tuple):
+        long = tuple(n for n in shape if n > 1)
+        index = tuple(int(check_whole("cell", i)) for i in cell)
+        lengths = shape if len(cell) == len(shape) else long
+    if len(index) != len(lengths) or not all(0 <= i < n for i, n in zip(index, lengths, strict=False)):
+        ends = " or ".join(map(str, dict.fromkeys((int(np.prod(shape)) - 1, tuple(n - 1 for n in shape)))))
+        raise ValueError(f"cell {cell} lies outside query {query}, which has {across} cells: up to {ends}")
+    return int(np.ravel_multi_index(index, lengths)) if lengths else 0

@@ -1,0 +1,207 @@
+"""Parquet files of one kind at one level, streamed: only the files, row groups and columns asked for are read.
+
+Files of other partitions are not opened, and row groups are skipped whose geocodes or names of queries exclude what is
+asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adversary._core import track
+from adversary.census.nmf.file_layout import COLUMNS, PARTITIONS, arrow
+
+BATCH = 4096
+"""Records held at once: 66 MB of the detailed histogram's 2,016 cells."""
+
+NO_CODES = ("__HIVE_DEFAULT_PARTITION__", "null", "None")
+"""What writers of partitions name that of no value."""
+
+LAST = "\U0010ffff"
+
+
+class File(NamedTuple):
+    """A Parquet file and the codes of the partitions it lies in, the deepest first."""
+
+    path: str
+    codes: tuple[str, ...]
+
+    def strays(self, geocodes: Any) -> NDArray[np.bool_]:
+        """Which units of an Arrow column do not belong into the partitions; `State=44` is both branches of a state."""
+        compute, found = arrow().compute, np.zeros(len(geocodes), dtype=bool)
+        for code in self.codes:
+            here = compute.starts_with(geocodes, code)
+            if len(code) == 2:
+                here = compute.or_(here, compute.equal(compute.utf8_slice_codeunits(geocodes, 1, 3), code))
+            found |= ~here.fill_null(True).to_numpy(zero_copy_only=False)
+        return found
+
+
+@dataclass(frozen=True)
+class Source:
+    """A directory of Parquet files with records of one kind at one level, opened only where it is read.
+
+    Parameters
+    ----------
+    path, level, kind : the directory and what it holds
+    root : beginning of the geocodes that are read; two digits are a state, in whichever branch; "" is everything
+    """
+
+    path: Path
+    level: str
+    kind: str
+    root: str = ""
+
+    def files(self, faults: list[str] | None = None) -> list[File]:
+        """Files of the wanted partitions. A folder that is no partition: ValueError, or one of the `faults`."""
+        return sorted(self._walk(self.path, (), faults)) if self.path.is_dir() else []
+
+    def _walk(self, folder: Path, codes: tuple[str, ...], faults: list[str] | None) -> Iterator[File]:
+        for path in folder.iterdir():
+            name, equals, value = path.name.partition("=")
+            code = unquote(value)
+            if path.name.startswith((".", "_")):
+                continue
+            if not path.is_dir():
+                if path.suffix == ".parquet":
+                    yield File(str(path), codes)
+                continue
+            known = name in PARTITIONS and bool(equals)
+            if known and not (code.strip() and code.isprintable() and "\ufffd" not in code and code not in NO_CODES):
+                wrong = f"{path}: partition {name} must have a code of printable characters, got {value!r}"
+                if faults is None:
+                    raise ValueError(wrong)
+                faults.append(wrong)
+            elif not known or self._overlaps(code):
+                yield from self._walk(path, (code, *codes) if known else codes, faults)
+
+    def _overlaps(self, code: str) -> bool:
+        """Whether a partition may hold a unit that is read."""
+        root = self.root
+        if len(root) < 3 or len(code) < 3:
+            return not root or root[-2:] == code[1:3] or root[1:3] == code or root == code
+        return code.startswith(root) or root.startswith(code)
+
+    def batches(
+        self,
+        columns: Sequence[str],
+        condition: Any = None,
+        progress: str = "",
+        faults: list[str] | None = None,
+        optional: Sequence[str] = (),
+    ) -> Iterator[tuple[File, Any]]:
+        """(file, batch) of the columns, and of the `optional` ones that are there, in the order of files and rows.
+
+        ValueError naming a bad file or column; with `faults`, that is added there and the file is left.
+        """
+        pa = arrow()
+        if len(self.root) > 2:
+            code = pa.dataset.field("geocode")
+            inside = (code >= self.root) & (code < self.root + LAST)
+            condition = inside if condition is None else condition & inside
+        for file in track(self.files(faults), progress, enabled=bool(progress)):
+            try:
+                with _errors_name_file(file.path):
+                    schema = pa.parquet.read_schema(file.path)
+                    dataset = pa.dataset.dataset(file.path, schema=schema, format="parquet")
+                there = [*columns, *(name for name in optional if name in schema.names)]
+                _check_columns(schema, there, file.path)
+                with _errors_name_file(file.path):
+                    for batch in dataset.to_batches(
+                        columns=there, filter=condition, batch_size=BATCH, batch_readahead=2
+                    ):
+                        if batch.num_rows:
+                            batch.validate(full=True)  # what is no text is found here, where its file is known
+                            yield file, batch
+            except ValueError as error:
+                if faults is None:
+                    raise
+                faults.append(str(error))
+
+    def query_names(self) -> list[str]:
+        """Names of the queries in the first file that has any, as they are written, sorted.
+
+        Where statistics say that a row group has one query, nothing of it is read.
+        """
+        names: set[str] = set()
+        for file in self.files():
+            with _errors_name_file(file.path), arrow().parquet.ParquetFile(file.path) as opened:
+                _check_columns(opened.schema_arrow, ["query_name"], file.path)
+                place = opened.schema_arrow.get_field_index("query_name")
+                for group in range(opened.num_row_groups):
+                    known = opened.metadata.row_group(group).column(place).statistics
+                    if known is not None and known.has_min_max and known.min == known.max:
+                        names.add(known.min)
+                    else:
+                        column = opened.read_row_group(group, columns=["query_name"]).column(0)
+                        names |= set(column.unique().to_pylist())
+            if names := {name for name in names if name and name.strip()}:
+                break
+        return sorted(names)
+
+    def first_geocode(self) -> str | None:
+        """The geocode of some record in the wanted partitions; what cannot be read is passed over, and told later."""
+        for file in self.files([]):
+            try:
+                with arrow().parquet.ParquetFile(file.path) as opened:
+                    for batch in opened.iter_batches(64, columns=["geocode"]):
+                        if found := [code for code in batch.column(0).to_pylist() if isinstance(code, str)]:
+                            return str(found[0])
+            except (arrow().ArrowException, OSError, UnicodeDecodeError, IndexError):
+                continue
+        return None
+
+
+def texts(column: Any) -> Any:
+    """A column of texts, however it is encoded, as plain ones."""
+    pa = arrow()
+    return column.cast(pa.string()) if column.type != pa.string() else column
+
+
+def _check_columns(schema: Any, columns: Sequence[str], path: str) -> None:
+    """Every column is there and of its kind, or ValueError naming file and column."""
+    types = arrow().types
+
+    def text(kind: Any) -> bool:
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+    def numbers(kind: Any, whole: bool) -> bool:
+        listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+        inside = kind.value_type if listed else None
+        return bool(listed and (types.is_integer(inside) or (types.is_floating(inside) and not whole)))
+
+    def number(kind: Any) -> bool:
+        return bool(types.is_floating(kind) or types.is_integer(kind))
+
+    rules: dict[str, tuple[str, Callable[[Any], bool]]] = {
+        "query_shape": ("a list of whole numbers", lambda kind: numbers(kind, True)),
+        "value": ("a list of numbers", lambda kind: numbers(kind, False)),
+        "variance": ("a number", number),
+        "plb": ("a number", number),
+    }
+    for name in columns:
+        if name not in schema.names:
+            what = "column" if name in COLUMNS else "the axis"
+            raise ValueError(f"{path}: {what} {name} is absent, there are {', '.join(schema.names)}")
+        what, ok = rules.get(name, ("text", text))
+        kind = schema.field(name).type
+        if not ok(kind):
+            raise ValueError(f"{path}: column {name} must hold {what}, it holds {kind}")
+
+
+@contextmanager
+def _errors_name_file(path: str) -> Iterator[None]:
+    """What Arrow cannot read is told with its file."""
+    try:
+        yield
+    except (arrow().ArrowException, OSError) as error:
+        raise ValueError(f"{path}: cannot be read as Parquet: {error}") from None

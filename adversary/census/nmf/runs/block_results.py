@@ -1,0 +1,273 @@
+r"""What came out for every unit of a spine, as columns, and what the noise had promised about each block.
+
+Results are the columns of `unit_table.COLUMNS`, one entry per unit, as a dictionary of arrays, a data frame or a
+Parquet table. A person more or less in a block moves the count of every unit above it, so that the noise that protects
+the difference is that of the whole path,
+
+.. math:: \rho = \sum_{v \text{ on the path}} \frac{1}{2 \sigma_v^2}
+
+Where a count of the path is published exactly somebody else must make up for the difference, and two paths change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adversary._core import Floats, check_non_negative, check_probability, check_whole
+from adversary.census.nmf.measurements import Measurements
+from adversary.census.nmf.runs.unit_table import path_rho, unit_columns, with_leaves
+from adversary.census.spine import Tree, align_labels, in_order
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Columns = Mapping[str, Any]
+CERTAIN = "certain"
+PROVEN = ("ok", "rerun", CERTAIN)
+"""What a block's status is where its numbers are given."""
+FAILURE = 0.05
+MISTAKEN_BELOW = 1e-3
+"""Posterior probability of what a reader knows below which that is taken to be wrong."""
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+"""Of the ratios of blocks, on screen and on the page."""
+
+
+def results(
+    released: Any, rho: Any, posterior: Any, membership: Any = None, prob: float = 0.9, cell: int = 0,
+    mistaken: float = MISTAKEN_BELOW,
+) -> Columns:  # fmt: skip
+    """Columns of one cell's results, in the order of the tree: `unit_table.COLUMNS`.
+
+    Parameters
+    ----------
+    released, rho : (unit,) what was read, as the posterior was given it
+    posterior : a `SpinePosterior` of one cell
+    membership : its `membership`; without it the columns of leaves are empty
+    prob : of the highest posterior density sets
+    cell : its number in the query, for the column of that name
+    mistaken : posterior probability of what a reader knows below which that is taken to be wrong
+    """
+    tree = posterior.tree
+    released, rho = align_labels(tree, released, rho)
+    values = np.asarray(released, dtype=np.float64)
+    precision = np.broadcast_to(np.asarray(rho, dtype=np.float64), len(tree))
+    nothing = np.zeros(len(tree)), np.full(len(tree), np.inf)
+    published = np.where((precision > 0) & np.isfinite(precision), values, np.nan)
+    moved, settled = np.where(np.isinf(precision), 0.0, precision), np.isinf(precision)
+    read = Measurements(tree, values, precision, *nothing, published, moved, settled, "", (1,), np.array([cell]), ("",))
+    found = unit_columns(posterior, read, prob)
+    if membership is None:
+        return found
+    return with_leaves(found, tree, membership, path_rho(read), mistaken)
+
+
+def column(table: Columns, name: str) -> Any:
+    """One column of the results as an array.
+
+    Parameters
+    ----------
+    table : results by column, (unit,) each
+    name : name of the column
+
+    Raises
+    ------
+    ValueError : there is no such column; the message lists those there are
+
+    >>> column({"ratio": [1.0, 2.0]}, "ratio").tolist()
+    [1.0, 2.0]
+    """
+    try:
+        return np.asarray(table[name])
+    except KeyError:
+        raise ValueError(f"the results have no column {name!r}, they have {', '.join(map(str, table))}") from None
+
+
+def is_proven(table: Columns, name: str) -> Any:
+    """Whether a row has a proven answer in a column; where `status` is missing, whether it has a number."""
+    known = np.isin(column(table, "status"), PROVEN) if "status" in table else True
+    return known & np.isfinite(column(table, name).astype(np.float64))
+
+
+def blocks(table: Columns, name: str) -> Floats:
+    """One column of the blocks that have a proven answer in it.
+
+    Parameters
+    ----------
+    table : results by column, (unit,) each
+    name : name of a numeric column
+
+    Returns
+    -------
+    (block,) float64; rows that are not proven (`PROVEN`) or not finite are left out.
+
+    Raises
+    ------
+    ValueError : there is no such column
+
+    >>> blocks({"ratio": [1.5, np.nan, 2.0], "status": ["ok", "ok", "failed"]}, "ratio").tolist()
+    [1.5]
+    """
+    return np.asarray(column(table, name)[is_proven(table, name)], dtype=np.float64)
+
+
+def is_unprotected(table: Columns) -> Any:
+    """Whether no noise protects a block: its count is published exactly, or exact counts settle what is asked."""
+    settled = column(table, "status") == CERTAIN if "status" in table else False
+    return np.asarray((column(table, "variance").astype(np.float64) == 0.0) | settled)
+
+
+def worst_rows(table: Columns, count: int) -> Any:
+    """Rows of the proven blocks with the largest posterior/prior ratios, the largest first.
+
+    Parameters
+    ----------
+    table : results by column, (unit,) each, with `ratio`
+    count : most rows to return, whole, >= 1
+
+    Returns
+    -------
+    (row,) whole numbers, into the table; ties in the order of the table.
+
+    Raises
+    ------
+    ValueError : no block has a proven ratio, or `count` is no whole number >= 1
+
+    >>> worst_rows({"ratio": [1.5, np.nan, 2.0, 1.8]}, 2).tolist()
+    [2, 3]
+    """
+    ratio = column(table, "ratio").astype(np.float64)
+    rows = np.flatnonzero(is_proven(table, "ratio"))
+    if not rows.size:
+        raise ValueError("no block has a proven ratio")
+    return rows[np.argsort(-ratio[rows], kind="stable")][: int(check_whole("count", count, minimum=1))]
+
+
+def statuses(table: Columns, name: str = "status") -> dict[str, int]:
+    """How many blocks have each status; blocks are the units with a path, those without a status left out."""
+    found = column(table, name)[_leaves(table)]
+    names, counts = np.unique(found[found != None].astype(str), return_counts=True)  # noqa: E711 (of every entry)
+    return dict(zip(map(str, names), counts.tolist(), strict=True))
+
+
+def _leaves(table: Columns) -> Any:
+    return np.isfinite(column(table, "path_rho").astype(np.float64))
+
+
+@dataclass(frozen=True)
+class PathGuarantee:
+    """What the noise on the path of one block promises about one person there.
+
+    Parameters
+    ----------
+    rho : sum of 1 / (2 variance) along the path; infinite where the block's own count is exact
+    records : 1; 2 where an exact count on the path means that somebody else must make up for the person
+    failure : probability, over releases, with which the bounds may fail for one person
+
+    >>> found = PathGuarantee(0.25)
+    >>> found.guarantee
+    ZeroConcentratedDP(rho=0.25)
+    >>> round(found.ratio(0.1)[1], 2)
+    4.55
+    """
+
+    rho: float
+    records: int = 1
+    failure: float = FAILURE
+
+    def __post_init__(self) -> None:
+        check_non_negative("rho", self.rho, finite=False)
+        check_whole("records", self.records, minimum=1)
+        check_probability("failure", self.failure)
+
+    @property
+    def total(self) -> float:
+        """rho of all records together."""
+        return self.records * self.rho
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Zero-concentrated DP of the answers that move; it holds after any post-processing."""
+        return ZeroConcentratedDP(self.total) if np.isfinite(self.rho) else NoPrivacy()
+
+    def ratio(self, prior: float) -> tuple[float, float]:
+        """(least, largest) posterior over prior."""
+        low, high = self.guarantee.ratio_bounds(prior, self.failure)
+        return float(low), float(high)
+
+    def posterior(self, prior: float) -> tuple[float, float]:
+        """(least, largest) posterior."""
+        low, high = self.guarantee.posterior_bounds(prior, self.failure)
+        return float(low), float(high)
+
+
+def path_guarantee(table: Columns, failure: float = FAILURE) -> PathGuarantee:
+    """The weakest guarantee of all blocks but unprotected ones, which have none: of the path with the largest rho.
+
+    It is about the one count that was read; other queries of the same release add to what a reader can learn.
+    """
+    rho = column(table, "path_rho").astype(np.float64)
+    noisy = np.flatnonzero(_leaves(table) & ~is_unprotected(table))
+    if not noisy.size:
+        return PathGuarantee(np.inf, 1, failure)
+    records = 1 + column(table, "path_exact").astype(np.int64)
+    worst = noisy[np.argmax((rho * records)[noisy])]
+    return PathGuarantee(float(rho[worst]), int(records[worst]), failure)
+
+
+def errors(tree: Tree, truth: Any, estimates: Mapping[str, Any], prob: float = 0.9) -> xr.Dataset:
+    """How far estimates miss the truth, and how often their intervals hold it, level by level.
+
+    Parameters
+    ----------
+    truth : (unit,) whole counts
+    estimates : by name: a `SpinePosterior` of one cell, whose highest posterior density sets are taken; a Dataset of
+        `mean` and `sd`, as `least_squares` gives, whose central Gaussian intervals are; or (unit,) numbers
+
+    Returns
+    -------
+    Dataset over (level, estimate): `rmse`, `bias`, `coverage`, and `claimed`, the mean probability of the intervals
+    (NaN for numbers without any)
+    """
+    import xarray as xr
+    from scipy.special import ndtri
+
+    counts = np.asarray(in_order(tree.names, truth, "truth"), dtype=np.float64)
+    present = [i for i in range(len(tree.levels)) if (tree.level == i).any()]
+    columns = []
+    for one in estimates.values():
+        if hasattr(one, "covers"):
+            mean, held, claimed = one.mean.values, one.covers(counts.astype(np.int64), prob), one.hdi(prob)["mass"]
+        elif hasattr(one, "data_vars"):
+            mean, reach = one["mean"].values, ndtri(0.5 + 0.5 * prob) * one["sd"].values
+            held, claimed = np.abs(mean - counts) <= reach + 1e-9, np.full(len(tree), prob)
+        else:
+            mean = np.asarray(in_order(tree.names, one, "an estimate"), dtype=np.float64)
+            held, claimed = (np.full(len(tree), np.nan) for _ in range(2))
+        miss = mean - counts
+        parts = [
+            np.sqrt(_by_level(tree, miss**2)),
+            _by_level(tree, miss),
+            *(_by_level(tree, x) for x in (held, claimed)),
+        ]
+        columns.append(np.array(parts)[:, present])
+    coords = {"level": [tree.levels[i] for i in present], "estimate": list(estimates)}
+    names = ("rmse", "bias", "coverage", "claimed")
+    values = np.stack(columns, axis=-1)
+    return xr.Dataset(
+        {n: (("level", "estimate"), v) for n, v in zip(names, values, strict=True)}, coords, {"prob": prob}
+    )
+
+
+def _by_level(tree: Tree, values: Any) -> Floats:
+    """(level,) means over the units of each level that have a number; NaN where none has."""
+    given = np.asarray(values, dtype=np.float64)
+    there = np.isfinite(given)
+    count = np.bincount(tree.level[there], minlength=len(tree.levels))
+    total = np.bincount(tree.level[there], given[there], minlength=len(tree.levels))
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -1,0 +1,197 @@
+"""What a synthetic Noisy Measurement File is made from: its size, its seeds, and the queries of the release of 2020.
+
+Persons are counted by four attributes; every query is a marginal of that histogram, and has at each level the budget
+that the redistricting release gave it (Kifer et al. 2022, Tables 3 to 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from adversary._core import Integers, check_whole, seed_sequence
+from adversary.census.allocation import PERSONS, query_name
+from adversary.census.nmf.products import PL_PERSONS, Product, Shape
+from adversary.census.nmf.synthetic.population import county_blocks
+from adversary.privacy.mechanisms import DiscreteGaussian
+
+LEVELS = PL_PERSONS.levels
+AXES = tuple(PL_PERSONS.axes)
+FOLDER = "US_Person_PL_PROD"
+GROUPED = "hhinstlevels"
+SHAPE = (3, 2, 2, 7)
+"""Cells by default; (8, 2, 2, 63) is that of the release, at 24 times the size."""
+
+STATE = "99"
+"""No state has this code."""
+
+CHUNK = 4096
+"""Blocks that are made together, with a seed of their own."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A marginal of the histogram of persons.
+
+    Parameters
+    ----------
+    name : as the Bureau spells it, such as "HISPANIC*CENRACE"
+    histogram : shape of the histogram
+    """
+
+    name: str
+    histogram: Shape
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Names of what is crossed; none for the total."""
+        return () if self.name == "TOTAL" else tuple(self.name.lower().split("*"))
+
+    @property
+    def detailed(self) -> bool:
+        """Whether this is the histogram itself."""
+        return set(self.attributes) == set(AXES)
+
+    @property
+    def file_name(self) -> str:
+        """As in a file, without suffix: "hispanic * cenrace", "detailed"."""
+        return "detailed" if self.detailed else " * ".join(self.attributes) or "total"
+
+    @property
+    def product(self) -> Product:
+        """The persons of the release, with the categories that the histogram has."""
+        return PL_PERSONS.cut(self.histogram)
+
+    @property
+    def axes(self) -> dict[str, str]:
+        """What each axis is in the query."""
+        if self.detailed:
+            return dict.fromkeys(AXES, "detailed")
+        inside = dict(zip(AXES, AXES, strict=True)) | ({"hhgq": GROUPED} if GROUPED in self.attributes else {})
+        return {axis: inside[axis] if inside[axis] in self.attributes else "*" for axis in AXES}
+
+    def of(self, people: Integers) -> Integers:
+        """(unit, ...) answers, with axes of length one where summed over."""
+        if GROUPED in self.attributes:
+            groups = (self.product.groups("hhgq", GROUPED, n) for n in (3, 2, 1))
+            starts = [min(one.members) for one in next(found for found in groups if found)]
+            people = np.add.reduceat(people, starts, axis=1)
+        over = tuple(1 + i for i, label in enumerate(self.axes.values()) if label == "*")
+        return people.sum(axis=over, keepdims=True)
+
+    @property
+    def shape(self) -> Shape:
+        """Lengths of the four axes."""
+        return self.of(np.zeros((1, *self.histogram), dtype=np.int64)).shape[1:]
+
+
+class Chunk(NamedTuple):
+    """Blocks of a county that are made together."""
+
+    county: int
+    number: int
+    blocks: int
+    seed: np.random.SeedSequence
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to make up.
+
+    Parameters
+    ----------
+    blocks, counties : numbers; about 4,000 blocks to a county where left out
+    seed : the same seed makes the same files
+    shape : categories of group quarters, age, ethnicity and race; households are the first of group quarters
+    queries : names of queries to measure, all eleven where left out
+    areas : how many of the counties are American Indian areas; one for every four counties where left out
+    """
+
+    blocks: int = 5000
+    counties: int | None = None
+    seed: int = 2020
+    shape: Shape = SHAPE
+    queries: tuple[str, ...] = ()
+    areas: int | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("blocks", self.blocks, minimum=1)
+        seed_sequence(self.seed)
+        if len(self.shape) != len(AXES) or min(self.shape) < 1:
+            raise ValueError(f"shape must have a length >= 1 for {', '.join(AXES)}, got {self.shape}")
+        if max(self.shape[1:3]) > 2:
+            raise ValueError(f"shape must have at most two ages and two ethnicities, got {self.shape}")
+        asked = int(check_whole("counties", 1 if self.counties is None else self.counties, minimum=1))
+        if asked > min(self.blocks, 999):
+            raise ValueError(f"counties must be at most the blocks, and 999, got {asked} for {self.blocks} blocks")
+        if int(check_whole("areas", 0 if self.areas is None else self.areas, minimum=0)) >= self.county_number:
+            raise ValueError(f"areas must be fewer than the counties, {self.county_number}, got {self.areas}")
+        for name in self.queries:
+            if query_name(name) not in PERSONS.queries:
+                raise ValueError(f"queries must count persons, {name!r} counts housing units")
+
+    @cached_property
+    def asked(self) -> tuple[Query, ...]:
+        """The queries, in the order of the release."""
+        names = {query_name(name) for name in self.queries} or set(PERSONS.queries)
+        return tuple(Query(name, self.shape) for name in PERSONS.queries if name in names)
+
+    @cached_property
+    def seeds(self) -> list[np.random.SeedSequence]:
+        """One for the state, then one for every county."""
+        return _children(seed_sequence(self.seed), 1 + self.county_number)
+
+    @property
+    def county_number(self) -> int:
+        """How many counties there are."""
+        if self.counties is not None:
+            return int(self.counties)
+        return min(max(1, round(self.blocks / 4000)), 999)
+
+    @cached_property
+    def chunks(self) -> list[list[Chunk]]:
+        """Chunks of every county, each with a seed of its own: what is in it depends on nothing made before it."""
+        rng = np.random.default_rng(_children(self.seeds[0], 2)[0])
+        sizes = county_blocks(self.blocks, self.county_number, rng)
+        found = []
+        for county, (blocks, seed) in enumerate(zip(sizes.tolist(), self.seeds[1:], strict=True)):
+            cuts = [min(CHUNK, blocks - start) for start in range(0, blocks, CHUNK)]
+            _, *seeds = _children(seed, 1 + len(cuts))
+            found.append([Chunk(county, i, n, s) for i, (n, s) in enumerate(zip(cuts, seeds, strict=True))])
+        if max(map(len, found)) > 99:
+            raise ValueError(f"a county may have {99 * CHUNK} blocks at most: ask for more than {len(found)} counties")
+        return found
+
+    def top_seed(self, county: int | None) -> np.random.SeedSequence:
+        """Of the noise of a county's own answers, or of the state's."""
+        return _children(self.seeds[0], 2)[1] if county is None else _children(self.seeds[1 + county], 1)[0]
+
+    def noise(self, query: Query, level: int, deepest: int) -> DiscreteGaussian | None:
+        """Noise of one answer by the budgets of the levels from one to the deepest; None if there is no budget."""
+        names = ("nation" if name == "US" else name for name in LEVELS[level : deepest + 1])
+        rho = sum((PERSONS.rho_star(name, query.name) for name in names), Fraction(0))
+        return DiscreteGaussian.from_rho(rho, cells=2) if rho else None
+
+    @property
+    def area_number(self) -> int:
+        """How many of the counties, the last ones, are American Indian areas."""
+        return self.county_number // 4 if self.areas is None else int(self.areas)
+
+    def inside(self, county: int) -> bool:
+        """Whether a county is an American Indian area."""
+        return county >= self.county_number - self.area_number
+
+    def code(self, county: int) -> str:
+        """Geocode of a county, or of an American Indian area."""
+        if self.inside(county):
+            return f"1{STATE}0{county - self.county_number + self.area_number + 1:04d}"
+        return f"0{STATE}10{county + 1:03d}"
+
+
+def _children(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
+    """Children of a seed, the same whenever they are asked for."""
+    return seed_sequence(seed).spawn(number)

@@ -1,0 +1,164 @@
+"""Units of a spine by their geocodes: who lies in whom, what they are called, which of them are read.
+
+Geocodes of a level have one length, and that of a unit begins with its parent's. The digit before a state's code says
+whether it is the part of the state outside (0) or inside (1) American Indian, Alaska Native and Hawaiian areas. Both
+parts hang under one unit that the file has not, the whole state, because its total binds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adversary._core import Integers
+from adversary.census.nmf.exact_counts import State
+from adversary.census.nmf.records import US
+from adversary.census.spine import Tree
+
+WHOLE_STATE = "Whole_State"
+"""Level of the units that hold both parts of a state."""
+STATE_DIGITS, COUNTY_DIGITS, GEOID = 2, 5, 16
+
+Codes = NDArray[np.str_]
+
+
+def root_of(root: str | None, state: str | None, county: str | None) -> str:
+    """Beginning of the geocodes to read: "" for all, two digits for a state, else the geocode of a unit.
+
+    ValueError where two of them are given, or digits are wrong.
+
+    >>> root_of(None, "44", None), root_of(None, None, "44007")
+    ('44', '04410007')
+    """
+    told = [one for one in (root, state, county) if one is not None]
+    if len(told) > 1:
+        raise ValueError("give one of root, state and county")
+    for name, code, digits in (("state", state, STATE_DIGITS), ("county", county, COUNTY_DIGITS)):
+        if code is not None and not (code.isdigit() and len(code) == digits):
+            raise ValueError(f"{name} must be its FIPS code of {digits} digits, got {code!r}")
+    if county is not None:
+        return f"0{county[:2]}10{county[2:]}"
+    return "" if not told or root == US else told[0]
+
+
+def levels_below(root: str, lengths: Mapping[str, int], levels: tuple[str, ...]) -> tuple[str, ...]:
+    """Levels that are read below a root, from the top down, the whole state among them; ValueError if it has none."""
+    names = list(levels)
+    if "State" in names:
+        names.insert(names.index("State"), WHOLE_STATE)
+    if not root:
+        return tuple(names if names[0] == US else names[1:] if names[0] == WHOLE_STATE else names)
+    fits = [level for level in names if len(root) == (STATE_DIGITS if level == WHOLE_STATE else lengths.get(level, 0))]
+    if not fits:
+        said = ", ".join(f"{level}: {n}" for level, n in lengths.items() if level != US)
+        raise ValueError(f"root {root!r} is no geocode of a level, by its length ({said})")
+    return tuple(names[names.index(fits[0]) :])
+
+
+def keys_of(codes: Codes) -> Codes:
+    """Geocodes with the state's digits first, so that their order keeps both parts of a state together.
+
+    >>> keys_of(np.array(["US", "044", "14400100"])).tolist()
+    ['US', '440', '44100100']
+    """
+    width = codes.dtype.itemsize // 4
+    if width <= STATE_DIGITS or not codes.size:
+        return codes
+    letters = np.ascontiguousarray(codes).view(np.uint32).reshape(codes.size, width)
+    moved = letters[:, [1, 2, 0, *range(3, width)]]
+    return np.where(letters[:, 2:3] > 0, moved, letters).view(codes.dtype).ravel()
+
+
+def in_order(codes: Codes) -> Codes:
+    """Units by their keys: children of one unit stand side by side, in the order of their parents."""
+    return codes[np.argsort(keys_of(codes), kind="stable")]
+
+
+def places_of(units: Codes, codes: Codes) -> Integers:
+    """Places of codes among units in order; -1 for those that are not there."""
+    if units.size == 0:
+        return np.full(codes.size, -1)
+    known, wanted = keys_of(units), keys_of(codes)
+    place = np.minimum(np.searchsorted(known, wanted), units.size - 1)
+    return np.where(known[place] == wanted, place, -1)
+
+
+def parents_of(above: Codes, below: Codes) -> Integers:
+    """(unit,) place of each unit's parent among the units of the level above; -1 for none."""
+    if above.tolist() == [US]:
+        return np.zeros(below.size, dtype=np.int64)
+    keys, known = keys_of(below), keys_of(above)
+    begins = keys.astype(f"<U{len(above[0])}") if above.size else keys
+    place = np.minimum(np.searchsorted(known, begins), max(above.size - 1, 0))
+    return np.where(known[place] == begins, place, -1) if above.size else np.full(below.size, -1)
+
+
+def whole_states(states: Codes) -> Codes:
+    """Sorted codes of the states of which there are parts."""
+    return np.unique(np.array([code[1:3] for code in states.tolist()], dtype=np.str_))
+
+
+def build_tree(
+    levels: tuple[str, ...], units: Mapping[str, Codes], named: Callable[[str, str], str]
+) -> tuple[Tree, list[str]]:
+    """The tree of sorted units by level, and what is wrong with it: orphans, and units with nothing in them.
+
+    named : file, geocode and query of a unit at a level
+    """
+    parents, faults = [np.full(units[levels[0]].size, -1)], []
+    start = 0
+    for upper, lower in pairwise(levels):
+        above, below = units[upper], units[lower]
+        place = parents_of(above, below)
+        if (lost := np.flatnonzero(place < 0)).size:
+            code, width = str(below[lost[0]]), len(above[0]) if above.size else 0
+            said = f"an orphan, {code[:width]!r} is no unit of level {upper}" + f" ({lost.size} such)" * (lost.size > 1)
+            faults.append(f"{named(lower, code)}: {said}")
+        if (barren := np.setdiff1d(np.arange(above.size), place)).size:
+            said = f"no unit of level {lower} lies in it" + f" ({barren.size} such)" * (barren.size > 1)
+            faults.append(f"{named(upper, str(above[barren[0]]))}: {said}")
+        parents.append(start + place)
+        start += above.size
+    sizes = [units[level].size for level in levels]
+    tree = Tree(
+        np.concatenate([units[level] for level in levels]), np.repeat(np.arange(len(levels)), sizes), levels,
+        np.concatenate(parents).astype(np.int64),
+    )  # fmt: skip
+    return tree, faults
+
+
+def geoid(code: str) -> str:
+    """GEOID of a block: the last 16 characters of its geocode, in which the block group's digit is doubled.
+
+    >>> geoid("0441000700010144007000101" + "11000")
+    '440070001011000'
+    """
+    last = code[-GEOID:]
+    return last[:11] + last[12:]
+
+
+def name_of(code: str, level: str, states: Mapping[str, State]) -> str:
+    """What a unit is called: a block by its GEOID, states by the names given; "" where the spine has no name for it."""
+    if level == "Block":
+        return geoid(code) if len(code) > GEOID else ""
+    digits = code if level == WHOLE_STATE else code[1:3]
+    state = states[digits].name if digits in states else f"state {digits}"
+    if level == WHOLE_STATE:
+        return state
+    where = "inside" if code[:1] == "1" else "outside"
+    if level == "State":
+        return f"{state}, {where} American Indian, Alaska Native and Hawaiian areas"
+    if level == "County":
+        return f"county {digits}{code[5:]}, {state}" if code[3:5] == "10" else f"area {code[4:]}, {state}"
+    return "United States" if level == US else ""
+
+
+def names_of(tree: Any, states: Mapping[str, State]) -> NDArray[np.object_]:
+    """(unit,) names of a tree's units, None for those without."""
+    levels = np.asarray(tree.levels, dtype=object)[tree.level]
+    found = [name_of(code, level, states) or None for code, level in zip(tree.names.tolist(), levels, strict=True)]
+    return np.array(found, dtype=object)

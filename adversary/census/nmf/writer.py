@@ -1,0 +1,220 @@
+"""Writing a Noisy Measurement File in the published layout: whole or not at all.
+
+Everything goes into a directory with a temporary name beside the final one, which takes its place by one renaming.
+What a process left there that was killed is removed by the next one, and a directory that it was about to replace is
+given its name back.
+Records of one query stand together in row groups of their own, so that a reader of another query skips them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import exclusive_lock
+from adversary.census.nmf.file_layout import CONSTRAINTS, EQUAL, MEASUREMENTS, SUFFIX, arrow, folder
+from adversary.census.nmf.products import Shape
+
+NUMBERS = 2**21
+"""Counts in one row group, at most: 16 MiB before they are packed."""
+
+BESIDE = frozenset({"README.md", "truth.parquet", "state_totals.csv"})
+"""What a directory may hold beside its products and still be taken for a Noisy Measurement File when overwriting."""
+WIDTHS = ("int16", "int32", "int64")
+OLD = ".old"
+"""What a directory's temporary name ends with while another takes its place."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Answers to one query in some units, ready to be written; units that were not measured are left out.
+
+    Parameters
+    ----------
+    query : without its suffix
+    geocodes : (unit,)
+    values : (unit, cell) whole numbers
+    variance : (unit,) or one number; None for a constraint
+    shape : lengths of the axes, of which `values` has the product in cells
+    axes : what each axis is in the query, "*" where it is summed over
+    plb : privacy-loss budget of the query, in zCDP; absent in constraints
+    sign : of a constraint
+    """
+
+    query: str
+    geocodes: Sequence[str]
+    values: Any
+    variance: ArrayLike | None
+    shape: Shape
+    axes: Mapping[str, str] = field(default_factory=dict)
+    plb: ArrayLike | None = None
+    sign: str = EQUAL
+
+    @property
+    def kind(self) -> str:
+        """Of measurements, or of constraints."""
+        return CONSTRAINTS if self.variance is None else MEASUREMENTS
+
+    def tables(self, metadata: Mapping[str, str], width: str) -> Iterator[Any]:
+        """Arrow tables of at most `NUMBERS` counts, whole numbers of one width."""
+        size = int(np.prod(self.shape))
+        rows = max(1, NUMBERS // size)
+        for start in range(0, len(self.geocodes), rows):
+            yield self._table(slice(start, start + rows), size, metadata, width)
+
+    def _table(self, rows: slice, size: int, metadata: Mapping[str, str], width: str) -> Any:
+        pa = arrow()
+        names = self.geocodes[rows]
+        n = len(names)
+
+        def numbers(values: Any) -> Any:
+            return pa.array(np.broadcast_to(np.asarray(values, np.float32), len(self.geocodes))[rows])
+
+        flat = pa.array(np.ascontiguousarray(self.values[rows]).ravel().astype(width))
+        columns: dict[str, Any] = {
+            "geocode": pa.array(names, pa.string()),
+            "query_name": pa.array([self.query + SUFFIX[self.kind]] * n, pa.string()),
+            **({"sign": pa.array([self.sign] * n, pa.string())} if self.variance is None else {}),
+            **{name: pa.array([label] * n, pa.string()) for name, label in self.axes.items()},
+            "query_shape": pa.array([list(self.shape)] * n, pa.list_(pa.int64())),
+            "value": pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32) * size), flat),
+            "variance": numbers(0.0 if self.variance is None else self.variance),
+        }
+        if self.plb is not None:
+            columns["plb"] = numbers(self.plb)
+        return pa.table(columns, metadata=dict(metadata))
+
+
+class Writer:
+    """A directory being written, in a `with` block: at its end it is there under its name, or, after an error, nothing.
+
+    Parameters
+    ----------
+    directory : its final name; it must not exist, or be empty
+    product : name of the product folder in it
+    overwrite : take the place of a Noisy Measurement File of that name; a directory with anything else is never touched
+    metadata : kept in every Parquet file
+    readme : text of the README.md beside them
+    """
+
+    def __init__(
+        self, directory: str | Path, product: str, *, overwrite: bool = False,
+        metadata: Mapping[str, str] | None = None, readme: str = "",
+    ) -> None:  # fmt: skip
+        self.directory, self.product = Path(directory), product
+        self.metadata, self.readme = dict(metadata or {}), readme
+        self.overwrite = overwrite
+        arrow()
+        _refuse_existing(self.directory, overwrite)
+        self._parts: dict[Path, int] = {}
+
+    def __enter__(self) -> Self:
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        _clear_up(self.directory)
+        _refuse_existing(self.directory, self.overwrite)
+        made = tempfile.mkdtemp(prefix=f".{self.directory.name}.", dir=self.directory.parent)
+        self.temporary, self._held = Path(made), ExitStack()
+        self._held.enter_context(exclusive_lock(self.temporary))
+        self.temporary.chmod(0o755)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del error, trace
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            self._held.close()
+
+    def _finish(self) -> None:
+        """The finished directory gets its name; what had it before is put back if that fails."""
+        if self.readme:
+            (self.temporary / "README.md").write_text(self.readme, encoding="utf-8")
+        _refuse_existing(self.directory, self.overwrite)
+        if not self.directory.exists():
+            self.temporary.rename(self.directory)
+            return
+        old = self.temporary.with_name(self.temporary.name + OLD)
+        with exclusive_lock(self.directory):
+            self.directory.rename(old)
+            try:
+                self.temporary.rename(self.directory)
+            except OSError:
+                old.rename(self.directory)
+                raise
+            shutil.rmtree(old, ignore_errors=True)
+
+    def put(self, level: str, records: Sequence[Records], partition: Mapping[str, str] | None = None) -> None:
+        """Write records of a level, measurements and constraints, into one new file of each kind in a partition.
+
+        Whole numbers have the least width that holds all of a file, so that it differs from file to file.
+        """
+        for kind in (MEASUREMENTS, CONSTRAINTS):
+            chosen = [one for one in records if one.kind == kind and len(one.geocodes)]
+            largest = max((int(np.abs(one.values).max(initial=0)) for one in chosen), default=0)
+            width = next(name for name in WIDTHS if largest <= np.iinfo(name).max)
+            tables = (table for one in chosen for table in one.tables(self.metadata, width))
+            self._file(folder(self.temporary / self.product, level, kind), partition, tables)
+
+    def _file(self, base: Path, partition: Mapping[str, str] | None, tables: Iterator[Any]) -> None:
+        first = next(tables, None)
+        if first is None:
+            return
+        parts = [f"{name}={quote(value, safe='')}" for name, value in (partition or {}).items()]
+        place = base.joinpath(*parts)
+        place.mkdir(parents=True, exist_ok=True)
+        number = self._parts[place] = self._parts.get(place, -1) + 1
+        with parquet_file(place / f"part-{number:05d}.parquet", first.schema) as file:
+            file.write_table(first)
+            for table in tables:
+                file.write_table(table.cast(first.schema))
+
+
+@contextmanager
+def parquet_file(path: Path, schema: Any) -> Iterator[Any]:
+    """A Parquet file being written, as all of ours are: texts and counts as dictionaries, packed by zstd."""
+    with arrow().parquet.ParquetWriter(path, schema, compression="zstd") as file:
+        yield file
+
+
+def _clear_up(directory: Path) -> None:
+    """What processes that were killed left beside a directory: nobody holds its lock."""
+    ours = re.compile(rf"\.{re.escape(directory.name)}\.[a-z0-9_]{{8}}({re.escape(OLD)})?")
+    for path in sorted(directory.parent.glob(".*")):
+        if ours.fullmatch(path.name) and path.is_dir():
+            with suppress(OSError), exclusive_lock(path):
+                if path.name.endswith(OLD) and not directory.exists():
+                    path.rename(directory)
+                else:
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+def _refuse_existing(directory: Path, overwrite: bool) -> None:
+    if not os.path.lexists(directory) or (directory.is_dir() and not any(directory.iterdir())):
+        return
+    if not directory.is_dir():
+        raise FileExistsError(f"{directory}: there is a file of this name")
+    if not overwrite:
+        raise FileExistsError(f"{directory}: there is one already, and it is not overwritten unless told so")
+    strange = [one.name for one in directory.iterdir() if not _ours(one)]
+    if strange:
+        raise FileExistsError(f"{directory}: not overwritten, {strange[0]} does not belong to a Noisy Measurement File")
+
+
+def _ours(path: Path) -> bool:
+    return path.name in BESIDE or (path.is_dir() and path.name.endswith("_PROD"))

@@ -1,0 +1,5 @@
+"""Answers, figures, pages and commands of the census annex: `census`, `spine`, `nmf`."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

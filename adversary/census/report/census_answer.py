@@ -1,0 +1,225 @@
+"""What a concern about the 2020 Census costs, and what it reveals: the counted queries, rho, and what follows.
+
+The discrete noise of all counted queries is composed exactly; beside it stand the Gaussian with the same rho, which is
+no bound, and what zCDP alone allows (Kifer et al. 2022, Theorem 6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import (
+    PERCENT,
+    as_array,
+    blocks,
+    check_probability,
+    format_number,
+    outward_percent,
+    those_tied,
+    tied,
+)
+from adversary.census.concerns import SCENARIOS, Cells, CensusScenario, scenario
+from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, mu_of_rho, simple_epsilon
+from adversary.report.answers import bounds_answer
+from adversary.report.kit import Column, Document, Section, Table, attempt, guarded_document, tabulate
+
+
+def solve_every(cells: Cells = 2) -> xr.DataTree:
+    """Price of the scenarios A to H: group `scenarios`, as `prices` gives it."""
+    return xr.DataTree.from_dict({"scenarios": prices([scenario(name, cells) for name in SCENARIOS])})
+
+
+def prices(every: Sequence[CensusScenario]) -> xr.Dataset:
+    """Queries, noisy cells, rho, rho as an exact fraction, and rho as printed in the paper, over "scenario"."""
+    columns = {
+        "concern": [one.concern for one in every],
+        "queries": [len(one.queries) for one in every],
+        "cells": [sum(query.cells for query in one.queries) for one in every],
+        "rho": [float(one.rho) for one in every],
+        "rho_exact": [str(one.rho) for one in every],
+        "rho_printed": [np.nan if one.published_rho is None else float(one.published_rho) for one in every],
+    }
+    return xr.Dataset(
+        {name: ("scenario", np.array(column)) for name, column in columns.items()},
+        {"scenario": [one.name for one in every]},
+    )
+
+
+def solve(
+    made: CensusScenario,
+    priors: Sequence[float] = bounds_answer.PRIORS,
+    levels: Sequence[float] = bounds_answer.LEVELS,
+    failure: float = bounds_answer.FAILURE,
+    deltas: Sequence[float] = bounds_answer.DELTAS,
+) -> xr.DataTree:
+    """What a concern costs, and what follows: the groups of `bounds_answer.solve`, `scenarios` (one) and `queries`.
+
+    Tests and epsilon are of the exact composition, certified, of the Gaussian with the same rho, and of zCDP.
+    """
+    check_probability("level", levels)
+    check_probability("prior", priors)
+    check_probability("failure", failure)
+    jobs: dict[str, Callable[[], Any]] = {
+        "tests": lambda: _powers(made, levels),
+        "epsilon": lambda: _epsilons(made, deltas),
+        "beliefs": lambda: bounds_answer.beliefs(made.loss, priors, failure),
+    }
+    done = {name: jobs[name]() for name in blocks.track(list(jobs), f"composing {len(made.queries)} queries")}
+    found = {"scenarios": prices([made]), "queries": _queries(made), **done, **done.pop("beliefs")}
+    tree = xr.DataTree.from_dict(found)
+    tree.attrs.update(concern=made.concern, rho=str(made.rho), failure=found["beliefs"].attrs["failure"])
+    return tree
+
+
+def _queries(made: CensusScenario) -> xr.Dataset:
+    """The counted queries, labelled by their places."""
+    every = list(made.queries)
+    words = {"level": [one.level for one in every], "name": [one.query for one in every]}
+    words["rho_star"] = [str(one.rho_star) for one in every]
+    columns = {name: np.array(column, dtype=str) for name, column in words.items()}
+    columns["cells"] = np.array([one.cells for one in every], dtype=int)
+    return xr.Dataset({name: ("query", column) for name, column in columns.items()}, {"query": np.arange(len(every))})
+
+
+def _same_rho(made: CensusScenario) -> tuple[GaussianDP, ZeroConcentratedDP]:
+    rho = float(made.rho)
+    return GaussianDP(mu_of_rho(rho)), ZeroConcentratedDP(rho)
+
+
+def _powers(made: CensusScenario, levels: Sequence[float]) -> xr.Dataset:
+    a = as_array(levels)
+    gaussian, concentrated = _same_rho(made)
+    found = {
+        "power": (("level", "side"), np.transpose(made.loss.bracket.power(a))),
+        "gaussian_power": ("level", as_array(gaussian.power(a)), {"direction": "estimate"}),
+        "zcdp_power": ("level", as_array(concentrated.power(a)), {"direction": "upper"}),
+    }
+    return xr.Dataset(found, {"level": a, "side": bounds_answer.SIDES})
+
+
+def _epsilons(made: CensusScenario, deltas: Sequence[float]) -> xr.Dataset:
+    gaussian, concentrated = _same_rho(made)
+    above = {"direction": "upper"}
+    found = {
+        "epsilon": ("delta", np.array([made.loss.epsilon(d) for d in deltas]), above),
+        "gaussian_epsilon": ("delta", np.array([gaussian.epsilon(d) for d in deltas]), {"direction": "estimate"}),
+        "zcdp_epsilon": ("delta", np.array([concentrated.epsilon(d) for d in deltas]), above),
+        "simple_epsilon": ("delta", np.array([simple_epsilon(concentrated.rho, d) for d in deltas]), above),
+    }
+    return xr.Dataset(found, {"delta": list(deltas)})
+
+
+@guarded_document
+def document_of_every(tree: xr.DataTree) -> Document:
+    """The answer of `solve_every` for people."""
+    found = tree["scenarios"].to_dataset()
+    columns = {
+        "scenario": "scenario", "concern": "concern", "queries": ("queries", "count"), "rho": ("rho", "number"),
+        "rho_printed": ("printed rho", "parameter"),
+    }  # fmt: skip
+    table = tabulate(found, columns, name="scenarios")
+    short = [str(name) for name in found["scenario"].values if _shortfall(found.sel(scenario=name)) is not None]
+    ends = [tied(found["rho"].values, largest=largest) for largest in (False, True)]
+    least, most = (those_tied([str(x) for x in found["scenario"].values[end]], end.size, "scenarios") for end in ends)
+    said = f"The printed rho of {', '.join(short)} is less than the sum of the paper's own tables, which is used here."
+    return Document(
+        "Concerns about the 2020 Census (Kifer et al. 2022, section 8.2)",
+        tree,
+        listed=("scenarios",),
+        sections=[
+            Section(
+                "Scenarios",
+                f"Least rho: scenario {least}; most: {most}.",
+                tables=[table],
+                notes=[said] * bool(short),
+            )
+        ],
+    )
+
+
+@guarded_document
+def document(made: CensusScenario, tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
+    rho, chance = float(made.rho), float(tree.attrs["failure"])
+    ladder = {"rho": rho, "guarantees": {"exact composition": made.loss}}
+    named = {"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}
+    tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
+    powers, epsilons = _power_table(tests), bounds_answer.epsilon_table(epsilon, HEADS)
+    at, (_, most), _, allowed = powers.rows[len(powers.rows) // 2]
+    beside = (
+        f"; zCDP alone would allow {outward_percent(allowed, True)}{PERCENT}",
+        f"; the tight conversion of zCDP gives {epsilons.texts[-1][3]}",
+    )
+    return Document(
+        f"{'Scenario ' * (made.name in SCENARIOS)}{made.name}: {made.concern}",
+        tree,
+        listed=("scenarios", "queries", "tests", "epsilon", "beliefs", "any_prior"),
+        card=bounds_answer.card(
+            tree, bounds_answer.certain(made.loss, chance), (at, most), tuple(epsilons.rows[-1][:2])
+        ),
+        lead=[_cost(tree), bounds_answer.LEAD],
+        sections=[
+            attempt(bounds_answer.BELIEFS, bounds_answer.belief_section, tree),
+            *bounds_answer.noise_sections(powers, epsilons, (at, most), named, ladder, beside),
+            attempt("Queries counted", _query_section, made),
+        ],
+    )
+
+
+def _cost(tree: xr.DataTree) -> str:
+    """Queries, cells and rho in a sentence, and the printed rho where it is not the sum of the paper's own tables."""
+    one = tree["scenarios"].to_dataset().isel(scenario=0)
+    rho = " = ".join(dict.fromkeys([str(one["rho_exact"].values), format(float(one["rho"]), ".10g")]))
+    counted = (
+        f"{int(one['queries'])} queries are counted, in which {int(one['cells'])} noisy cells change; rho = {rho}."
+    )
+    short = _shortfall(one)
+    if short is None:
+        return counted
+    by = f"{abs(short):.6f} {'less' if short > 0 else 'more'} than the sum of its own tables, which is used here"
+    return f"{counted} The paper prints rho = {float(one['rho_printed']):g}, {by}."
+
+
+def _shortfall(one: xr.Dataset) -> float | None:
+    """By how much the printed rho falls short, where that is more than its own rounding."""
+    printed = float(one["rho_printed"])
+    if np.isnan(printed):
+        return None
+    exact, digits = Fraction(str(one["rho_exact"].values)), len(f"{printed:g}".partition(".")[2])
+    return None if float(round(exact, digits)) == printed else float(exact) - printed
+
+
+def _power_table(tests: xr.Dataset) -> Table:
+    columns = {
+        "level": ("false alarms", "probability"), "power": ("exact composition, certified", "% certified"),
+        "gaussian_power": ("Gaussian, same rho", "probability"), "zcdp_power": ("zCDP allows", "% at most"),
+    }  # fmt: skip
+    return tabulate(tests, columns, title="Detections of the best test (power)", name="tests")
+
+
+HEADS = {
+    "epsilon": "exact composition", "gaussian_epsilon": "Gaussian, same rho", "zcdp_epsilon": "zCDP (tight)",
+    "simple_epsilon": "zCDP (simple)",
+}  # fmt: skip
+
+
+def _query_section(made: CensusScenario) -> Section:
+    """Levels with the rho of their counted queries."""
+    table = Table(["level", Column("rho", "number"), "queries"], name="queries")
+    before = ""
+    for level in dict.fromkeys(one.level for one in made.queries):
+        here = [one for one in made.queries if one.level == level]
+        names = ", ".join(one.query for one in here)
+        table.add(
+            level, float(sum(one.rho_star * one.cells / 2 for one in here)), "the same" if names == before else names
+        )
+        before = names
+    rho = [float(row[1]) for row in table.rows]
+    most = [str(row[0]) for row, one in zip(table.rows, tied(rho), strict=True) if one]
+    finding = f"Most rho is spent at {those_tied(most, len(rho), 'levels')}: {format_number(max(rho))}." if rho else ""
+    return Section("Queries counted", finding, tables=[table])

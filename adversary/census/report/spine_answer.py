@@ -1,0 +1,223 @@
+"""Every block of a Noisy Measurement File: how the risk is spread, the worst blocks, the guarantee, what was read.
+
+Cells of a query stand beside one another in every table. Of a cell only sums, quantiles and the worst blocks are kept,
+as `Findings` has them; what was found in each block is in the Parquet files of the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import Floats, ranks_shown, shared_ranks, tied
+from adversary.census.nmf.runs import (
+    FAILURE,
+    MISTAKEN,
+    PROVEN,
+    QUANTILES,
+    Columns,
+    Findings,
+    Question,
+    Run,
+    cells_of,
+    column,
+    of_cell,
+)
+
+THRESHOLDS = (2.0,)
+"""Ratios of posterior to prior at which blocks are counted."""
+PRIORS = (0.01, 0.1, 0.5)
+"""For which the guarantee's bounds are shown, beside the adversary's own."""
+DRAWN_CELLS = 3
+"""Cells whose figures are drawn; tables have all."""
+MEANING = {
+    "ok": "found, and proven to the tolerance",
+    "rerun": "found and proven in a second run, with windows about what the adversary knows",
+    "certain": "settled by counts that are published exactly; no noise protects it",
+    "impossible": "what the adversary is said to know contradicts the exact counts",
+    MISTAKEN: "the release contradicts what the adversary is said to know; left out of all other numbers",
+    "unresolved": "not proven, so that no number is given",
+    "loose": "more may have been left out than the tolerance allows",
+}
+"""What a block's status means."""
+
+
+class Cell(NamedTuple):
+    """A cell of the query: its number, its label, what was found in its blocks, and the log evidence where known."""
+
+    number: int
+    label: str
+    found: Findings
+    log_evidence: float = np.nan
+
+
+def solve(
+    question: Question, made: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = FAILURE
+) -> tuple[xr.DataTree, list[Cell]]:
+    """What `nmf.runs.run` made of a question, as `gather` gives it; one cell of its files is held at a time."""
+    labels = dict(zip(made.read.cells.tolist(), made.read.labels, strict=True))
+    evidence = None if made.above is None else np.ravel(made.above.log_evidence)
+    cells = (
+        Cell(
+            number,
+            labels[number],
+            of_cell(made.files, number, failure),
+            np.nan if evidence is None else float(evidence[i]),
+        )
+        for i, number in enumerate(cells_of(made.files))
+    )
+    about = question.parameters | {
+        "query": made.read.query,
+        "directory": str(question.directory),
+        "out": str(made.out),
+        "pieces": len(made.pieces),
+        "kept": list(made.kept),
+        "damaged": list(made.damaged),
+        "exact": list(made.read.exact),
+        "notes": list(made.read.notes),
+        "synthetic": made.read.synthetic,
+    }
+    return gather(cells, about, thresholds, failure)
+
+
+def gather(
+    cells: Iterable[Cell],
+    about: Mapping[str, Any],
+    thresholds: Sequence[float] = THRESHOLDS,
+    failure: float = FAILURE,
+    errors: xr.Dataset | None = None,
+) -> tuple[xr.DataTree, list[Cell]]:
+    """Numbers of every cell in one tree.
+
+    Parameters
+    ----------
+    cells : gone through once
+    about : `query` and `prior` of the adversary; what else was asked and read, such as `known` (None, a number of
+        others, or words), `mistaken`, `prob`, `tolerance`, `leaf_prior`, `exact`, `notes` and `synthetic`
+    thresholds : ratios of posterior to prior
+    failure : probability with which the guarantee's bound may fail
+    errors : of `nmf.runs.block_results.errors`, where the truth is known
+
+    Returns
+    -------
+    DataTree over cell, its attributes `about`, with groups `cells` (counts and evidence), `risk` (quantile: of the
+    blocks that noise protects; counts that are published exactly settle the others),
+    `thresholds` (threshold), `statuses` (status), `guarantee`, `bounds` (prior, side), `levels` (level), `worst` and
+    `mistaken` (rank), and `errors` (level, estimate) where given; and the first cells, of which figures are drawn.
+    """
+    numbers, parts = [], []
+    drawn: list[Cell] = []
+    for one in cells:
+        numbers.append(one.number)
+        parts.append(_numbers(one, float(about["prior"]), thresholds))
+        drawn += [one] * (len(drawn) < DRAWN_CELLS)
+    names = [name for name in parts[0] if any(part[name].sizes.get("rank") != 0 for part in parts)]
+    groups = {
+        name: xr.concat([part[name] for part in parts], "cell", join="outer", fill_value=EMPTY).assign_coords(
+            cell=numbers
+        )
+        for name in names
+    }
+    groups |= {} if errors is None else {"errors": errors}
+    tree = xr.DataTree.from_dict(groups)
+    given = {name: int(value) if isinstance(value, bool) else value for name, value in about.items()}
+    plain = {
+        name: value if isinstance(value, str | int | float) else json.dumps(value) for name, value in given.items()
+    }
+    tree.attrs = {name: value for name, value in plain.items() if value != "null"} | {"failure": float(failure)}
+    return tree, drawn
+
+
+EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "place": "", "blocks": 0, "one_query_blocks": 0}
+"""Of a cell that has fewer blocks in a table than another; numbers are NaN there."""
+
+
+def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str, xr.Dataset]:
+    found, bound = cell.found, cell.found.promised
+    left_out = np.nan if found.truncation_bound is None else found.truncation_bound
+    error = float(np.nan_to_num(left_out)) / prior if prior else 0.0
+    below, above = found.beyond(prior)
+    spread = _quantiles(found.ratios[found.protected])
+    risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
+    more, both = [], bool(found.status_alone)
+    if both:  # all queries were read
+        risk["one_query_ratio"], more = _quantiles(found.alone[found.protected]), ["one_query_posterior"]
+    levels = xr.Dataset(
+        {name: ("level", [getattr(one, name) for one in found.levels.values()]) for name in COUNTED},
+        {"level": list(found.levels)},
+    )
+    squares = {"exact_error": ("moved", "replaced"), "shift": ("squares", "measured")}
+    for name, (total, number) in squares.items():
+        means = [getattr(one, total) / (getattr(one, number) or np.nan) for one in found.levels.values()]
+        levels[name] = ("level", np.sqrt(means))
+    deviations = [np.sqrt(one.variance) if one.measured else (np.nan, np.nan) for one in found.levels.values()]
+    levels["least_sd"], levels["largest_sd"] = (("level", [pair[i] for pair in deviations]) for i in (0, 1))
+    priors = sorted({*PRIORS, prior})
+    names = list(dict.fromkeys([*MEANING, *found.status, *found.status_alone]))
+    counts = {"blocks": found.status} | ({"one_query_blocks": found.status_alone} if both else {})
+    return {
+        "cells": xr.Dataset(
+            {
+                "label": cell.label, "leaves": found.leaves, "answered": found.ratios.size,
+                "most": int(tied(found.ratios, error).sum()),
+                "unprotected": found.unprotected, "log_evidence": cell.log_evidence,
+                "unproven": sum(n for name, n in found.status.items() if name not in (*PROVEN, MISTAKEN)),
+                "surely_there": int((found.ratios[~found.protected] * prior >= 1.0).sum()),
+                "truncation_bound": ((), left_out, {"direction": "upper"}),
+            }
+        ),
+        "risk": xr.Dataset(
+            {name: ("quantile", values) for name, values in risk.items()}, {"quantile": list(QUANTILES)}
+        ),
+        "thresholds": xr.Dataset(
+            {"share": ("threshold", [found.at_least(x) for x in thresholds])}, {"threshold": list(thresholds)}
+        ),
+        "statuses": xr.Dataset(
+            {name: ("status", [of.get(x, 0) for x in names]) for name, of in counts.items()}, {"status": names}
+        ),
+        "guarantee": xr.Dataset(
+            {
+                "definition": bound.guarantee.definition, "path_rho": bound.rho, "records": bound.records,
+                "rho": bound.total, "share_below": below, "share_above": above,
+            }
+        ),
+        "bounds": xr.Dataset(
+            {
+                "posterior": (("prior", "side"), [bound.posterior(p) for p in priors]),
+                "ratio": (("prior", "side"), [bound.ratio(p) for p in priors]),
+            },
+            {"prior": priors, "side": ["lower", "upper"]},
+        ),
+        "levels": levels,
+        "worst": _rank_rows(
+            found.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more), error
+        ),
+        "mistaken": _rank_rows(found.mistaken, ("noisy", "mean", "known", "tail")),
+    }  # fmt: skip
+
+
+def _quantiles(ratios: Floats) -> Floats:
+    """Of the blocks that noise protects; NaN where one block's ratio is, or there is none."""
+    return np.asarray(np.quantile(ratios if ratios.size else np.array([np.nan]), QUANTILES), dtype=np.float64)
+
+
+COUNTED = ("units", "measured", "exact", "bounded", "replaced", "below")
+
+
+def _rank_rows(table: Columns, numbers: Sequence[str], error: float = 0.0) -> xr.Dataset:
+    """Rows of blocks over "rank"; "place" is the rank in words, shared by ratios that the error does not tell apart."""
+    size = len(table.get("geocode", ()))
+    found: dict[str, Any] = {}
+    for name in ("geocode", "name", "status"):
+        words = table.get(name, [""] * size)
+        found[name] = ("rank", np.array(["" if one is None else str(one) for one in words], dtype=str))
+    for name in numbers:
+        values = column(table, name).astype(np.float64) if name in table else np.full(size, np.nan)
+        found[name] = ("rank", values)
+    ranks = shared_ranks(found["ratio"][1], error) if "ratio" in found else range(1, size + 1)
+    found["place"] = ("rank", np.array(ranks_shown(ranks), dtype=str))
+    return xr.Dataset(found, {"rank": np.arange(1, size + 1)})

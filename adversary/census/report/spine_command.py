@@ -1,0 +1,128 @@
+"""`adversary spine`: every unit of a Noisy Measurement File at once, and what adversaries learn in every block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adversary._core import check_positive, check_probability, check_whole
+from adversary.census.nmf.runs import FORMS, Question, leaf_prior, run
+from adversary.census.report import spine_answer, spine_page
+from adversary.report.commands.options import (
+    Directory,
+    Output,
+    Product,
+    Scheduler,
+    Workers,
+    ended_as_interrupted,
+    extras,
+    one_line_errors,
+    with_output,
+)
+
+
+@with_output
+def spine_command(
+    directory: Directory,
+    query: Annotated[str, typer.Option(help='A query of the file, such as TOTAL or "HISPANIC*CENRACE".')],
+    out: Annotated[
+        Path,
+        typer.Option(help="Directory for Parquet files, report.html, data.nc, tables and figures.", metavar="DIR"),
+    ],
+    output: Output,
+    cell: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A cell of the query: its number, one number per axis such as 0,1,0,2, or in words such as "
+            "'Hispanic, 18 and over'; may be repeated; all.",
+            show_default="the only one",
+        ),
+    ] = None,
+    queries: Annotated[
+        str, typer.Option(help="What is read: one, the query alone; or all, for estimates of its cells from all.")
+    ] = "one",
+    prior: Annotated[float, typer.Option(help="An adversary's prior that one more person is in the block.")] = 0.1,
+    known: Annotated[
+        str | None,
+        typer.Option(
+            help="How many others the adversary knows to be in the block's cell: a CSV file with columns geocode and "
+            "known, or one number for all blocks.",
+            metavar="FILE|N",
+            show_default="not known: they follow the prior",
+        ),
+    ] = None,
+    mistaken: Annotated[
+        float, typer.Option(help="Posterior probability below which what is known is taken to be wrong.", metavar="P")
+    ] = 0.001,
+    product: Product = None,
+    state: Annotated[str | None, typer.Option(help="FIPS code of one state, such as 44.", metavar="SS")] = None,
+    county: Annotated[str | None, typer.Option(help="FIPS code of one county, such as 44007.", metavar="SSCCC")] = None,
+    root: Annotated[str | None, typer.Option(help="Geocode of one unit of the file.", metavar="GEOCODE")] = None,
+    totals: Annotated[
+        Path | None,
+        typer.Option(
+            "--state-totals",
+            help="CSV file of exact state totals: columns state, name, population.",
+            show_default="beside the file, or of the 2020 Census",
+        ),
+    ] = None,
+    leaves: Annotated[
+        str, typer.Option("--leaf-prior", help=f"Of the counts of blocks: {FORMS}.", metavar="PRIOR")
+    ] = "shared-rate",
+    threshold: Annotated[
+        list[float], typer.Option(help="Ratio of posterior to prior to count blocks above; may be repeated.")
+    ] = [*spine_answer.THRESHOLDS],  # noqa: B006
+    failure: Annotated[float, typer.Option(help="Probability with which the bound may fail.", metavar="P")] = 0.05,
+    level: Annotated[str, typer.Option(help="Level whose units are done one by one.")] = "County",
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on in a DIR that has results of the same work.")] = False,
+) -> None:
+    """The exact posterior of every count of a geographic spine, and what it reveals about one person by block.
+
+    Parquet files by county, and one page, with its numbers and tables, for all cells.
+    """
+    with one_line_errors(interrupted="go on with --resume"), ended_as_interrupted():
+        question = Question(
+            str(directory), query, _cells(cell), leaf_prior(leaves), prior, _parse_known(known),
+            mistaken, level=level, product=product, root=root, state=state, county=county,
+            totals=None if totals is None else str(totals), queries=queries,
+        )  # fmt: skip
+        thresholds = check_positive("--threshold", threshold)
+        chance = float(check_probability("--failure", failure))
+        with extras():
+            made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
+        found = spine_answer.solve(question, made, thresholds.tolist(), chance)
+        output.deliver(spine_page.document(*found))
+
+
+def _cells(texts: list[str] | None) -> Any:
+    """None, "all", or a list of flat indices, of tuples, and of labels."""
+    if not texts or texts == ["all"]:
+        return texts and "all"
+    found: list[Any] = []
+    for text in texts:
+        parts = text.strip().split(",")
+        if all(part.strip().isdigit() for part in parts):
+            places = tuple(int(part) for part in parts)
+            found.append(places[0] if len(places) == 1 else places)
+        elif any(letter.isalpha() for letter in text):
+            found.append(text.strip())
+        else:
+            raise ValueError(
+                f"--cell must be a number, such as 5, one per axis, such as 0,1,0,2, or words, got {text!r}"
+            )
+    return found
+
+
+def _parse_known(text: str | None) -> int | str | None:
+    """Nothing, a number, or a file."""
+    try:
+        return None if text is None else int(check_whole("--known", float(text), minimum=0))
+    except ValueError:
+        if text is None or not Path(text).is_file():
+            said = "must be a CSV file with columns geocode and known, or a whole number of people"
+            raise ValueError(f"--known {said}, got {text!r}") from None
+        return text

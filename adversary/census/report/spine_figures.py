@@ -1,0 +1,151 @@
+"""Figures of a whole spine: the risk of every block, what the posterior makes of noisy counts, errors.
+
+Every function takes the columns of results, or what was made of them, and gives a matplotlib `Figure` with the finding
+in its title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from adversary._core import Floats, check_positive, format_bound, format_number, percent
+from adversary.census.nmf.runs import Columns, LevelFindings, blocks, column, levels_of
+from adversary.report.kit import style as kit
+
+ORANGE = kit.COLOURS[1]
+BINS = 60
+CLOUD = 4000
+"""Points of a panel above which they are drawn as pixels, so that a page stays small."""
+
+
+@kit.house_style
+def risk(
+    table: Columns,
+    bounds: tuple[float, float] | None = None,
+    threshold: float | None = None,
+    failure: float = 0.0,
+) -> Figure:
+    """The ratio of posterior to prior over all blocks: how they are spread, and the share beyond any ratio.
+
+    Parameters
+    ----------
+    table : with `ratio`, and `status` if there is one: only proven answers count, ratios of 0 among them, which a
+        logarithmic axis cannot show; with `protected` as well, shares beyond the bounds are of the blocks it says
+    bounds : least and largest ratio that the guarantee allows, dashed
+    threshold : a ratio to read a share off at
+    failure : with which the bounds may fail
+    """
+    everywhere = blocks(table, "ratio")
+    ratio = everywhere[everywhere > 0]
+    if not ratio.size:
+        raise ValueError("no block has a proven ratio" + " above zero" * bool(everywhere.size))
+    inside = everywhere[column(table, "protected")] if "protected" in table else everywhere
+    figure, (spread, beyond) = kit.canvas(11.0, 4.8, 1, 2, sharex=True)
+    least, most = bounds or (float(ratio.min()), float(ratio.max()))
+    reach = [ratio.min(), ratio.max(), threshold or ratio.max(), *(x for x in (least, most) if 0 < x < np.inf)]
+    low, high = 0.93 * min(reach), 1.07 * max(reach)
+    spread.set(xscale="log", xlim=(low, high), ylabel="blocks", xlabel="posterior over prior")
+    spread.hist(ratio, np.geomspace(low, high, BINS + 1), color=kit.BLUE, alpha=0.75, lw=0, gid="blocks")
+    spread.yaxis.set_major_locator(MaxNLocator(integer=True))
+    at = np.sort(ratio)
+    share = np.arange(at.size, 0, -1) / everywhere.size
+    beyond.plot(at, share, color=kit.BLUE, drawstyle="steps-pre", gid="beyond")
+    beyond.set(yscale="log", ylim=(0.7 / everywhere.size, 1.4))
+    beyond.set(ylabel="share of blocks at or above", xlabel="posterior over prior")
+    for ax in (spread, beyond):
+        ax.axvline(1.0, color=kit.GREY, lw=1.0, zorder=0, gid="unmoved")
+        for end, name in ((least, "least"), (most, "largest")):
+            if bounds and 0 < end < np.inf:
+                ax.axvline(end, color=kit.INK, lw=1.4, ls=kit.BOUND, gid=name)
+                side = -1 if name == "largest" else 1
+                ax.annotate(
+                    f"{name} allowed, {format_bound(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
+                    xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90, fontsize=9,
+                    ha="right" if side < 0 else "left", va="top",
+                )  # fmt: skip
+    said = f"{percent(float((inside > most).mean()))} of blocks above the bound" if bounds and inside.size else ""
+    if threshold is not None:
+        check_positive("threshold", threshold)
+        over = float((everywhere >= threshold).mean())
+        if over > 0:
+            beyond.plot([threshold], [over], "o", color=ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
+        said = f"{percent(over)} of blocks at {threshold:g} or more{', ' * bool(said)}{said}"
+    kit.plain_log_axis(spread, "x")
+    kit.plain_log_axis(beyond, "y", percent)
+    kit.panel_title(spread, "grey: an adversary who learns nothing")
+    kit.panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
+    if not said:
+        half, rare = (format_number(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
+        said = f"half of all blocks above {half}, one in a hundred above {rare}"
+    kit.title(figure, f"A person's presence, block by block: {said}")
+    return figure
+
+
+@kit.house_style
+def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
+    """Posterior mean against noisy count, level by level, with the diagonal; axes are linear about zero, then log.
+
+    `table` has `level`, `noisy`, `mean`, and `variance` if exact counts, 0 there, are to be left out; or is what was
+    found level by level, as `Findings` have it. Units that were not measured are left out, and levels of one unit.
+    """
+    levels = _levels(table)
+    shown = {name: one for name, one in levels.items() if one.measured > 1}
+    if not shown:
+        raise ValueError("no level has two units that were measured")
+    rows = -(-len(shown) // 3)
+    columns = -(-len(shown) // rows)
+    figure, grid = kit.canvas(max(3.9 * columns, 6.0), 0.6 + 3.9 * rows, rows, columns, squeeze=False)
+    grid = grid.ravel()
+    for ax, (name, one) in zip(grid, shown.items(), strict=False):
+        _cloud(ax, one.points, name, one.measured)
+    for ax in grid[len(shown) :]:
+        ax.set_axis_off()
+    grid[0].set_ylabel("posterior mean, people")
+    name, last = list(shown.items())[-1]
+    kit.title(
+        figure,
+        f"{name} counts move by {format_number(float(np.sqrt(last.squares / last.measured)))} people (root mean "
+        "square); "
+        f"{percent(last.below / last.measured)} of them were published below zero",
+    )
+    return figure
+
+
+def _levels(table: Any) -> Mapping[str, LevelFindings]:
+    first = next(iter(table.values()), None) if isinstance(table, Mapping) else None
+    return table if isinstance(first, LevelFindings) else levels_of(table)
+
+
+def _cloud(ax: Axes, points: Floats, name: str, measured: int) -> None:
+    """One level, (noisy, mean): an asinh axis in both directions, with ticks at round numbers."""
+    noisy, mean = points
+    width = max(float(np.median(np.abs(noisy))) / 2.0, 2.0)
+    low, high = min(float(noisy.min()), 0.0), max(float(noisy.max()), float(mean.max()), 1.0)
+    ax.set_xscale("asinh", linear_width=width)
+    ax.set_yscale("asinh", linear_width=width)
+    ax.plot([low, high], [low, high], color=kit.GREY, lw=1.0, zorder=1, gid="diagonal")
+    ax.axhline(0.0, color=kit.LIGHT, lw=1.0, zorder=0)
+    alpha = float(np.clip(40.0 / np.sqrt(noisy.size) / 2.0, 0.12, 0.8))
+    ax.plot(
+        noisy, mean, "o", ms=3, mew=0, color=kit.BLUE, alpha=alpha, zorder=2, gid=name, rasterized=noisy.size > CLOUD,
+    )  # fmt: skip
+    ticks = _round_ticks(low, high, width)
+    ax.set_xticks(ticks, [f"{t:,.0f}" for t in ticks])
+    ax.set_yticks(ticks, [f"{t:,.0f}" for t in ticks])
+    ax.minorticks_off()
+    ax.set_xlabel("noisy count, people")
+    kit.panel_title(ax, f"{name}, {measured:,} measured")
+
+
+def _round_ticks(low: float, high: float, width: float) -> list[float]:
+    """Zero and powers of ten that an asinh axis of this width keeps apart; where too few, halves of the range."""
+    size = 10.0 ** np.arange(0, 10)
+    size = size[size >= 0.8 * width]
+    ticks = [-float(t) for t in size[::-1] if -t >= low] + [0.0] + [float(t) for t in size if t <= high]
+    return ticks if len(ticks) > 2 else sorted({*ticks, float(f"{high:.1g}")})

@@ -1,0 +1,401 @@
+"""The document about every block of a spine: how the risk is spread, the worst blocks, the guarantee, what was read.
+
+Cells of the query stand beside one another in every table; findings are about the cell in which most is learned.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import (
+    PERCENT,
+    __version__,
+    format_interval,
+    format_number,
+    format_probability,
+    outward_percent,
+    percent,
+    sentence,
+)
+from adversary.adversaries.tables import misstatement
+from adversary.census.nmf.runs import MISTAKEN, PROVEN
+from adversary.census.report import spine_figures
+from adversary.census.report.spine_answer import DRAWN_CELLS, MEANING, Cell
+from adversary.report.kit import Card, Document, Figure, Section, Table, attempt, guarded_document, tabulate
+from adversary.report.sections.descriptions import SPINE_NUMBERS, accuracy, described_others, described_prior
+
+NOTED = 12
+"""Notes on what was read."""
+
+DOUBLED = "One count of the path is exact, so that another person must make up for this one: two paths change."
+
+
+@guarded_document
+def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
+    """The answer of `solve` or `gather` for people.
+
+    Parameters
+    ----------
+    tree, drawn : as they return them
+
+    Returns
+    -------
+    Document, whose JSON lists all numbers of the tree.
+    """
+    page = _Page(tree, drawn)
+    only = "" if page.several else page.labels[0]
+    title = f"Every block: {tree.attrs['query']}{f', {only}' if only else ''}"
+    sections, warnings = [*page.sections(), SPINE_NUMBERS], list(page.warnings())
+    told: dict[str, Any] = {"card": page.card(), "lead": list(page.lead()), "provenance": list(page.provenance())}
+    return Document(title, tree, listed=list(tree.children), sections=sections, warnings=warnings, **told)
+
+
+Columns = Mapping[str, Sequence[str] | None]
+UNPROVEN = {name: {None: "unresolved"} for name in ("one_query_ratio", "one_query_posterior")}
+"""In place of numbers that are not proven for every block, or for this one."""
+MISSTATED = 0.1
+"""Error of a probability from which on the page warns of it."""
+
+
+class _Page:
+    """The parts of the document, from the numbers of all cells and the findings of those that are drawn."""
+
+    def __init__(self, tree: xr.DataTree, drawn: Sequence[Cell]) -> None:
+        self.tree, self.drawn, self.about = tree, drawn, tree.attrs
+        self.data = {name: node.to_dataset() for name, node in tree.children.items()}
+        self.labels = [str(label) for label in self.data["cells"]["label"].values]
+        self.several = len(self.labels) > 1
+        self.known = described_others(self.about.get("known"))
+        self.prior, self.failure = float(tree.attrs["prior"]), float(tree.attrs["failure"])
+        self.answered = self.data["cells"]["answered"].values > 0
+        self.all_queries = "one_query_ratio" in self.data["risk"]
+        largest = self.data["risk"]["ratio"].isel(quantile=-1).fillna(0.0).values
+        self.most = int(np.argmax(np.where(self.answered, largest, -1.0)))
+        """The cell in which most is learned: findings are about it."""
+
+    def of(self, group: str, cell: int | None = None) -> xr.Dataset:
+        """Numbers of one cell: of that where most is learned, if none is given."""
+        return self.data[group].isel(cell=self.most if cell is None else cell)
+
+    def about_cell(self, text: str, cell: int | None = None) -> str:
+        """A sentence about one cell, which is named where there are several."""
+        return f"{self.labels[self.most if cell is None else cell]}: {text}" if self.several and text else text
+
+    def table(self, group: str, columns: Columns, name: str = "", **more: Any) -> Table:
+        """Numbers of every cell, with a column of cells where there are several."""
+        numbers = self.data["cells"]["cell"].values.tolist()
+        words = {n: (label or str(n)) * self.several for n, label in zip(numbers, self.labels, strict=True)}
+        data = more.pop("data", self.data[group])
+        called = UNPROVEN | {"cell": words}
+        return tabulate(data, {"cell": "cell", **columns}, name=name or group, called=called, **more)
+
+    def figures(self, name: str, draw: Callable[[Cell], Any], caption: str) -> list[Figure]:
+        if len(self.drawn) == 1:
+            return [Figure(name, partial(draw, self.drawn[0]), caption)]
+        return [Figure(f"{name} {one.number}", partial(draw, one), f"{one.label}. {caption}") for one in self.drawn]
+
+    def limits(self, cell: Cell) -> tuple[float, float] | None:
+        """The bounds that a figure shows."""
+        return cell.found.promised.ratio(self.prior) if cell.found.protected.any() else None
+
+    def protected(self, cell: int) -> bool:
+        """Whether noise protects any block with an answer."""
+        return bool(self.of("cells", cell)["answered"] > self.of("cells", cell)["unprotected"])
+
+    def beyond(self, cell: int) -> float:
+        one = self.of("guarantee", cell)
+        return float(one["share_below"]) + float(one["share_above"])
+
+    def ends(self, quantity: str) -> tuple[float, float]:
+        """What the guarantee allows the adversary."""
+        low, high = self.of("bounds")[quantity].sel(prior=self.prior).values
+        return float(low), float(high)
+
+    def listed(self, name: str) -> list[str]:
+        """An attribute that is a list."""
+        return list(json.loads(self.about.get(name, "[]")))
+
+    def card(self) -> Card:
+        if not self.answered.any():
+            return Card("No block has an answer that is proven.", "unreliable")
+        cells, one, prior = range(len(self.labels)), self.of("cells"), format_probability(self.prior)
+        over, judged = any(self.beyond(i) > self.failure for i in cells), any(map(self.protected, cells))
+        lost, leaves = (self.data["cells"][name].values for name in ("unproven", "leaves"))
+        at = int(np.argmax(lost / leaves))
+        some, every = int(lost[at]), int(leaves[at])
+        settled, there = int(one["unprotected"]), int(one["surely_there"])
+        also = f"; in {there:,} of them one more person is there for certain" * (there > 0)
+        first = self.about_cell(f"{some:,} of {_blocks(every)} have no proven answer. ", at) * (2 * some > every)
+        numbers = [("Before the release", prior)]
+        said = f"Exact counts settle what is asked in all {_blocks(settled)} with an answer{also}."
+        if self.protected(self.most):
+            low, half, high = map(float, self.of("risk")["ratio"].sel(quantile=[0.0, 0.5, 1.0]).values)
+            ends, middle = f"{format_number(low)} to {format_number(high)}", format_number(half)
+            said = f"In {_blocks(int(one['answered']) - settled)} the release multiplies a prior of {prior} by {ends}; "
+            said += f"in half of them by less than {middle}."
+            said += f" No noise protects {_blocks(settled)} more{also}." * (settled > 0)
+            for name, ratio in (("in the median block", half), ("where most is learned", high)):
+                numbers.append((f"After it, {name}", format_probability(min(ratio * self.prior, 1.0))))
+            limit = outward_percent(self.ends("posterior")[1], True) + PERCENT
+            numbers.append((f"At most, but in {percent(self.failure)} of releases", limit))
+        meaning = "Percentages are probabilities, to an adversary, that one more person is in the block's cell. "
+        status = "exceeded" if over else "unreliable" * bool(first) or "holds" * judged
+        return Card(first + self.about_cell(said), status, numbers, sentence=f"{meaning}This one knows {self.known}.")
+
+    def lead(self) -> Iterator[str]:
+        if self.answered.any() and self.protected(self.most):
+            yield self.about_cell(
+                f"The guarantee allows ratios of {format_interval(*self.ends('ratio'))} for any one person, in all but "
+                f"{percent(self.failure)} of releases. {sentence(format_probability(self.beyond(self.most)))} of "
+                "the blocks that it "
+                f"covers are beyond these bounds; up to {percent(self.failure)} may be."
+            )
+
+    def warnings(self) -> Iterator[str]:
+        yield from (f"{name}: its file was damaged, and was made anew." for name in self.listed("damaged"))
+        if self.about.get("synthetic"):
+            yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
+        of: dict[str, list[str]] = {}  # every warning once, with the cells it is about
+        for i, label in enumerate(self.labels):
+            for text in self.warnings_of(i):
+                of.setdefault(text, []).append(label)
+        yield from (f"{'; '.join(cells)}: {text}" if self.several else text for text, cells in of.items())
+
+    def misstated(self, i: int) -> float:
+        """Most by which probabilities can be misstated by what effective measurements neglect."""
+        spread = self.of("levels", i)["largest_sd"].values
+        return misstatement(float(self.of("guarantee", i)["path_rho"]) - float(np.nansum(0.5 / spread**2)))
+
+    def warnings_of(self, i: int) -> Iterator[str]:
+        """What to know before the numbers of a cell are believed."""
+        one, found = self.of("cells", i), self.of("statuses", i)["blocks"].to_series()
+        bound, tolerance = float(one["truncation_bound"]), float(self.about.get("tolerance", np.inf))
+        if self.about.get("queries") == "all" and (limit := self.misstated(i)) > MISSTATED:
+            yield (
+                "Estimates from all queries do not use that the other cells are not negative. An adversary who does "
+                f"can differ from these probabilities by up to {outward_percent(limit, True, 2)} points, and most "
+                "where cells hold few people."
+            )
+        if bound > tolerance:
+            yield f"What was left out is proven to be below {bound:.1e} only, not the {tolerance:.1e} asked for."
+        if unprotected := int(one["unprotected"]):
+            yield (
+                f"No noise protects {_blocks(unprotected)}: counts that are published exactly settle whether one more "
+                "person is there. The guarantee does not cover them: medians, ranges and shares beyond the bounds are "
+                "of the others."
+            )
+        if (over := self.beyond(i)) > self.failure:
+            yield (
+                f"{format_probability(over)} of blocks are beyond the bounds, more than their failure probability of "
+                f"{percent(self.failure)}. The guarantee covers adversaries whose belief about the others is right; "
+                "that of this one may not be."
+            )
+        if wrong := int(found.get(MISTAKEN, 0)):
+            yield (
+                f"In {_blocks(wrong)} the release contradicts what the adversary is said to know: such counts have a "
+                f"posterior probability below {percent(float(self.about['mistaken']))}. They are "
+                "listed apart, and in no other number."
+            )
+        if lost := int(one["unproven"]):
+            yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
+        if self.all_queries and np.isnan(self.of("risk", i)["one_query_ratio"]).all():
+            alone = self.of("statuses", i)["one_query_blocks"].to_series()
+            if lost := int(alone.drop([*PROVEN]).sum()):
+                each = ", ".join(f"{count:,} {name}" for name, count in alone[alone > 0].items())
+                yield (
+                    f"Under one query {lost:,} of {_blocks(int(alone.sum()))} {'has' if lost == 1 else 'have'} no "
+                    f"number ({each}). No quantiles under one query are given: they would be of the others only."
+                )
+
+    def sections(self) -> Iterator[Section]:
+        yield attempt("How the risk is spread over the blocks", self.spread)
+        if "worst" in self.data:
+            yield attempt("The blocks where most is learned", self.worst)
+        if "mistaken" in self.data:
+            yield attempt("Blocks where the adversary is mistaken", self.mistaken)
+        yield attempt("The guarantee", self.guarantee)
+        yield attempt("What was read", self.read)
+        if "errors" in self.data:
+            yield attempt("Beside the truth", accuracy, self.data["errors"])
+
+    def spread(self) -> Section:
+        """Quantiles of the risk, and shares of blocks at or above thresholds."""
+        risk = {"quantile": ("share of protected blocks at or below", "probability"), "ratio": ("ratio", "number"),
+                "posterior": ("posterior", "probability")}  # fmt: skip
+        if self.all_queries:
+            risk["one_query_ratio"] = ("ratio under one query", "number")
+        above = {"threshold": ("ratio", "parameter"), "share": ("blocks with it, or more", "probability")}
+        tables = [self.table("risk", risk)] * any(map(self.protected, range(len(self.labels))))
+        tables.append(self.table("thresholds", above))
+        shares = self.of("thresholds")["share"].to_series()
+        said = [
+            f"{format_probability(float(found))} of blocks have a ratio of {at:g} or more"
+            for at, found in shares.items()
+        ]
+        statuses = self.data["statuses"]
+        words = ("status", [MEANING.get(str(name), "") for name in statuses["status"].values])
+        columns = {"status": "status", "blocks": ("blocks", "count"),
+                   "one_query_blocks": ("under one query", "count"), "meaning": "meaning"}  # fmt: skip
+        given = statuses.assign(meaning=words, some=sum(statuses.data_vars.values()) > 0)
+
+        def draw(cell: Cell) -> Any:
+            ratios, at = cell.found.ratios, self.data["thresholds"]["threshold"].values
+            marked = next((float(x) for x in at if ratios.size and x <= ratios.max()), None)
+            table = {"ratio": ratios, "protected": cell.found.protected}
+            return spine_figures.risk(table, self.limits(cell), marked, self.failure)
+
+        return Section(
+            "How the risk is spread over the blocks",
+            self.about_cell(f"{'; '.join(said)}.") if self.answered.any() else "",
+            tables=[*tables * bool(self.answered.any()), self.table("statuses", columns, data=given, where="some")],
+            figures=self.figures("risk", draw, "Left: blocks by ratio. Right: share of blocks at or above each ratio."),
+            notes=[f"Figures are of the first {DRAWN_CELLS} cells."] * (len(self.labels) > len(self.drawn)),
+        )
+
+    def blocks(self, group: str, columns: Columns) -> Table:
+        """Blocks of every cell by name, or by geocode where they have none."""
+        found = self.data[group]
+        named = found.assign(block=found["name"].where(found["name"] != "", found["geocode"]))
+        shown = {"rank": None, "place": "", "block": "block", **columns, "status": "status"}
+        return self.table(group, shown, data=named.assign(there=found["geocode"] != ""), where="there")
+
+    def worst(self) -> Section:
+        """The blocks with the largest ratios."""
+        prob, first = percent(float(self.about.get("prob", 0.9))), self.of("worst").isel(rank=0)
+        shared = int(self.of("cells")["most"])
+        alike = f", as much as in {shared - 1:,} more" if shared > 1 else ""
+        columns = {
+            "noisy": ("noisy count", "count"), "mean": ("posterior mean", "number"),
+            "hdi_lower": (f"{prob} set from", "count"), "hdi_upper": ("to", "count"),
+            "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
+        }  # fmt: skip
+        if self.all_queries:
+            columns["one_query_posterior"] = ("under one query", "probability")
+        return Section(
+            "The blocks where most is learned",
+            self.about_cell(
+                f"Most is learned in block {first['name'].item() or first['geocode'].item()}{alike}: the posterior is "
+                f"{format_probability(float(first['posterior']))}."
+            ),
+            tables=[self.blocks("worst", columns)],
+            notes=["Counts and their sets come from everything published, under the prior of all blocks."],
+        )
+
+    def mistaken(self) -> Section:
+        """The blocks where the release contradicts what the adversary knows."""
+        columns = {
+            "noisy": ("noisy count", "count"), "mean": ("posterior mean", "number"),
+            "known": ("others known", "count"), "tail": ("posterior probability", "probability"),
+        }  # fmt: skip
+        return Section(
+            "Blocks where the adversary is mistaken",
+            "What the adversary knows cannot be right here, so that what they conclude is not given.",
+            ["Posterior probability: of counts as far off as what is known, or farther."],
+            [self.blocks("mistaken", columns)],
+        )
+
+    def guarantee(self) -> Section:
+        """The guarantee of the noise on the weakest path."""
+        found, title = self.data["guarantee"], "The guarantee"
+        covered = np.isfinite(found["rho"])
+        if not covered.any():
+            return Section(title, "Exact counts settle what is asked in all blocks: no guarantee covers them.")
+        columns = {
+            "definition": "guarantee", "path_rho": ("rho of one path", "number"),
+            "records": ("records", "count"), "rho": ("rho", "number"),
+            "share_below": ("blocks below its bounds", "probability"),
+            "share_above": ("blocks above", "probability"),
+        }  # fmt: skip
+        ends = {"posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval")}
+        at = self.most if bool(covered[self.most]) else int(covered.argmax())
+        rho = format_number(float(found["rho"][at]))
+        return Section(
+            title,
+            self.about_cell(f"The noise on the weakest path is zero-concentrated DP with rho = {rho}.", at),
+            [
+                "One person more or less in a block changes one count in every unit above it."
+                + f" {DOUBLED}" * bool((found["records"] > 1).any()),
+                "It covers all queries that were read."
+                if self.about.get("queries") == "all"
+                else "Other queries of the same release reveal more, and the guarantee for all of them is weaker.",
+            ],
+            [
+                self.table("guarantee", columns, data=found.assign(covered=covered), where="covered"),
+                self.table(
+                    "bounds", {"prior": ("prior", "probability"), **ends}, marked={"prior": self.prior},
+                    data=self.data["bounds"].assign(covered=covered), where="covered",
+                    notes=[f"Rounded outward; for any one person, in all but {percent(self.failure)} of releases."],
+                ),
+            ],
+        )  # fmt: skip
+
+    def read(self) -> Section:
+        """Levels and units: how well each is measured, what is known without noise, what the posterior makes of it."""
+        levels, exact, notes = self.data["levels"], self.listed("exact"), self.listed("notes")
+        rest = [f"and {len(notes) - NOTED:,} more"] * (len(notes) > NOTED)
+        shifts = self.of("levels")["shift"].dropna("level")
+        moved = (
+            f" The posterior moves {shifts['level'].values[-1]} counts by {format_number(float(shifts[-1]))} people."
+        )
+        every = [one for cell in self.drawn for one in cell.found.levels.values()]
+        thinned = " Of levels with many units some are drawn." * any(x.points.shape[1] < x.measured for x in every)
+        measured = {
+            "level": "level", "units": ("units", "count"), "measured": ("measured", "count"),
+            "least_sd": ("sd of the noise, from", "number"), "largest_sd": ("to", "number"),
+            "shift": ("posterior mean against noisy count", "number"),
+            "below": ("noisy counts below 0", "count"),
+        }  # fmt: skip
+        known = {
+            "level": "level", "exact": ("exact", "count"), "bounded": ("limited by bounds", "count"),
+            "replaced": ("noisy counts replaced", "count"), "exact_error": ("their error", "number"),
+        }  # fmt: skip
+        cells = {
+            "leaves": ("blocks", "count"), "answered": ("with an answer", "count"),
+            "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "parameter"),
+            "truncation_bound": ("mass left out", "at most"),
+        }  # fmt: skip
+        evidence = self.data["cells"]["log_evidence"].round(2)
+        counted = self.table("cells", cells, data=self.data["cells"].assign(log_evidence=evidence))
+        some = levels.assign(some=(levels["exact"] > 0) | (levels["bounded"] > 0))
+        fixed = self.table("levels", known, "exact", data=some, where="some", title="What is known exactly")
+        fixed.notes = ["A noisy count beside them adds nothing; it was off by the error shown.", *exact[:NOTED]]
+        return Section(
+            "What was read",
+            f"The query {self.about['query']} was read for {int(levels['units'].isel(cell=0).sum()):,} units."
+            + moved * bool(shifts.size),
+            ["Counts of units that are not measured are the sums of what lies in them."],
+            [self.table("levels", measured), *[fixed] * bool(fixed.rows or exact), counted],
+            self.figures(
+                "shrinkage",
+                lambda cell: spine_figures.shrinkage(cell.found.levels),
+                f"A point is a unit. On the diagonal the posterior mean repeats the noisy count.{thinned}",
+            ),
+            ["Numbers are of people, errors root mean squares.", *notes[:NOTED], *rest],
+        )
+
+    def provenance(self) -> Iterator[tuple[str, str]]:
+        yield "Read from", str(self.about.get("directory", ""))
+        yield "Query and cells", f"{self.about['query']}{': ' * any(self.labels)}{', '.join(filter(None, self.labels))}"
+        yield "The adversary", f"prior {format_probability(self.prior)}; knows {self.known}"
+        if prior := str(self.about.get("leaf_prior", "")):
+            yield "Prior of the blocks' counts", described_prior(prior)
+        bound = float(self.data["cells"]["truncation_bound"].max())
+        tolerance = float(self.about.get("tolerance", np.inf))
+        if np.isfinite(bound):
+            state = "within" if bound <= tolerance else "beyond"
+            yield (
+                "Mass left out",
+                f"counts off their windows have a probability of {bound:.1e} at most, {state} the tolerance of "
+                f"{tolerance:.1e}; it bounds the error of every probability above",
+            )
+        yield "Versions", f"adversary {__version__}"
+
+
+def _blocks(number: int) -> str:
+    return f"{number:,} block{'s' * (number != 1)}"

@@ -1,0 +1,324 @@
+"""The exact posterior of every unit of a tree of counts, with labels, and what it says about one more in each leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from adversary._core import Floats, as_array, check_probability, check_whole, logit, posterior_ratio
+from adversary.census.spine.derived import difference_law, share_law, sum_law
+from adversary.census.spine.leaf_priors import LeafPrior, SharedRate
+from adversary.census.spine.membership import STATUS, log_bayes_factors, message_around
+from adversary.census.spine.others_unknown import tail_probability, unknown_others
+from adversary.census.spine.problem import Message
+from adversary.census.spine.solution import Solution, map_threads
+from adversary.census.spine.tree import Tree, in_order
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpinePosterior:
+    """The posterior of every unit of a tree, for one cell or several.
+
+    Quantities are `xarray` objects over "unit" (geocodes, with their `level`), and over "cell" if the released counts
+    were.
+    """
+
+    tree: Tree
+    prior: LeafPrior
+    solutions: tuple[Solution, ...]
+    tolerance: float
+    single: bool
+    cells: tuple[Any, ...] | None = None
+
+    def __repr__(self) -> str:
+        bound = float(np.max(self.truncation_bound))
+        return f"SpinePosterior({self.tree!r}, {len(self.solutions)} cells, truncation bound {bound:.1e})"
+
+    @cached_property
+    def _coords(self) -> dict[str, Any]:
+        names = np.asarray(self.tree.levels)[self.tree.level]
+        coords: dict[str, Any] = {"unit": self.tree.names, "level": ("unit", names)}
+        return coords if self.cells is None else coords | {"cell": list(self.cells)}
+
+    def _labelled(self, columns: Iterable[Any]) -> xr.DataArray:
+        import xarray as xr
+
+        values = np.stack(list(columns), axis=-1)
+        if self.single:
+            return xr.DataArray(values[:, 0], {k: v for k, v in self._coords.items() if k != "cell"}, ("unit",))
+        return xr.DataArray(values, self._coords, ("unit", "cell"))
+
+    def _of_cells(self, name: str) -> Any:
+        values = np.array([getattr(solution, name) for solution in self.solutions])
+        return values[0].item() if self.single else values
+
+    @cached_property
+    def mean(self) -> xr.DataArray:
+        """Posterior means, people."""
+        return self._labelled(s.mean for s in self.solutions)
+
+    @cached_property
+    def sd(self) -> xr.DataArray:
+        """Posterior standard deviations, people."""
+        return self._labelled(np.sqrt(s.variance) for s in self.solutions)
+
+    @property
+    def log_evidence(self) -> Any:
+        """Log of the sum of everything, noise normalisers left out; NaN for a piece of a larger tree."""
+        return self._of_cells("log_evidence")
+
+    @property
+    def truncation_bound(self) -> Any:
+        """Bound on the probability that some count lies off its window, which bounds the error of every pmf at once."""
+        return self._of_cells("truncation_bound")
+
+    @property
+    def status(self) -> Any:
+        """ "ok", "loose" where more than the tolerance may have been dropped, "unresolved" above 1e-6: no numbers."""
+        within = np.array([s.truncation_bound for s in self.solutions]) <= self.tolerance
+        resolved = [s.resolved for s in self.solutions]
+        status = np.where(resolved, np.where(within, "ok", "loose"), "unresolved")
+        return status[0].item() if self.single else status
+
+    def pmf(self, name: str, cell: int = 0) -> xr.DataArray:
+        """Posterior probabilities of one unit's count, over "count"."""
+        import xarray as xr
+
+        solution, v = self.solutions[cell], int(self.tree.index(name))
+        window = solution.messages.windows[v]
+        here = slice(window["place"], window["place"] + window["size"])
+        p = solution.messages.data[here] * solution.outer[here]
+        p = p / p.sum() if solution.resolved else np.full_like(p, np.nan)
+        counts = int(window["low"]) + np.arange(p.size)
+        return xr.DataArray(p, {"count": counts}, ("count",), attrs={"unit": name})
+
+    def hdi(self, prob: float = 0.9) -> xr.Dataset:
+        """Highest posterior density sets: the most probable counts that together have at least `prob`.
+
+        `lower` and `upper` are their ends, `gaps` the number of counts between the ends that are not in them, and
+        `mass` their probability, which is more than `prob` as counts are whole.
+        """
+        import xarray as xr
+
+        found = [self._density(solution, prob, np.full(len(self.tree), -1)) for solution in self.solutions]
+        names = {"lower": 0, "upper": 1, "mass": 2, "gaps": 3}
+        columns = {name: self._labelled(f[i] for f in found) for name, i in names.items()}
+        resolved = self._labelled(np.full(len(self.tree), s.resolved) for s in self.solutions)
+        return xr.Dataset(columns if resolved.all() else {name: c.where(resolved) for name, c in columns.items()},
+                          attrs={"prob": prob})  # fmt: skip
+
+    def covers(self, counts: ArrayLike, prob: float = 0.9) -> xr.DataArray:
+        """Whether the highest posterior density sets hold given counts, (unit,) or (unit, cell), or by name."""
+        counts = as_array(in_order(self.tree.names, counts, "counts"))
+        given = np.broadcast_to(counts.T, (len(self.solutions), len(self.tree)))
+        whole = [check_whole("counts", row) for row in given]
+        return self._labelled(
+            self._density(solution, prob, row)[4] for solution, row in zip(self.solutions, whole, strict=True)
+        )
+
+    def _density(self, solution: Solution, prob: float, counts: Any) -> Any:
+        from adversary._core import call
+        from adversary.census.spine.compiled import highest_density
+
+        p = float(check_probability("prob", prob))
+        return call(highest_density, solution.messages, solution.outer, p, counts)
+
+    def membership(self, prior: ArrayLike = 0.5, known: Any = None, *, reruns: int = 8, workers: int = 1) -> xr.Dataset:
+        """What a reader concludes about one more person in a leaf, for every leaf.
+
+        Without `known` the reader has the leaf's law, given everything else, for the number of others: covered by the
+        guarantee. With it, the reader is certain of that number, and mistaken where the release contradicts it; under a
+        `SharedRate` the known are draws of the rate, as all others are.
+
+        Parameters
+        ----------
+        prior : probability that the person is there; a number, (leaf,) or (leaf, cell) in the order of `tree.leaves`,
+            or by name: a mapping, or labelled over "unit"
+        known : None, or how many others the reader knows to be there, whole; as prior, NaN where they are not known
+        reruns : work at most per cell where tilts and windows are laid anew, in passes over the whole tree, or tenths
+            of a second where one takes less; a leaf most often takes its parent's part of it only, and shares it
+
+        Returns
+        -------
+        Dataset over the leaves: `log_bayes_factor`, `log_odds`, `posterior`, `ratio` of posterior to prior, `error`
+        (proven bound on the error of log_bayes_factor, rounding apart), `tail` (posterior probability of counts as far
+        off as `known`, which is returned too; small where the reader is mistaken, NaN where nothing is known) and
+        `status`: see `STATUS`.
+
+        >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
+        >>> from adversary.census.spine import Flat, posterior
+        >>> found = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
+        >>> found.membership(0.5)["log_bayes_factor"].round(4).values.tolist()  # log(1 - P(count = 0))
+        [-0.344, -0.8659]
+        """
+        import xarray as xr
+
+        leaves, count = self.tree.leaves, len(self.solutions)
+        given = np.nan if known is None else known
+        prior, given = (in_order(self.tree.names[leaves], x, n) for n, x in (("prior", prior), ("known", given)))
+        others = np.broadcast_to(as_array(given).T, (count, leaves.size))
+        check_whole("known", others[~np.isnan(others)], minimum=0)
+        p = check_probability("prior", prior)
+
+        def one(task: tuple[Solution, Floats]) -> tuple[Any, ...]:
+            return self._one_cell(*task, reruns)
+
+        found = map_threads(one, list(zip(self.solutions, others, strict=True)), workers)
+        factor, error, status, tail = (np.stack([f[i] for f in found], axis=-1) for i in range(4))
+        p = np.broadcast_to(p[:, None] if p.ndim == 1 else p, factor.shape)
+        with np.errstate(invalid="ignore"):
+            odds = logit(p) + factor
+            columns = {
+                "log_bayes_factor": factor,
+                "log_odds": odds,
+                "posterior": expit(odds),
+                "ratio": posterior_ratio(p, factor),
+                "error": error,
+                "known": np.array(others.T),
+                "tail": tail,
+                "status": status.astype(np.int8),
+            }
+        dims = ("unit",) if self.single else ("unit", "cell")
+        flags = {"flag_values": list(range(len(STATUS))), "flag_meanings": " ".join(STATUS)}
+        variables = {
+            name: (dims, column[:, 0] if self.single else column, flags if name == "status" else {})
+            for name, column in columns.items()
+        }
+        coords: dict[str, Any] = {"unit": self.tree.names[leaves]}
+        return xr.Dataset(variables, coords if self.cells is None else coords | {"cell": list(self.cells)})
+
+    def sum(self, units: str | Iterable[str], cell: int = 0) -> xr.Dataset:
+        """Posterior of the count of several disjoint units together, such as a place that is no unit of the spine.
+
+        Parameters
+        ----------
+        units : names, at any levels; none may lie in another
+        cell : number of the cell, where there are several
+
+        Returns
+        -------
+        Dataset of `pmf` over "count", `mean` and `sd` in people, and `error`: a bound on the total variation distance
+        to the law on windows without end (rounding of 1e-13 with it)
+
+        Raises
+        ------
+        ValueError : unknown or overlapping units, or a posterior that is not resolved
+
+        >>> from adversary.census.spine import Flat, Tree, posterior
+        >>> tree = Tree.of({"g": None, "a": "g", "b": "g", "c": "g"})
+        >>> found = posterior(tree, [4, 2, -1, 3], 0.2, Flat()).sum(["a", "c"])
+        >>> found["mean"].round(4).item(), bool(found["error"] < 1e-12)
+        (4.1335, True)
+        """
+        return sum_law(self.tree, self.solutions[cell], units)
+
+    def compare(self, a: str | Iterable[str], b: str | Iterable[str], cell: int = 0) -> xr.Dataset:
+        """Posterior of the difference between two places: units, or sums of units, that are disjoint.
+
+        Parameters
+        ----------
+        a, b : name of a unit, or names of several
+        cell : number of the cell, where there are several
+
+        Returns
+        -------
+        Dataset of `pmf` over "difference" (a minus b), its `mean` and `sd` in people, the probabilities `greater`
+        (a > b), `equal` and `less`, and `error`, as of `sum`: a bound on the error of each probability
+
+        Raises
+        ------
+        ValueError : unknown or overlapping units, or a posterior that is not resolved
+
+        >>> from adversary.census.spine import Flat, Tree, posterior
+        >>> tree = Tree.of({"g": None, "a": "g", "b": "g", "c": "g"})
+        >>> posterior(tree, [4, 2, -1, 3], 0.2, Flat()).compare("a", "b")["greater"].round(4).item()
+        0.693
+        """
+        return difference_law(self.tree, self.solutions[cell], a, b)
+
+    def share(self, units: str | Iterable[str], of: str | Iterable[str], cell: int = 0) -> xr.Dataset:
+        """Posterior of the share of some units in others that hold them.
+
+        Parameters
+        ----------
+        units : name of a unit, or names of several, disjoint
+        of : the same; each of `units` lies in one of them
+        cell : number of the cell, where there are several
+
+        Returns
+        -------
+        Dataset of `joint` over "count" (of the units) and "rest" (of the others), `mean` and `sd` of the share given
+        that anybody is there, `empty`: the probability that nobody is, and `error` as of `sum`
+
+        Raises
+        ------
+        ValueError : unknown or overlapping units, or one that lies in none of `of`
+
+        >>> from adversary.census.spine import Flat, Tree, posterior
+        >>> tree = Tree.of({"g": None, "a": "g", "b": "g", "c": "g"})
+        >>> posterior(tree, [4, 2, -1, 3], 0.2, Flat()).share("a", of="g")["mean"].round(4).item()
+        0.3606
+        """
+        return share_law(self.tree, self.solutions[cell], units, of)
+
+    def downward_message(self, name: str, cell: int | None = None) -> Any:
+        """What everything outside a unit says about its count: for the posterior of the subtree below it.
+
+        A `Message` for one cell; for several, one per cell unless a cell is named.
+        """
+        v = int(self.tree.index(name))
+        if cell is None and not self.single:
+            return tuple(self.downward_message(name, i) for i in range(len(self.solutions)))
+        solution = self.solutions[cell or 0].telling(v)
+        window = solution.messages.windows[v]
+        values = solution.outer[window["place"] : window["place"] + window["size"]]
+        tilt = float(solution.theta[self.tree.parent[v]]) if v else solution.layout.top_tilt
+        limits = (float(solution.bounds.outer_low[v]), float(solution.bounds.outer_high[v]))
+        further = message_around(solution, v)
+        values = values / values.max() if values.any() else values
+        return Message(int(window["low"]), values, tilt, 0.0, solution.truncation_bound, limits, further)
+
+    def _one_cell(self, solution: Solution, others: Floats, reruns: int) -> tuple[Any, ...]:
+        """(leaf,) log Bayes factors, bounds on their errors, statuses, and how probable what is known was."""
+        none = np.isnan(others)
+        found: tuple[Any, ...] = ()
+        if none.any():
+            found = unknown_others(self.tree, self.prior, solution)
+        if not none.all():
+            certain = np.where(none, 0, others).astype(np.int64)
+            known = log_bayes_factors(self.tree, solution, certain, reruns)
+            found = tuple(np.where(none, *both) for both in zip(found, known, strict=True)) if found else known
+        return *found, tail_probability(self.tree, solution, others)
+
+    def rate_weights(self) -> Floats:
+        """(unit[, cell], rate) posterior weights of the rates in the units within which one is shared.
+
+        Rows are of the units with a leaf that is a draw of the rate in some cell, NaN in cells where none is.
+        """
+        from adversary._core import call
+        from adversary.census.spine.compiled import rate_posteriors
+
+        if not isinstance(self.prior, SharedRate):
+            raise ValueError(f"{self.prior!r} has no shared rate")
+        found = np.stack([call(rate_posteriors, s.layout, s.messages, s.outer) for s in self.solutions], axis=1)
+        found = found[np.isfinite(found).any(axis=(1, 2))]
+        return np.asarray(found[:, 0] if self.single else found, dtype=np.float64)
+
+    def to_xarray(self, prob: float = 0.9) -> xr.Dataset:
+        """Means, standard deviations and highest posterior density sets of all units, with what was dropped."""
+        import xarray as xr
+
+        sets = self.hdi(prob).rename(lower="hdi_lower", upper="hdi_upper", mass="hdi_mass", gaps="hdi_gaps")
+        dims = () if self.single else ("cell",)
+        totals = {name: (dims, getattr(self, name)) for name in ("log_evidence", "truncation_bound", "status")}
+        found = xr.Dataset({"mean": self.mean, "sd": self.sd, **sets.data_vars}).assign(totals)
+        return found.assign_attrs(prob=prob, tolerance=self.tolerance, prior=repr(self.prior))

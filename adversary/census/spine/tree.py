@@ -1,0 +1,263 @@
+"""A rooted tree of geographic units, each with one parent: the spine along which counts add up.
+
+Which unit lies in which is data, not read off names; `adversary.census.nmf` does so for geocodes of published files. Units are
+numbered breadth first, so that the children of a unit stand side by side and one loop in rising order goes down the
+tree, one in falling order up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adversary._core import Integers
+
+Names = NDArray[np.str_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tree:
+    """A rooted tree of units, numbered breadth first; the children of a unit are contiguous.
+
+    Use `Tree.of`, which takes units in any order; this constructor is for arrays that are in order already.
+
+    Parameters
+    ----------
+    names : (node,) geocodes
+    level : (node,) whole numbers, index into `levels`; that of a child is above that of its parent
+    levels : names of the levels from the root down
+    parent : (node,) index of the parent, -1 at the root; never falling
+
+    >>> tree = Tree.of({"g1": "t", "t": None, "b1": "g1", "b2": "g1"}, ("tract", "group", "block"))
+    >>> tree
+    Tree(1 tract, 1 group, 2 blocks)
+    >>> tree.names.tolist(), tree.parent.tolist(), tree.leaves.tolist()
+    (['t', 'g1', 'b1', 'b2'], [-1, 0, 1, 1], [2, 3])
+    """
+
+    names: Names
+    level: Integers
+    levels: tuple[str, ...]
+    parent: Integers
+
+    @classmethod
+    def of(
+        cls,
+        parents: Mapping[str, str | None] | tuple[Sequence[str] | Names, Sequence[str | None] | Names],
+        levels: Sequence[str] | None = None,
+    ) -> Self:
+        """The tree of a parent mapping, or of a pair (names, names of their parents), in any order.
+
+        The root's parent is None or an empty text. A level is a distance from the root; `levels` names them from the
+        root down ("level 0", "level 1", ... where not given). Siblings keep the order in which they were given. Units
+        listed twice, parents that are not listed, several roots and cycles: ValueError naming the unit.
+        """
+        names, above = (
+            (list(parents), list(parents.values())) if isinstance(parents, Mapping) else _name_lists(*parents)
+        )
+        if not names:
+            raise ValueError("a tree needs at least one unit, got none")
+        index = _index_of_names(names)
+        up = _found(names, above, index)
+        order, depth = _breadth_first(names, up)
+        place = np.empty(order.size, dtype=np.int64)
+        place[order] = np.arange(order.size)
+        parent = np.where(up[order] < 0, -1, place[up[order]])
+        return cls(np.asarray(names, dtype=np.str_)[order], depth, _level_names(levels, int(depth[-1])), parent)
+
+    def __repr__(self) -> str:
+        counts = np.bincount(self.level, minlength=len(self.levels))
+        words = [f"{n:,} {name}{'s' * (n != 1)}" for n, name in zip(counts.tolist(), self.levels, strict=True) if n]
+        return f"Tree({', '.join(words)})"
+
+    def __len__(self) -> int:
+        return int(self.parent.size)
+
+    @cached_property
+    def children(self) -> Integers:
+        """(node,) number of children."""
+        return np.bincount(self.parent[1:], minlength=len(self)).astype(np.int64)
+
+    @cached_property
+    def first_child(self) -> Integers:
+        """(node,) index of the first child; of a leaf, where it would stand."""
+        return np.asarray(1 + np.cumsum(self.children) - self.children, dtype=np.int64)
+
+    @cached_property
+    def leaves(self) -> Integers:
+        """(leaf,) indices of the units without children."""
+        return np.flatnonzero(self.children == 0).astype(np.int64)
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names.tolist())}
+
+    def index(self, names: str | Iterable[str]) -> Any:
+        """Index of one unit, or (name,) indices of several; ValueError naming one that is not there."""
+        try:
+            if isinstance(names, str):
+                return self._index[names]
+            return np.array([self._index[name] for name in map(str, names)], dtype=np.int64)
+        except KeyError as missing:
+            raise ValueError(f"the tree has no unit {missing.args[0]!r}") from None
+
+    def sums(self, leaves: ArrayLike) -> Any:
+        """(node, ...) the sum over every unit's leaves of values (leaf, ...), in the order of `leaves`."""
+        values = np.asarray(leaves)
+        total = np.zeros((len(self), *values.shape[1:]), dtype=values.dtype)
+        total[self.leaves] = values
+        for v in range(len(self) - 1, 0, -1):
+            total[self.parent[v]] += total[v]
+        return total
+
+    def below(self, name: str) -> Integers:
+        """(node,) indices, in rising order, of a unit and of everything below it: the nodes of `subtree(name)`."""
+        start = int(self.index(name))
+        blocks = [np.array([start], dtype=np.int64)]
+        while blocks[-1].size:
+            first, last = blocks[-1][0], blocks[-1][-1]  # below one unit, a level is contiguous
+            here = np.arange(self.first_child[first], self.first_child[last] + self.children[last], dtype=np.int64)
+            blocks.append(here)
+        return np.concatenate(blocks)
+
+    def subtree(self, name: str) -> Tree:
+        """The tree of a unit and everything below it; its node i is node `below(name)[i]` of this tree."""
+        return self._part(self.below(name))
+
+    def above(self, depth: int) -> Tree:
+        """The units of the first `depth` + 1 levels, which are the first ones: what is left when subtrees are cut off.
+
+        Node i of it is node i of this tree.
+        """
+        return self._part(np.arange(int(np.searchsorted(self.depth, depth, side="right")), dtype=np.int64))
+
+    @cached_property
+    def depth(self) -> Integers:
+        """(node,) distance from the root, never falling."""
+        depth = np.zeros(len(self), dtype=np.int64)
+        start, stop, d = 0, 1, 0
+        while stop > start:
+            depth[start:stop] = d
+            start, stop = stop, int(self.first_child[stop - 1] + self.children[stop - 1]) if stop < len(self) else stop
+            d += 1
+        return depth
+
+    @cached_property
+    def generations(self) -> list[slice]:
+        """Nodes at each distance from the root, which stand side by side."""
+        ends = np.searchsorted(self.depth, np.arange(self.depth[-1] + 2))
+        return [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
+
+    def _part(self, nodes: Integers) -> Tree:
+        parent = np.searchsorted(nodes, self.parent[nodes])
+        parent[0] = -1
+        return Tree(self.names[nodes], self.level[nodes], self.levels, parent.astype(np.int64))
+
+
+def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") -> Any:
+    """Put named values in the order of `names`; values without names stay as they are.
+
+    Parameters
+    ----------
+    names : the wanted order
+    values : a mapping or pandas Series by name, an xarray object with labels on `dim`, or an array in order already
+    what : what an error message calls the values
+    dim : the labelled dim of an xarray object
+
+    Returns
+    -------
+    Array or DataArray, with `dim` first
+
+    Raises
+    ------
+    ValueError : a name that is missing, unknown or doubled, or an xarray object without `dim`
+
+    >>> in_order(["a", "b"], {"b": 2, "a": 1}, "released").tolist()
+    [1.0, 2.0]
+    """
+    if isinstance(values, Mapping):
+        given, values = list(values), np.array(list(values.values()), dtype=np.float64)
+    elif hasattr(values, "iloc") and list(values.index) != list(range(len(values))):  # a pandas Series with names
+        given, values = list(values.index), values.to_numpy()
+    elif not getattr(values, "dims", ()):
+        return values
+    elif dim not in values.dims:
+        raise ValueError(f"{what} must have the dimension {dim!r}, got {list(values.dims)}")
+    else:
+        values = values.transpose(dim, ...)
+        if dim not in values.coords:
+            return values
+        given = values.coords[dim].values.tolist()
+    wanted = [str(name) for name in names]
+    try:
+        place = _index_of_names([str(name) for name in given])
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+    missing = [name for name in wanted if name not in place]
+    if missing:
+        raise ValueError(f"{what} lacks {dim} {missing[0]!r} ({len(missing)} such)")
+    if len(place) > len(wanted):
+        raise ValueError(f"{what} names {dim} {next(iter(place.keys() - set(wanted)))!r}, which is not there")
+    return values[np.array([place[name] for name in wanted], dtype=np.int64)]
+
+
+def _name_lists(names: Any, above: Any) -> tuple[list[str], list[Any]]:
+    names, above = ([*a.tolist()] if isinstance(a, np.ndarray) else list(a) for a in (names, above))
+    if len(names) != len(above):
+        raise ValueError(f"every unit needs one parent: got {len(names)} units and {len(above)} parents")
+    return names, above
+
+
+def _index_of_names(names: list[str]) -> dict[str, int]:
+    index = {name: i for i, name in enumerate(names)}
+    if len(index) < len(names):
+        seen: set[str] = set()
+        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"unit {twice!r} is listed twice")
+    return index
+
+
+def _found(names: list[str], above: list[Any], index: dict[str, int]) -> Integers:
+    """(node,) index of every unit's parent, -1 at the root."""
+    up = np.array([-1 if not name else index.get(name, -2) for name in above], dtype=np.int64)
+    if (orphans := np.flatnonzero(up == -2)).size:
+        name = names[orphans[0]]
+        raise ValueError(f"unit {name!r} has parent {above[orphans[0]]!r}, which is not listed ({orphans.size} such)")
+    roots = np.flatnonzero(up == -1)
+    if roots.size > 1:
+        raise ValueError(f"a tree has one root, got {roots.size}: {names[roots[0]]!r}, {names[roots[1]]!r}, ...")
+    return up
+
+
+def _breadth_first(names: list[str], up: Integers) -> tuple[Integers, Integers]:
+    """Order of the units level by level, and the level of each; ValueError for what no root reaches."""
+    by_parent = np.argsort(up, kind="stable")
+    count = np.bincount(up[up >= 0], minlength=up.size)
+    start = np.cumsum(count) - count + int((up < 0).sum())
+    level = np.flatnonzero(up < 0)
+    blocks = []
+    while level.size:
+        blocks.append(level)
+        n = count[level]
+        within = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+        level = by_parent[np.repeat(start[level], n) + within]
+    order = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
+    if order.size < up.size:
+        reached = np.zeros(up.size, dtype=bool)
+        reached[order] = True
+        raise ValueError(f"unit {names[int(np.flatnonzero(~reached)[0])]!r} hangs on no root: its parents form a cycle")
+    return order.astype(np.int64), np.repeat(np.arange(len(blocks)), [b.size for b in blocks]).astype(np.int64)
+
+
+def _level_names(levels: Sequence[str] | None, deepest: int) -> tuple[str, ...]:
+    if levels is None:
+        return tuple(f"level {i}" for i in range(deepest + 1))
+    if len(levels) != deepest + 1:
+        raise ValueError(f"the tree has {deepest + 1} levels, got names for {len(levels)}: {list(levels)}")
+    return tuple(map(str, levels))

@@ -1,5 +1,0 @@
-"""The user interface: scenario files, figures, reports and the command line."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

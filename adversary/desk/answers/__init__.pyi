@@ -1,2 +1,0 @@
-from .bounds_answer import LEVELS as LEVELS
-from .bounds_answer import PRIORS as PRIORS

@@ -1,0 +1,10 @@
+from . import frameworks as frameworks
+from .canonical import CanonicalNoise as CanonicalNoise
+from .canonical import Tulap as Tulap
+from .canonical import canonical_noise as canonical_noise
+from .databases import record_log_likelihood as record_log_likelihood
+from .databases import record_odds as record_odds
+from .exact_gibbs import ExactGibbs as ExactGibbs
+from .exact_gibbs import published_gibbs_law as published_gibbs_law
+from .odds_ratio import OddsRatioTest as OddsRatioTest
+from .odds_ratio import umpu as umpu

@@ -1,0 +1,193 @@
+"""Gibbs sampling of discrete latents from their exact full conditionals, and the published chain that went wrong.
+
+The belief about a total given the count inside stands in *both* conditionals of the two-level model, eqs 2.10 and 2.11
+of Kazan and Reiter (2025): given a total of m, the count inside cannot be m + 1. `ExactGibbs` takes each conditional
+from the model's joint density, so that cannot be forgotten. The published tables come from a chain whose update of the
+count inside leaves the belief out; no joint law has these two conditionals. `published_gibbs_law` gives its stationary
+law.
+
+References
+----------
+Kazan and Reiter (2025), "Assessing statistical disclosure risk for differentially private, hierarchical count data",
+Statistica Sinica 35, section 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike, NDArray
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pymc.vartypes import discrete_types
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+from scipy.special import expit, logit, logsumexp
+
+from adversary.adversaries.path import Adversary
+from adversary.adversaries.plans import Plan
+from adversary.models.enumeration import sum_terms, support_of, vectorize
+
+Floats = NDArray[np.float64]
+Point = dict[str, NDArray[Any]]
+
+
+class GibbsStep(BlockedStep):
+    """Latents drawn again, one after another, each from its exact law over some states that hold the present one."""
+
+    stats_dtypes_shapes: dict[str, Any] = {}  # noqa: RUF012
+    _state_class = StepMethodState
+
+    def prepare(self, vars: Any, model: pm.Model, options: Mapping[str, Any]) -> None:
+        """Compile the terms of the density that each latent appears in."""
+        self.vars = get_value_vars_from_user_vars(vars, model)
+        self.blocked, self.rng = options.get("blocked", True), get_random_generator(options.get("rng"))
+        self.densities = {value.name: _local_density(model, value) for value in self.vars}
+
+    def chosen(self, name: str, states: NDArray[Any], point: Point) -> NDArray[Any]:
+        """One of these states (state, *shape) of a latent, by its probability given all the rest of the point."""
+        log_density, inputs = self.densities[name]
+        log_p = log_density(states, *(point[other] for other in inputs))
+        if not np.isfinite(top := log_p.max()):
+            raise ValueError(
+                f"no state of {name} is possible given the rest of the point: start the chain at a point of positive "
+                "probability (model.check_start_vals)"
+            )
+        cumulative = np.cumsum(np.exp(log_p - top))
+        found: NDArray[Any] = states[np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")]
+        return found
+
+
+class ExactGibbs(GibbsStep):
+    r"""Update discrete latents one cell at a time, each from its exact law given all the rest.
+
+    .. math:: P(v \mid \text{rest}) = p(v, \text{rest}) \Big/ \sum_{v'} p(v', \text{rest})
+
+    over the finite support of v, evaluated in one call of the model's density.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Discrete latents to update; all of them unless given.
+    support : mapping of name to values, optional
+        For latents without a finite support of their own.
+    model : pymc.Model, optional
+        The model in context unless given.
+    rng : seed or numpy.random.Generator, optional
+
+    Notes
+    -----
+    Start at a point of positive probability: for such steps PyMC does not check, `model.check_start_vals` does.
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     x = pm.DiscreteUniform("x", np.float64(0), np.float64(9))
+    ...     y = pm.Normal("y", x, np.float64(2), observed=np.float64(4.2))
+    ...     draws = pm.sample(100, tune=0, step=ExactGibbs(), progressbar=False, quiet=True)  # doctest: +SKIP
+    """
+
+    name = "exact_gibbs"
+
+    def __init__(
+        self, vars: Any = None, *, support: Mapping[str, ArrayLike] | None = None, model: Any = None, **options: Any
+    ) -> None:
+        model = pm.modelcontext(model)
+        discrete = [rv for rv in model.free_RVs if rv.dtype in discrete_types]
+        self.prepare(discrete if vars is None else vars, model, options)
+        self.supports = {}
+        for rv in (model.values_to_rvs[value] for value in self.vars):
+            if rv.dtype not in discrete_types:
+                raise TypeError(f"exact Gibbs updates discrete latents, {rv.name!r} is continuous ({rv.dtype})")
+            self.supports[rv.name] = support_of(rv, support or {}, set(model.basic_RVs))[1]
+
+    def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
+        """One sweep over all cells of all latents."""
+        for name, supports in self.supports.items():
+            current = np.array(point[name])
+            for cell, values in zip(np.ndindex(current.shape), supports, strict=True):
+                states = np.repeat(current[None], values.size, axis=0)
+                states[(slice(None), *cell)] = values
+                current = self.chosen(name, states, point)
+            point = {**point, name: current}
+        return point, [{}]
+
+
+def _local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """The terms of the log density one latent appears in, of its states (state, *shape) and of the others named."""
+    terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
+    batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
+    (log_density,) = vectorize([sum_terms(terms)], {value: batch})
+    used = set(ancestors([log_density]))
+    others = [v for v in model.value_vars if v in used]
+    function = pytensor.function([batch, *others], log_density, on_unused_input="ignore")
+    return function, tuple(v.name for v in others)
+
+
+def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, ArrayLike]) -> Any:
+    r"""P(in) under the stationary law of the published, faulty two-level chain. For comparison only.
+
+    .. math:: \frac{a}{a + 1 - b}, \qquad a = E[q(X_2) \mid \text{out}], \quad b = E[q(X_2) \mid \text{in}],
+
+    where :math:`q(x_2)` is the chance that the chain's update of the count inside chooses "in". It uses
+    :math:`P(k) \, P(\text{noisy}_1 \mid k) \, h(\text{sum} - x_2 + k)` but not the belief :math:`\pi(x_2 \mid k)`,
+    so it can choose a count inside above the total. The update of :math:`X_2` is the right one. For the model itself
+    ask `Adversary.posterior`.
+
+    Parameters
+    ----------
+    plan : Plan
+        Two levels, one cell.
+    reader : Adversary
+        With a known count at the lowest level.
+    observed : mapping
+        ``noisy[level]`` and ``sibling_sum[level]`` as `observed` names them: scalars, or arrays over releases.
+
+    Returns
+    -------
+    float or array
+        One probability per release.
+
+    References
+    ----------
+    Kazan and Reiter (2025), eqs 2.10 and 2.11, and the tables of its section 2.4.
+    """
+    chain = reader.level_beliefs(plan) if len(plan.levels) == 2 and plan.cells == 1 else ()
+    known = chain[0].known_count if chain else None
+    if known is None or not plan.levels[0].siblings:
+        raise ValueError("the published chain is for two levels with siblings, one cell, and a known count below")
+    low, high = plan.levels
+    siblings = low.siblings or 0
+    names = (f"noisy[{low.name}]", f"noisy[{high.name}]", f"sibling_sum[{low.name}]")
+    noisy1, noisy2, total = np.broadcast_arrays(*(np.asarray(observed[name], dtype=np.float64) for name in names))
+    inside = np.array(reader.contributions()) + known
+    totals = _totals(chain[1], inside, high.mechanism, noisy2, total)
+    link = low.mechanism.total(siblings)
+
+    def log_prob(mechanism: Any, release: Floats, value: Any) -> Floats:
+        return np.asarray(mechanism.log_prob(release[..., None], value), dtype=np.float64)
+
+    log_link = [log_prob(link, total, totals - k) for k in inside]
+    own = log_prob(low.mechanism, noisy1, inside)
+    with np.errstate(divide="ignore"):
+        choose_in = expit(logit(reader.prior) + own[..., 1:] - own[..., :1] + log_link[1] - log_link[0])
+    stay = []
+    for k, log_h in zip(inside, log_link, strict=True):
+        log_p = log_h + log_prob(high.mechanism, noisy2, totals) + np.asarray(chain[1].log_prob(totals, k))
+        stay.append((np.exp(log_p - logsumexp(log_p, axis=-1, keepdims=True)) * choose_in).sum(-1))
+    out_to_in, in_to_in = stay
+    return (out_to_in / (out_to_in + 1 - in_to_in))[()]
+
+
+def _totals(belief: Any, inside: NDArray[np.int64], mechanism: Any, noisy: Floats, total: Floats) -> NDArray[np.int64]:
+    """Every total that can matter: from the smallest count inside to where the releases pull, and the noise's reach."""
+    reach = int(mechanism.support(0)[-1])
+    pulled = int(max(noisy.max(), (inside.max() + total).max(), inside.max())) + reach
+    ends = [belief.support(int(k))[1] for k in inside]
+    last: Sequence[int] = [pulled if end is None else end for end in ends]
+    return np.arange(int(inside.min()), max(last) + 1)

@@ -1,2 +1,0 @@
-from . import budget as budget
-from . import census as census

@@ -1,1 +1,0 @@
-from . import frameworks as frameworks

@@ -1,0 +1,280 @@
+"""One guarantee against every adversary: bounds on beliefs, on tests, and epsilon at a delta.
+
+Every number is a bound. Tables round lower ends down and upper ends up; JSON and the data file have them unrounded, and
+null where nothing is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import (
+    PERCENT,
+    as_array,
+    as_given,
+    check_probability,
+    format_bound,
+    outward_percent,
+    percent,
+    sentence,
+)
+from adversary.privacy import Guarantee, definitions
+from adversary.report import figures
+from adversary.report.kit import Card, Column, Document, Figure, Section, Table, attempt, guarded_document, tabulate
+
+PRIORS = (0.01, 0.1, 0.5)
+LEVELS = (0.01, 0.05, 0.1)
+DELTAS = (1e-6, 1e-10)
+FAILURE = 0.05
+"""What is shown where nothing is asked for."""
+SIDES = ["lower", "upper"]
+
+
+def guarantee_of(
+    epsilon: float | None, rho: float | None, mu: float | None, delta: float | None = None
+) -> tuple[Guarantee, dict[str, float]]:
+    """The one guarantee that was asked for, and its parameters; delta belongs to epsilon only."""
+    given = {name: x for name, x in {"epsilon": epsilon, "rho": rho, "mu": mu}.items() if x is not None}
+    if len(given) != 1:
+        got = " and ".join(f"--{name}" for name in given) or "none"
+        raise ValueError(f"give exactly one of --epsilon, --rho and --mu, got {got}")
+    if rho is not None:
+        return definitions.ZeroConcentratedDP(rho), given
+    if mu is not None:
+        return definitions.GaussianDP(mu), given
+    if delta is not None:
+        return definitions.ApproximateDP(given["epsilon"], delta), {**given, "delta": delta}
+    return definitions.PureDP(given["epsilon"]), given
+
+
+def deltas_of(delta: float | None) -> tuple[float, ...]:
+    """Where epsilon is shown: at the usual deltas and at the one asked for, the largest first."""
+    asked = () if delta is None else (float(definitions.check_delta("delta", delta, zero=False)),)
+    return tuple(sorted({*DELTAS, *asked}, reverse=True))
+
+
+def solve(
+    guarantee: Guarantee,
+    parameters: dict[str, float],
+    priors: Sequence[float] = PRIORS,
+    levels: Sequence[float] = LEVELS,
+    deltas: Sequence[float] = DELTAS,
+    failure: float = FAILURE,
+) -> xr.DataTree:
+    """Every bound: groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta), `summary`.
+
+    `failure` is that of bounds which are not certain, and the delta of the pbDP epsilon.
+    """
+    check_probability("level", levels)
+    found = beliefs(guarantee, priors, failure)
+    above = {"direction": "upper"}
+    epsilons = {"epsilon": ("delta", np.array([guarantee.epsilon(delta) for delta in deltas]), above)}
+    if (rho := guarantee.parameters.get("rho")) is not None:
+        epsilons["simple_epsilon"] = ("delta", np.array([definitions.simple_epsilon(rho, d) for d in deltas]), above)
+    power, f1 = (np.asarray(of(as_array(x))) for of, x in ((guarantee.power, levels), (guarantee.f_score, priors)))
+    found["beliefs"]["largest_f1"] = ("prior", f1, above)
+    found["tests"] = xr.Dataset({"power": ("level", power, above)}, {"level": list(levels)})
+    found["epsilon"] = xr.Dataset(epsilons, {"delta": list(deltas)})
+    single = {"advantage": guarantee.advantage, "auc": guarantee.auc, "pbdp_epsilon": guarantee.pbdp_epsilon(failure)}
+    single |= {} if guarantee.implied_rho is None else {"zcdp_rho": float(guarantee.implied_rho)}
+    found["summary"] = xr.Dataset({name: ((), x, above) for name, x in single.items()})
+    tree = xr.DataTree.from_dict(found)
+    given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
+    tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
+    return tree
+
+
+def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, xr.Dataset]:
+    """What adversaries with these priors may come to believe, and with any; attribute `failure`, 0 where certain."""
+    within, chance = certain(guarantee, failure)
+    p = as_array(priors)
+    bounds = {
+        "posterior": within.posterior_bounds(p),
+        "ratio": within.ratio_bounds(p),
+        "difference": within.difference_bounds(p),
+    }
+    by_prior = {name: (("prior", "side"), np.transpose(ends)) for name, ends in bounds.items()}
+    of_any = {
+        "ratio": ("side", np.array(within.ratio_bounds())),
+        "difference": ("side", np.array(within.difference_bounds())),
+        "loss_bound": ((), within.loss_bound(0.0), {"direction": "upper"}),
+    }
+    attributes = {"failure": chance}
+    return {
+        "beliefs": xr.Dataset(by_prior, {"prior": p, "side": SIDES}, attributes),
+        "any_prior": xr.Dataset(of_any, {"side": SIDES}, attributes),
+    }
+
+
+def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
+    """What a guarantee bounds for certain, or, if that is nothing, except with probability `failure`; and which."""
+    check_probability("failure", failure)
+    for chance in (0.0, float(failure)):
+        if np.isfinite(e := guarantee.loss_bound(chance)):
+            return definitions.PureDP(e), chance
+    return definitions.NoPrivacy(), float(failure)
+
+
+def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:
+    """The guarantee by name, with its parameters."""
+    return ", ".join([guarantee.definition, *(f"{name} = {as_given(x)}" for name, x in parameters.items())])
+
+
+def limit(most: float) -> str:
+    """An upper end in words."""
+    return f"at most {format_bound(most, True)}" if np.isfinite(most) else "unlimited"
+
+
+LEAD = (
+    "Bounds on every adversary whose beliefs about everybody else do not depend on the person, whatever they know of "
+    "the others and compute from the release. Lower ends are rounded down, upper ends up."
+)
+
+
+@guarded_document
+def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
+    name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
+    rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
+    same = {"Gaussian noise of that rho": definitions.GaussianDP(definitions.mu_of_rho(rho)).worst_pair} if rho else {}
+    ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if mu else {}
+    tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
+    alarms = {"level": ("false alarms", "probability"), "power": ("detections at most", "% at most")}
+    powers = tabulate(tests, alarms, name="tests")
+    tight = f"epsilon{' (tight)' * ('simple_epsilon' in epsilon)}"
+    ladders = epsilon_table(epsilon, {"epsilon": tight, "simple_epsilon": "epsilon (simple)"})
+    power, at_delta = powers.rows[len(powers.rows) // 2], ladders.rows[-1]
+    return Document(
+        name,
+        tree,
+        listed=("beliefs", "any_prior", "tests", "epsilon", "summary"),
+        card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),
+        lead=[LEAD],
+        sections=[
+            attempt(BELIEFS, belief_section, tree),
+            *noise_sections(powers, ladders, (power[0], power[1]), {name: guarantee, **same}, ladder),
+            attempt("Summary measures", _summary, tree),
+        ],
+    )
+
+
+def epsilon_table(epsilon: xr.Dataset, heads: Mapping[str, str]) -> Table:
+    """Epsilon by delta, a column for each array."""
+    columns = {name: (head, "at most") for name, head in heads.items()}
+    return tabulate(epsilon, {"delta": ("delta", "parameter"), **columns}, name="epsilon")
+
+
+def card(
+    tree: xr.DataTree, within: tuple[Guarantee, float], power: tuple[float, float], epsilon: tuple[float, float]
+) -> Card:
+    """The largest rise of a belief asked for, a test and an epsilon: (false alarms, detections), (delta, epsilon)."""
+    found = tree["beliefs"].to_dataset()
+    priors = [float(p) for p in found["prior"].values]
+    at = int(np.argmax(found["posterior"].sel(side="upper").values - priors))
+    most = outward_percent(float(found["posterior"].sel(side="upper")[at]), True) + PERCENT
+    claim = f"a prior of {percent(priors[at])} can rise to at most {most}"
+
+    return Card(
+        f"{sentence(_chance(within[1]))}, {claim}.",
+        numbers=[
+            (f"posterior at prior {percent(priors[at])}", f"at most {most}"),
+            (f"detections at {percent(power[0])} false alarms", f"at most {outward_percent(power[1], True)}{PERCENT}"),
+            (f"epsilon at delta = {as_given(epsilon[0])}", limit(epsilon[1])),
+        ],
+        figure=Figure(
+            "posterior_by_prior",
+            lambda: figures.posterior_by_prior(*within, priors),
+            "Range of posteriors that the guarantee allows at each prior.",
+            sentence(claim),
+        ),
+    )
+
+
+def noise_sections(
+    powers: Table,
+    epsilons: Table,
+    test: tuple[float, float],
+    named: Mapping[str, Guarantee],
+    ladder: Mapping[str, Any],
+    beside: Sequence[str] = ("", ""),
+) -> list[Section]:
+    """What tests can do (`test`: false alarms and detections to speak of) and what epsilon is.
+
+    Drawn are the tests of `named` guarantees and, where there is one, a `ladder` of epsilon; `beside` adds to each
+    finding what else allows how much.
+    """
+
+    def tests(title: str) -> Section:
+        at, most = test
+        caption = "Most detections that any test has at each false alarm probability."
+        return Section(
+            title,
+            f"With {percent(at)} false alarms, no test detects more than {outward_percent(most, True)}{PERCENT}"
+            f"{beside[0]}.",
+            tables=[powers],
+            figures=[Figure("trade_off", lambda: figures.trade_off(named), caption)],
+        )
+
+    def approximate(title: str) -> Section:
+        caption = "Epsilon of approximate DP at each delta."
+        return Section(
+            title,
+            f"At delta = {epsilons.texts[-1][0]}, epsilon is {limit(epsilons.rows[-1][1])}{beside[1]}.",
+            tables=[epsilons],
+            figures=[Figure("epsilon_by_delta", lambda: figures.epsilon_ladder(**ladder), caption)] * bool(ladder),
+        )
+
+    makers = {"Tests of “in” against “out”": tests, "Approximate DP": approximate}
+    return [attempt(title, make, title) for title, make in makers.items()]
+
+
+BELIEFS = "Beliefs about one person"
+
+
+def belief_section(tree: xr.DataTree) -> Section:
+    """The groups that `beliefs` makes, as a section."""
+    found, of_any = tree["beliefs"].to_dataset(), tree["any_prior"].to_dataset()
+    columns = {
+        "prior": ("prior", "probability"), "posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval"),
+        "difference": ("difference (points)", "points interval"), "largest_f1": ("largest F1", "at most"),
+    }  # fmt: skip
+    table = tabulate(found.assign(difference=_exact(found["difference"])), columns, name="beliefs")
+    most = tuple(map(float, _exact(of_any["difference"]).values))
+    table.add("any", None, tuple(map(float, of_any["ratio"].values)), most, *[None] * ("largest_f1" in found))
+    return Section(
+        BELIEFS,
+        f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
+        f"{format_bound(100.0 * max(map(abs, most)), True)} percentage points, if their beliefs about everybody else "
+        "do not depend on the person.",
+        tables=[table],
+    )
+
+
+def _exact(difference: xr.DataArray) -> xr.DataArray:
+    """What is only the rounding error of a subtraction is 0."""
+    return difference.where(np.abs(difference) > 1e-15, 0.0)
+
+
+def _summary(tree: xr.DataTree) -> Section:
+    found, table = tree["summary"].to_dataset(), Table(["bound on", Column("at most", "at most")], name="summary")
+    words = {
+        "pbdp_epsilon": f"epsilon of probabilistic-bound DP at delta = {as_given(tree.attrs['pbdp_delta'])}",
+        "zcdp_rho": "rho of the zCDP it implies",
+        "advantage": "detections minus false alarms (advantage)",
+        "auc": "area under detections against false alarms (AUC)",
+    }
+    loss = float(tree["any_prior"]["loss_bound"])
+    table.add(f"privacy loss in either direction, {_chance(float(tree.attrs['failure']))}", loss)
+    table.rows += [(text, float(found[name])) for name, text in words.items() if name in found]
+    points = format_bound(100.0 * float(found["advantage"]), True)
+    return Section(
+        "Summary measures", f"Detections exceed false alarms by at most {points} percentage points.", tables=[table]
+    )
+
+
+def _chance(failure: float) -> str:
+    return f"except with probability {percent(failure)}" if failure else "for certain"

@@ -1,0 +1,291 @@
+"""What `adversary explain` and the report say in words: the texts of `policy.explain`, about a file or a guarantee.
+
+A scenario has several things to explain: every guarantee (or, without one, what its noise delivers), the risk it
+tolerates, whether that is kept, and what the audit found. Each is a `Subject` with the topics that fit it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary import budget
+from adversary._core import error_text
+from adversary.adversaries.path import settle_truth
+from adversary.driver import OWN
+from adversary.privacy import Guarantee
+from adversary.report.files import ProfileFile, Scenario
+from adversary.report.kit import Document, Section, attempt, audit_words, guarded_document
+from adversary.report.sections import descriptions, profile_section
+from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, USUAL, explain
+
+EVERYONE = "all"
+FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "technical": "For whoever keeps the data"}
+"""What a text is called, by its audience."""
+
+ON_THE_PAGE = ("lay", "technical")
+"""Audiences whose texts the report has."""
+
+BELOW_ONE = 1.0 - 2.0**-53
+"""The largest failure a text can speak of."""
+
+
+USES: dict[str, frozenset[str]] = {
+    "guarantee": frozenset({"priors", "failure"}),
+    "pure or approximate": frozenset({"failure"}),
+    "composition": frozenset({"releases", "priors", "failure"}),
+    "audit": frozenset({"failure"}),
+    "budget": frozenset({"priors"}),
+    "tolerance": frozenset({"priors"}),
+}
+"""Which options a text on a topic makes use of."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to explain: what it is called in JSON and as a heading, and the topics that fit it.
+
+    Under the topics of a guarantee its heading is `guaranteed`, where it has one of its own.
+
+    `kept` is false of a guarantee that the noise violates; `uses` are further options that the thing was made with,
+    and `failure` is of a guarantee about a profile, whatever is asked.
+    """
+
+    name: str
+    title: str
+    thing: Any
+    topics: tuple[str, ...]
+    kept: bool = True
+    uses: frozenset[str] = frozenset()
+    failure: float | None = None
+    guaranteed: str = ""
+
+    def heading(self, topic: str | None) -> str:
+        """What its text on a topic stands under."""
+        return self.guaranteed if self.guaranteed and topic in OF_GUARANTEES else self.title
+
+    def takes(self, topic: str | None) -> frozenset[str]:
+        """Options that its text on a topic makes use of."""
+        told = [one for one in self.topics if one == topic]
+        if topic is None:
+            told = ["guarantee", "composition"] if self.topics == OF_GUARANTEES else [self.topics[0]]
+        return self.uses.union(*(USES[one] for one in told))
+
+
+@dataclass(frozen=True)
+class ExplainRequest:
+    """To whom to explain, and of what numbers; the options of `policy.explain.explain`. None: not asked."""
+
+    audience: str = "lay"
+    topic: str | None = None
+    priors: Sequence[float] | None = None
+    failure: float | None = None
+    releases: int | None = None
+    given: tuple[str, ...] = ()
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """One audience by its first name, or all of them."""
+        if self.audience == EVERYONE:
+            return AUDIENCES
+        return (ALSO.get(budget.check_word("audience", self.audience, (*AUDIENCES, *ALSO, EVERYONE)), self.audience),)
+
+    def text(self, subject: Subject, audience: str) -> str:
+        """One text."""
+        topic = "tolerance" if subject.topics == ONLY_TOLERATED else self.topic
+        made = isinstance(subject.thing, budget.ReleaseBudget)
+        options: dict[str, Any] = {
+            "topic": topic,
+            "priors": self.priors,
+            "failure": subject.failure if made else self.failure,
+        }
+        releases = None if made else self.releases
+        return explain(subject.thing, audience, **options, releases=releases, kept=subject.kept)
+
+
+ONLY_TOLERATED = ("budget", "tolerance")
+"""Topics of a profile of which only what is tolerated is told: a verdict, or guarantees, say the rest."""
+
+
+def of_guarantee(guarantee: Guarantee, name: str, true: bool = True) -> Subject:
+    """A guarantee, and whether the noise keeps it."""
+    broken = "" if true else ", which the noise does not keep"
+    return Subject(name, f"What {name} guarantees{broken}", guarantee, OF_GUARANTEES, true)
+
+
+def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) -> list[Subject]:
+    """The guarantees of a scenario, its profile if it has one, and, where there is one, its audit.
+
+    What the noise itself delivers is told where nothing is guaranteed, or something that the noise does not keep.
+    """
+    promised, loss = scenario.guarantee or {}, scenario.plan.neighbour_loss()
+    true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
+    found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
+    if not all(true.values()) or not promised:
+        found.append(Subject(OWN, "What the noise itself delivers", scenario.plan.privacy_loss(), OF_GUARANTEES))
+    found += _of_profile(scenario, failure)
+    return found if tree is None else [*found, Subject("audit", "What the audit found", tree, ("audit",))]
+
+
+def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
+    """The profile of a scenario, and the verdict that settles whether it is kept."""
+    if scenario.profile is None:
+        return []
+    best = budget.recommend_epsilon(scenario.profile, statistic=scenario.statistic)
+    found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
+    if budget.has_exact(scenario.plan):  # a verdict speaks of guarantees, and none covers what is exact
+        return found
+    own = budget.own_verdict(scenario.plan, scenario.profile, failure, scenario.statistic)
+    return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
+
+
+def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> list[Subject]:
+    """The profiles of a file, with what keeps each in so many releases; `others`: also definitions that may fail."""
+    found = []
+    for name, profile in file.profiles.items():
+        best = budget.recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
+        bounded = best.status == budget.BOUNDED
+        alone = ("budget", *(OF_GUARANTEES if bounded else ()), "tolerance")
+        topics = alone if releases is None else ONLY_TOLERATED
+        named = f": {name}" if name else ""
+        largest = f"What pure DP with the largest epsilon that keeps the profile would guarantee{named}"
+        found.append(Subject(name or "profile", f"The risk that is tolerated{named}", best, topics, guaranteed=largest))
+        if bounded:
+            for made in _promises(file, best, releases, others):
+                each = f" in each of {made.releases:,} releases" if made.releases > 1 else ""
+                found.append(
+                    Subject(
+                        f"{name or 'profile'}, {made.definition}",
+                        f"How {made.definition}{each} would keep it{named}",
+                        made,
+                        ("budget", *OF_GUARANTEES) if made.guarantee is not None else ("budget",),
+                        uses=frozenset({"failure", "releases"}),
+                        failure=min(file.failure, BELOW_ONE),
+                    )
+                )
+    return found
+
+
+def _promises(
+    file: ProfileFile, best: budget.Recommendation, releases: int | None, others: bool
+) -> list[budget.ReleaseBudget]:
+    """Pure DP of each release, for certain; and what may fail."""
+    n, failure = releases or 1, file.failure
+    found = [] if releases is None else [budget.allocate(best, "pure DP", releases=n, composition="basic")]
+    if others and 0.0 < failure < 1.0:
+        if file.delta < failure:
+            found.append(budget.allocate(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
+        found.append(budget.allocate(best, "zCDP", failure=failure, releases=n))
+    return found
+
+
+def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
+    """What texts about a scenario leave to be said: neighbours, adversaries that are not covered, the truth assumed."""
+    found = [REPLACED] if scenario.neighbours == "bounded" else []
+    if names := profile_section.dependent_adversaries(scenario):
+        found.append(
+            f"{profile_section.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
+            f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."
+        )
+        if scenario.profile is not None:
+            found.append(NOT_OF_PROFILE)
+    if tree is not None:
+        for name, one, _ in audit_words.cases(scenario, tree):
+            target = settle_truth(one.plan, next(iter(one.readers.values())), one.truth).target
+            found.append(f"{f'Under truth “{name}”: ' if name else ''}{descriptions.truth(one, target)}")
+    return found
+
+
+NOT_OF_PROFILE = (
+    "Nor is the profile about such beliefs: a release may take them further than it tolerates though it is kept."
+)
+
+REPLACED = (
+    "The guarantees of this scenario are about a record that is replaced by another. Where a text speaks of data that "
+    "are used or not, of a record that is in the data or not, read: data that say one thing or another."
+)
+
+
+def solve(subjects: Sequence[Subject], asked: ExplainRequest) -> xr.DataTree:
+    """Group `texts`: `title` (subject) and `text` (subject, audience), with blank lines between paragraphs.
+
+    Refused: a topic that fits nothing here, and an option that was given and changes none of the texts.
+    """
+    fitting = subjects
+    if asked.topic is not None:
+        budget.check_word("topic", asked.topic, TOPICS)
+        budget.check_word("topic", asked.topic, tuple(dict.fromkeys(topic for one in subjects for topic in one.topics)))
+        fitting = [one for one in subjects if asked.topic in one.topics]
+    _all_used(fitting, asked)
+    audiences = asked.audiences
+    texts = np.full((len(fitting), len(audiences)), "", dtype=object)
+    failed: dict[str, Exception] = {}
+    for place in np.ndindex(*texts.shape):
+        one, audience = fitting[place[0]], audiences[place[1]]
+        try:
+            texts[place] = asked.text(one, audience)
+        except Exception as error:
+            failed[f"{one.title}. {FOR[audience]}"] = error
+    if failed and len(failed) == texts.size:
+        raise next(iter(failed.values()))
+    found = xr.Dataset(
+        {"title": ("subject", [one.heading(asked.topic) for one in fitting]), "text": (("subject", "audience"), texts)},
+        {"subject": [one.name for one in fitting], "audience": list(audiences)},
+    )
+    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": asked.topic or "all"}), "texts": found})
+    if failed:
+        tree.attrs["left_out"] = json.dumps({title: error_text(error) for title, error in failed.items()})
+    return tree
+
+
+@guarded_document
+def document(title: str, tree: xr.DataTree, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> Document:
+    """The texts under the names of what they are about and for whom they are; `notes` hold for all of them."""
+    found, missing = tree["texts"].to_dataset(), json.loads(tree.attrs.get("left_out", "{}"))
+    sections: list[Section] = []
+    for name in found["subject"].values:
+        one = found.sel(subject=name)
+        head = str(one["title"].item())
+        texts = {str(who): str(one["text"].sel(audience=who).item()) for who in one["audience"].values}
+        parts = [_text_section(head, who, text, missing, alone=len(texts) == 1) for who, text in texts.items()]
+        sections += parts if len(texts) == 1 else [Section(head, parts=parts)]
+    tree.attrs.update(title=title, notes="\n\n".join(notes))
+    return Document(title, tree, ["texts"], lead=list(notes), sections=sections, warnings=list(warnings))
+
+
+def _text_section(head: str, who: str, text: str, missing: dict[str, str], *, alone: bool) -> Section:
+    """A text, or why there is none; `alone`: of the one audience."""
+    whole = f"{head}. {FOR[who]}"
+    why = missing.get(whole, "")
+    return Section(whole if alone else FOR[who], paragraphs=[] if why else text.split("\n\n"), failure=why)
+
+
+def _all_used(subjects: Sequence[Subject], asked: ExplainRequest) -> None:
+    """An option that no text makes use of is refused, not dropped."""
+    used = frozenset[str]().union(*(one.takes(asked.topic) for one in subjects))
+    for name in asked.given:
+        if name not in used:
+            what = f"topic {asked.topic!r}" if asked.topic else "what is told"
+            raise ValueError(f"--{NAMES.get(name, name)} does not apply to {what} here: leave it out")
+
+
+NAMES = {"priors": "prior"}
+"""Options that go by another name on the command line."""
+
+
+def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
+    """What the report explains: a folded section for each subject and audience."""
+    failure = min(float(tree.attrs.get("failure", scenario.failure)), BELOW_ONE)
+    asked = ExplainRequest(failure=failure if "failure" in scenario.document or failure != USUAL else None)
+
+    def text(title: str, one: Subject, audience: str) -> Section:
+        return Section(title, paragraphs=asked.text(one, audience).split("\n\n"), folded=True)
+
+    every = of_scenario(scenario, tree, failure)
+    asked_of = [(f"{one.title}. {FOR[audience]}", one, audience) for one in every for audience in ON_THE_PAGE]
+    return [attempt(title, text, title, one, audience) for title, one, audience in asked_of]

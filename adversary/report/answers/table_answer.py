@@ -1,0 +1,212 @@
+"""A table of counts with margins published exactly: what an adversary concludes, and what noise for it costs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import format_bound, format_number, percent
+from adversary.adversaries.known_totals import ExactTotals, table_posterior
+from adversary.driver import UNRELIABLE
+from adversary.privacy import Guarantee
+from adversary.privacy.invariants import VectorNoise, compare_costs, sensitivity_space
+from adversary.report import figures
+from adversary.report.files import MOST_RECORDS, TableFile
+from adversary.report.kit import Column, Figure, Section, Table, attempt, tabulate
+from adversary.report.sections import exact_guarantees
+
+SEED = 2020
+"""Of walks over tables too many to list: a run that is repeated gives the same numbers."""
+MADE = "noise made for the margins"
+LISTED = ("table", "moved", "costs")
+
+
+def totals_of(file: TableFile) -> ExactTotals:
+    """The margins as what is published exactly."""
+    margins = file.invariants.margins
+    return ExactTotals((), margins.semi_adjacency, margins.exact, margins.reading, 1)
+
+
+def solve(file: TableFile) -> dict[str, xr.Dataset]:
+    """Groups `table` (of `table_posterior`), `moved` by the release, and `costs` of noise (of `compare_costs`)."""
+    margins, made = file.invariants.margins, file.mechanism
+    guarantee, released = _first_guarantee(file), file.released
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = table_posterior(
+                margins,
+                released,
+                None if released is None else made,
+                file.prior,
+                known=file.known,
+                guarantee=guarantee,
+                failure=_failure(file),
+                rng=SEED,
+            )
+    except ValueError as error:
+        raise ValueError(f"{file.path}: {error}") from None
+    plain = {key: int(x) if isinstance(x, bool) else x for key, x in found.attrs.items() if x is not None}
+    counted = {} if "tables" not in plain else {"tables": plain["tables"]}
+    groups = {"table": found.assign_attrs(plain).assign(counted)}
+    if "posterior" in found and "odds_bound" in found:
+        groups["moved"] = _odds_shift(file, found, guarantee)
+    rows, columns = margins.counts
+    if sensitivity_space(rows, columns, 2).rank:
+        groups["costs"] = compare_costs(rows, columns, **_scales(file)).sel(adjacency=[_compared_records(file)])
+    return groups
+
+
+def _first_guarantee(file: TableFile) -> Guarantee | None:
+    return next(iter(file.guarantees.values()), None)
+
+
+def _failure(file: TableFile) -> float:
+    """0 where the guarantee has a bound that holds for certain."""
+    one = _first_guarantee(file) or file.mechanism.guarantee  # type: ignore[union-attr]
+    return 0.0 if np.isfinite(one.loss_bound(0.0)) else file.failure
+
+
+def _scales(file: TableFile) -> dict[str, float]:
+    """mu and epsilon of the file, 1 where it has none."""
+    every: list[Guarantee] = [*file.guarantees.values()]
+    every += [file.mechanism.guarantee] if isinstance(file.mechanism, VectorNoise) else []
+    single = [one.parameters for one in every if len(one.parameters) == 1]
+    return {name: float(given[name]) for given in single for name in ("mu", "epsilon") if name in given}
+
+
+def _compared_records(file: TableFile) -> int:
+    """Records of the changes whose noise is compared."""
+    return int(np.clip(totals_of(file).semi_adjacency, 2, MOST_RECORDS))
+
+
+def _odds_shift(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None) -> xr.Dataset:
+    """How far the release moves the log odds of a cell, against the bounds (nats)."""
+    moved, failure, above = found["log_odds_factor"].values, _failure(file), {"direction": "upper"}
+    achieved = float(np.abs(moved[np.isfinite(moved)]).max(initial=0.0))
+    data: dict[str, Any] = {"achieved": achieved, "failure": failure}
+    if guarantee is not None:
+        single = float(guarantee.loss_bound(failure))
+        exceeded = bool(np.isfinite(single)) and achieved > single * (1 + 1e-9)
+        data |= {"single_record_bound": ((), single, above), "single_record_exceeded": exceeded}
+    return xr.Dataset(data)
+
+
+def beside(file: TableFile) -> exact_guarantees.Beside:
+    """Every guarantee before and after; of noise made for the margins, for the changes it was made for, and for all."""
+    totals, first = totals_of(file), _first_guarantee(file)
+    found = exact_guarantees.before_and_after(file.guarantees, totals)
+    if file.made_for is not None and isinstance(file.mechanism, VectorNoise):
+        reach = min(totals.semi_adjacency, MOST_RECORDS)
+        rows, columns = file.invariants.margins.counts
+        after = file.mechanism.under(sensitivity_space(rows, columns, max(reach, 1)))
+        found[MADE] = (file.mechanism.guarantee, after)
+    releases = {} if first is None else {f"release {k}": first for k in range(1, file.releases + 1)}
+    return exact_guarantees.Beside(file.invariants, totals, found, releases, file.made_for)
+
+
+def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
+    """What the margins reveal, what the release adds, and which bound is none."""
+    one = found["table"]
+    if one.attrs["status"] == UNRELIABLE:
+        yield "The walk over tables did not converge, so no number is given."
+        return
+    ratios = one["invariant_ratio"].values
+    ratios = ratios[np.isfinite(ratios) & (ratios > 0.0)]
+    most = max(ratios.max(), 1.0 / ratios.min())
+    yield (
+        "The margins alone change the probability that a record is in a cell by a factor of up to "
+        f"{format_number(most)}; "
+        "no guarantee limits this."
+    )
+    if "moved" not in found:
+        return
+    moved, radius = found["moved"], int(one["radius"])
+    if radius == 0:
+        yield "With what the adversary knows, they settle where the record is: the noise hides nothing."
+        return
+    bound = float(one["odds_bound"])
+    yield (
+        "The noisy table moves the odds of a cell by a factor of up to "
+        f"exp({format_number(float(moved['achieved']))}); "
+        f"the guarantee allows exp({format_bound(bound, True)}), for this adversary's k = {radius} records."
+        if np.isfinite(bound)
+        else "No bound limits how far the noisy table may move the odds of a cell."
+    )
+    single = float(moved.get("single_record_bound", np.inf))
+    if np.isfinite(single):
+        passed = "exceeds" if bool(moved["single_record_exceeded"]) else "does not exceed"
+        yield (
+            f"For one record it would allow exp({format_bound(single, True)}): no bound here; this release {passed} it."
+        )
+
+
+def sections(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Section]:
+    """The groups of `solve`."""
+    made = [attempt("What the margins and the noisy table reveal", _revealed, file, found)]
+    if "costs" in found:
+        made.append(attempt("What the noise costs", _costs, file, found))
+    return made
+
+
+def _revealed(file: TableFile, found: Mapping[str, xr.Dataset]) -> Section:
+    finding, *more = findings(file, found)
+    tables = [_cells(file, found["table"]), *([_bounds(found)] if "moved" in found else [])]
+    return Section("What the margins and the noisy table reveal", finding, more, tables, table_figures(file, found)[:1])
+
+
+def _costs(file: TableFile, found: Mapping[str, xr.Dataset]) -> Section:
+    costs = found["costs"].isel(adjacency=0)
+    own, usual = float(costs["own"].sel(mechanism="gaussian")), float(costs["naive"].sel(baseline="gaussian"))
+    said = f"Gaussian noise made for the margins is {percent(1.0 - own / usual)} shorter than the usual."
+    drawn = table_figures(file, found)[1:]
+    return Section("What the noise costs", said, tables=[_lengths(costs)], figures=drawn)
+
+
+def _cells(file: TableFile, found: xr.Dataset) -> Table:
+    row, column = file.invariants.features
+    columns = {
+        "row": (row, "count"), "column": (column, "count"), "prior": ("prior", "probability"),
+        "given": ("given the margins", "probability"), "invariant_ratio": ("ratio", "number"),
+        "posterior": ("after the release", "probability"), "ratio": ("ratio given margins", "number"),
+        "mean": ("expected count", "number"),
+    }  # fmt: skip
+    places = {dim: np.arange(1, found.sizes[dim] + 1) for dim in ("row", "column")}
+    title, absent = "Where an unknown record is", {"ratio": {None: "–"}}
+    return tabulate(found.assign_coords(places), columns, title=title, name="table", missing=UNRELIABLE, called=absent)
+
+
+def _bounds(found: Mapping[str, xr.Dataset]) -> Table:
+    table = Table(["change of the log odds of a cell (nats)", Column("at most", "at most")], name="moved")
+    if "single_record_bound" in found["moved"]:
+        table.add("guarantee applied to one record: no bound here", float(found["moved"]["single_record_bound"]))
+    table.add(f"bound for this adversary's k = {int(found['table']['radius'])}", float(found["table"]["odds_bound"]))
+    table.add("this release", float(found["moved"]["achieved"]))
+    return table
+
+
+def _lengths(costs: xr.Dataset) -> Table:
+    title = f"Expected length of noise for changes of {int(costs['adjacency'])} records (people)"
+    kinds = (("own", "mechanism", "made for the margins"), ("naive", "baseline", "usual"))
+    rows = [(f"{text}: {x}", float(costs[kind].sel({dim: x}))) for kind, dim, text in kinds for x in costs[dim].values]
+    return Table(["noise", Column("length", "number")], [*rows], title=title, name="noise")
+
+
+def table_figures(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figure]:
+    """Beliefs about the table, if they are reliable, and the cost of noise, if there is one to compare."""
+
+    def table() -> Any:
+        if found["table"].attrs["status"] == UNRELIABLE:
+            raise ValueError("the walk over tables did not converge")
+        return figures.exact_figures.table_beliefs(found["table"], file.invariants.features)
+
+    def noise() -> Any:
+        return figures.exact_figures.noise_costs(found["costs"].isel(adjacency=0))
+
+    beliefs = "Probability that an unknown record is in each cell, before and after each step."
+    lengths = "Expected length of the noise made for the margins, and of the usual kinds."
+    return [Figure("table", table, beliefs), *[Figure("noise", noise, lengths)] * ("costs" in found)]

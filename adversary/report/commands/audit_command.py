@@ -1,0 +1,146 @@
+"""`adversary audit`, `compare` and `sensitivity`: what adversaries learn, side by side, and with other inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import xarray as xr
+
+from adversary._core import exclusive_lock, has_blocks, remove_empty
+from adversary.adversaries.risk import DRAWS
+from adversary.driver import ENGINES
+from adversary.report.answers import audit_answer, comparison
+from adversary.report.commands import options
+from adversary.report.files import Scenario
+from adversary.report.kit import DATA, PAGE, Document, check_directory
+from adversary.report.sections import sensitivity_sections as sensitivity_answer
+
+CHECK_FAILED = 3
+"""Exit code of `--check` where the plan is not what the scenario asks of it."""
+RESUME = "the same command goes on from the finished blocks"
+
+
+@options.with_output
+def audit_command(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="SCENARIO.toml")],
+    output: options.Output,
+    engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulated releases, where releases are simulated.",
+            show_default=f"{DRAWS}, fewer where each takes long to read; fitted ones 1000",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
+    truth: options.Truths = None,
+    failure: Annotated[
+        float | None, typer.Option(help="Failure probability of bounds that are not certain; else the file's.")
+    ] = None,
+    workers: options.Workers = None,
+    scheduler: options.Scheduler = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the report of another scenario in DIR.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with code 3 unless every guarantee is true and the risk profile kept.")
+    ] = False,
+) -> None:
+    """What an adversary learns about one person, averaged over releases, and what the guarantee allows."""
+    out = output.folder
+    with options.one_line_errors(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
+        read = options.read_scenario(scenario, truth)
+        chance = read.failure if failure is None else failure
+        how: dict[str, Any] = {"engine": engine, "draws": draws, "rng": seed}
+        how |= {"scheduler": scheduler, "workers": workers}
+
+        def run(store: Path | None) -> xr.DataTree:
+            with options.extras():
+                return audit_answer.solve(read, failure=chance, whole=store is not None, store=store, **how)
+
+        def show(tree: xr.DataTree) -> None:
+            output.deliver(audit_answer.document(read, tree))
+
+        if out is None:
+            show(tree := run(None))
+        else:
+            tree = _audit_and_report(read, out, run, show, [engine, draws, seed, chance], force)
+    if check and (failure_line := audit_answer.check_failure(read, tree)):
+        options.end(CHECK_FAILED, failure_line)
+
+
+@options.answering()
+def compare_command(
+    first: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="A.toml")],
+    second: Annotated[Path, typer.Argument(help="Another.", metavar="B.toml")],
+    engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
+) -> Document:
+    """Two audits side by side: the same scenario with other noise, other neighbours or another adversary."""
+    names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
+    if first.resolve() == second.resolve():
+        raise ValueError(f"{first}: give two different scenarios, got the same file twice")
+    read = {name: options.read_scenario(path, None) for name, path in zip(names, (first, second), strict=True)}
+    with options.extras():
+        found = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
+    return comparison.document(found, comparison.solve(found))
+
+
+@options.answering("scenario")
+def sensitivity_command(
+    scenario: Annotated[
+        Path, typer.Argument(help=r"Scenario file with a table \[sensitivity].", metavar="SCENARIO.toml")
+    ],
+    truth: options.Truths = None,
+) -> Document:
+    """How far the answers move with prior, budget, siblings and beliefs."""
+    read = options.read_scenario(scenario, truth)
+    return sensitivity_answer.document(read, sensitivity_answer.solve(read))
+
+
+def _audit_and_report(
+    scenario: Scenario,
+    out: Path,
+    run: Callable[[Path], xr.DataTree],
+    show: Callable[[xr.DataTree], None],
+    how: list[Any],
+    force: bool,
+) -> xr.DataTree:
+    """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until that is written."""
+    if not force:
+        check_replaced(out, audit_answer.fingerprint(scenario))
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    work = json.dumps([scenario.document, *how], sort_keys=True, default=str)
+    store = out / ".blocks" / hashlib.sha256(work.encode()).hexdigest()[:16]
+    try:
+        with exclusive_lock(check_directory(out)):
+            tree = run(store)
+            show(tree)
+            shutil.rmtree(store, ignore_errors=True)
+    except Exception as error:
+        if has_blocks(store):
+            error.add_note(f"({RESUME} in {store})")
+        raise
+    finally:
+        if not has_blocks(store):
+            shutil.rmtree(store, ignore_errors=True)
+        remove_empty((store, store.parent, *made))
+    return tree
+
+
+def check_replaced(folder: Path, scenario: str) -> None:
+    """FileExistsError for a report of another scenario than that of this fingerprint, or one that cannot be read."""
+    if any((folder / name).exists() for name in (PAGE, DATA)):
+        try:
+            with xr.open_datatree(folder / DATA, engine="h5netcdf") as tree:
+                same = tree.attrs.get("scenario") == scenario
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise FileExistsError(
+                f"{folder} has the report of another scenario; give another directory, or --force to replace it"
+            )

@@ -1,0 +1,157 @@
+"""The command line: commands that print tables or one JSON object, or write a directory of a page, figures and data.
+
+The module of a command is imported when the command is run, so that `--help` answers at once. Exit codes: 0; 2 where
+the input is refused, in one line on standard error and with nothing written; 130 when interrupted.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from functools import cache
+from importlib import import_module
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from adversary._core import __version__
+
+AUDIT, CHOOSE, INFER, SETUP = "Audit a release", "Choose a guarantee", "Analyse noisy data", "Set up"
+
+
+class Entry(NamedTuple):
+    """The group of a command, an example, and its help if it is a group itself."""
+
+    group: str
+    example: str
+    help: str = ""
+
+
+COMMANDS = {
+    "audit": Entry(AUDIT, "audit data/granville_1940.toml --out report"),
+    "table": Entry(AUDIT, "table data/town_counts.csv --rho 0.1 --levels block,group,tract"),
+    "compare": Entry(AUDIT, "compare data/granville_1940.toml data/granville_1940_bounded.toml"),
+    "sensitivity": Entry(AUDIT, "sensitivity data/clinic_visits.toml --out sensitivity"),
+    "explain": Entry(AUDIT, "explain data/granville_1940.toml --audience regulator"),
+    "plan": Entry(
+        CHOOSE, "plan data/town_counts.csv --profile data/survey_profile.toml --levels block,group,tract"
+    ),
+    "epsilon": Entry(CHOOSE, "epsilon data/durham_infant_mortality.toml --out epsilon"),
+    "bounds": Entry(CHOOSE, "bounds --rho 2.63 --prior 1/100"),
+    "invariants": Entry(CHOOSE, "invariants data/districts_1940_total.toml"),
+    "census": Entry(
+        CHOOSE, "census scenario C --out census_c",
+        "What the noise of the 2020 Census allows an adversary to learn, by concern.",
+    ),
+    "infer": Entry(INFER, "infer data/blood_lead.toml"),
+    "spine": Entry(INFER, "spine county --query DETAILED --cell 0,1,0,2 --out found"),
+    "nmf": Entry(
+        INFER, "nmf synth county --blocks 2000 --shape 2x2x2x7",
+        "Noisy Measurement Files: make a synthetic one, or check one.",
+    ),
+    "init": Entry(SETUP, "init audit scenario.toml"),
+    "schema": Entry(SETUP, "schema scenario"),
+    "doctor": Entry(SETUP, "doctor --json"),
+}  # fmt: skip
+"""Every command `x`, in the order in which a user needs them: `x_command` of its module."""
+MODULES = {
+    **dict.fromkeys(("compare", "sensitivity"), "audit_command"), "plan": "table_command",
+    **dict.fromkeys(("epsilon", "bounds", "census"), "guarantee_commands"),
+    **dict.fromkeys(("init", "schema", "doctor"), "setup_commands"),
+}  # fmt: skip
+"""Where a command is, if its module has another name."""
+
+
+def module_of(name: str) -> str:
+    """The module of a command."""
+    return MODULES.get(name, f"{name}_command")
+
+
+@cache
+def _docstrings(module: str) -> dict[str, str]:
+    """First lines of the docstrings of a module's functions, read without importing what it needs."""
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
+    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+    return {one.name: (ast.get_docstring(one) or "").partition("\n")[0] for one in functions}
+
+
+def help_of(name: str) -> str:
+    """The line of help of a command."""
+    return COMMANDS[name].help or _docstrings(module_of(name))[f"{name}_command"]
+
+
+class Commands(TyperGroup):
+    """The commands, each imported when it is run, their lines of help read when they are listed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        for name, command in self.commands.items():
+            command.help = help_of(name)
+        return super().list_commands(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(str(name)), rest
+
+
+def load(name: str) -> Any:
+    """A command with all its options, its line of help and its example."""
+    entry = COMMANDS[name]
+    made = getattr(import_module(f"adversary.report.commands.{module_of(name)}"), f"{name}_command")
+    if isinstance(made, typer.Typer):
+        command: Any = typer.main.get_group(made)
+    else:
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(made)
+        command = typer.main.get_command(alone)
+    command.help = entry.help or command.help
+    command.epilog = f"Example: adversary {entry.example}"
+    return command
+
+
+app = typer.Typer(
+    name="adversary",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with: adversary audit data/granville_1940.toml --out report",
+)
+for _name, _entry in COMMANDS.items():
+    app.command(_name, rich_help_panel=_entry.group)(lambda: None)
+
+
+def main() -> None:
+    """Entry point of the `adversary` command; a warning is one line on standard error.
+
+    Where the terminal's encoding lacks a character, it is shown by its number.
+    """
+    from adversary.report.kit import tell
+
+    warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    app(prog_name="adversary")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"adversary {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def adversary(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """What an adversary could learn about one person from a differentially private release."""
+    del version
+
+
+if __name__ == "__main__":
+    main()

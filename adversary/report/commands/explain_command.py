@@ -1,0 +1,108 @@
+"""`adversary explain`: a guarantee, a scenario or a tolerated risk in words, for whoever must trust the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adversary._core import check_probability
+from adversary.driver import audit
+from adversary.report.answers import EVERYONE, ExplainRequest, bounds_answer, explain_answer
+from adversary.report.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, read_scenario
+from adversary.report.files import Scenario, check_releases, load_profile_file, read_toml
+from adversary.report.kit import Document, audit_words
+from adversary.report.words import AUDIENCES, TOPICS
+
+
+@answering("file")
+def explain_command(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Scenario or profile file (TOML).", metavar="SCENARIO.toml|PROFILE.toml"),
+    ] = None,
+    audience: Annotated[str, typer.Option(help=f"For whom: {', '.join((*AUDIENCES, EVERYONE))}.")] = AUDIENCES[0],
+    topic: Annotated[str | None, typer.Option(help=f"Of what, of these: {', '.join(TOPICS)}.")] = None,
+    epsilon: Epsilon = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon: its delta.", metavar="NUMBER")] = None,
+    rho: Rho = None,
+    mu: Mu = None,
+    prior: Annotated[
+        list[float] | None,
+        typer.Option(help="Where an adversary starts, such as 0.1 or 1/864; may be repeated.", metavar="P"),
+    ] = None,
+    failure: Annotated[
+        float | None,
+        typer.Option(help="Probability with which a limit may fail that is not certain; else the file's.", metavar="P"),
+    ] = None,
+    releases: Annotated[
+        int | None, typer.Option(help="Tell of so many releases together, each with the guarantee.", metavar="K")
+    ] = None,
+    truth: Truths = None,
+) -> Document:
+    """What a guarantee, a tolerated risk or an audit means, in words."""
+    given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+    numbers = {name: x for name, x in given.items() if x is not None}
+    options = {"priors": prior or None, "failure": failure, "releases": releases}
+    used = tuple(name for name, value in options.items() if value is not None)
+    asked = ExplainRequest(audience, topic, prior or None, failure, releases, used)
+    if (file is None) != bool(numbers):
+        what = "both" if numbers else "neither"
+        raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")
+    scenario = file is not None and _is_scenario(file)
+    if truth and not scenario:
+        raise ValueError("--truth replaces a count of a scenario file, and there is none")
+    if file is None:
+        return _of_guarantee(numbers, asked)
+    return _of_scenario(read_scenario(file, truth), asked) if scenario else _of_profiles(file, asked)
+
+
+def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Document:
+    """A guarantee by its numbers."""
+    names = [name for name in numbers if name != "delta"]
+    if "delta" in numbers and names != ["epsilon"]:
+        others = " and ".join(f"--{name}" for name in names if name != "epsilon") or "nothing"
+        raise ValueError(f"--delta belongs to --epsilon, got it with {others}")
+    parts = {name: numbers.get(name) for name in ("epsilon", "rho", "mu", "delta")}
+    guarantee, parameters = bounds_answer.guarantee_of(**parts)
+    title = bounds_answer.title(guarantee, parameters)
+    subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
+    return explain_answer.document(title, explain_answer.solve([subject], asked))
+
+
+def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Document:
+    """A scenario, audited where that is to be told."""
+    chance, tree = scenario.failure if asked.failure is None else asked.failure, None
+    if asked.topic in (None, "audit"):
+        what = (scenario.plan, scenario.adversary, scenario.truth)
+        guarantee, margins = scenario.guarantee, scenario.margins
+        # texts are about each adversary's risk and bound, and nothing else that an audit can add
+        tree = audit(*what, guarantee=guarantee, invariants=margins, failure=chance, also=(), rng=SEED)
+    subjects = explain_answer.of_scenario(scenario, tree, chance)
+    said = asked.failure is not None or "failure" in scenario.document
+    told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None)
+    warnings = [] if tree is None else audit_words.warnings(tree)
+    found, title = explain_answer.solve(subjects, told), scenario.name
+    return explain_answer.document(title, found, explain_answer.notes(scenario, tree), warnings)
+
+
+def _of_profiles(file: Path, asked: ExplainRequest) -> Document:
+    """A profile file, with what its releases may each be given, and what may fail, as the file or the options say."""
+    read = load_profile_file(file)
+    if asked.failure is not None:
+        read = replace(read, failure=float(check_probability("failure", asked.failure)))
+    releases = read.releases if asked.releases is None else check_releases(asked.releases)
+    others = asked.failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
+    subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
+    found = explain_answer.solve(subjects, replace(asked, releases=None))
+    return explain_answer.document(read.name, found)
+
+
+def _is_scenario(file: Path) -> bool:
+    """Whether the file has a plan, or cannot be read as TOML, which reading it as a scenario will tell."""
+    try:
+        return "plan" in read_toml(file)
+    except ValueError:
+        return True

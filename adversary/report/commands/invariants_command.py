@@ -1,0 +1,124 @@
+"""`adversary invariants`: what statistics published exactly cost, of a scenario or of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import xarray as xr
+
+from adversary.driver import audit
+from adversary.privacy import Guarantee
+from adversary.report.answers import how, table_answer
+from adversary.report.commands.options import SEED, Truths, answering, read_scenario
+from adversary.report.files import load_table_file, read_toml
+from adversary.report.kit import Card, Document, Figure, Section, attempt, audit_words, guarded_document, safe_names
+from adversary.report.sections import exact_adversaries, exact_guarantees
+from adversary.report.sections.exact_guarantees import Beside
+
+
+@answering("scenario")
+def invariants_command(
+    scenario: Annotated[
+        Path,
+        typer.Argument(
+            help=r"Scenario file with an exact level or \[invariants], or a table file.", metavar="SCENARIO.toml"
+        ),
+    ],
+    truth: Truths = None,
+    failure: Annotated[
+        float | None, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
+    ] = None,
+) -> Document:
+    """What exact totals beside a noisy release cost: guarantees with and without them, and what is learned."""
+    return (_table if _is_table(scenario) else _plan)(scenario, truth, failure)
+
+
+def _is_table(path: Path) -> bool:
+    document = read_toml(path)
+    if "table" in document and "plan" in document:
+        raise ValueError(f"{path}: give either [plan] or [table], got both")
+    return "table" in document
+
+
+def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Document:
+    """A scenario, audited by the exact engine."""
+    scenario = read_scenario(path, changes)
+    totals = exact_adversaries.require_totals(scenario)
+    chance = scenario.failure if failure is None else failure
+    what = (scenario.plan, scenario.adversary, scenario.truth)
+    tree = audit(
+        *what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED, progress=True
+    )
+    pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
+    told = Beside(scenario.invariants, totals, pairs, exact_adversaries.releases(scenario))
+    groups = told.solve()
+    cases = audit_words.cases(scenario, tree)
+    found = [exact_adversaries.solve(one, part) for _, one, part in cases]
+    names = [name for name, _, _ in cases]
+    for group in found[0]:
+        each = [one[group] for one in found]
+        groups[group] = xr.concat(each, dim="truth").assign_coords(truth=names) if names[0] else each[0]
+    files = safe_names(names)
+    parts = [
+        attempt(exact_adversaries.LEARNED, exact_adversaries.learned, one, part, numbers, files[name])
+        for (name, one, part), numbers in zip(cases, found, strict=True)
+    ]
+    for group, numbers_of in groups.items():
+        tree[group] = xr.DataTree(numbers_of)
+    made = _document(scenario, tree, told, groups, [*filter(None, parts)])
+    if found[0]:
+        made.provenance.append(("Computed by", how(cases[0][2])))
+    made.warnings += audit_words.warnings(tree)
+    return made
+
+
+def _table(path: Path, changes: list[str] | None, failure: float | None) -> Document:
+    """A table file."""
+    if changes:
+        raise ValueError(f"--truth replaces counts of a scenario; {path} is a table file, got {changes[0]!r}")
+    file = load_table_file(path, failure)
+    told, found = table_answer.beside(file), table_answer.solve(file)
+    groups = told.solve() | found
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(seed=table_answer.SEED, **{key: found["table"].attrs[key] for key in ("engine", "status")})
+    return _document(file, tree, told, groups, table_answer.sections(file, found))
+
+
+@guarded_document
+def _document(
+    file: Any, tree: xr.DataTree, told: Beside, groups: Mapping[str, xr.Dataset], parts: Sequence[Section]
+) -> Document:
+    """The guarantees first, then the other parts; the first finding of these is the sentence of the card."""
+    drawn = [] if told.totals.disclosed else _trade_off(told.pairs)
+    first = attempt("What exact totals do to the guarantee", told.section, groups, drawn)
+    figure = next((figure for part in parts for figure in part.figures), None)
+    card = Card(told.verdict, figure=figure)
+    for part in parts[:1]:
+        card.sentence = part.finding
+        part.figures = [one for one in part.figures if one is not figure]
+    tree.attrs.update(title=file.name, source=file.source)
+    return Document(
+        tree.attrs["title"],
+        tree,
+        list(groups),
+        card,
+        [file.description] * bool(file.description),
+        [first, *parts],
+        provenance=file.provenance,
+    )
+
+
+def _trade_off(pairs: Mapping[str, tuple[Guarantee, Guarantee]]) -> list[Figure]:
+    """The first guarantee before and after."""
+
+    def draw(name: str, before: Guarantee, after: Guarantee) -> Any:
+        from adversary.report.figures import trade_off
+
+        return trade_off({f"{name}, one record": before, f"{name}, beside totals": after})
+
+    caption = "Most detections that any test of one record has at each false alarm probability, before and after."
+    return [Figure("guarantee", partial(draw, name, *pair), caption) for name, pair in list(pairs.items())[:1]]

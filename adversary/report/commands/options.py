@@ -1,0 +1,263 @@
+"""What the commands take: their common options, the numbers and directories given to them, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, NoReturn, get_args, get_origin
+
+import typer
+from typer.models import OptionInfo
+
+from adversary._core import remove_empty
+from adversary.report.files import Scenario, load_scenario
+from adversary.report.kit import FORMS, Document, check_form, deliver, tell
+
+SEED = 2020
+"""Where none is given: a run that is repeated, or resumed, gives the same numbers."""
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Priors = Annotated[
+    list[float],
+    typer.Option("--prior", help="An adversary's prior, such as 0.1 or 1/864; may be repeated.", metavar="P"),
+]
+Levels = Annotated[
+    list[float], typer.Option("--level", help="Probability of a false alarm of a test; may be repeated.", metavar="P")
+]
+Truths = Annotated[
+    list[str] | None,
+    typer.Option("--truth", help='Replace a true count: "block group=10"; may be repeated.', metavar="LEVEL=COUNT"),
+]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
+]
+Rho = Annotated[float | None, typer.Option(help="Zero-concentrated DP with this rho.", metavar="NUMBER")]
+Mu = Annotated[float | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")]
+Product = Annotated[
+    str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
+]
+Directory = Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")]
+Failure = Annotated[
+    float, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
+]
+Form = Annotated[
+    str,
+    typer.Option(
+        "--format", help=f"What is printed: {', '.join(FORMS)}.", metavar="FORM", autocompletion=lambda: list(FORMS)
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no answer, only errors.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Directory for report.html, data.nc, tables as CSV and figures.", metavar="DIR")
+]
+Cells = Annotated[int, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]
+Workers = Annotated[int | None, typer.Option(help="Processes on this machine.", show_default="1")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Dask scheduler to work on, such as tcp://10.0.0.1:8786.", metavar="ADDRESS")
+]
+
+
+LONGEST = 1000
+"""Characters of an error, at most: a value it quotes may be as long as its file."""
+
+
+@contextmanager
+def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
+    """Errors in the input in one line, without a traceback; those of a file's contents begin with its name.
+
+    So for Ctrl-C, and for workers that died, with what to do then.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell(f"interrupted{': ' * bool(interrupted)}{interrupted}")
+        raise typer.Exit(130) from None
+    except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
+        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        text = f"needs more memory than there is: {text}" if isinstance(error, MemoryError) else text
+        text += (
+            f" ({interrupted})"
+            if interrupted and isinstance(error, ChildProcessError) and not hasattr(error, "__notes__")
+            else ""
+        )
+        named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--"))
+        words = " ".join([*(text if named else f"{file}: {text}").split(), *getattr(error, "__notes__", ())])
+        cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
+        tell(f"error: {cut}")
+        raise typer.Exit(2) from None
+
+
+@contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """What ends the process by SIGTERM ends it as Ctrl-C does: workers go with it, and it is said how to go on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def number(option: str, text: str) -> float:
+    """ "0.1" or "1/864" as a number."""
+    try:
+        top, *bottom = map(float, text.split("/", 1))
+        return top / bottom[0] if bottom else top
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{option} must be a number such as 0.1 or 1/864, got {text!r}") from None
+
+
+def whole(option: str, text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a whole number, got {text!r}") from None
+
+
+PARSED: dict[Any, Callable[[str, str], Any]] = {float: number, int: whole}
+"""Types of options that are read from texts here, so that what is refused is one line."""
+
+
+def _as_text(one: Parameter) -> tuple[Parameter, Callable[[Any], Any]]:
+    """A parameter as typer has it, and what reads its value: a number, none, or several, from texts."""
+    kind, *more = get_args(one.annotation) or (one.annotation,)
+    listed = next((x for x in (kind, *get_args(kind)) if get_origin(x) is list), kind)
+    inner = next((x for x in (listed, *get_args(listed)) if x in PARSED), None)
+    option = next((x for x in more if isinstance(x, OptionInfo)), None)
+    if inner is None or option is None:
+        return one, lambda given: given
+    option, many, usual = copy(option), get_origin(listed) is list, one.default
+    option.metavar = option.metavar or "NUMBER"
+    name = next(iter(option.param_decls or ()), f"--{one.name.replace('_', '-')}")
+    default = None if usual is None else [f"{x:g}" for x in usual] if many else f"{usual:g}"
+    shown = one.replace(annotation=Annotated[list[str] | None if many else str | None, option], default=default)
+
+    def read(given: Any) -> Any:
+        return given and ([PARSED[inner](name, x) for x in given] if many else PARSED[inner](name, given))
+
+    return shown, read
+
+
+class Output(NamedTuple):
+    """Where an answer goes: a directory, if any, and the screen, in one of `FORMS` or not at all."""
+
+    folder: Path | None
+    form: str
+    quiet: bool
+
+    def deliver(self, document: Document) -> None:
+        """Write and print it."""
+        deliver(document, self.form, self.folder, quiet=self.quiet)
+
+
+def with_output(function: Callable[..., None]) -> Callable[..., None]:
+    """A command out of a function of its own options and an `Output`: with --out, --format and so on.
+
+    The common options are checked before anything is computed; one that the function has itself is its own.
+    """
+    given_own = [one for one in signature(function, eval_str=True).parameters.values() if one.name != "output"]
+    own, readers = zip(*map(_as_text, given_own), strict=True) if given_own else ((), ())
+    common = signature(_common, eval_str=True).parameters.values()
+    names = {one.name for one in own}
+    every = [*own, *(one for one in common if one.name not in names)]
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        out, as_json, form, quiet = (given.pop(one.name) for one in common)
+        with one_line_errors():
+            chosen = check_form("json" if as_json else form)
+            given |= {
+                one.name: read(given[one.name]) for one, read in zip(own, readers, strict=True) if one.name in given
+            }
+        if "out" in names:
+            given["out"] = out
+        function(**given, output=Output(out, chosen, quiet))
+
+    command.__signature__ = Signature(sorted(every, key=lambda one: one.default is not Parameter.empty))  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in every}
+    return command
+
+
+def end(code: int, problem: str) -> NoReturn:
+    """End with this code; one line to the error output says why, also where nothing else is printed."""
+    tell(f"check failed: {' '.join(problem.split())}")
+    raise typer.Exit(code)
+
+
+def answering(file: str = "") -> Callable[[Callable[..., Document]], Callable[..., None]]:
+    """A command out of a function of its own options that returns its document, as of `with_output`.
+
+    Errors are one line, as of `one_line_errors`, begin with the file that the argument `file` names, and leave nothing
+    in the directory.
+    """
+
+    def made(function: Callable[..., Document]) -> Callable[..., None]:
+        @wraps(function)
+        def command(output: Output, **given: Any) -> None:
+            with one_line_errors(given.get(file)), directory(output.folder):
+                answer = function(**given)
+                output.deliver(answer)
+            if answer.code:
+                end(answer.code, answer.problem)
+
+        return with_output(command)
+
+    return made
+
+
+def _common(out: Out = None, as_json: Json = False, form: Form = "text", quiet: Quiet = False) -> None:
+    """Options of every command."""
+
+
+@contextmanager
+def extras() -> Iterator[None]:
+    """What needs an extra that is not installed is an error in the input, which names the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+
+
+@contextmanager
+def directory(out: Path | None) -> Iterator[Path | None]:
+    """A directory to write into, if any; folders made for it are removed again, if empty, when nothing comes of it."""
+    if out is None:
+        yield None
+        return
+    from adversary.report.kit import check_directory
+
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        yield check_directory(out)
+    except BaseException:
+        remove_empty(made)
+        raise
+
+
+def read_scenario(path: Path, changes: list[str] | None) -> Scenario:
+    """A scenario file, with the true counts that `--truth` replaces."""
+    scenario = load_scenario(path)
+    return scenario.with_truth(dict(map(_count, changes))) if changes else scenario
+
+
+def _count(text: str) -> tuple[str, Any]:
+    """ "block group=10" as ("block group", 10), and "block=1,34" as ("block", [1, 34])."""
+    name, sign, value = text.partition("=")
+    try:
+        numbers = [json.loads(part) for part in value.split(",")]
+    except json.JSONDecodeError:
+        numbers = []
+    if not sign or not name.strip() or not numbers:
+        raise ValueError(f"--truth must be LEVEL=COUNT, such as 'block group=10', got {text!r}")
+    return name.strip(), numbers if len(numbers) > 1 else numbers[0]

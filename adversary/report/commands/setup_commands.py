@@ -1,0 +1,145 @@
+"""`adversary doctor`, `schema` and `init`: what is installed here, and what files look like."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import xarray as xr
+
+import adversary
+from adversary._core import NAME, __version__
+from adversary.budget import check_word
+from adversary.census import spine
+from adversary.report.commands.options import answering, one_line_errors
+from adversary.report.files import FILES, schema, starting_file
+from adversary.report.kit import RESULT, Card, Document, Section, Table, guarded_document, tabulate
+
+MISSING = "not installed"
+STARTS = {
+    **dict.fromkeys(("audit", "compare", "explain"), ("scenario",)), "sensitivity": ("scenario", "sensitivity"),
+    "epsilon": ("profile",), "infer": ("release",), "invariants": ("table",), **{kind: (kind,) for kind in FILES},
+}  # fmt: skip
+"""Commands, and kinds of files, with the kind that a command reads and the tables that it needs."""
+COMPILER = "none: models that PyMC samples itself run slower"
+
+
+def schema_command(
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join((*FILES, 'result'))}.", metavar="KIND")],
+) -> None:
+    """The JSON schema of a kind of file, so that an editor completes keys, or of what --json prints."""
+    with one_line_errors():
+        check_word("kind", kind, (*FILES, "result"))
+        print(json.dumps(RESULT if kind == "result" else schema(kind), indent=2))
+
+
+def init_command(
+    command: Annotated[str, typer.Argument(help=f"One of {', '.join(STARTS)}.", metavar="COMMAND")],
+    path: Annotated[Path | None, typer.Argument(help="File to make.", metavar="[FILE.toml]")] = None,
+) -> None:
+    """A commented file for a command to begin with."""
+    with one_line_errors():
+        text = starting_file(*STARTS[check_word("command", command, tuple(STARTS))])
+        if path is None:
+            print(text, end="")
+        else:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+
+
+@answering()
+def doctor_command() -> Document:
+    """Versions, cores, caches and optional extras of this installation."""
+    compile_spine()
+    return document(examine())
+
+
+def compile_spine() -> None:
+    """Go through the compiled code of spines once: what is not on the disk is compiled, and kept there."""
+    tree = spine.Tree.of({"county": None, "group": "county", "a": "group", "b": "group"})
+    found = spine.posterior(tree, [2, 2, 1, 1], 0.5)
+    found.membership(known=1)
+    found.hdi()
+    spine.upward_message(tree, [2, 2, 1, 1], 0.5)
+
+
+def examine() -> xr.DataTree:
+    """Groups `machine`, `packages` (package: version and the extra they belong to) and `caches` (cache: folder)."""
+    found, places = packages(), caches()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    compiler = shutil.which("g++") or shutil.which("clang++") or ""
+    machine = {"cores": cores, "python": platform.python_version(), "system": platform.system(), "compiler": compiler}
+    each = {"version": [_version_of(name) for name in found], "extra": [*found.values()]}
+    kept = {"folder": [*map(str, places.values())], "writable": [_writable(folder) for folder in places.values()]}
+    groups = {
+        "machine": xr.Dataset(machine),
+        "packages": xr.Dataset({name: ("package", x) for name, x in each.items()}, {"package": [*found]}),
+        "caches": xr.Dataset({name: ("cache", x) for name, x in kept.items()}, {"cache": [*places]}),
+    }
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs={"version": __version__}), **groups})
+
+
+def packages() -> dict[str, str]:
+    """What this distribution needs, with the extra that brings it; "" for what is always needed."""
+    found = {}
+    for line in requires(NAME) or []:
+        name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        assert name
+        found[name[0]] = extra[1] if extra else ""
+    return found
+
+
+def _version_of(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return MISSING
+
+
+def caches() -> dict[str, Path]:
+    """Where compiled code is kept; numba's is beside the sources where nothing else is said."""
+    numba = os.environ.get("NUMBA_CACHE_DIR") or Path(adversary.__file__).parent
+    flags = re.search(r"(?:base_)?compiledir=([^,]+)", os.environ.get("PYTENSOR_FLAGS", ""))
+    return {"numba": Path(numba), "PyTensor": Path(flags[1] if flags else "~/.pytensor").expanduser()}
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a folder can be written into, or made."""
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    return os.access(there, os.W_OK)
+
+
+@guarded_document
+def document(tree: xr.DataTree) -> Document:
+    """The answer of `examine` for people."""
+    machine, packs, places = (tree[name].to_dataset() for name in ("machine", "packages", "caches"))
+    heads = {"package": "package", "version": "version", "extra": "needed for"}
+    installed = tabulate(packs, heads, name="packages", called={"extra": {"": "everything"}})
+    extras = sorted({str(extra) for extra in packs["extra"].values[packs["version"].values == MISSING]})
+    folders = {"cache": "compiled by", "folder": "folder", "writable": "writable"}
+    kept = tabulate(places, folders, name="caches", called={"writable": {True: "yes", False: "no"}})
+    compiler = str(machine["compiler"].values)
+    warnings = [f"Extra `{name}` is not installed: pip install '{NAME}[{name}]'." for name in extras if name]
+    warnings += [f"Code compiled by {row[0]} is compiled again in every run." for row in kept.rows if row[2] == "no"]
+    known = {"cores": "cores", "python": "Python", "system": "system"}
+    here = Table(["", "value"], [(head, str(machine[name].item())) for name, head in known.items()], name="machine")
+    here.add("C++ compiler", compiler or COMPILER)
+    return Document(
+        f"adversary {__version__}",
+        tree,
+        listed=("machine", "packages", "caches"),
+        card=Card("Everything is installed." if not warnings else "Something optional is missing.", "holds"),
+        sections=[
+            Section("Machine", tables=[here]),
+            Section("Packages", tables=[installed]),
+            Section("Caches of compiled code", tables=[kept]),
+        ],
+        warnings=warnings,
+    )

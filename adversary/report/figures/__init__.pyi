@@ -1,0 +1,11 @@
+from . import audit_figures as audit_figures
+from . import exact_figures as exact_figures
+from . import tornado as tornado
+from .budget_figures import accuracy as accuracy
+from .budget_figures import per_release as per_release
+from .epsilon_map import epsilon_by_reader as epsilon_by_reader
+from .guarantee_figures import epsilon_ladder as epsilon_ladder
+from .guarantee_figures import posterior_by_prior as posterior_by_prior
+from .guarantee_figures import trade_off as trade_off
+from .tornado import INPUTS as INPUTS
+from .tornado import input_value as input_value

@@ -1,0 +1,293 @@
+"""One function per figure: from a scenario and its audit to a matplotlib `Figure` that says its finding in the title.
+
+Each takes (scenario, tree), tree being `audit`'s answer for that scenario under one truth, and computes nothing itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from scipy.special import expit
+
+from adversary._core import (
+    Floats,
+    format_bound,
+    format_interval,
+    format_number,
+    format_probability,
+    logit,
+    percent,
+    posterior_ratio,
+)
+from adversary.adversaries.risk import same_law
+from adversary.driver import OWN, shown_bound
+from adversary.report.figures.guarantee_figures import trade_off
+from adversary.report.figures.tornado import fan
+from adversary.report.files import Scenario
+from adversary.report.kit import of_reader
+from adversary.report.kit import style as kit
+from adversary.report.kit.audit_words import bound_name, definition_words, nine_in_ten
+
+POSTERIOR = "posterior that the target is in"
+ORANGE = kit.COLOURS[1]
+
+
+@kit.house_style
+def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """Posterior of every adversary against the released value of the lowest level, with how probable each value is.
+
+    With more levels (or cells) a line is the average over all other releases at that value; for a single adversary the
+    band holds the central 90 % of them.
+    """
+    table, risk = _ByValue.of(scenario, tree), tree["risk"].to_dataset()
+    figure, ax = kit.canvas(8.2, 4.8)
+    labels = [(0.5, "decides “in” above 50 %", kit.INK)]
+    for (name, posterior), colour in kit.coloured(table.posterior.items()):
+        prior, (mean, low, high) = float(of_reader(risk, name)["prior"]), table.summary(posterior)
+        ax.plot(table.values, mean, "o-", color=colour, ms=4, gid=f"reader {name}" if name else "posterior")
+        ax.axhline(prior, color=colour, lw=0.9, ls=":", gid=f"prior {name}".strip())
+        if np.isfinite(mean[-1]):
+            labels.append((mean[-1], name or ("average posterior" if table.several else "posterior"), colour))
+        if len(table.posterior) == 1 and table.several:
+            ax.fill_between(table.values, low, high, color=colour, alpha=0.18, lw=0, gid="band")
+    ax.axhline(0.5, color=kit.INK, lw=1.2, ls=kit.MARK, gid="threshold")
+    ax.set_xlabel(f"released count of the target's {scenario.plan.levels[0].unit} (people)")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    kit.probability_axis(ax, POSTERIOR, log=_wide(risk))
+    _bars(ax, table)
+    kit.edge_labels(ax, labels, ax.get_xlim()[1], offset=8.0)
+    band = "; band: central 90 %" * (len(table.posterior) == 1 and table.several)
+    most = percent(table.probability.max())
+    kit.panel_title(ax, f"dotted: before the release{band}\nbars: how probable each value is (up to {most})")
+    if len(table.posterior) == 1:
+        kit.title(figure, f"Nine releases in ten leave the posterior within {nine_in_ten(risk)}")
+    else:
+        ends = (float(pick(risk["ratio_quantile"])) for pick in (np.min, np.max))
+        kit.title(figure, f"Nine releases in ten: {format_interval(*ends)} times the prior")
+    return figure
+
+
+def _wide(risk: xr.Dataset) -> bool:
+    """Whether the adversaries' priors call for a log axis."""
+    return float(risk["prior"].max()) > 10.0 * float(risk["prior"].min()) > 0.0
+
+
+@dataclass(frozen=True)
+class _ByValue:
+    """Releases gathered by the lowest level's released value."""
+
+    values: Floats
+    probability: Floats
+    place: Any
+    weight: Floats
+    posterior: dict[str, Floats]
+    several: bool
+
+    @classmethod
+    def of(cls, scenario: Scenario, tree: xr.DataTree) -> _ByValue:
+        release = tree["release"].to_dataset()
+        learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
+        real = release["weight"].values > 0  # releases of another truth may be padded
+        noisy = release["noisy"].isel(level=scenario.plan.own)
+        column = (noisy.isel(cell=0) if "cell" in noisy.dims else noisy).values[real]
+        lowest = scenario.plan.levels[scenario.plan.own].mechanism
+        if lowest.is_continuous:
+            width = float(np.sqrt(lowest.variance)) / 2.0
+            column = np.round(column / width) * width
+        weight = release["weight"].values[real] / float(release["weight"].sum())
+        values, place = np.unique(column, return_inverse=True)
+        probability = np.bincount(place, weight)
+        cumulative = np.cumsum(probability)
+        kept = (cumulative > 5e-4) & (cumulative - probability < 1.0 - 5e-4)
+        posterior = {name: of_reader(learned, name)["posterior"].values[real] for name in scenario.readers}
+        several = len(scenario.plan.levels) * scenario.plan.cells > 1 or lowest.is_continuous
+        rows = [np.flatnonzero(place == one) for one in np.flatnonzero(kept)]
+        return cls(values[kept], probability[kept], rows, weight, posterior, several)
+
+    def summary(self, y: Floats) -> tuple[Floats, Floats, Floats]:
+        """(mean, 5 % and 95 % quantile) of y at every value, over the other releases."""
+        mean = [np.average(y[rows], weights=self.weight[rows]) for rows in self.place]
+        ends = [
+            np.quantile(y[rows], [0.05, 0.95], weights=self.weight[rows], method="inverted_cdf") for rows in self.place
+        ]
+        return np.array(mean), *np.array(ends).T
+
+
+def _bars(ax: Axes, table: _ByValue) -> None:
+    """Probability of each released value, as light bars on an axis of their own behind the curves."""
+    behind = ax.twinx()
+    width = 0.8 * float(np.diff(table.values).min()) if table.values.size > 1 else 0.8
+    behind.bar(table.values, table.probability, width, color=kit.LIGHT, gid="probability")
+    behind.set_ylim(0.0, 3.2 * table.probability.max())
+    behind.set_yticks([])
+    behind.spines[:].set_visible(False)
+    behind.set_zorder(ax.get_zorder() - 1)
+    ax.patch.set_visible(False)
+
+
+@kit.house_style
+def belief_ranges(tree: xr.DataTree) -> Figure:
+    """Prior, expected posterior, nine releases in ten and the bound that is shown of every adversary, on one axis."""
+    risk, bound = tree["risk"].to_dataset(), shown_bound(tree["bound"].to_dataset())
+    names = [str(name) for name in risk["adversary"].values] if "adversary" in risk.dims else [""]
+    figure, ax = kit.canvas(5.6, 1.5 + 0.5 * len(names))
+    for i, name in enumerate(names):
+        one, limits = of_reader(risk, name), of_reader(bound, name)["posterior"]
+        quantile = one["posterior_quantile"].values
+        low, high = (float(limits.sel(side=side)) for side in ("lower", "upper"))
+        ax.plot([low, high], [i, i], "|-", color=kit.INK, lw=1.0, ms=13, gid=f"bound {name}")
+        ax.plot(quantile[[0, -1]], [i, i], color=kit.BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90 % {name}")
+        ax.plot(float(one["posterior_mean"]), i, "o", color=kit.BLUE, ms=8, mec="white", gid=f"expected {name}")
+        ax.plot([float(one["prior"])] * 2, [i - 0.28, i + 0.28], color=ORANGE, lw=2.2, gid=f"prior {name}")
+    if _wide(risk):
+        ax.set_xscale("log")
+        kit.plain_log_axis(ax, "x", percent)
+    else:
+        ax.set_xlim(-0.01, 1.01)
+        kit.in_percent(ax.xaxis)
+    ax.set_yticks(range(len(names)), names if len(names) > 1 else [""])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel(
+        "probability of “in”\norange: before; dot: after, on average\n"
+        f"band: nine releases in ten\nline: the most by {bound_name(bound)}"
+    )
+    least, most = (format_probability(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
+    ends = least if least == most else f"{least} to {most}"
+    kit.title(figure, f"After the release, the probability is {ends} on average")
+    return figure
+
+
+@kit.house_style
+def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """Posterior over prior against the prior, for what the (first) adversary believes of others, beside the bounds."""
+    names = list(scenario.readers)
+    found = tree["priors"].to_dataset()
+    name = next((one for one in names if "adversary" not in found.dims or one in found["adversary"].values), names[0])
+    one = of_reader(found, name)
+    prior, expected, most, base = (one[key].values for key in ("at", "ratio_mean", "ratio_95", "given"))
+    figure, ax = kit.canvas(8.4, 4.8)
+    ax.set(xscale="log", yscale="log", xlabel="prior", xlim=(prior[0], prior[-1]))
+    ax.axhline(1.0, color=kit.GREY, lw=1.0)
+    said = {f"expected {expected[0]:.2f}": expected[0], f"19 in 20 below {most[0]:.2f}": most[0]}
+    labels = [(at, text, kit.BLUE) for text, at in said.items()]
+    ax.plot(prior, expected, color=kit.BLUE, gid="expected")
+    ax.plot(prior, most, color=kit.BLUE, lw=1.2, ls=(0, (1, 1.5)), gid="95 % of releases")
+    bound = of_reader(tree["bound"].to_dataset(), name)
+    free = cycle(kit.BOUND_COLOURS[:-1])
+    for definition in bound["definition"].values:
+        colour = kit.INK if definition == OWN else next(free)
+        reach = float(bound["loss_bound"].sel(definition=definition))
+        if not np.isfinite(reach):
+            continue
+        for sign, upper in (("≤", True), ("≥", False)):
+            values = posterior_ratio(base, reach if upper else -reach)
+            ax.plot(prior, values, color=colour, lw=1.4, ls=kit.BOUND, gid=f"bound {definition} {sign}")
+            label = f"{definition_words(str(definition))} {sign} {format_bound(float(values[0]), upper)}"
+            labels.append((float(values[0]), label, colour))
+    risk, readers = tree["risk"].to_dataset(), scenario.readers
+    for other in names:
+        at = readers[other].prior
+        if same_law(readers[other], readers[name]) and prior[0] <= at <= prior[-1]:
+            ratio = float(of_reader(risk, other)["ratio_mean"])
+            ax.plot(at, ratio, "o", color=kit.BLUE, ms=7, mec="white", gid=f"reader {other}")
+    kit.plain_log_axis(ax, "x", percent)
+    kit.plain_log_axis(ax, "y")
+    kit.ticks_right(ax)
+    ax.set_ylabel("ratio: posterior / prior")
+    kit.edge_labels(ax, labels, prior[0], offset=-8.0)
+    shown = shown_bound(bound)
+    reach = float(shown["loss_bound"])
+    limit = format_bound(float(posterior_ratio(base, reach)[0]), True)
+    allowed = f"; {bound_name(shown)} allows {limit}" if np.isfinite(reach) else ""
+    kit.title(figure, f"Expected ratio up to {format_number(float(expected.max()))}{allowed}")
+    return figure
+
+
+@kit.house_style
+def risk_by_budget(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """Expected posterior of every adversary when the budget of every level is multiplied by 1/10 to 10."""
+    names, risk, found = list(scenario.readers), tree["risk"].to_dataset(), tree["budgets"].to_dataset()
+    in_rho = bool(np.isfinite(found["rho"]).all() and (found["rho"] > 0.0).all())
+    x = found["rho" if in_rho else "budget"].values
+    figure, ax = kit.canvas(8.4, 4.6)
+    ax.set(xscale="log", xlim=(x[0], x[-1]))
+    ax.set_xlabel("privacy budget rho, all levels together (zCDP)" if in_rho else "budget, as a multiple of the plan's")
+    here = x[-1] / found["budget"].values[-1]
+    ax.axvline(here, color=kit.GREY, lw=0.9, zorder=0)
+    ends: list[Any] = []
+    for name, colour in kit.coloured(names):
+        one, now = of_reader(found, name), of_reader(risk, name)
+        upper = expit(float(logit(float(now["prior"]))) + one["loss_bound"].values)
+        ax.plot(x, one["posterior_mean"], color=colour, gid=f"expected {name}")
+        ax.plot(x, upper, color=colour, lw=1.2, ls=kit.BOUND, gid=f"bound {name}")
+        ax.plot(here, float(now["posterior_mean"]), "o", color=colour, ms=8, mec="white", mew=1.2, zorder=5)
+        ends.append((float(one["posterior_mean"][-1]), name or "expected posterior", colour))
+        if len(names) == 1:
+            ends.append((float(upper[-1]), "bound of the\nplan's own loss", colour))
+    kit.plain_log_axis(ax, "x")
+    kit.probability_axis(ax, POSTERIOR, log=_wide(risk))
+    kit.edge_labels(ax, ends, x[-1], offset=6.0)
+    first = of_reader(found, names[0])["posterior_mean"]
+    low, high = percent(float(first[0])), percent(float(first[-1]))
+    whose = f" of {names[0]}" if len(names) > 1 else ""
+    kit.title(figure, f"Budget times 1/10: posterior{whose} {low}; times 10: {high}")
+    return figure
+
+
+def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """Trade-off of the guarantees and of the release itself, with the tests that the audited adversaries make of it."""
+    found, readers = tree["tests"].to_dataset(), scenario.readers
+    records = max(reader.records(scenario.plan) for reader in readers.values())
+    stretched = f" ({records} records)" if records > 1 else ""
+    curves = {
+        definition_words(name) + stretched: one.group(records) for name, one in (scenario.guarantee or {}).items()
+    }
+    points: dict[str, Any] = {}
+    shown: list[Any] = []
+    for name, reader in readers.items():
+        if "adversary" in found.dims and name not in found["adversary"].values:
+            continue
+        if float(of_reader(tree["risk"].to_dataset(), name)["prior"]) in (0.0, 1.0):
+            continue  # exact counts have told all: there is nothing to test
+        if not any(same_law(reader, one) for one in shown):  # a prior alone changes no test
+            shown.append(reader)
+            one = of_reader(found, name)
+            points[f"adversary {name}" if name else "the adversary"] = (one["level"].values, one["detections"].values)
+    own = scenario.plan.privacy_loss()
+    return trade_off({**curves, f"this release{stretched or ' (others known)'}": own.group(records)}, points)
+
+
+def repeated_releases(tree: xr.DataTree, count: str, name: str) -> Figure:
+    """Posteriors after 1, 2, ... releases of one count."""
+    found = of_reader(tree["repeated"].to_dataset(), name).sel(count=count, drop=True).rename(target="truth")
+    if found.sizes["releases"] < 3:
+        raise ValueError("two releases make no curve")
+    return fan(found.where(found["posterior_mean"].notnull().any("truth"), drop=True), "releases")
+
+
+@kit.house_style
+def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
+    """Expected posterior of one person in every cell of a table, the largest first, beside prior and bound."""
+    figure, ax = kit.canvas(8.2, 4.4)
+    share_of_cells = np.arange(1, risk.size + 1) / risk.size
+    ax.step(np.append(0.0, share_of_cells), np.append(risk[0], risk), where="pre", color=kit.BLUE)
+    for level, text, colour in (
+        (prior, "before the release", kit.GREY),
+        (bound, "bound of the plan's own loss", kit.INK),
+    ):
+        ax.axhline(level, color=colour, linestyle="--", linewidth=1)
+        ax.annotate(text, (1.0, level), textcoords="offset points", xytext=(-4, 3), ha="right", color=colour)
+    ax.set(xlim=(0.0, 1.0), xlabel="share of cells", ylabel="posterior, averaged over the noise")
+    kit.in_percent(ax.xaxis, ax.yaxis)
+    reached = format_probability(float(risk[0]))
+    kit.title(figure, f"One person in a cell: up to {reached} on average, from {format_probability(prior)}")
+    return figure

@@ -1,0 +1,171 @@
+"""Figures of a recommended epsilon: what it costs in accuracy, what several releases share of it.
+
+Every function takes what the library returned and gives a matplotlib `Figure` with the finding in its title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from adversary._core import Floats, as_array, format_bound, format_number, format_probability, shown_epsilon
+from adversary.report.figures import epsilon_map
+from adversary.report.kit import style as kit
+
+
+@kit.house_style
+def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
+    """What each of several releases may spend so that all together keep the profile, one line per composition.
+
+    Parameters
+    ----------
+    curves : by name of the profile, from `adversary.budget.release_curve`; what has no finite budget above 0
+        is left out
+
+    Raises
+    ------
+    ValueError : nothing has
+    """
+    single = len(curves) == 1
+    figure, axes = epsilon_map.panels(len(curves))
+    every = [curve["parameter"] for curve in curves.values()]
+    spent = [one.where((one > 0.0) & np.isfinite(one)) for one in every]
+    if not any(bool(np.isfinite(one).any()) for one in spent):
+        raise ValueError("curves must hold a finite budget above 0 to draw, got none")
+    low, high = (pick([float(getattr(one, end)()) for one in spent]) for pick, end in ((min, "min"), (max, "max")))
+    ways = [str(how) for how in spent[0]["composition"].values]
+    colours = dict(kit.coloured(ways))
+    for ax, (name, one) in zip(axes, zip(curves, spent, strict=True), strict=True):
+        counts = as_array(one["releases"])
+        ax.set(xscale="log", yscale="log", xlim=(1.0, counts[-1]), ylim=(0.8 * low, 1.15 * high))
+        ax.set(xlabel="number of releases", ylabel="epsilon of each release")
+        shares: dict[str, list[str]] = {}
+        for how, colour in colours.items():
+            line = as_array(one.sel(composition=how))
+            ax.plot(counts, line, "o-", color=colour, ms=4, gid=how, zorder=2.0 + (how == "exact"))
+            if np.isfinite(line[-1]):
+                shares.setdefault(format_bound(float(line[-1]), False), []).append(how)
+        labels = [(float(e), f"{', '.join(names)}: {e}", colours[names[-1]]) for e, names in shares.items()]
+        kit.plain_log_axis(ax, "x")
+        kit.plain_log_axis(ax, "y")
+        if single:
+            kit.edge_labels(ax, labels, counts[-1], offset=8.0)
+        else:
+            kit.panel_title(ax, epsilon_map.in_two_lines(name))
+    if not single:
+        kit.key(figure, colours, columns=len(ways))
+    epsilon_map.outer_labels(axes)
+    budgets = every[0].isel(releases=-1)
+    most, count = float(budgets.where(np.isfinite(budgets), 0.0).max()), int(budgets["releases"])
+    said = f"Each of {count} releases may spend epsilon = {format_bound(most, False)}"
+    kit.title(figure, said if single and most else f"What each of {count} releases may spend")
+    return figure
+
+
+BELOW = (0, (4, 2))
+"""Line style of true rates below the target."""
+
+
+def with_noise(table: xr.Dataset) -> xr.Dataset:
+    """The profiles of a trade-off table that have an epsilon above 0, and noise with an error, by rising epsilon."""
+    errors, epsilon = as_array(table["rmse"]), as_array(table["epsilon"])
+    drawn = np.isfinite(errors) & (errors > 0.0) & np.isfinite(epsilon) & (epsilon > 0.0)
+    return table.isel(profile=np.flatnonzero(drawn)).sortby("epsilon")
+
+
+@kit.house_style
+def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
+    """Error of the noise, and how often the published rate is on the wrong side of its target, against epsilon.
+
+    Parameters
+    ----------
+    table : from `adversary.budget.tradeoff_table`; profiles without noise, or without an epsilon above 0, are
+        left out. Of a single one wrong decisions are drawn against the distance of the true rate from the target.
+    round_down : decimals that the table's epsilon was rounded down to
+
+    Raises
+    ------
+    ValueError : no profile is left
+    """
+    table = with_noise(table)
+    if not table.sizes["profile"]:
+        raise ValueError("table must hold a profile with noise to draw, got none")
+    if table.sizes["profile"] == 1:
+        return _accuracy_of_one(table.isel(profile=0), round_down)
+    figure, (error, wrong) = kit.canvas(9.6, 7.2, 2, sharex=True, height_ratios=(1.0, 1.25))
+    epsilon = as_array(table["epsilon"])
+    room = max(epsilon[-1] / epsilon[0], 1.5) ** 0.04
+    error.set(xscale="log", xlim=(epsilon[0] / room, epsilon[-1] * room), ylabel="RMSE, in people")
+    error.plot(epsilon, table["rmse"], "o-", color=kit.INK, ms=5, gid="rmse")
+    for deviation, colour in kit.coloured(table["deviation"].values):
+        for side in table["side"].values:
+            chance = as_array(table["switch"].sel(deviation=deviation, side=side))
+            style: Any = {"ls": BELOW, "zorder": 3} if side == "below" else {"label": f"{1000.0 * deviation:.4g}"}
+            wrong.plot(epsilon, chance, marker="o", color=colour, ms=5, gid=f"{deviation:g} {side}", **style)
+    wrong.set(xlabel="epsilon", ylabel="wrong decisions")
+    kit.in_percent(wrong.yaxis)
+    for ax in (error, wrong):
+        ax.set_ylim(0.0, ax.get_ylim()[1])
+        ax.vlines(epsilon, *ax.get_ylim(), color=kit.GREY, lw=0.6, zorder=0)
+        kit.ticks_right(ax)
+    kit.plain_log_axis(wrong, "x")
+    _names_above(error, epsilon, [str(name) for name in table["profile"].values])
+    heading = "true rate to target,\nper 1,000; dashed:\nbelow the target"
+    wrong.legend(title=heading, framealpha=1.0, edgecolor="none", fontsize=9.5)
+    kit.title(figure, _falling(table, round_down))
+    return figure
+
+
+def _falling(table: xr.Dataset, digits: int | None) -> str:
+    """The finding: the error at the smallest epsilon and at the largest."""
+    ends = table.isel(profile=0), table.isel(profile=-1)
+    start, end = (shown_epsilon(float(one["epsilon"]), np.inf, digits) for one in ends)
+    high, low = (format_number(float(one["rmse"])) for one in ends)
+    falls = f"RMSE stays at {high}" if high == low else f"RMSE falls from {high} to {low}"
+    return f"{falls} between epsilon {start} and {end}"
+
+
+def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:
+    """Wrong decisions against the true rate."""
+    figure, (ax,) = epsilon_map.panels(1)
+    signs = xr.DataArray([1.0 if side == "above" else -1.0 for side in row["side"].values], dims="side")
+    x = as_array(1000.0 * (row.attrs["target"] + signs * row["deviation"])).ravel()
+    chance = as_array(row["switch"].transpose("side", "deviation")).ravel()
+    order = [int(i) for i in np.unique(x, return_index=True)[1] if np.isfinite(chance[i])]
+    ax.vlines(x[order], 0.0, chance[order], color=kit.LIGHT, lw=1.4, zorder=0)
+    ax.plot(x[order], chance[order], "o", color=kit.BLUE, ms=7, gid="wrong")
+    ax.axvline(1000.0 * row.attrs["target"], color=epsilon_map.BINDS, lw=1.2, ls=kit.MARK, gid="target")
+    ax.set(xlabel="true rate, per 1,000 (dashed: the target)", ylabel="wrong decisions", xticks=np.unique(x[order]))
+    ax.set_ylim(0.0, 1.25 * float(np.nanmax(chance)) or 1.0)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.4g}"))
+    kit.in_percent(ax.yaxis)
+    close = min(np.diff(x[order]), default=1.0) < 0.09 * float(np.ptp(x[order]))
+    for i in order:
+        ax.annotate(format_probability(float(chance[i])), (x[i], chance[i]), xytext=(0.0, 7.0),
+                    textcoords="offset points",
+                    ha="center", va="bottom", rotation=90 if close else 0, fontsize=9.5, color=kit.INK,
+                    bbox={"fc": "white", "ec": "none", "pad": 0.5})  # fmt: skip
+    said = shown_epsilon(float(row["epsilon"]), np.inf, digits)
+    error = format_number(float(row["rmse"]))
+    worst = format_probability(float(np.nanmax(chance)))
+    kit.title(figure, f"Epsilon = {said}: RMSE {error}, up to {worst} wrong decisions")
+    return figure
+
+
+def _names_above(ax: Axes, epsilon: Floats, names: list[str]) -> None:
+    """Names of profiles over their epsilon, upright, pushed apart where they would overlap."""
+    width = float(ax.figure.get_size_inches()[0]) * 72.0 * 0.8  # type: ignore[union-attr]
+    scale = ax.transData + ax.transAxes.inverted()
+    ends = [float(scale.transform((e, 0.0))[0]) for e in epsilon]
+    for name, end, place in zip(names, ends, kit.separate_labels(ends, [12.5 / width] * len(ends)), strict=True):
+        ax.annotate(
+            epsilon_map.short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, 12.0),
+            textcoords="offset points", rotation=90, ha="center", va="bottom", fontsize=9.0, annotation_clip=False,
+            color=kit.INK, arrowprops={"arrowstyle": "-", "color": kit.GREY, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},
+        )  # fmt: skip

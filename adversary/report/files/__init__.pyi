@@ -1,0 +1,16 @@
+from .counts_file import load_counts as load_counts
+from .declarations import FILES as FILES
+from .declarations import keys_of_kind as keys_of_kind
+from .declarations import schema as schema
+from .declarations import starting_file as starting_file
+from .invariant_keys import Published as Published
+from .keys import read_toml as read_toml
+from .plan_keys import check_releases as check_releases
+from .profile_file import ProfileFile as ProfileFile
+from .profile_file import Utility as Utility
+from .profile_file import load_profile_file as load_profile_file
+from .scenario import Scenario as Scenario
+from .scenario import load_scenario as load_scenario
+from .table_file import MOST_RECORDS as MOST_RECORDS
+from .table_file import TableFile as TableFile
+from .table_file import load_table_file as load_table_file

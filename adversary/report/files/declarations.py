@@ -1,0 +1,157 @@
+"""The JSON schema of every file, for editors that complete keys, and a file to begin with: from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from adversary.budget import check_word
+from adversary.report.files.keys import PRODUCT, Key
+
+FILES = {
+    "scenario": "scenario", "profile": "profile_file", "release": "release_file", "regression": "regression_file",
+    "table": "table_file",
+}  # fmt: skip
+"""Kinds of files, and the modules that read them, imported when they are asked for."""
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": f"^({PRODUCT})$"}]}
+TYPES: dict[str, dict[str, Any]] = {
+    "text": {"type": "string"}, "word": {"type": "string"}, "whole": {"type": "integer"}, "number": NUMBER,
+    "real": NUMBER, "numbers": {"type": "array", "items": NUMBER}, "flag": {"type": "boolean"},
+    "list": {"type": "array"}, "any": {},
+}  # fmt: skip
+
+
+def keys_of_kind(kind: str) -> Mapping[str, Key]:
+    """The keys of a kind of file, as its reader knows them.
+
+    Parameters
+    ----------
+    kind : one of `FILES`
+
+    Returns
+    -------
+    Declarations by key.
+
+    Raises
+    ------
+    ValueError : there is no such kind
+
+    >>> keys_of_kind("release")["prior"].about
+    'what was believed before; without it: flat'
+    """
+    module = import_module(f"adversary.report.files.{FILES[check_word('kind', kind, tuple(FILES))]}")
+    found: Mapping[str, Key] = module.FILE
+    return found
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """The JSON schema of a kind of file.
+
+    Parameters
+    ----------
+    kind : one of `FILES`
+
+    Returns
+    -------
+    A schema of its document: keys, types, words, what is required and what it means. Ranges, and what depends on other
+    keys, are checked by the readers alone.
+
+    Raises
+    ------
+    ValueError : there is no such kind
+
+    >>> schema("scenario")["properties"]["neighbours"]["enum"]
+    ['unbounded', 'bounded']
+    """
+    return {"$schema": DIALECT, **_object(keys_of_kind(kind)), "title": f"A {kind} file of adversary"}
+
+
+def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
+    named = {name: one for name, one in keys.items() if name != "*"}
+    return {
+        "type": "object",
+        "properties": {name: _schema(one, keys) for name, one in named.items()},
+        "required": [name for name, one in named.items() if one.default is ...],
+        "additionalProperties": _schema(keys["*"], keys) if "*" in keys else False,
+    }
+
+
+def _schema(one: Key, beside: Mapping[str, Key]) -> dict[str, Any]:
+    said = {"description": one.about} | ({} if one.default in (..., None, {}, ()) else {"default": one.default})
+    if one.kind in ("table", "open"):
+        return said | _object(one.keys)
+    if one.kind == "named":
+        return said | {"type": "object", "additionalProperties": _object(one.keys)}
+    if one.kind == "rows":
+        return said | {"type": "array", "items": _object(one.keys)}
+    return said | TYPES[one.kind] | ({"enum": list(one.words)} if one.words else {})
+
+
+def starting_file(kind: str, *wanted: str) -> str:
+    """A file of a kind to begin with, as TOML: it can be read as it is, and every other key is there as a comment.
+
+    Parameters
+    ----------
+    kind : one of `FILES`
+    *wanted : tables that it has although they may be left out
+
+    Returns
+    -------
+    str : its lines.
+
+    Raises
+    ------
+    ValueError : there is no such kind
+
+    >>> starting_file("release").splitlines()[7]
+    '[release]                            # what was published'
+    """
+    keys = dict(keys_of_kind(kind))
+    keys |= {name: keys[name]._replace(live=True) for name in wanted}
+    return "\n".join([f"# A {kind} file. Lines that begin with # are left out.", *_lines(keys, "", True)]) + "\n"
+
+
+def _lines(keys: Mapping[str, Key], path: str, live: bool, given: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Keys with values, then tables; those that are left out as comments. Of `given` keys only these."""
+    tables = ("table", "open", "named", "rows")
+    for name, one in keys.items():
+        if one.kind in tables or (given is not None and name not in given):
+            continue
+        here = live and (given is not None or one.live or one.default is ...)
+        value = (given or {}).get(name) or one.example or _toml(one.words[0] if one.words else one.default)
+        for text in value if isinstance(value, list) else [f"{_bare(name)} = {value}"]:
+            yield _line(here, text, one.about + f": {', '.join(one.words)}" * bool(one.words))
+    for name, one in keys.items():
+        if one.kind not in tables or one.kind == "named":
+            continue
+        here, full = live and (one.live or one.default is ...), f"{path}{_bare(name)}"
+        if one.kind == "rows":
+            yield from _rows(one, full)
+            continue
+        if not path:
+            yield ""
+        yield _line(here, f"[{full}]", one.about)
+        yield from _lines(one.keys, f"{full}.", here) if "*" not in one.keys or one.keys["*"].example else ()
+
+
+def _rows(one: Key, path: str) -> Iterator[str]:
+    """Tables of a list with the keys that are given of each, and the others as comments in the first."""
+    for i, given in enumerate(one.example):
+        yield _line(True, f"[[{path}]]", one.about)
+        yield from _lines({name: one.keys[name] for name in given}, f"{path}.", True, given)
+        if i == 0:
+            yield from _lines({name: key for name, key in one.keys.items() if name not in given}, f"{path}.", False)
+
+
+def _line(live: bool, text: str, about: str) -> str:
+    return f"{'' if live else '# '}{text}".ljust(36) + f" # {about}"
+
+
+def _bare(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() else f'"{name}"'
+
+
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else f"{value}"

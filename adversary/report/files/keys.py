@@ -1,0 +1,383 @@
+"""One table of a file, read key by key: typed, checked, and whatever nobody asked for refused.
+
+Nothing in a file is executed. An error names the file, the key, the rule and the value, and suggests the key that was
+probably meant. A file of more than 1 MiB or nested more than 20 deep is refused before it is parsed: the parser takes
+quadratic time for long keys, and recurses into brackets.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from adversary._core import check_probability, meant
+from adversary.report.files.counts_file import load_counts
+
+MOST_BYTES, DEEPEST = 2**20, 20
+"""Limits of a TOML file: its size, and how deep a value may lie in it."""
+LEAST, MOST = 1e-12, 1e12
+"""Of a parameter of a law: powers of what lies between are far from the ends of doubles."""
+FILES = {
+    "plan": "a scenario file, which adversary audit reads",
+    **dict.fromkeys(("profile", "profiles"), "a profile file, which adversary epsilon reads"),
+    "table": "a table file, which adversary invariants reads",
+    **dict.fromkeys(("release", "regression"), "a release file, which adversary infer reads"),
+}
+"""What a file is that has this table, where another is read."""
+_WHOLE = 2**63
+"""Whole numbers of TOML have 64 bits."""
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'.*?(?:\'\'\'|\Z)|"(?:\\.|[^"\\\n])*+"?|\'[^\'\n]*+\'?|#[^\n]*', re.DOTALL
+)
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
+PRODUCT = r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*"
+"""Of fractions, as a regular expression."""
+_NUMBER = 'a number such as 0.5, or a product of fractions such as "64/25 * 165/4099"'
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Read a TOML file with limits on its size, its depth and its whole numbers.
+
+    Parameters
+    ----------
+    file : path of the file, UTF-8, at most 1 MiB
+
+    Returns
+    -------
+    Its document: nested dictionaries, lists and values.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, too long, nested more than 20 deep, or has a whole number of more than 64 bits; the
+        message names the file
+    """
+    if file.suffix.lower() == ".csv":
+        raise ValueError(
+            f"{file}: must be a TOML file, got CSV; a table of counts is audited by: "
+            f"adversary table {file} --rho 0.1 --levels block,tract"
+        )
+    with file.open("rb") as opened:
+        given = opened.read(MOST_BYTES + 1)
+    if len(given) > MOST_BYTES:
+        raise ValueError(f"{file}: must be a TOML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
+    try:
+        text = given.decode("utf-8-sig")  # Windows editors begin a file with a byte order mark
+        bare = _STRING.sub("s", text)
+        depth = max(accumulate((x in "[{") - (x in "]}") for x in re.findall(r"[][{}]", bare)), default=0)
+        document = None if depth > DEEPEST or _LONG_KEY.search(bare) else tomllib.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{file}: not a TOML file: {error}{_line(given, str(error))}") from None
+    if document is None:
+        raise ValueError(f"{file}: must be nested at most {DEEPEST} deep, brackets and keys, got more")
+    _check_values(document, file)
+    return document
+
+
+def _line(given: bytes, error: str) -> str:
+    """The line that an error is about, and what is mostly wrong with it."""
+    place = re.search(r"at line (\d+)", error)
+    if place is None:
+        return ""
+    line = given.decode("utf-8-sig").split("\n")[int(place[1]) - 1].strip()[:80]
+    twice = "twice" in error or "overwrite" in error
+    rules = "words have double quotes, numbers a point", "each level is a [[plan.level]], in two brackets"
+    return f": {line!r}; {rules[twice]}"
+
+
+def _check_values(document: Mapping[str, Any], file: Path) -> None:
+    """ValueError for what lies too deep, a whole number of more than 64 bits, or a NUL, which NetCDF does not hold."""
+    waiting: list[tuple[str, int, Any]] = [("", 0, document)]
+    for key, depth, value in waiting:
+        if depth > DEEPEST:
+            raise ValueError(f"{file}: {key}: must be nested at most {DEEPEST} deep")
+        if "\0" in key or (isinstance(value, str) and "\0" in value):
+            raise ValueError(f"{file}: {key!r}: must be without the character NUL, got {value!r}")
+        if isinstance(value, Mapping):
+            waiting += [(f"{key}.{name}" if key else name, depth + 1, one) for name, one in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{key}[{i}]", depth + 1, one) for i, one in enumerate(value, 1)]
+        elif isinstance(value, int) and not -_WHOLE <= value < _WHOLE:
+            raise ValueError(
+                f"{file}: {key}: must be a whole number of at most 64 bits, got one of {value.bit_length()}"
+            )
+
+
+class Key(NamedTuple):
+    """What a key of a file is: declared once, for whoever reads it, for the JSON schema and for starting files.
+
+    Parameters
+    ----------
+    kind : "text", "word" (of `words`), "whole", "number" (kept exact), "real", "numbers", "flag", "table", "open" (a
+        table whose reader checks its keys), "named" (tables by name), "rows" (a list of tables), "list" or "any" (its
+        reader checks it)
+    about : what it says, in a line
+    default : where it is left out; None: nothing, {}: an empty table, ...: it is required
+    words : the choices of a word
+    keys : those of its table or tables; "*" stands for names of the file's own
+    example : in a starting file, as TOML; of "*" whole lines, of "rows" the keys of each that are given
+    live : whether a starting file has it without being required
+    rule : what it must be, in an error; usual words where not given
+    make : what becomes of a value, of (key, value); of a table, of that table; of what its reader checks, of the table
+        it stands in and its key
+    """
+
+    kind: str
+    about: str
+    default: Any = ...
+    words: Sequence[str] = ()
+    keys: Mapping[str, Any] = {}
+    example: Any = ""
+    live: bool = False
+    rule: str = ""
+    make: Callable[..., Any] | None = None
+
+
+def texts(**more: str) -> dict[str, Key]:
+    """Declarations of words that every file may have, and of others."""
+    known = {"title": "what it is about, in a line", "description": "in a few sentences", "source": "of the numbers"}
+    return {name: Key("text", said, "", example='"..."', live=name == "title") for name, said in (known | more).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What every file says of itself in words, which may be empty, and where it is."""
+
+    title: str
+    description: str
+    source: str
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Its title, or what it is called."""
+        return self.title or self.path.name
+
+    @property
+    def provenance(self) -> list[tuple[str, str]]:
+        """Where its numbers are from, if it says so."""
+        return [("Source", self.source)] * bool(self.source)
+
+
+class Keys:
+    """A table of the file; whatever is left over when it is finished is unknown."""
+
+    def __init__(self, values: Any, file: Path, key: str, declared: Mapping[str, Key] | None = None) -> None:
+        if not isinstance(values, Mapping):
+            raise ValueError(f"{file}: {key}: must be a table, got {values!r}")
+        self.values, self.file, self.key, self.asked, self.declared = values, file, key, set[str](), declared or {}
+        if self.declared:
+            self._refuse_others(set(self.declared))
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a declared key."""
+        one = self.declared[key]
+        if one.default is not ... and one.default != {} and not self.has(key):
+            return one.default
+        whole = int if one.make is None else (int, float)
+        read: dict[str, Callable[[], Any]] = {
+            "text": lambda: self.text(key),
+            "word": lambda: self.one_of(key, tuple(one.words)),
+            "whole": lambda: self.get(key, whole, one.rule or "a whole number"),
+            "number": lambda: self.number(key),
+            "real": lambda: plain(self.number(key)),
+            "numbers": lambda: self.numbers(key),
+            "flag": lambda: self.get(key, bool, "true or false"),
+            "table": lambda: self.table(key),
+        }
+        if one.kind not in read:
+            return one.make and self.build(key, partial(one.make, self, key))
+        value = read[one.kind]()
+        given = (value,) if one.kind == "table" else (key, value)
+        return value if one.make is None else self.build(key, partial(one.make, *given))
+
+    def read(self) -> dict[str, Any]:
+        """The value of every declared key."""
+        return {key: self[key] for key in self.declared}
+
+    @classmethod
+    def of_file(cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key]) -> Keys:
+        """A whole file of this kind, with these keys and no others; other kinds are told by their tables."""
+        for key, other in FILES.items():
+            if key in document and key not in declared:
+                raise ValueError(f"{file}: {key}: this is {other}; {kind} has none")
+        return cls(document, file, "", declared)
+
+    def where(self, key: str) -> str:
+        """File and full key, as errors begin."""
+        return f"{self.file}: {self.key + '.' if self.key else ''}{key}"
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there, which is thereby known."""
+        self.asked.add(key)
+        return key in self.values
+
+    def get(self, key: str, kinds: type | tuple[type, ...], rule: str, default: Any = ...) -> Any:
+        """The value of a key, of one of these kinds; required unless there is a default."""
+        if not self.has(key):
+            if default is ...:
+                raise ValueError(f"{self.where(key)}: is required ({self._explain_key(key) or rule})")
+            return default
+        value = self.values[key]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+            raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}")
+        return value
+
+    def _explain_key(self, key: str) -> str:
+        """What a key says, and an example of it, where it is declared."""
+        one = self.declared.get(key, Key("any", ""))
+        example = one.example if isinstance(one.example, str) else ""
+        return f"{one.about}; for instance {key} = {example}" if example else one.about
+
+    def text(self, key: str) -> str:
+        """A text that may be shown as it is, empty where there is none; lines and tabs become spaces."""
+        given = " ".join(self.get(key, str, "text", "").split())
+        if not given.isprintable():
+            raise ValueError(f"{self.where(key)}: must be without control characters, got {given!r}")
+        return given
+
+    def one_of(self, key: str, choices: tuple[str, ...], default: Any = ...) -> str:
+        """A word out of a few."""
+        value = self.get(key, str, f"one of {choices}", default)
+        if value is not None and value not in choices:
+            raise ValueError(f"{self.where(key)}: must be one of {choices}, got {value!r}{meant(value, choices)}")
+        return value  # type: ignore[no-any-return]
+
+    def only(self, *keys: str) -> None:
+        """Refuse any other key, before anything is missed."""
+        self.asked.update(keys)
+        self.finish()
+
+    def number(self, key: str, default: Any = ...) -> Any:
+        """A number, or a product of fractions as text ("64/25 * 165/4099"), which is kept exact."""
+        return self._number(key, self.get(key, (int, float, str), _NUMBER, default))
+
+    def measure(self, key: str, default: Any = ...) -> Any:
+        """A number of a size that can be calculated with: 0, or between LEAST and MOST; others: elsewhere."""
+        value = self.number(key, default)
+        if value is not None and (0 < abs(value) < LEAST or MOST < abs(value) < float("inf")):
+            raise ValueError(f"{self.where(key)}: must be between {LEAST:g} and {MOST:g}, got {float(value):g}")
+        return value
+
+    def numbers(self, key: str, default: Any = ...) -> Any:
+        """A list of at least one number, each as `number` takes it."""
+        values = self.get(key, list, "a list of numbers", default)
+        if values == []:
+            raise ValueError(f"{self.where(key)}: must hold at least one number, got []")
+        for value in values or ():
+            if not isinstance(value, (int, float, str)) or isinstance(value, bool):
+                raise ValueError(
+                    f"{self.where(key)}: must be a list of numbers or products of fractions, got {value!r}"
+                )
+        return None if values is None else [self._number(key, value) for value in values]
+
+    def _number(self, key: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if not re.fullmatch(PRODUCT, value):
+            raise ValueError(
+                f"{self.where(key)}: must be {_NUMBER}, got {value!r}"
+                + ("; write 50 % as 0.5" if value.rstrip().endswith("%") else "")
+            )
+        try:
+            product = prod(Fraction(factor.replace(" ", "")) for factor in value.split("*"))
+            float(product)
+        except (ValueError, ArithmeticError):
+            raise ValueError(f"{self.where(key)}: is not a fraction, got {value!r}") from None
+        return product
+
+    def table(self, key: str) -> Keys:
+        """The table under a key."""
+        one = self.declared.get(key, Key("any", ""))
+        example = str(one.example)
+        rule = one.rule or (f"a table such as {example}" if example.startswith("{") else "a table")
+        given = self.get(key, dict, rule, one.default if one.default == {} else ...)
+        keys = one.keys if one.kind == "table" else None
+        return Keys(given, self.file, f"{self.key + '.' if self.key else ''}{key}", keys)
+
+    def frame(self, key: str, *choices: tuple[str, ...]) -> tuple[Path, Any, Callable[[int], str]]:
+        """A CSV file by its path from this one's: where it is, the first choice of columns that it has, or all of them
+        where there is none to choose, and what its rows are called."""
+        path = self.file.parent / self.get(key, str, "the path of a CSV file")
+        if not path.exists():
+            raise ValueError(f"{self.where(key)}: must be a CSV file, by its path from this file's: no {path}")
+        frame, where = load_counts(path)
+        if not frame.columns.is_unique:
+            raise ValueError(f"{path}: columns must have different names, got {', '.join(frame.columns)}")
+        names = next((one for one in choices if {*one} <= {*frame.columns}), choices[0] if choices else frame.columns)
+        for name in names:
+            if name not in frame.columns:
+                raise ValueError(f"{path}: column {name!r} is missing; there are {', '.join(frame.columns)}")
+        return path, frame[[*names]], where
+
+    def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
+        """What `read` makes of a table, or of each of several named ones, by name; the file has either."""
+        if self.has(one) == self.has(many):
+            what = "both are there" if self.has(one) else f"neither is there ({self._explain_key(one)})"
+            raise ValueError(f"{self.file}: give either a table [{one}] or several by name, [{many}.NAME]: {what}")
+        if one in self.values:
+            return read(self.table(one))
+        named, inner = self.table(many), self.declared[one].keys if self.declared[one].kind == "table" else None
+        if not named.values:
+            raise ValueError(f"{self.where(many)}: must hold at least one named table, got none")
+        for name in named.values:
+            if not name.strip():
+                raise ValueError(f"{self.where(many)}: names must not be empty, got {name!r}")
+        return {
+            name: read(Keys(named.get(name, dict, "a table"), self.file, f"{many}.{name}", inner))
+            for name in named.values
+        }
+
+    def finish(self) -> None:
+        """Refuse what was not asked for."""
+        self._refuse_others(self.asked)
+
+    def _refuse_others(self, known: set[str]) -> None:
+        for key in self.values:
+            if key not in known:
+                parts = {name: one.about.removeprefix("its ").split(" and ") for name, one in self.declared.items()}
+                owners = [f'"{name}" = {self.declared[name].example}' for name, its in parts.items() if key in its]
+                hint = meant(key, sorted({*known, *(() if self.key else FILES)})) or f"; known here: {sorted(known)}"
+                hint = f"; write {' or '.join(owners)}" if owners else hint
+                raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
+
+    def build(self, key: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, its errors told with file and key."""
+        try:
+            return make()
+        except (TypeError, ValueError, ArithmeticError) as error:
+            if str(error).startswith(f"{self.file}: "):
+                raise
+            message = str(error).removeprefix(f"{key}: ")
+            raise ValueError(f"{self.where(key) if key else f'{self.file}: {self.key}'}: {message}") from None
+
+
+def pair(what: str) -> Callable[[str, Any], tuple[float, float]]:
+    """What makes two numbers of a list, or refuses it."""
+
+    def made(key: str, values: Any) -> tuple[float, float]:
+        del key
+        found = [plain(x) for x in values]
+        if len(found) != 2:
+            raise ValueError(f"must be two numbers, {what}, got {found}")
+        return found[0], found[1]
+
+    return made
+
+
+def probability(key: str, given: Any) -> float:
+    """A probability, or ValueError."""
+    return float(check_probability(key, given))
+
+
+def plain(number: Any) -> Any:
+    """A fraction as a float; what is missing, and whole numbers, as they are."""
+    return number if number is None or isinstance(number, int) else float(number)

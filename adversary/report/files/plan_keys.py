@@ -1,0 +1,258 @@
+"""The `[plan]` of a scenario file: levels, their noise, what is done to the numbers afterwards, and repeated releases.
+
+A level that is published several times is several levels of the same people: "block", "block, release 2", ..., with no
+siblings between them. The siblings' own counts are published once, with the last of them. So are the other queries of
+its unit, "block, TOTAL", which are named in a table `queries` of the level.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from adversary._core import check_whole, meant
+from adversary.adversaries import postprocessing
+from adversary.adversaries.plans import Level, Plan
+from adversary.privacy.mechanisms import Mechanism, kinds, listable
+from adversary.report.files.keys import Key, Keys
+
+NOISES = kinds()
+"""Noise a level may have."""
+PARAMETERS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.parameters))
+"""What fixes a noise, one at a time."""
+OPTIONS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.options))
+MOST_RELEASES = 1000
+"""Of one level: every one of them is a level of the plan."""
+MOST_NOISE, MOST_BELOW = 100_000, 10_000
+"""Values over which the noise of a file may spread, and counts that may fit one number that was clamped or suppressed:
+an audit lists them, many times over and within seconds."""
+MOST_SIBLINGS = 5000
+"""Of one level, more than the 3,142 counties of the United States: where discrete Gaussian noise is narrow (rho from
+about 0.2) the law of their sum takes time with the square of their number, 24 s for 5,000; and a page goes over ten
+times the budget, at which wide noise is narrow too."""
+MOST_OPTION = 1000
+"""Of categories of randomized response, for instance: every answer is listed for every count."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+ADJUSTMENTS = ("least squares", "nonnegative")
+
+NOISE = {
+    "noise": Key("word", "law of the noise", "discrete gaussian", tuple(NOISES)),
+    "rho": Key("number", "zCDP of one count: a number, or a product of fractions", None, example='"1/10"'),
+    "sigma": Key("number", "its parameter instead: of Gaussian noise", None, example="2.0"),
+    "epsilon": Key("number", "of geometric noise, Laplace noise or randomized response", None, example="1.0"),
+    "scale": Key("number", "of Laplace noise", None, example="1.0"),
+    **{name: Key("whole", "of randomized response", None, example="2") for name in OPTIONS},
+    "sensitivity": Key("number", "by how much one person changes the count", 1),
+}
+NOISE |= {name: Key("any", "parameter of a noise", None, example='"..."') for name in PARAMETERS if name not in NOISE}
+LEVEL = {
+    "name": Key("text", "what its units are called"),
+    **NOISE,
+    "siblings": Key("whole", "other units of the same parent; not of the highest level", None),
+    "clamp": Key("any", "smallest value that is published, or [smallest, largest]", None, example="0"),
+    "round": Key("whole", "base to which it is rounded", None, example="5"),
+    "ties": Key("word", "how ties are rounded", None, postprocessing.RULES),
+    "suppress": Key("whole", "smallest count that is published", None, example="5"),
+    "releases": Key("whole", "how often the count is published, each time with fresh noise", 1),
+    "queries": Key(
+        "open", "noise of other queries of its unit, by name", None, keys={"*": Key("table", "", keys=NOISE)}
+    ),
+}
+ADJUSTMENT = {
+    "kind": Key("word", "how the counts are made to add up", words=ADJUSTMENTS),
+    "rounding": Key("word", "how ties are rounded", postprocessing.RULES[0], postprocessing.RULES),
+    "own_weight": Key("number", "of the unit's own square, in least squares", 1),
+    "sibling_weight": Key("number", "of each sibling's square", 1),
+}
+PLAN = {
+    "cells": Key("whole", "published cells in which the adversary's hypotheses differ", 1, rule="1 or 2", live=True),
+    "postprocessing": Key("table", "what makes a level and its siblings add up", None, keys=ADJUSTMENT),
+    "level": Key(
+        "rows", "what is published, the lowest level first", keys=LEVEL,
+        example=[{"name": '"block"', "rho": '"1/10"', "siblings": "3"}, {"name": '"tract"', "rho": "0.2"}],
+    ),
+}  # fmt: skip
+
+
+def read_plan(table: Keys, neighbours: str) -> Plan:
+    """The plan, every key checked."""
+    cells = table["cells"]
+    rows = table.get("level", list, "a list of [[plan.level]] tables, lowest first")
+    levels: list[Level] = []
+    queries: dict[str, dict[str, Mechanism]] = {}
+    for i, row in enumerate(rows):
+        part = Keys(row, table.file, f"plan.level[{i + 1}]", LEVEL)
+        levels += part.build("", partial(_levels, part, neighbours))
+        if part.has("queries"):
+            queries[levels[-1].name] = part.build("queries", partial(_queries, part, neighbours))
+    adjusting = _postprocessing(table.table("postprocessing")) if table.has("postprocessing") else None
+    made: Plan = table.build("", partial(Plan, levels, cells, adjusting, neighbours=neighbours, queries=queries))
+    return made
+
+
+def origins(document: Mapping[str, Any]) -> dict[str, str]:
+    """The level of the file behind every published one, lowest first."""
+    found: dict[str, str] = {}
+    for row in document["plan"]["level"]:
+        found |= {f"{row['name']}, {query}": row["name"] for query in row.get("queries", ())}
+        found |= dict.fromkeys(_published_levels(row["name"], row.get("releases", 1)), row["name"])
+    return found
+
+
+def sequences(document: Mapping[str, Any]) -> dict[str, int]:
+    """How often a level is published, for those published more than once."""
+    return {row["name"]: row["releases"] for row in document["plan"]["level"] if row.get("releases", 1) > 1}
+
+
+def _published_levels(name: str, releases: int) -> list[str]:
+    return [name] + [f"{name}, release {k}" for k in range(2, releases + 1)]
+
+
+def check_releases(given: Any) -> int:
+    """Number of releases of a level or table, checked.
+
+    Parameters
+    ----------
+    given : whole number from 1 to `MOST_RELEASES`
+
+    Raises
+    ------
+    TypeError : not a number
+    ValueError : not whole, or out of range
+
+    >>> check_releases(3)
+    3
+    """
+    releases = int(check_whole("releases", given, minimum=1))
+    if releases > MOST_RELEASES:
+        raise ValueError(f"releases must be at most {MOST_RELEASES:,}, got {releases}")
+    return releases
+
+
+def check_siblings[T: int | None](where: str, siblings: T) -> T:
+    """The siblings of a level, or ValueError for too many."""
+    if siblings is not None and siblings > MOST_SIBLINGS:
+        raise ValueError(
+            f"{where}: must be at most {MOST_SIBLINGS:,}, got {siblings:,}: the law of the sum of their noise takes "
+            "time with the square of their number where the noise is narrow, as wide noise is at larger budgets. In "
+            "Python, adversary.Plan takes any number"
+        )
+    return siblings
+
+
+def _levels(table: Keys, neighbours: str) -> list[Level]:
+    name = table.get("name", str, "text")
+    noise = read_noise(table, neighbours)
+    mechanism = _postprocess(table, noise)
+    inside = mechanism.mechanism if isinstance(mechanism, postprocessing.Suppressed) else mechanism
+    if noise.is_continuous and isinstance(inside, postprocessing.Rounded):
+        table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
+    siblings = check_siblings(table.where("siblings"), table["siblings"])
+    releases = check_releases(table["releases"])
+    names = _published_levels(name, releases)
+    return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
+
+
+def _queries(table: Keys, neighbours: str) -> dict[str, Mechanism]:
+    """The noise of the other queries of a level's unit, by name."""
+    if table.values.get("releases", 1) != 1:
+        raise ValueError(f"{table.where('queries')}: must be left out where the level is published several times")
+    part, found = table.table("queries"), {}
+    for name in part.values:
+        one = Keys(part.get(name, dict, "a table"), table.file, f"{part.key}.{name}", NOISE)
+        found[name] = one.build("", partial(read_noise, one, neighbours))
+    return found
+
+
+def read_noise(table: Keys, neighbours: str) -> Mechanism:
+    """The noise of a table with the one parameter that fixes it."""
+    noise = table.get("noise", str, f"one of {tuple(NOISES)}", "discrete gaussian")
+    if noise not in NOISES:
+        raise ValueError(f"noise must be one of {tuple(NOISES)}, got {noise!r}{meant(noise, NOISES)}")
+    law = NOISES[noise]
+    given = [key for key in PARAMETERS if table.has(key)]
+    wanted = law.parameters
+    if len(given) != (1 if wanted else 0) or (given and given[0] not in wanted):
+        others = [f'noise = "{name}"' for name, one in NOISES.items() if len(given) == 1 and given[0] in one.parameters]
+        hint = f"; {given[0]} is for {', '.join(others)}" if others and not {*given} & {*wanted} else ""
+        takes = f"one of {', '.join(wanted)}" if len(wanted) > 1 else "".join(wanted) or "no parameter"
+        raise ValueError(f"{noise} noise takes {takes}, got {', '.join(given) or 'nothing'}{hint}")
+    sensitivity = table.measure("sensitivity", 1)
+    if not given:
+        return law()
+    options = {key: table.get(key, int, "a whole number") for key in law.options if table.has(key)}
+    for key, number in options.items():
+        if number > MOST_OPTION:
+            raise ValueError(f"{table.where(key)}: must be at most {MOST_OPTION:,}, got {number:,}")
+    if given[0] in law.tables:
+        listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0]))
+        return listed
+    moved = 2 if neighbours == "bounded" else 1
+    made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, moved, **options)
+    if not made.is_continuous:
+        table.build(given[0], lambda: listable(made, int(made.reach()), MOST_NOISE))
+    return made
+
+
+def _of_table(law: type[Mechanism], table: Keys, key: str) -> Mechanism:
+    """The noise whose table is a CSV file."""
+    path, frame, where = table.frame(key, *law.tables[key])
+    for name in frame:
+        for row, cell in enumerate(frame[name]):
+            if not _NUMBER.fullmatch(cell.strip()):
+                raise ValueError(f"{path}: {where(row)}: column {name!r}: must be a number, got {cell!r}")
+    try:
+        made = law.from_table(key, frame.astype(float))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    listable(made, int(made.reach()), MOST_NOISE)
+    return made
+
+
+def _check_rounded(mechanism: postprocessing.Rounded) -> None:
+    """ValueError where continuous noise is rounded to more numbers than an audit could list."""
+    inside, reach = mechanism.mechanism, 2.0 * mechanism.noise.reach()
+    if isinstance(inside, postprocessing.Clamped) and inside.lower is not None and inside.upper is not None:
+        reach = min(reach, inside.upper - inside.lower)
+    listable(mechanism, int(reach / (2 * mechanism.base)), MOST_NOISE)
+
+
+def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
+    """The noise with what is done to its numbers: first clamped, then rounded, then suppressed where too small."""
+    if table.has("clamp"):
+        bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")
+        if isinstance(bounds, list) and len(bounds) != 2:
+            raise ValueError(f"clamp must be a smallest value, or [smallest, largest], got {bounds!r}")
+        least, *most = bounds if isinstance(bounds, list) else [bounds]
+        mechanism = postprocessing.clamped(mechanism, _check_smallest("clamp", least), *most)
+    ties = table.one_of("ties", postprocessing.RULES, None)
+    if table.has("round"):
+        base = table.get("round", int, "a whole number of people, such as 5")
+        mechanism = postprocessing.rounded(mechanism, base, ties or postprocessing.RULES[0])
+    elif ties is not None:
+        raise ValueError(f"ties says how a level is rounded, and needs round, got {ties!r} without it")
+    if table.has("suppress"):
+        least = table.get("suppress", int, "the smallest count that is published, such as 5")
+        mechanism = postprocessing.suppressed(mechanism, _check_smallest("suppress", least))
+    return mechanism
+
+
+def _check_smallest(key: str, least: Any) -> Any:
+    """The smallest number published, unless an audit could not list the counts below, each of which fits it."""
+    if isinstance(least, int) and least > MOST_BELOW:
+        raise ValueError(f"{key} must publish numbers from {MOST_BELOW:,} on at the latest, got {least:,}")
+    return least
+
+
+def _postprocessing(table: Keys) -> postprocessing.Postprocessing:
+    kind = table["kind"]
+    keys = ("kind", "rounding", *(("own_weight", "sibling_weight") if kind == ADJUSTMENTS[0] else ()))
+    table.only(*keys)
+    rounding = table["rounding"]
+    if kind == ADJUSTMENTS[1]:
+        return postprocessing.NonNegative(rounding)
+    weights = [table.number(key, 1) for key in keys[2:]]
+    made: postprocessing.Postprocessing = table.build("", partial(postprocessing.LeastSquares, rounding, *weights))
+    return made

@@ -1,0 +1,184 @@
+"""The parts of an audit: adversaries, truths, groups side by side, statuses and warnings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import format_interval, format_number, give_or_take, join_words, percentage
+from adversary.driver import UNRELIABLE as UNRELIABLE
+from adversary.driver import group_name
+from adversary.privacy.mechanisms import Mechanism
+from adversary.report.files import Scenario
+from adversary.report.kit.tables import Column
+
+STATUS = {
+    "holds": "holds",
+    "exceeded": "exceeded: this adversary's beliefs are mistaken or improper; the guarantee is true",
+    "violated": "violated: the guarantee is false; the plan's own privacy loss exceeds it",
+    "unreliable": "unreliable: some posteriors could not be sampled, so that this cannot be judged",
+}
+"""What the status of a bound means."""
+
+
+AVERAGES = {
+    "in": Column("expected posterior, in", "probability"),
+    "out": Column("expected posterior, out", "probability"),
+    "ratio": Column("expected ratio, in", "number"),
+}
+"""Columns of `both_targets`."""
+RULED_OUT = {None: "ruled out"}
+"""In the place of an average under a truth that the adversary holds impossible."""
+
+
+def group(tree: xr.DataTree, name: str) -> xr.Dataset | None:
+    """A group; None where there is none."""
+    return tree[name].to_dataset() if name in tree.children else None
+
+
+def joined(risk: xr.Dataset, **arrays: tuple[xr.Dataset | None, str]) -> xr.Dataset:
+    """Arrays of groups by new names, with their errors: NaN for what there is not, or not of an adversary of `risk`."""
+    found: dict[str, Any] = {}
+    errors: dict[str, xr.DataArray] = {}
+    for new, (one, name) in arrays.items():
+        if one is None:
+            found[new] = np.nan
+            continue
+        if "adversary" in one.dims:
+            one = one.reindex(adversary=risk["adversary"])
+        found[new] = one[name]
+        if "mcse" in one and name in one["measure"].values:
+            errors[new] = one["mcse"].sel(measure=name, drop=True).fillna(0.0)
+    made = xr.Dataset(found)
+    return made.assign(mcse=xr.Dataset(errors).to_dataarray("measure")) if errors else made
+
+
+def both_targets(risk: xr.Dataset, one: xr.Dataset, **more: tuple[xr.Dataset | None, str]) -> xr.Dataset:
+    """Averages of a group over "target" under `AVERAGES`, and other arrays as of `joined`."""
+    inside, outside = (one.sel(target=side, drop=True) for side in ("in", "out"))
+    mean = {"in": (inside, "posterior_mean"), "out": (outside, "posterior_mean"), "ratio": (inside, "ratio_mean")}
+    return joined(risk, **mean, **more)
+
+
+def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
+    """The part of a group that is about one adversary."""
+    return data.sel(adversary=name, drop=True) if "adversary" in data.dims else data
+
+
+def truths(scenario: Scenario) -> dict[str, Scenario]:
+    """The scenario with one truth at a time, by the truth's name; a single truth has the name ""."""
+    if "truths" not in scenario.document:
+        return {"": scenario}
+    found = {}
+    for name, truth in scenario.truth.items():
+        document = {key: value for key, value in scenario.document.items() if key != "truths"}
+        document = {**document, "truth": scenario.document["truths"][name]}
+        found[str(name)] = replace(scenario, truth=truth, document=document)
+    return found
+
+
+def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr.DataTree]]:
+    """(name, scenario, audit) of every truth; a single truth has the name ""."""
+    found = []
+    for name, one in truths(scenario).items():
+        if not name:
+            return [("", scenario, tree)]
+        groups = {group: node.to_dataset() for group, node in tree.children.items()}
+        parts = {group: data.sel(truth=name) if "truth" in data.dims else data for group, data in groups.items()}
+        swept = {}
+        if "sensitivity" in tree.children:
+            swept["sensitivity"] = tree.children["sensitivity"].children[group_name(name)]
+        part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()} | swept)
+        part.attrs.update(tree.attrs)
+        found.append((name, one, part))
+    return found
+
+
+def warnings(tree: xr.DataTree) -> list[str]:
+    """What to know before the averages of an audit are believed."""
+    return [str(line) for line in json.loads(tree.attrs.get("warnings", "[]"))]
+
+
+def unreliable(risk: xr.Dataset) -> bool:
+    """Whether the sampler's diagnostics failed, so that an adversary's averages must not be told."""
+    return "status" in risk and bool((risk["status"] == UNRELIABLE).any())
+
+
+def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
+    """The standard error of one of an adversary's averages, as text to follow it; nothing where it is exact."""
+    return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
+
+
+def bound_name(shown: xr.Dataset) -> str:
+    """The definitions of bounds that `shown_bound` chose, by name."""
+    return join_words(list(dict.fromkeys(definition_words(str(name)) for name in np.ravel(shown["definition"]))), "or")
+
+
+def may_fail(failure: float) -> str:
+    """That the bound which is shown holds but for a probability, a sentence to follow others; "" if it is certain."""
+    return f" The bound holds in all but {percentage(failure, True)} of releases." if failure else ""
+
+
+def nine_in_ten(risk: xr.Dataset) -> str:
+    """Where nine releases in ten leave an adversary's posterior, the ends as the table rounds them: outward."""
+    low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
+    return format_interval(low, high, percent=True)
+
+
+def budget_words(noises: Iterable[tuple[str, Mechanism]], counts: int = 1) -> str:
+    """The budget of a plan in all and how it is divided over its levels; "" where no noise has a budget.
+
+    Parameters
+    ----------
+    noises : levels with their noise, one level as often as it is published; what is exact has no budget
+    counts : how many counts of a level one person changes
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> budget_words((name, DiscreteGaussian.from_rho(0.1 / 3)) for name in ("block", "group", "tract"))
+    'rho 0.1 in all: 0.03333 at each of 3 levels'
+    """
+    spent: dict[str, dict[str, list[float]]] = {}
+    for level, noise in noises:
+        for unit, x in {} if noise.is_exact else noise.nominal_guarantee.budget.items():
+            spent.setdefault(unit, {}).setdefault(level, []).append(counts * float(x))
+    return "; ".join(_divided(unit, levels) for unit, levels in spent.items())
+
+
+def _divided(unit: str, levels: Mapping[str, list[float]]) -> str:
+    """A budget in all, and its shares: of each level, or alike of all."""
+    shares = [_share(level, every) for level, every in levels.items()]
+    alike = {_budget_number(x) for every in levels.values() for x in every}
+    if len(levels) > 1 and len(alike) == 1 and all(len(every) == 1 for every in levels.values()):
+        shares = [f"{alike.pop()} at each of {len(levels)} levels"]
+    total = _budget_number(sum(map(sum, levels.values())))
+    return (
+        f"{unit} {shares[0]}" if sum(map(len, levels.values())) == 1 else f"{unit} {total} in all: {join_words(shares)}"
+    )
+
+
+def _share(level: str, every: list[float]) -> str:
+    """What one level spends."""
+    alike = {_budget_number(x) for x in every}
+    if len(every) > 1 and len(alike) == 1:
+        return f"{alike.pop()} in each of {len(every)} releases of the {level}"
+    return f"{_budget_number(sum(every))} at the {level}"
+
+
+def _budget_number(x: float) -> str:
+    """In full where that is short, as somebody gave it; else to four digits."""
+    text = f"{x:.12g}"
+    return text if len(text) <= SHORT else format_number(x)
+
+
+SHORT = 7
+"""Characters of a budget that is written in full."""
+
+
+def definition_words(name: str) -> str:
+    """A definition in words."""
+    return "the plan's own loss" if name == "privacy loss" else name

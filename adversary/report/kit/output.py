@@ -1,0 +1,133 @@
+"""What every command does with its document: print it, and write page, numbers, tables and figures, all or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+
+from adversary.report.kit.document import Document
+from adversary.report.kit.rendering import show, to_csv, to_html, to_json, to_markdown
+from adversary.report.kit.safe_text import netcdf, printable, safe_names, tell
+
+PAGE, DATA = "report.html", "data.nc"
+FORMS = ("text", "json", "csv", "md")
+
+
+def write(document: Document, folder: Path) -> list[Path]:
+    """Write the page, the numbers, a CSV file for every table and an SVG file for every figure.
+
+    All are made in a hidden folder inside this one and moved out when they are whole. Where the page cannot be made,
+    the numbers stay, since they took long to compute, unless a page of earlier numbers is there.
+
+    Parameters
+    ----------
+    document : the answer
+    folder : an existing directory
+
+    Returns
+    -------
+    paths of the files.
+
+    Raises
+    ------
+    OSError : a file cannot be written; it is named
+    """
+    with TemporaryDirectory(dir=folder, prefix=".") as name:
+        hidden = Path(name)
+        numbers = _write(hidden, folder, DATA, netcdf(document.data))
+        try:
+            made = [_write(hidden, folder, file, content) for file, content in _render(document)]
+        except Exception as error:
+            if not (folder / PAGE).exists():
+                error.add_note(f"(the numbers are in {numbers.replace(folder / DATA)}, without a page)")
+            raise
+        return [path.replace(folder / path.name) for path in (numbers, *made)]
+
+
+def _render(document: Document) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the page, of the tables and of the figures that could be drawn."""
+    document.draw_once()
+    yield PAGE, to_html(document).encode()
+    tables, figures = document.tables, document.figures
+    names = _file_names([table.name or table.title or "table" for table in tables])
+    yield from ((f"{name}.csv", to_csv(table).encode()) for name, table in zip(names, tables, strict=True))
+    for name, figure in zip(_file_names([figure.name for figure in figures]), figures, strict=True):
+        if isinstance(figure.svg, bytes):
+            yield f"{name}.svg", figure.svg
+
+
+def _file_names(names: list[str]) -> list[str]:
+    """A name for each; those that occur more than once are counted."""
+    seen = [names[: i + 1].count(name) for i, name in enumerate(names)]
+    return list(safe_names(f"{name} {n}" if n > 1 else name for name, n in zip(names, seen, strict=True)).values())
+
+
+def _write(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
+    try:
+        (hidden / name).write_bytes(content)
+    except OSError as error:
+        raise OSError(f"cannot write {folder / name}: {error.strerror or error}") from None
+    return hidden / name
+
+
+def deliver(document: Document, form: str = "text", out: Path | None = None, *, quiet: bool = False) -> None:
+    """Write a document into a directory, if one is given, and print it in one of `FORMS`."""
+    missing = document.failures
+    if out is not None:
+        write(document, out)
+        missing += [f"{one.name}: {one.svg}" for one in document.figures if isinstance(one.svg, str)]
+    for line in missing:
+        tell(f"warning: {line}")
+    if form == "text" and not quiet:
+        show(document)
+    elif not quiet:
+        print(TEXTS[form](document), end="")
+    if out is not None:
+        tell(f"page, tables, figures and numbers in {out}")
+
+
+TEXTS: dict[str, Callable[[Document], str]] = {
+    "json": lambda document: to_json(document) + "\n",
+    "md": to_markdown,
+    "csv": lambda document: "\n".join(
+        f"# {printable(one.title or one.name)}\n{to_csv(one)}" for one in document.tables
+    ),
+}
+
+
+def check_directory(directory: str | Path) -> Path:
+    """A directory to write into, made if need be and tested by a temporary file.
+
+    Parameters
+    ----------
+    directory : path of the directory
+
+    Returns
+    -------
+    Path : the directory.
+
+    Raises
+    ------
+    OSError : it cannot be made or written into; the message says why
+    """
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror or error
+        raise OSError(f"cannot write into {folder}: {why}") from None
+
+
+def check_form(form: str) -> str:
+    """One of `FORMS`.
+
+    Raises
+    ------
+    ValueError : another word
+    """
+    if form not in FORMS:
+        raise ValueError(f"--format must be one of {', '.join(FORMS)}, got {form!r}")
+    return form

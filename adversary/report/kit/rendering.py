@@ -1,0 +1,240 @@
+"""A document on the screen, as a page that needs nothing outside itself, and as Markdown; its tables as CSV.
+
+Texts from files are made safe here, once: nothing moves a cursor, nothing is read as markup, a page escapes them all.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.segment import Segment
+from rich.table import Table as Grid
+from rich.text import Text
+
+from adversary.report.kit.document import SCHEMA, Card, Document, Figure, Section
+from adversary.report.kit.safe_text import printable
+from adversary.report.kit.tables import WORDS, Measured, Table
+
+WIDTH = 120
+"""Of what is not printed on a terminal."""
+COLOURS = {"holds": "green", "exceeded": "red", "violated": "red", "unreliable": "red"}
+
+_LABELS = {"type": ["string", "number", "boolean", "null"]}
+RESULT = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "What a command prints with --json",
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["schema", "title", "attributes", "verdict", "warnings", "records"],
+    "properties": {
+        "schema": {"const": SCHEMA},
+        "title": {"type": "string"},
+        "attributes": {"type": "object", "description": "where the numbers come from"},
+        "verdict": {
+            "type": ["object", "null"],
+            "required": ["text", "status"],
+            "properties": {
+                "text": {"type": "string"},
+                "status": {"enum": ["holds", "exceeded", "violated", "unreliable", ""]},
+            },
+        },
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "records": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "description": "a number; its other keys are its labels, such as adversary or truth",
+                "required": ["group", "quantity", "value", "error", "direction"],
+                "properties": {
+                    "group": {"type": "string"},
+                    "quantity": {"type": "string"},
+                    "value": _LABELS | {"description": "null where it is infinite or there is none"},
+                    "error": {"type": ["number", "null"], "description": "standard error; null where it is exact"},
+                    "direction": {"enum": ["exact", "estimate", "lower", "upper"]},
+                },
+                "additionalProperties": _LABELS,
+            },
+        },
+    },
+}
+"""The JSON schema of `Document.as_json`."""
+
+
+class Screen(Console):
+    """A console on which texts of other people move no cursor and turn no line."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        """Every piece of text, as it is about to be written."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(printable(text), style, control)
+
+
+def console() -> Console:
+    """Standard output, as wide as the terminal."""
+    return Screen(width=None if sys.stdout.isatty() else WIDTH)
+
+
+def show(document: Document) -> None:
+    """Print a document; figures are left out."""
+    screen = console()
+    screen.print(Text(document.title, style="bold"))
+    if document.card:
+        _show_card(document.card, screen)
+    for line in document.lead:
+        screen.print(Text(line))
+    for section in document.sections:
+        _show_section(section, screen)
+    for line in document.warnings:  # last, where the eye ends
+        screen.print(Text(f"\nTake care. {line}", style="bold"))
+
+
+def _show_card(card: Card, screen: Console) -> None:
+    screen.print(Text(card.verdict, style=COLOURS.get(card.status, "bold")))
+    for name, value in card.numbers:
+        screen.print(Text(f"  {name}: {value}"))
+    if card.sentence:
+        screen.print(Text(card.sentence))
+
+
+def _show_section(section: Section, screen: Console) -> None:
+    if not (section.on_screen and section.says):
+        return
+    screen.print("", Text(section.title, style="bold"), sep="\n")
+    apart = "\n" * (len(section.paragraphs) > 1 and not section.tables)  # a text to be read, not lines about a table
+    for line in (section.finding, *section.paragraphs):
+        if line:
+            screen.print(Text(line + apart), overflow="ignore", crop=False)  # a path stays whole
+    for table in section.tables:
+        if table.title:
+            screen.print(Text(table.title))
+        screen.print(_grid(table))
+        for note in table.notes:
+            screen.print(Text(note, style="dim"))
+    for note in section.notes:
+        screen.print(Text(note, style="dim"))
+    for part in section.parts:
+        _show_section(part, screen)
+
+
+def _grid(table: Table) -> Grid:
+    made = Grid(box=None, pad_edge=False, header_style="bold")
+    for column in table.typed:
+        made.add_column(Text(column.head), justify="left" if column.kind in WORDS else "right")
+    for i, row in enumerate(table.texts):
+        cells = [
+            Text(text, style=COLOURS.get(text, "") if column.kind == "status" else "bold" * (i in table.marked))
+            for column, text in zip(table.typed, row, strict=True)
+        ]
+        made.add_row(*cells)
+    return made
+
+
+def to_json(document: Document) -> str:
+    """The document's records, and what stands beside them, as one JSON object without NaN or infinity."""
+    return json.dumps(document.as_json(), indent=2, allow_nan=False)
+
+
+def to_markdown(document: Document) -> str:
+    """The document as Markdown; figures as links to their files."""
+    lines = [f"# {_plain(document.title)}", ""]
+    if document.card:
+        card = document.card
+        lines += [f"**{_plain(card.verdict)}**", ""]
+        lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in card.numbers] + [""] * bool(card.numbers)
+        lines += [text for figure in [card.figure] if figure for text in (_link(figure), "")]
+        lines += _apart([card.sentence])
+    lines += _apart(document.lead)
+    for section in document.sections:
+        lines += _section_lines(section, 2)
+    lines += [text for line in document.warnings for text in (f"> **Take care.** {_plain(line)}", "")]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _apart(lines: Iterable[str]) -> Iterator[str]:
+    """Paragraphs, with a blank line after each."""
+    yield from (text for line in lines if line for text in (_plain(line), ""))
+
+
+def _section_lines(section: Section, depth: int) -> Iterator[str]:
+    yield from ("#" * depth + " " + _plain(section.title), "")
+    yield from _apart([section.finding, *section.paragraphs])
+    for table in section.tables:
+        yield from _apart([table.title])
+        yield "| " + " | ".join(_plain(column.head) for column in table.typed) + " |"
+        yield "|" + "|".join("---" if column.kind in WORDS else "---:" for column in table.typed) + "|"
+        yield from ("| " + " | ".join(map(_plain, row)) + " |" for row in table.texts)
+        yield ""
+        yield from _apart(table.notes)
+    yield from (text for figure in section.figures for text in (_link(figure), ""))
+    yield from _apart(section.notes)
+    for part in section.parts:
+        yield from _section_lines(part, depth + 1)
+
+
+def _link(figure: Figure) -> str:
+    return f"![{_plain(figure.caption)}]({figure.name}.svg)"
+
+
+def _plain(text: str) -> str:
+    """One line in which Markdown finds no markup."""
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(printable(text).split()))
+
+
+def to_csv(table: Table) -> str:
+    """A table with unrounded numbers: two columns for an interval, and one more for standard errors."""
+    intervals = [column.kind.endswith("interval") for column in table.typed]
+    errors = [any(isinstance(row[i], Measured) and row[i].error for row in table.rows) for i in range(len(table.typed))]
+    heads: list[str] = []
+    for column, ends, spread in zip(table.typed, intervals, errors, strict=True):
+        heads += [f"{column.head}, lower", f"{column.head}, upper"] if ends else [column.head]
+        heads += [f"{column.head}, standard error"] * spread
+    buffer = StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(map(_inert, heads))
+    for row in table.rows:
+        cells: list[Any] = []
+        for cell, ends, spread in zip(row, intervals, errors, strict=True):
+            value = cell.value if isinstance(cell, Measured) else cell
+            cells += (list(value) if isinstance(value, tuple) else [value, value]) if ends else [value]
+            cells += [cell.error if isinstance(cell, Measured) else None] * spread
+        writer.writerow(map(_inert, cells))
+    return buffer.getvalue()
+
+
+def _inert(cell: Any) -> Any:
+    """A cell in which spreadsheets find no formula."""
+    if not isinstance(cell, str):
+        return "" if cell is None else cell
+    text = printable(cell)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
+
+
+def to_html(document: Document) -> str:
+    """The document as one HTML page; what is put into it is escaped and made safe to show, nothing may be missing."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    made = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True
+    ).get_template("document.html.j2")
+    return printable(made.render(document=document, words=WORDS, inline=inline))
+
+
+def inline(figure: Figure) -> str:
+    """The address of a figure inside the page; nothing where it could not be drawn."""
+    made = figure.svg
+    return "data:image/svg+xml;base64," + base64.b64encode(made).decode() if isinstance(made, bytes) else ""
+
+
+def _finalize(value: Any) -> Any:
+    """What is put into a page; what a macro made of such values is there already."""
+    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -1,0 +1,5 @@
+"""Sections of a page, one function per group of the tree."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,244 @@
+"""What frames an audit: for whom it holds, what is published, what else the budget could mean, provenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import as_given, format_number, join_words
+from adversary.adversaries.path import MEANINGS
+from adversary.adversaries.plans import Level
+from adversary.driver import UNRELIABLE, side_by_side
+from adversary.privacy.mechanisms import Exact
+from adversary.report.files import Scenario
+from adversary.report.kit import Column, Section, Table, tabulate
+from adversary.report.kit.audit_words import budget_words, joined
+from adversary.report.sections import descriptions
+
+NEIGHBOURS = {
+    "unbounded": (
+        "that differ in one record more or less (unbounded neighbours): one count of every query moves by one",
+        ", and the budget rho buys noise with sigma² = 1/(2 rho)",
+    ),
+    "bounded": (
+        "that differ in what one record says (bounded neighbours, as in the 2020 Census): two counts of every query "
+        "move by one each",
+        ", and the same rho buys noise with sigma² = 1/rho, twice the variance",
+    ),
+}
+
+READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
+"""Neighbours that a budget may mean, and cells that an adversary may watch."""
+
+
+def coverage_section(scenario: Scenario) -> Section:
+    """Adversaries, and neighbours."""
+    readers = scenario.readers
+    most = max(one.records(scenario.plan) for one in readers.values())
+    who, tables = descriptions.readers(scenario.plan, readers)
+    said = (
+        "The bounds hold for every adversary whose beliefs about everybody else do not depend on the target, whatever "
+        "else they know or compute."
+        if most == 1
+        else f"The bounds hold for adversaries whose two hypotheses differ in at most k records, here up to {most}."
+    )
+    return Section(
+        "For whom this holds",
+        said,
+        [
+            f"The privacy budget of this scenario is for neighbours {_neighbours(scenario, scenario.neighbours)}.",
+            who,
+        ],
+        tables,
+    )
+
+
+def _neighbours(scenario: Scenario, neighbours: str) -> str:
+    """What they are, and what that means for Gaussian noise where there is any."""
+    moves, buys = NEIGHBOURS[neighbours]
+    return moves + buys * any(level.mechanism.parabola is not None for level in scenario.plan.levels)
+
+
+def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
+    """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
+    found, refused = {}, []
+    for neighbours, cells in READINGS:
+        name = reading(neighbours, cells)
+        if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):
+            continue
+        try:
+            found[name] = scenario.with_neighbours(neighbours, cells)
+        except (ValueError, TypeError):
+            refused.append(f"{name}, {_unfit(scenario, cells)}")
+    return found, refused
+
+
+def _unfit(scenario: Scenario, cells: int) -> str:
+    """Why a meaning of the budget does not apply."""
+    if cells == 1:
+        return "because the scenario's noise, counts or beliefs do not fit it"
+    attack = next((one.attack for one in scenario.readers.values() if one.attack != "characteristics"), None)
+    if attack is not None:
+        return f"because a {attack} attack asks about a single cell"
+    if scenario.plan.postprocessing is not None:
+        return "because the post-processing is of a single cell"
+    return "because the scenario describes a single cell"
+
+
+def reading(neighbours: str, cells: int) -> str:
+    """A meaning of the budget by name."""
+    return f"{neighbours}, {'one cell' if cells == 1 else 'both cells'} read"
+
+
+def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The same budget for other neighbours, or read in other cells; None where nobody asked."""
+    if "alternatives" not in tree.children:
+        return None
+    own = reading(scenario.neighbours, scenario.plan.cells)
+    plans = {own: scenario} | readings(scenario)[0]
+    plans = dict(sorted(plans.items()))
+    risk, others = tree["risk"].to_dataset(), tree["alternatives"].to_dataset()
+    of_each = {key: risk if key == own else others.sel(alternative=key, drop=True) for key in plans}
+    means = {key: joined(risk, mean=(one, "posterior_mean"), ratio=(one, "ratio_mean")) for key, one in of_each.items()}
+    found = side_by_side(means, "plan")
+    noises = [{one.origins[level.name]: level.mechanism for level in one.plan.levels} for one in plans.values()]
+    found["variance"] = ("plan", [", ".join(format_number(x.variance) for x in one.values()) for one in noises])
+    columns = {
+        "plan": "neighbours", "adversary": "adversary", "variance": "noise variance by level",
+        "mean": ("expected posterior", "probability"), "ratio": ("ratio", "number"),
+    }  # fmt: skip
+    table = tabulate(found, columns, name="other meanings", marked={"plan": own}, missing=UNRELIABLE)
+    other = _neighbours(scenario, "bounded" if scenario.neighbours == "unbounded" else "unbounded")
+    return Section(
+        "What else the same budget could mean",
+        "The same privacy budget gives other risks for other neighbours, or where both cells are read.",
+        [f"It could have been meant for neighbours {other}."],
+        [table],
+        notes=[
+            "Highlighted: this scenario. Guarantees written as numbers stay; only the noise and the cells read change.",
+            *(f"Not applicable: {why}." for why in json.loads(tree.attrs.get("not_applicable", "[]"))),
+        ],
+    )
+
+
+def published(scenario: Scenario) -> Section:
+    """The levels with their noise."""
+    return Section("What is published", publication_words(scenario), tables=[levels(scenario)])
+
+
+def reading_section(scenario: Scenario, tree: xr.DataTree) -> Section:
+    """The words that the numbers need."""
+    words = list(_reading(scenario, tree))
+    return Section("How to read the numbers", paragraphs=words, on_screen=False, folded=True)
+
+
+def publication_words(scenario: Scenario) -> str:
+    """What is released, in a few sentences."""
+    plan = scenario.plan
+    two = "two cells, those between which the hypotheses move the target"
+    one = "one cell, the target's own" if plan.cells == 1 else two
+    text = f"Noisy counts of {one}, at {descriptions.published_levels(scenario)}."
+    exact = [level.name for level in plan.levels if isinstance(level.mechanism, Exact)]
+    if exact:
+        text += f" Without noise, exactly: {join_words(exact)}."
+    if any(level.siblings for level in plan.levels):
+        text += " Siblings are the other units of the same parent" + _siblings_read(scenario)
+    return f"{text} The budget is {spent}." if (spent := budget(scenario)) else text
+
+
+def budget(scenario: Scenario) -> str:
+    """The budget of the plan in all, and at each level of the file; "" where its noise has none."""
+    levels = [(scenario.origins[level.name], level.mechanism) for level in scenario.plan.levels]
+    return budget_words(levels, 2 if scenario.neighbours == "bounded" else 1)
+
+
+def _siblings_read(scenario: Scenario) -> str:
+    plan = scenario.plan
+    if plan.postprocessing is not None:
+        return "; their noisy counts enter the unit's own published count."
+    if any(level.name in scenario.truth.get("siblings", {}) for level in plan.levels):
+        return "; their noisy counts are published one by one."
+    if any(plan.sibling_noise(i) is not None for i in range(len(plan.levels))):
+        return "; the adversary uses the sum of their noisy counts too."
+    return "; their own counts are not read."
+
+
+def levels(scenario: Scenario) -> Table:
+    """Every level of the file: its noise, its siblings, and how often it is published."""
+    repeated, last = scenario.sequences, {level: name for name, level in scenario.origins.items()}
+    heads = [Column("level"), Column("noise"), Column("rho, one count", "number")]
+    heads += [Column("standard deviation (people)", "number"), Column("siblings", "count")]
+    table = Table([*heads, *[Column("published")] * bool(repeated)], name="levels")
+    by_name = {level.name: level for level in scenario.plan.levels}
+    for name, published_as in last.items():
+        queries = {one.name: one for one in scenario.plan.levels if one.query_of == name}
+        for shown, level in {name: by_name[published_as], **queries}.items():
+            noise, times = level.mechanism, repeated.get(shown, 1)
+            siblings = "–" if level.siblings is None or shown in queries else level.siblings
+            often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
+            table.add(shown, noise.describe(), float(noise.rho), float(np.sqrt(noise.variance)), siblings, *often)
+    return table
+
+
+def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+    definitions = [str(name) for name in tree["bound"].to_dataset()["definition"].values]
+    itself = ", except that of probabilistic DP, which is about the release itself" * (
+        "probabilistic DP" in definitions
+    )
+    yield "Posterior and ratio are always of “in”, also where the target is in truth out."
+    for attack in dict.fromkeys(one.attack for one in scenario.readers.values()):
+        if attack != "characteristics":
+            yield f"“In” means, in a {attack} attack, that {MEANINGS[attack]}."
+    yield (
+        "A bound holds whatever the release, and whatever a covered adversary believes of others, except with the "
+        "failure probability. Lower ends are rounded down, upper ends up. P(beyond bound) is the probability, under "
+        "this truth, of a release that takes the adversary past it."
+    )
+    yield (
+        "k is the number of records in which the adversary's two hypotheses differ. Where their beliefs about others "
+        "depend on the target, the guarantee for one record is extended to k records, and the bound widens."
+    )
+    yield (
+        "The plan's own loss is not a guarantee: it is what the noise bounds by itself, computed exactly or from "
+        "above. A guarantee is violated when the noise does not satisfy it; exceeded when it is satisfied but an "
+        "adversary with mistaken or improper beliefs passes its bound more often than it may fail."
+    )
+    yield f"Every bound also covers whatever is computed from the release afterwards{itself}."
+    yield f"Probability left out by truncation: at most {as_given(tree.attrs.get('truncation_mass', 1e-12))}."
+
+
+def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
+    """Where the numbers come from; the scenario's own text last."""
+    attrs: Any = tree.attrs
+    simulated = tree["risk"]["posterior_mean"].attrs.get("direction") != "exact"
+    versions = ", ".join(f"{name} {number}" for name, number in json.loads(attrs["versions"]).items())
+    rows = [
+        ("Scenario file", scenario.path.name),
+        ("Engine", str(attrs["engine"])),
+        ("Seed", f"{attrs['seed']}" + ("" if simulated else " (the averages do not depend on it)")),
+        ("Simulated releases, where any are", str(attrs["draws"])),
+        ("Failure probability asked for", as_given(attrs["failure"])),
+        ("Neighbours and cells read", f"{attrs['neighbours']}, {attrs['cells']}"),
+        ("Versions", versions),
+    ]
+    if scenario.plan.postprocessing is not None:
+        rows.append(("Post-processing", repr(scenario.plan.postprocessing)))
+    for level in scenario.plan.levels:
+        spent = "exact" if isinstance(level.mechanism, Exact) else f"{level.mechanism!r}"
+        rows.append((f"Allocation: {level.name}", spent + _budget(scenario, level)))
+    for name, promise in (scenario.guarantee or {}).items():
+        rows.append((f"Guarantee: {name}", repr(promise)))
+    return [*rows, ("Scenario", json.dumps(scenario.document, default=str, ensure_ascii=False))]
+
+
+def _budget(scenario: Scenario, level: Level) -> str:
+    """The budget of a level as the file states it."""
+    name = scenario.origins[level.name]
+    row = next(row for row in scenario.document["plan"]["level"] if row["name"] == name)
+    if level.query_of:
+        row = row["queries"][level.name.removeprefix(f"{name}, ")]
+    return "".join(f", from {key} = {row[key]}" for key in ("rho", "sigma", "epsilon", "scale") if key in row)

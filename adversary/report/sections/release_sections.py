@@ -1,0 +1,114 @@
+"""Sections on other releases of the same counts: repeated ones, and numbers before they were post-processed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import format_probability, join_words
+from adversary.report import figures
+from adversary.report.files import Scenario
+from adversary.report.kit import Figure, Section, Table, tabulate
+from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, of_reader
+
+
+def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """What each further release of a count adds."""
+    if "repeated" not in tree.children:
+        return None
+    every = tree["repeated"].to_dataset()
+    columns = {"count": "count", "adversary": "adversary", "releases": ("releases", "count"), **AVERAGES}
+    found = both_targets(every, every).assign(there=every["possible"].fillna(0).any("target"))
+    table = tabulate(found, columns, name="repeated releases", called=dict.fromkeys(AVERAGES, RULED_OUT), where="there")
+    runs = _runs(every)
+    often = ", ".join(f"{level} ({number} releases)" for level, number in runs.items())
+
+    def draw(level: str) -> Any:
+        return figures.audit_figures.repeated_releases(tree, level, next(iter(scenario.readers)))
+
+    drawn = [
+        Figure(
+            f"releases {level}",
+            partial(draw, level),
+            f"Posterior after 1, 2, ... releases of the {level}: expected, and in nine releases of ten.",
+        )
+        for level in runs
+    ]
+    return Section(
+        "Repeated releases",
+        f"The same count is published again with fresh noise: {often}.",
+        ["Log Bayes factors add up, in any order; expected ratios do not multiply."],
+        [table],
+        drawn,
+    )
+
+
+def _runs(every: xr.Dataset) -> dict[str, int]:
+    """How often each count is published."""
+    mean = every["posterior_mean"]
+    known = {str(level): mean.sel(count=level).dropna("releases", how="all") for level in mean["count"].values}
+    return {level: int(one["releases"].max()) for level, one in known.items()}
+
+
+READ = {"one": "the cell's own query", "all": "all queries of the unit"}
+PUBLISHED = {"cell": "the cell's raw release alone", "published": "as published", "raw": "everything raw: the bound"}
+
+
+def _side_by_side(every: xr.Dataset, name: str, head: str, called: dict[str, str], own: str) -> Table:
+    """Averages under both truths of several readings of a release, that of the audit marked."""
+    columns = {"adversary": "adversary", "published": head, **AVERAGES}
+    words: dict[str, Any] = {"published": called, **dict.fromkeys(AVERAGES, RULED_OUT)}
+    found = both_targets(every, every)
+    return tabulate(found, columns, name=name, called=words, marked={"published": called[own]})
+
+
+def queries(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The risk where one query of a unit is read beside that where all are."""
+    if "queries" not in tree.children:
+        return None
+    every = tree["queries"].to_dataset().sel(published=list(READ))
+    units = join_words([level for level in dict.fromkeys(one.query_of for one in scenario.plan.levels) if level])
+    return Section(
+        "One query and all",
+        f"Several queries of the {units} count the target. All numbers of this audit are of an adversary who reads "
+        "every one of them; to read only the cell's own count understates what is published.",
+        ["Such an adversary knows everybody else there, so that the log Bayes factors of the queries add up."],
+        [_side_by_side(every, "queries", "read", READ, "all")],
+    )
+
+
+def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """What is done to the numbers after the noise, and what that does to the adversary."""
+    if "postprocessing" not in tree.children:
+        return None
+    every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
+    said = [_effect_words(name, of_reader(every, name)) for name in scenario.readers]
+    bound = (
+        "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
+        "last row bounds the expected posterior with the target in, and every guarantee still holds."
+    )
+    if scenario.plan.postprocessing is not None:
+        bound += " It can reveal more than the raw release of the same cell, because the siblings' releases enter it."
+    table = _side_by_side(every, "post-processing", "release", PUBLISHED, "published")
+    return Section("Post-processing", " ".join(filter(None, said)), [bound], [table])
+
+
+def _effect_words(name: str, found: xr.Dataset) -> str:
+    """Whether the published numbers reveal more or less than the cell's raw release."""
+    cell, published, raw = (float(found["posterior_mean"].sel(published=key, target="in")) for key in PUBLISHED)
+    if not np.isfinite([cell, published]).all() or abs(published - cell) < 1e-9:
+        return ""
+    who = f"To adversary {name} the" if name else "The"
+    text = (
+        f"{who} published numbers reveal {'more' if published > cell else 'less'} than the cell's raw release alone: "
+        f"an expected posterior of {format_probability(published)} against {format_probability(cell)}"
+    )
+    if published > raw + 1e-9:
+        return (
+            f"{text}. This exceeds the bound of {format_probability(raw)} for correct beliefs: theirs are mistaken or "
+            "improper."
+        )
+    return f"{text}; everything raw gives {format_probability(raw)}."

@@ -1,0 +1,301 @@
+"""Sections about one truth: what adversaries learn, what guarantees allow them, and whatever else the audit found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import format_bound, format_number, format_probability, those_tied, tied
+from adversary.adversaries.path import MEANINGS, settle_truth
+from adversary.driver import OWN, UNRELIABLE, shown_bound
+from adversary.report import figures
+from adversary.report.files import Scenario
+from adversary.report.kit import Column, Figure, Section, Table, attempt, audit_words, tabulate
+from adversary.report.kit.audit_words import (
+    AVERAGES,
+    RULED_OUT,
+    both_targets,
+    definition_words,
+    group,
+    joined,
+    of_reader,
+    unreliable,
+)
+from adversary.report.sections import descriptions, exact_adversaries, profile_section, release_sections
+from adversary.report.sections import sensitivity_sections as sensitivity_answer
+
+ALARMS = 0.05
+"""False alarms at which detections are shown."""
+GLOSSARY = (
+    "Target: the person the adversary asks about. Cell: a published count. Prior and posterior: the adversary's "
+    "probability of “in” before and after the release. Bound: an inequality that a guarantee implies. k: number of "
+    "records in which the adversary's two hypotheses differ. Failure probability: how often a bound may not hold. "
+    "Detections: how often the best test says “in” when that is true, at 5 % false alarms."
+)
+
+
+def most_informed(risk: xr.Dataset, *, largest: bool = True) -> list[str]:
+    """The adversaries whose expected ratio cannot be told from the largest, or from the smallest."""
+    if "adversary" not in risk.dims:
+        return [""]
+    errors = risk["mcse"].sel(measure="ratio_mean").values if "mcse" in risk else 0.0
+    return [str(name) for name in risk["adversary"].values[tied(risk["ratio_mean"].values, errors, largest=largest)]]
+
+
+def finding(scenario: Scenario, tree: xr.DataTree) -> str:
+    """What came out, in a sentence or two."""
+    risk = tree["risk"].to_dataset()
+    if unreliable(risk):
+        return (
+            f"The sampler's diagnostics failed on some releases. Averages are called {UNRELIABLE}, and no number is "
+            "given; the section on diagnostics says why."
+        )
+    readers = scenario.readers
+    if len(readers) > 1:
+        ratio, ends = risk["ratio_mean"], (most_informed(risk, largest=False), most_informed(risk))
+        least, most = (
+            f"{format_number(float(ratio.sel(adversary=one[0])))} times the prior for {_adversaries(one, ratio.size)}"
+            for one in ends
+        )
+        start = "Averaged over releases, the posterior is "
+        if len(ends[1]) == ratio.size:
+            return f"{start}{most}."
+        between = "; the others lie between" * (len({*ends[0], *ends[1]}) < ratio.size)
+        return f"{start}{least} and {most}{between}."
+    ((name, reader),) = readers.items()
+    one = of_reader(risk, name)
+    error = partial(audit_words.error, one)
+    meaning = "the target is in" if reader.attack == "characteristics" else MEANINGS[reader.attack]
+    return (
+        f"Averaged over releases, the adversary goes from {format_probability(float(one['prior']))} to "
+        f"{format_probability(float(one['posterior_mean']))}{error('posterior_mean', 100.0)} that {meaning}, "
+        f"{format_number(float(one['ratio_mean']))}{error('ratio_mean')} times the prior; nine releases in ten "
+        f"leave them within {audit_words.nine_in_ten(one)}."
+    )
+
+
+def _adversaries(names: list[str], of: int) -> str:
+    """Adversaries who share an end of the ranking."""
+    named = those_tied(names, of, "adversaries")
+    return named if named.startswith("all ") else f"adversar{'ies' if len(names) > 1 else 'y'} {named}"
+
+
+def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
+    """Everything about one truth."""
+    title = f"What the adversary learns{': ' * bool(name)}{name}"
+    made = attempt(title, _averaged, title, name, scenario, tree)
+    parts = {
+        "What the guarantees allow": bounds,
+        "Both truths, and tests of “in” against “out”": both_truths,
+        exact_adversaries.TITLE: exact_adversaries.exact_section,
+        "These adversaries and the risk profile": profile_section.of_readers,
+        "One query and all": release_sections.queries,
+        "Repeated releases": release_sections.repeated_section,
+        "Post-processing": release_sections.postprocessing,
+        "Sensitivity": sensitivity_answer.section,
+        "Diagnostics": diagnostics,
+    }
+    made.parts = list(filter(None, (attempt(part, make, scenario, tree) for part, make in parts.items())))
+    return made
+
+
+def _averaged(title: str, name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
+    """The averages under one truth."""
+    first = next(iter(scenario.readers.values()))
+    target = settle_truth(scenario.plan, first, scenario.truth).target
+    return Section(
+        title,
+        finding(scenario, tree),
+        paragraphs=[descriptions.truth(scenario, target), *descriptions.processing(scenario)],
+        tables=[averages(name, scenario, tree)],
+        figures=list(truth_figures(scenario, tree)),
+        notes=list(_notes(scenario, tree)),
+    )
+
+
+def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
+    """The averages of every adversary under this truth."""
+    risk = tree["risk"].to_dataset()
+    means = {key: (risk, key) for key in ("posterior_mean", "ratio_mean", "difference_mean")}
+    unused = (group(tree, "baseline"), "posterior_mean")
+    found = joined(risk, prior=(risk, "prior"), unused=unused, **means, detections=(detections(tree), "detections"))
+    found["range"] = risk["posterior_quantile"].isel(quantile=[0, -1]).drop_vars("quantile").rename(quantile="side")
+    columns = {
+        "adversary": "adversary",
+        "prior": (f"prior{' given exact counts' * ('invariant_ratio' in risk)}", "probability"),
+        "unused": ("record not used", "probability"), "posterior_mean": ("expected posterior", "probability"),
+        "range": ("nine releases in ten", "% interval"), "ratio_mean": ("expected ratio", "number"),
+        "difference_mean": ("difference (points)", "points"), "detections": ("detections", "probability"),
+    }  # fmt: skip
+    failed = {key: {None: UNRELIABLE} for key in (*means, "range")} if unreliable(risk) else {}
+    table = f"averages {name}".strip()
+    return tabulate(found, columns, name=table, notes=[GLOSSARY], called=failed, missing="–")
+
+
+def detections(tree: xr.DataTree) -> xr.Dataset | None:
+    """Tests at the false alarms that are shown."""
+    tests = group(tree, "tests")
+    return None if tests is None else tests.sel(level=ALARMS, drop=True)
+
+
+def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+    risk = tree["risk"].to_dataset()
+    if unreliable(risk):
+        yield "Numbers that are given come from the exact engine, not from the sampler that failed."
+    elif risk["posterior_mean"].attrs.get("direction") == "exact":
+        yield "These averages are exact sums over every release, up to a mass below the one stated at the end."
+    else:
+        yield (
+            f"These averages are estimates from {int(tree.attrs.get('draws', 0))} simulated releases; ± is one Monte "
+            "Carlo standard error."
+        )
+    if "invariant_ratio" in risk:
+        yield "Prior here means the prior given what is published exactly; ratio and difference start from there."
+    yield "“Record not used” is the expected posterior if the release were computed without the target's record."
+    baseline = group(tree, "baseline")
+    if baseline is not None and "reason" in baseline.attrs:
+        yield f"It is not given here: {baseline.attrs['reason']}."
+
+
+def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
+    """Every guarantee for k records: what it allows, and whether it holds."""
+    found = tree["bound"].to_dataset()
+    columns = {
+        "adversary": "adversary", "definition": "guarantee", "status": ("status", "status"),
+        "posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval"),
+        "difference": ("difference (points)", "points interval"), "failure": ("failure probability", "probability"),
+        "outside": ("P(beyond bound)", "% at most"), "k": ("k", "count"),
+    }  # fmt: skip
+    names = {"definition": {str(name): definition_words(str(name)) for name in found["definition"].values}}
+    table = tabulate(found, columns, name="bounds", called=names, missing=UNRELIABLE)
+    seen = set(map(str, found["status"].values.ravel()))
+    said = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
+    said = "No guarantee limits what is learned." if is_unlimited(found) else said
+    notes = [f"{audit_words.STATUS[status].capitalize()}." for status in sorted(seen - {"holds"})]
+    return Section("What the guarantees allow", said, tables=[table], notes=notes)
+
+
+def is_unlimited(bound: xr.Dataset) -> bool:
+    """Whether no guarantee, nor the noise's own loss, excludes any posterior."""
+    return bool(np.isinf(bound["loss_bound"]).all())
+
+
+def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """Both truths, and the adversary's own epsilon beside what the accounting allows."""
+    if "both_truths" not in tree.children:
+        return None
+    both, bound = tree["both_truths"].to_dataset(), tree["bound"].to_dataset()
+    shown, own = shown_bound(bound), bound["loss_bound"].sel(definition=OWN, drop=True)
+    stated = shown["loss_bound"].where(shown["definition"] != OWN).drop_vars("definition")
+    by = f" ({audit_words.bound_name(shown)})" if bool(stated.notnull().any()) else ""
+    limits = xr.Dataset({"guaranteed": stated, "own": own})
+    found = both_targets(
+        both, both, detections=(detections(tree), "detections"), epsilon=(group(tree, "empirical"), "epsilon"),
+        guaranteed=(limits, "guaranteed"), own=(limits, "own"),
+    )  # fmt: skip
+    columns = {
+        "adversary": "adversary", "in": AVERAGES["in"], "out": AVERAGES["out"],
+        "detections": ("detections", "probability"), "epsilon": ("empirical epsilon", "number"),
+        "guaranteed": (f"guaranteed{by}", "at most"),
+        "own": ("the plan's own loss", "at most"),
+    }  # fmt: skip
+    absent = {**dict.fromkeys(AVERAGES, RULED_OUT), "guaranteed": {None: "none"}}
+    table = tabulate(found, columns, name="both truths", called=absent, missing="–")
+    said, epsilons = "", np.ravel(found["epsilon"])
+    if np.isfinite(epsilons).any():
+        most = int(np.nanargmax(epsilons))
+        one = shown.isel(adversary=most) if "adversary" in shown.dims else shown
+        said = (
+            f"Empirical epsilon {'up to ' * (epsilons.size > 1)}{format_number(epsilons[most])}, at a failure "
+            f"probability of {format_probability(float(tree.attrs['failure']))}; {audit_words.bound_name(one)} allows "
+            f"{format_bound(float(one['loss_bound']), True)}."
+        )
+    lines = [
+        "One truth alone misleads: an adversary inclined to believe “in” does well when the target is in. Both are "
+        "shown here, everybody else as they are. Empirical epsilon is the smallest epsilon that the log odds exceed, "
+        "in either direction, with no more than the failure probability under either truth.",
+    ]
+    told = " Tests use the exact counts too, which no guarantee limits." * ("invariant_ratio" in tree["risk"].data_vars)
+    caption = TESTS + told
+    curves = (
+        [Figure("tests", lambda: figures.audit_figures.tests(scenario, tree), caption)]
+        if "tests" in tree.children
+        else []
+    )
+    return Section("Both truths, and tests of “in” against “out”", said, lines, [table], curves)
+
+
+TESTS = (
+    "Detections of the best tests at each rate of false alarms. Curves: what each guarantee allows (dashed), and this "
+    "noise to those who know everybody else (solid). Dots: tests of the adversaries of this scenario."
+)
+
+
+def truth_figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
+    """The figures of one truth; none of an adversary whose averages are unreliable."""
+    if unreliable(tree["risk"].to_dataset()):
+        return
+    lowest = scenario.plan.levels[0].unit
+    yield Figure(
+        "posterior_by_release",
+        lambda: figures.audit_figures.posterior_by_release(scenario, tree),
+        f"Average posterior at each released count of the {lowest}. Bars: how probable each count is.",
+    )
+    if "priors" in tree.children:
+        yield Figure(
+            "ratio_by_prior",
+            lambda: figures.audit_figures.ratio_by_prior(scenario, tree),
+            "Posterior over prior at other priors. Solid: average over releases; dotted: 19 releases in 20 are below; "
+            "dashed: bounds, rounded outward. Dots: the adversaries of this scenario.",
+        )
+    if "budgets" in tree.children:
+        yield Figure(
+            "risk_by_budget",
+            lambda: figures.audit_figures.risk_by_budget(scenario, tree),
+            "Expected posterior if the budget of every level were multiplied by one tenth to ten. Dashed: bound of the "
+            "plan's own loss. Dots: as planned.",
+        )
+
+
+DIAGNOSTICS = {
+    "adversary": "adversary",
+    "judged": Column("status", "status"),
+    "releases": Column("different releases", "count"),
+    "unreliable_releases": Column("unreliable", "count"),
+    "unreliable_mass": Column("their share", "probability"),
+    "r_hat": Column("largest R-hat", "number"),
+    "ess": Column("smallest effective sample", "number"),
+    "divergences": Column("most divergences", "number"),
+}
+
+
+def diagnostics(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The part of the document; None where nothing was sampled."""
+    if "diagnostics" not in tree.children:
+        return None
+    found, failed, notes = tree["diagnostics"].to_dataset(), dict[str, bool](), list[str]()
+    for name in scenario.readers:
+        failed[name] = unreliable(of_reader(tree["risk"].to_dataset(), name))
+        if failed[name]:
+            notes.append(
+                f"{f'Adversary {name}' if name else 'The adversary'} is {UNRELIABLE}: posteriors of releases with a "
+                f"share of {format_probability(float(of_reader(found, name)['unreliable_mass']))} could not be "
+                "sampled so that the "
+                "diagnostics hold, and an average without them would be of other releases. A model that is easier to "
+                "sample, or the exact engine where it applies, are the remedies."
+            )
+    judged = xr.DataArray([UNRELIABLE if one else "ok" for one in failed.values()], {"adversary": list(failed)})
+    shown = found.where(np.isfinite(found)).assign(judged=judged if "adversary" in found.dims else judged[0])
+    for key in DIAGNOSTICS:
+        shown[key] = shown.get(key, np.nan) if key != "adversary" else judged["adversary"]
+    table = tabulate(shown, DIAGNOSTICS, name="diagnostics", missing="–")
+    said = "Some posteriors could not be sampled reliably." if notes else "All posteriors were sampled reliably."
+    lines = [
+        f"Posteriors were sampled (engine {tree.attrs['engine']}), release by release. R-hat compares chains and "
+        "should be close to 1; the effective sample is how many independent draws they are worth; a divergence is a "
+        "step that the sampler could not follow.",
+    ]
+    return Section("Diagnostics", said, lines, [table], notes=notes)

@@ -1,0 +1,177 @@
+"""How far the answers move with prior, budget, siblings and beliefs, one input at a time, under both truths.
+
+Of several adversaries the first is the one whose inputs move.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import format_number, format_probability
+from adversary.adversaries.risk import cautions
+from adversary.driver import TRUTHS, base_and_sweeps, group_name, most_moving, side_by_side, sweep_groups
+from adversary.report import figures
+from adversary.report.files import Scenario
+from adversary.report.kit import Document, Figure, Section, Table, attempt, guarded_document, tabulate
+from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths, warnings
+
+SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
+"""Inputs of which a fan is drawn."""
+DRAWS = 4096
+"""Simulated releases, where laws are simulated."""
+RISKS = ("posterior_mean", "ratio_mean", "possible", "mcse")
+AS_IT_IS = "as it is"
+MOVED = 0.005
+"""A change of an expected posterior below this is called small."""
+
+
+def solve(scenario: Scenario) -> xr.DataTree:
+    """`base`, `extremes` and one group for each input; under the name of each truth where there are several."""
+    if scenario.sensitivity is None:
+        raise ValueError(
+            f"{scenario.path}: sensitivity: is required (what to go over: a table with prior, rho, siblings or beliefs)"
+        )
+    reader, groups = next(iter(scenario.readers.values())), dict[str, xr.Dataset]()
+    every = truths(scenario)
+    for name, one in every.items():
+        given = scenario.sensitivity.given
+        groups |= sweep_groups(
+            *base_and_sweeps(scenario.plan, reader, one.truth, **given, draws=DRAWS, rng=0), name or None
+        )
+    tree = xr.DataTree.from_dict(groups)
+    warned = cautions(scenario.plan, [reader], [one.truth for one in every.values()])
+    tree.attrs.update(title=scenario.name, warnings=json.dumps(warned))
+    return tree
+
+
+@guarded_document
+def document(scenario: Scenario, tree: xr.DataTree) -> Document:
+    """The sweeps for people."""
+    every = truths(scenario)
+    sections = [
+        attempt(f"Sensitivity{': ' * bool(name)}{name}", _of_truth, one, tree, name) for name, one in every.items()
+    ]
+    return Document(
+        scenario.name,
+        tree,
+        listed=[node.path.strip("/") for node in tree.subtree if node.data_vars],
+        sections=sections,
+        warnings=warnings(tree),
+        provenance=[("Scenario file", scenario.path.name)],
+    )
+
+
+def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """Part of an audit of one truth; None where the file asks for no sweep."""
+    return _section(scenario, tree.children["sensitivity"]) if "sensitivity" in tree.children else None
+
+
+def _of_truth(scenario: Scenario, tree: xr.DataTree, truth: str) -> Section:
+    return _section(scenario, tree.children[group_name(truth)] if truth else tree, truth)
+
+
+def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
+    base, found = tree["base"].to_dataset(), tree["extremes"].to_dataset()
+    swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in found["input"].values}
+    who = next(iter(scenario.readers))
+    whose = f" Inputs are those of adversary {who}." if who else ""
+    swing = (found["posterior_mean"].sel(end="high") - found["posterior_mean"].sel(end="low")).max("truth")
+    much = f": by up to {format_number(100.0 * float(swing.max()))} percentage points" if most_moving(found) else ""
+    return Section(
+        f"Sensitivity{': ' * bool(truth)}{truth}",
+        f"{figures.tornado.moving_words(found)}{much}.",
+        [f"One input changes at a time, all others as they are; the target is truly in, or truly out.{whose}"],
+        [_table(base, swept, truth)],
+        list(_figures(base, found, swept, truth)),
+        [*_sibling_lines(swept), *_belief_lines(base, swept)],
+    )
+
+
+def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
+    """Averages under both truths: everything as it is, then each input at each of its values."""
+    rows = [("", None, base)]
+    rows += [(dim, value, one.sel({dim: value})) for dim, one in swept.items() for value in one[dim].values]
+    each = [one[[name for name in RISKS if name in one]].reset_coords(drop=True) for _, _, one in rows]
+    risk = side_by_side(dict(enumerate(each)), "row").rename(truth="target")
+    risk = risk.where(risk["possible"].astype(bool))
+    inputs = [figures.INPUTS.get(dim, dim) if dim else AS_IT_IS for dim, _, _ in rows]
+    values = [figures.input_value(dim, str(value)) if dim else "" for dim, value, _ in rows]
+    found = both_targets(risk, risk).assign(input=("row", inputs), value=("row", values))
+    columns = {"row": None, "input": "input", "value": "value", **AVERAGES}
+    words, name = dict.fromkeys(AVERAGES, RULED_OUT), f"sensitivity {truth}".strip()
+    return tabulate(found, columns, name=name, called=words, marked={"input": AS_IT_IS})
+
+
+def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Iterator[Figure]:
+    yield Figure(
+        f"tornado {truth}".strip(),
+        lambda: figures.tornado.tornado(found),
+        "How far the expected posterior moves as one input goes over its values, all others as they are. Ends are "
+        "labelled with the input's value there.",
+    )
+    for dim, what in SMOOTH.items():
+        if dim in swept and swept[dim].sizes[dim] > 1:
+            own = float(base.attrs[f"base_{dim}"])
+            yield Figure(
+                f"fan_{dim} {truth}".strip(),
+                partial(figures.tornado.fan, _with_own(base, swept[dim], dim, own), dim, own=own),
+                f"Posteriors at other {what}.",
+            )
+
+
+def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.Dataset:
+    """A sweep with the scenario's own value, where that lies between its ends."""
+    values = swept[dim].values
+    names = ["posterior_mean", "ratio_mean", "posterior_quantile", "ratio_quantile"]
+    kept = swept.sel({dim: values > 0.0})[names].drop_vars("budget", errors="ignore")
+    if not values.min() <= own <= values.max() or np.isclose(values, own, rtol=1e-9, atol=0.0).any():
+        return kept
+    return xr.concat([kept, base[names].expand_dims({dim: [own]})], dim)
+
+
+def _sibling_lines(swept: dict[str, xr.Dataset]) -> Iterator[str]:
+    """What a sweep over siblings leaves as it is."""
+    if any(dim.startswith("siblings") for dim in swept):
+        yield (
+            "Another number of siblings changes what is published beside the unit, and nothing else: the beliefs stay "
+            "as the file has them, also those about the people of all siblings together (a total, or an exposure)."
+        )
+
+
+def _belief_lines(base: xr.Dataset, swept: dict[str, xr.Dataset]) -> Iterator[str]:
+    """What each belief does beside the adversary's own: one sentence for each, always of both truths."""
+    if "beliefs" not in swept:
+        return
+    for name in swept["beliefs"]["beliefs"].values:
+        yield belief_line(str(name), base, swept["beliefs"].sel(beliefs=name))
+    if swept["beliefs"].attrs.get("impossible"):
+        yield f"Truths that a belief rules out: {swept['beliefs'].attrs['impossible']}."
+
+
+def belief_line(name: str, base: xr.Dataset, risk: xr.Dataset) -> str:
+    """Where a belief takes the adversary, the target in and the target out."""
+    if not bool((risk["possible"] & base["possible"]).all()):
+        return f"With the belief “{name}” only one truth is possible: there is nothing left to infer."
+    now, was = ({t: float(one["posterior_mean"].sel(truth=t)) for t in TRUTHS} for one in (risk, base))
+    numbers = (
+        f"the expected posterior is {format_probability(now['in'])} with the target in (as it is: "
+        f"{format_probability(was['in'])}) and "
+        f"{format_probability(now['out'])} with the target out ({format_probability(was['out'])})"
+    )
+    return f"The belief “{name}” {_effect({t: now[t] - was[t] for t in TRUTHS})}: {numbers}."
+
+
+def _effect(moved: dict[str, float]) -> str:
+    present, out = moved["in"], moved["out"]
+    if abs(present) < MOVED and abs(out) < MOVED:
+        return "makes little difference"
+    if present > -MOVED and out > -MOVED:
+        return "raises the posterior whatever the truth: closer with the target in, further off with it out"
+    if present < MOVED and out < MOVED:
+        return "lowers the posterior whatever the truth: closer with the target out, further off with it in"
+    return f"separates the two truths {'better' if present > 0 else 'less well'}"

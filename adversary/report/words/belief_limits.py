@@ -1,0 +1,179 @@
+"""How far a guarantee lets any adversary's belief move: a bound on the privacy loss, and how often it may fail.
+
+A limit is for certain where the guarantee has one that is; otherwise it holds but for a probability that somebody must
+name. Several releases together have a limit of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adversary._core import as_read, check_whole
+from adversary.budget import first_beyond
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import NoPrivacy, PureDP, worst_prior
+
+LARGEST = 1_000_000
+LARGEST_OF_LOSSES = 1_000
+"""Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed."""
+
+USUAL = 0.05
+"""A failure to speak of where none was asked for."""
+SMALLER = (0.01, 1e-3, 1e-4, 1e-5, 1e-6)
+"""Failures to speak of instead, where nearly the same limit holds."""
+NEARLY = 1.01
+"""Limits are nearly the same if the loss of one is at most so many times the other's."""
+LARGER = (0.05, 0.1, 0.2, 0.5, 0.9, 0.99, 0.999999)
+"""Failures to speak of where nothing holds at the one that was asked for: the first of them at which something does."""
+
+CLEARLY = 0.99
+"""A limit counts as tighter than another if its loss is below this share of the other's."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An adversary's log odds move by at most `loss` nats, in either direction, but for a probability `failure`.
+
+    Under both truths: whether the record is in the data or not. Infinite: nothing is guaranteed.
+    """
+
+    loss: float
+    failure: float
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything is guaranteed."""
+        return bool(np.isfinite(self.loss))
+
+    @property
+    def certain(self) -> bool:
+        """Whether it cannot fail."""
+        return self.failure == 0.0
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee whose bounds are those of the limit: they are the same at every failure."""
+        return PureDP(self.loss) if self.exists else NoPrivacy()
+
+    def posterior(self, prior: Any) -> tuple[Any, Any]:
+        """(lower, upper) posterior."""
+        return self.guarantee.posterior_bounds(prior)
+
+    def posterior_as_read(self, prior: float) -> tuple[float, float]:
+        """(lower, upper) posterior that holds at a prior as it is and as `in_100` writes it."""
+        both = self.posterior(np.array([prior, as_read(prior, self.finer)]))
+        return float(both[0].min()), float(both[1].max())
+
+    def ratio(self, prior: Any = None) -> Any:
+        """Largest posterior over prior; at every prior if none is given."""
+        return self.guarantee.ratio_bounds(prior)[1]
+
+    def ratio_as_read(self, prior: float) -> float:
+        """The same at a prior as it is and as it is written."""
+        return float(self.ratio(np.array([prior, as_read(prior, self.finer)])).max())
+
+    @property
+    def difference(self) -> float:
+        """Largest change of a belief, up or down, at every prior."""
+        return float(self.guarantee.difference_bounds()[1])
+
+    @property
+    def finer(self) -> int:
+        """Digits that a number near to another needs in addition, to show how far such a limit lets it move."""
+        return int(np.clip(np.ceil(-1.0 - np.log10(self.loss)), 0, 9)) if self.loss > 0.0 else 0
+
+    @property
+    def worst_prior(self) -> float:
+        """Prior of the largest rise; the largest fall has its mirror image."""
+        return worst_prior(self.loss)[0]
+
+
+def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
+    """The certain bound on the privacy loss, and that at `failure` if clearly tighter; a single infinite one if none.
+
+    >>> limits_of(PureDP(1.0), 0.05)
+    (Limit(loss=1.0, failure=0.0),)
+    """
+    return _tightest(float(guarantee.loss_bound(0.0)), lambda: float(guarantee.loss_bound(failure)), failure)
+
+
+def usual_limit(guarantee: Guarantee) -> Limit | None:
+    """The bound on the privacy loss at the first failure of `LARGER` at which there is one."""
+    found = (limits_of(guarantee, failure)[0] for failure in LARGER)
+    return next((limit for limit in found if limit.exists), None)
+
+
+def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
+    """0.05, or the smallest of `SMALLER` whose bound on that many releases is at most 1 % above that at 0.05.
+
+    What a small delta adds to epsilon, for instance, is negligible down to failures not far above it.
+    """
+    usual, found = limits_after(guarantee, releases, USUAL)[-1], USUAL
+    if usual.certain:
+        return USUAL
+    most = NEARLY * usual.loss
+    for failure in SMALLER:
+        if not limits_after(guarantee, releases, failure)[-1].loss <= most < np.inf:
+            break
+        found = failure
+    return found
+
+
+def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[Limit, ...]:
+    """`limits_of` several releases together, each with independent noise and this guarantee.
+
+    Certain losses add up; at a failure above 0 they compose as `releases * guarantee` does. Probabilistic DP
+    counts as the approximate DP that it implies, which composes.
+
+    >>> limits_after(PureDP(0.5), 3, 0.0)
+    (Limit(loss=1.5, failure=0.0),)
+    """
+    n = int(check_whole("releases", releases, minimum=1))
+    once = float(guarantee.loss_bound(0.0))
+    certain = n * once
+    one = guarantee.after_postprocessing if n > 1 else guarantee
+
+    def at_failure() -> float:
+        with np.errstate(all="ignore"):  # losses of hundreds of nats: an infinite answer is one
+            return min(certain, float((n * one).loss_bound(failure)))
+
+    return _tightest(certain, at_failure, failure)
+
+
+def _tightest(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[Limit, ...]:
+    sure = [Limit(certain, 0.0)] if np.isfinite(certain) else []
+    if failure == 0.0:
+        return tuple(sure) or (Limit(np.inf, 0.0),)
+    other = Limit(at_failure(), failure)
+    if sure and not other.loss < CLEARLY * certain:
+        return tuple(sure)
+    return *sure, other
+
+
+def limits_together(guarantee: Guarantee, releases: int, failure: float) -> list[tuple[float, tuple[Limit, ...]]]:
+    """(failure, `limits_after`), and those at the first larger failure that has one where this has none; or nothing."""
+    asked = limits_after(guarantee, releases, failure)
+    if asked[0].exists:
+        return [(failure, asked)]
+    for larger in LARGER:
+        if larger > failure and (found := limits_after(guarantee, releases, larger))[0].exists:
+            return [(failure, asked), (larger, found)]
+    return []
+
+
+def releases_within(guarantee: Guarantee, prior: float, threshold: float, failure: float) -> tuple[int, bool]:
+    """Largest number of releases after which a posterior from `prior` is at most `threshold`, and whether it is final.
+
+    It is not final where the search ended, at `LARGEST` releases, or at `LARGEST_OF_LOSSES` where composition has no
+    closed form. The bound is the tightest at this failure, which grows with every release.
+
+    >>> releases_within(PureDP(0.5), 0.1, 0.5, 0.0)
+    (4, True)
+    """
+    most = LARGEST if guarantee.multiple(1) is not None else LARGEST_OF_LOSSES
+    first = first_beyond(lambda n: bool(limits_after(guarantee, n, failure)[-1].posterior(prior)[1] <= threshold), most)
+    return (most, False) if first is None else (first - 1, True)

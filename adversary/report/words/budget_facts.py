@@ -1,0 +1,356 @@
+"""What texts about a tolerated risk, an epsilon for it and releases that keep it are fed with: numbers as written.
+
+A recommendation is described by adversaries: where each starts, how far the bound of Theorem 4 at that epsilon would
+let them rise, and what the profile tolerates of them. What is said of a release that satisfies it is no statement
+about a planned one: that is the verdict's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from adversary._core import (
+    PERCENT,
+    check_non_negative,
+    decimals_for,
+    exactly,
+    failing,
+    format_bound,
+    holding,
+    in_100,
+    in_percent,
+    join_words,
+    outward_percent,
+    percentage,
+    points,
+    tidy,
+)
+from adversary.budget import (
+    BOUNDED,
+    NOT_COVERED,
+    SEARCH,
+    Recommendation,
+    ReleaseBudget,
+    RiskProfile,
+    Verdict,
+    absolute_risk_bound,
+    allocate,
+    equivalent_epsilon,
+)
+from adversary.budget.tolerances import Range
+from adversary.driver import OWN
+from adversary.privacy.losses import PrivacyLoss
+from adversary.report.words.belief_limits import limits_of
+from adversary.report.words.guarantee_facts import DIGITS, PRIORS, described
+
+SAME = 1e-12
+"""What is reached and what is tolerated count as equal within this relative difference: they were solved for."""
+
+CLOSER = 3
+"""Decimals to add, at most, so that what is reached and what is tolerated do not cross."""
+
+
+METHODS = {"closed": "a closed form", "certified search": "a certified search", SEARCH: "a search without certificate"}
+FORMULAS = {
+    "any": "R = 1 / (p q + exp(-2 epsilon) p (1 - q) + exp(-epsilon) (1 - p))",
+    "count": "R = 1 / (p q + exp(-epsilon) (1 - p q)), of one published count",
+}
+UNITS = {
+    "lay": (" in 100", "was decided"),
+    "regulator": (PERCENT, "is tolerated"),
+    "technical": (PERCENT, "is tolerated"),
+}
+
+
+GIVES = {
+    "lay": (" in 100", "your data being used", "a harmful answer if so"),
+    "regulator": (PERCENT, "the person being in the data", "a sensitive value if so"),
+}
+"""To an audience, others but the first as the second: a share of 100, and that to which a belief is given."""
+
+
+def people(profile: RiskProfile, audience: str) -> str:
+    """Whom a profile is about, by the beliefs they start from: "" for everyone.
+
+    >>> people(RiskProfile.point(2.0, 0.5, 1.0), "lay")
+    'give exactly 50 in 100 to your data being used'
+    """
+    parts = profile.tolerance.parts
+    if any(one.is_function for one in parts):
+        return "have starting beliefs for which the rule sets a limit"
+    every = [_given(one.domain, audience) for one in parts]
+    return "" if "" in every else join_words(list(dict.fromkeys(every)), "or")
+
+
+def _given(domain: tuple[Range, Range], audience: str) -> str:
+    """Starting beliefs in a rectangle of priors."""
+    unit, *about = GIVES.get(audience, GIVES["regulator"])
+    ends = zip(domain, about, strict=True)
+    said = [f"{_range(*side, unit)} to {what}" for side, what in ends if side != (0.0, 1.0) and side != (1.0, 1.0)]
+    sure = domain[0] == (1.0, 1.0) and [f"are sure of {about[0]}"]
+    return join_words([*(sure or []), *([f"give {join_words(said)}"] if said else [])])
+
+
+def _range(low: float, high: float, unit: str) -> str:
+    if low == high:
+        return f"exactly {in_100(low)}{unit}"
+    if low == 0.0 or high == 1.0:
+        return f"at most {in_100(high)}{unit}" if low == 0.0 else f"at least {in_100(low)}{unit}"
+    return f"{in_100(low)} to {in_100(high)}{unit}"
+
+
+def outsiders(
+    profile: RiskProfile,
+    epsilon: float,
+    statistic: str,
+    audience: str,
+    priors: Sequence[float] = (),
+    *,
+    sure: bool = False,
+) -> list[dict[str, Any]]:
+    """Adversaries of whom a profile asks nothing, and how far an epsilon lets them rise, rounded up.
+
+    Parameters
+    ----------
+    profile, statistic : as of a recommendation
+    epsilon : of `absolute_risk_bound`; nothing is said where it is infinite
+    audience : to whom it is said
+    priors : those asked for; usual ones where there are none
+    sure : only of adversaries who are sure of inclusion
+    """
+    if not np.isfinite(epsilon):
+        return []
+    every = profile.outsiders()
+    if priors:
+        every = [pair for x in priors if x > 0.0 for pair in profile.outsiders([x])]
+    return [
+        {
+            "gives": _starts(p, q, audience).rstrip(","), "start": in_100(p * q), "plain": q == 1.0,
+            "most": outward_percent(float(absolute_risk_bound(p, q, epsilon, statistic=statistic)), True),
+            "priors": f"p = {p:.6g}, q = {q:.6g}",
+        }
+        for p, q in dict.fromkeys(every) if p == 1.0 or not sure
+    ]  # fmt: skip
+
+
+def coverage(
+    profile: RiskProfile, epsilon: float, statistic: str = "any", surely: str = "", *, sure: bool = False
+) -> str:
+    """Whom a profile is about, and how far an epsilon lets somebody rise whom it is not about; "" if it is everyone.
+
+    The arguments are those of `outsiders`; `surely` says how the epsilon may fail.
+
+    >>> about, other = coverage(RiskProfile.point(2.0, 0.5, 1.0), 1.0).replace("\u00a0", " ").split(". ", 1)
+    >>> about
+    'The profile is about adversaries who give exactly 50 % to the person being in the data'
+    >>> other
+    'It is not about one who gives 1 % to the person being in the data, who may come to as much as 2.673 %.'
+    """
+    check_non_negative("epsilon", epsilon, finite=False)
+    who = people(profile, "regulator")
+    if not who:
+        return ""
+    others = [
+        f" It is not about one who gives {one['gives']}, who may come to as much as {one['most']}{PERCENT}{surely}."
+        for one in outsiders(profile, epsilon, statistic, "regulator", sure=sure)
+    ]
+    return f"The profile is about adversaries who {who}.{''.join(others)}"
+
+
+def of_recommendation(found: Recommendation, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
+    """A profile, the epsilon for it, and how far that would let adversaries rise."""
+    bounded = found.status == BOUNDED
+    low, high = found.bracket
+    every = rises(without_rounding(found), priors) if bounded else []
+    return {
+        **_profile(found, audience),
+        "outside": _outside(without_rounding(found), audience, priors),
+        "epsilon": exactly(found.epsilon), "rounded": found.round_down is not None, "zero": found.epsilon == 0.0,
+        "decimals": found.round_down, "attained": found.attained,
+        "bracket": (format_bound(low, False), format_bound(high, True)),
+        "certified": low > 0.0, "rises": [_rise(one, audience) for one in every],
+        "binding": _starts(found.inclusion, found.value).rstrip(",") if bounded else "",
+    }  # fmt: skip
+
+
+def _outside(
+    found: Recommendation, audience: str, priors: Sequence[float] | None, epsilon: float | None = None
+) -> list[dict[str, Any]]:
+    """Outsiders at the epsilon that is recommended, or at another; of a profile that an epsilon keeps."""
+    if found.status != BOUNDED:
+        return []
+    at = found.epsilon if epsilon is None else epsilon
+    return outsiders(found.profile, at, found.statistic, audience, priors or ())
+
+
+def _profile(found: Recommendation, audience: str) -> dict[str, Any]:
+    return {
+        "people": people(found.profile, audience),
+        "profile": found.profile.words, "about_values": found.profile.about_values, "words": found.words,
+        "status": found.status, "searched": found.method == SEARCH, "method": METHODS.get(found.method, ""),
+        "formula": FORMULAS[found.statistic], "loss": format_bound(found.loss, False),
+    }  # fmt: skip
+
+
+def _rise(rise: Rise, audience: str) -> dict[str, Any]:
+    """How far an adversary would come, and what is tolerated of them."""
+    digits, (unit, most) = DIGITS[audience], UNITS[audience]
+    return {
+        "start": in_100(rise.start), "starts": _starts(rise.inclusion, rise.value, audience), "limited": rise.limited,
+        "asked": rise.asked, "up_to": rise.up_to(min(digits, 3)), "most": rise.ends(digits, unit, most),
+        "priors": f"p = {rise.inclusion:.6g}, q = {rise.value:.6g}",
+    }  # fmt: skip
+
+
+def _starts(inclusion: float, value: float, audience: str = "regulator") -> str:
+    """Starting beliefs of an adversary; only that of inclusion where the value is not in question."""
+    unit, being_in, harm = GIVES.get(audience, GIVES["regulator"])
+    start = f"{in_100(inclusion)}{unit} to {being_in}"
+    if value == 1.0:
+        return start
+    return f"{start} and {in_100(value)}{unit} to {harm}, together {in_100(inclusion * value)}{unit},"
+
+
+def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
+    """A profile, the guarantee of each release that keeps it, and what all of them together would do."""
+    words, made = made.words, unrounded_budget(made)
+    found, failure = made.recommended, made.failure
+    facts: dict[str, Any] = {
+        **_profile(found, audience), "made": words, "outside": [],
+        "releases": f"{made.releases:,}", "many": made.releases > 1,
+        "attainable": False, "certain": not failure, "unit": made.unit, "definition": made.definition,
+        "failure": exactly(failure), "share": percentage(failure, True), "alone": "",
+        "holding": holding(failure) if failure else "",
+    }  # fmt: skip
+    if made.total is None or made.guarantee is None:
+        return facts
+    one, every = (limits_of(g, failure)[-1] for g in (made.guarantee, made.total))
+    facts |= {
+        "attainable": True, "parameter": format_bound(made.parameter, False),
+        "delta": f"{made.delta_each:.4g}" if made.delta_each else "",
+        "total": "" if isinstance(made.total, PrivacyLoss) else described(made.total, upper=False, digits=6),
+        "rises": [_rise(rise, audience) for rise in rises(found, priors, worth(made))],
+        "outside": _outside(found, audience, priors, worth(made)),
+    }  # fmt: skip
+    if made.releases > 1 and one.exists and every.exists:
+        digits = min(DIGITS[audience], 3)
+        facts |= {"alone": points(one.difference, digits), "all": points(every.difference, digits)}
+    return facts
+
+
+@dataclass(frozen=True)
+class Rise:
+    """How far an epsilon lets one adversary rise, and what is tolerated of them.
+
+    `start` is p q, `reached` an upper bound on the posterior, `tolerated` p q r*(p, q), 1 at most; `asked` says whether
+    the profile is about this adversary.
+    """
+
+    inclusion: float
+    value: float
+    start: float
+    reached: float
+    tolerated: float
+    asked: bool = True
+
+    @classmethod
+    def of(cls, found: Recommendation, inclusion: float, value: float, epsilon: float) -> Rise:
+        """Of the adversary with these priors, at this epsilon."""
+        start = inclusion * value
+        ratio = float(found.profile(inclusion, value))
+        most = min(1.0, start * ratio)
+        high = float(absolute_risk_bound(inclusion, value, epsilon, statistic=found.statistic))
+        reached = most if abs(high - most) <= SAME * most else high
+        return cls(inclusion, value, start, reached, most, bool(np.isfinite(ratio)))
+
+    @property
+    def limited(self) -> bool:
+        """Whether anything above 0 and below 1 is ruled out."""
+        return self.tolerated < 1.0
+
+    def up_to(self, digits: int) -> str:
+        """What is tolerated, times 100, rounded down."""
+        return in_percent(self.tolerated, False, decimals_for(self.tolerated, digits=digits + 2))
+
+    def ends(self, digits: int, unit: str, most: str) -> str:
+        """ "up to so much", and what was tolerated; `most` says that it is what was tolerated."""
+        least = decimals_for(self.reached - self.start, digits=digits)
+        for decimals in range(least, least + CLOSER + 1):
+            up = in_percent(self.reached, True, decimals)
+            down = in_percent(self.tolerated, False, max(decimals, decimals_for(self.tolerated, digits=digits + 1)))
+            if self.reached > self.tolerated or _number(up) <= _number(down):
+                break
+        if self.reached > self.tolerated:  # by a search that missed this adversary
+            return f"{up}{unit}, beyond the {down}{unit} that {most}"
+        if self.reached < self.tolerated and _number(up) <= _number(down):
+            return f"{up}{unit}" if not self.limited else f"{up}{unit}, and up to {down}{unit} {most}"
+        places = decimals_for(self.tolerated, digits=4)
+        if (shown := in_percent(self.tolerated, True, places)) == in_percent(self.tolerated, False, places):
+            return f"{shown}{unit}, which is what {most}"
+        nearest = (100 * Decimal(repr(self.tolerated))).quantize(Decimal(1).scaleb(-places))
+        return f"what {most}, about {tidy(nearest)}{unit}"
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def rises(found: Recommendation, priors: Sequence[float] | None, epsilon: float | None = None) -> list[Rise]:
+    """The adversary who binds, where there is one, and adversaries with the priors asked for whom the profile is about.
+
+    Where values are in question the priors are of the value, for adversaries as sure of inclusion as the profile has
+    them; otherwise they are of inclusion.
+    """
+    (p0, p1), (q0, q1) = found.profile.domain
+    about_values = found.profile.about_values
+    asked = [(p1, prior) if about_values else (prior, 1.0) for prior in (PRIORS if priors is None else priors)]
+    pairs = [(p, q) for p, q in asked if p0 <= p <= p1 and q0 <= q <= q1 and p * q > 0.0]
+    binding = [(found.inclusion, found.value)] if found.attained else []
+    at = found.epsilon if epsilon is None else epsilon
+    every = [Rise.of(found, p, q, at) for p, q in dict.fromkeys([*binding, *pairs])]
+    return [one for one in every if one.tolerated < 1.0 or one.start < 1.0]
+
+
+def without_rounding(found: Recommendation) -> Recommendation:
+    """The recommendation without its rounding, where that leaves nothing of it."""
+    return replace(found, round_down=None) if found.status == BOUNDED and found.epsilon == 0.0 else found
+
+
+def unrounded_budget(made: ReleaseBudget) -> ReleaseBudget:
+    """The same of a release budget."""
+    if made.status != BOUNDED or made.parameter > 0.0:
+        return made
+    each = made.delta_each if made.definition == "approximate DP" else 0.0
+    return allocate(
+        made.recommended, made.definition, failure=made.failure, delta=made.delta, releases=made.releases,
+        composition=made.composition, delta_each=each,
+    )  # fmt: skip
+
+
+def worth(made: ReleaseBudget) -> float:
+    """Epsilon that all releases of a bounded guarantee amount to."""
+    found = made.recommended
+    assert made.total is not None
+    values = found.statistic == "any" and found.profile.about_values
+    return min(found.loss, equivalent_epsilon(made.total, made.failure, values=values, two=made.two))
+
+
+def of_verdict(found: Verdict, audience: str) -> dict[str, Any]:
+    """Whether a profile is kept, by what, how surely, for whom, and how far others may come."""
+    certain, judged, replaced = found.failure == 0.0, found.status != NOT_COVERED, found.neighbours == "bounded"
+    profile, outside = found.tolerance, list[dict[str, Any]]()
+    if profile is not None and judged and np.isfinite(found.allowed):
+        outside = outsiders(profile, found.epsilon, found.statistic, audience, sure=replaced)
+    return {
+        "people": "" if profile is None else people(profile, audience), "outside": outside,
+        "status": found.status, "own": found.definition == OWN, "definition": found.definition,
+        "unbounded": found.neighbours == "unbounded", "searched": found.searched, "certain": certain,
+        "holding": "" if certain else holding(found.failure), "failing": "" if certain else failing(found.failure),
+        "share": percentage(found.failure, True), "failure": exactly(found.failure), "profile": str(found.profile),
+        "words": found.words, "compared": bool(np.isfinite(found.allowed) and np.isfinite(found.loss)),
+    }  # fmt: skip

@@ -1,0 +1,201 @@
+"""Words for those who must trust a number: the person in the data, a regulator, and who keeps the data.
+
+What a guarantee limits, whether it can fail, what several releases reveal together, why an epsilon was chosen, whether
+a release budget keeps what was decided, what an audit found. Numbers are those of the library's own functions, rounded
+outward where they are bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from adversary._core import check_probability, check_whole, failure_of, one_number
+from adversary.budget import (
+    BOUNDED,
+    STATISTICS,
+    Recommendation,
+    ReleaseBudget,
+    RiskProfile,
+    Verdict,
+    check_word,
+    recommend_epsilon,
+)
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import PureDP
+from adversary.report.words import audit_facts, budget_facts, guarantee_facts
+from adversary.report.words.belief_limits import limits_of, usual_failure
+from adversary.report.words.guarantee_facts import paragraphs
+
+AUDIENCES = ("lay", "regulator", "technical")
+ALSO = {"respondent": "lay", "curator": "technical"}
+"""Other names of audiences."""
+
+TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", "tolerance")
+OF_GUARANTEES = TOPICS[:3]
+
+
+KEEPS = "that keeps the profile"
+"""Of what a recommended guarantee is the largest."""
+
+
+@dataclass(frozen=True)
+class _Options:
+    """To whom to speak, and of what numbers."""
+
+    audience: str
+    priors: list[float] | None
+    failure: float | None
+    threshold: float
+    kept: bool
+    budgeted: str = ""
+
+    def texts(self, subject: Any, topic: str | None, releases: int | None) -> Iterator[str]:
+        """The text of a subject, paragraph by paragraph."""
+        match subject:
+            case Guarantee():
+                yield from self._of_guarantee(subject, _fitting(topic, OF_GUARANTEES, "a guarantee"), releases)
+            case Recommendation() if topic in OF_GUARANTEES:
+                if subject.status != BOUNDED:
+                    raise ValueError(
+                        f"there is no recommended guarantee to explain, the recommendation is {subject.status}"
+                    )
+                pure = PureDP(budget_facts.without_rounding(subject).epsilon)
+                yield from replace(self, budgeted=KEEPS)._of_guarantee(pure, topic, releases)
+            case Recommendation():
+                _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
+                facts = budget_facts.of_recommendation(subject, self.audience, self.priors)
+                yield from paragraphs(self.audience, topic or "budget", facts)
+            case ReleaseBudget():
+                _fitting(topic, ("budget", *OF_GUARANTEES), "a release budget")
+                yield from self._of_release_budget(subject, topic, releases)
+            case Verdict():
+                _fitting(topic, ("budget",), "a verdict")
+                yield from paragraphs(self.audience, "verdict", budget_facts.of_verdict(subject, self.audience))
+            case xr.DataTree():
+                _fitting(topic, ("audit",), "an audit")
+                if missing := [name for name in ("risk", "bound") if name not in subject.children]:
+                    raise ValueError(f"the tree is not an audit: it has no group {missing[0]!r}")
+                facts = audit_facts.of_audit(subject, self.audience)
+                yield from paragraphs(self.audience, "audit", facts)
+            case _:
+                raise TypeError(
+                    "subject must be a Guarantee, a Recommendation, a RiskProfile, a ReleaseBudget, a Verdict or the "
+                    f"DataTree of an audit, got {type(subject).__name__}"
+                )
+
+    def _of_guarantee(self, guarantee: Guarantee, topic: str | None, releases: int | None) -> Iterator[str]:
+        if topic == "composition" and releases is None:
+            raise ValueError("composition needs releases, the number of releases with this guarantee each")
+        who = self.audience
+        if not self.kept:
+            yield from paragraphs(who, "not kept", guarantee_facts.names_of(guarantee))
+            return
+        if topic != "composition":
+            limits = limits_of(guarantee, self._failure(guarantee))
+            facts = guarantee_facts.of_guarantee(guarantee, who, limits, self.priors, self.budgeted)
+            yield from paragraphs(who, topic or "guarantee", facts)
+        if topic == "composition" or (topic is None and releases is not None):
+            number = int(check_whole("releases", releases, minimum=1))
+            prior = self.priors[0] if self.priors else 0.5
+            failure = self._failure(guarantee, number)
+            facts = guarantee_facts.of_composition(
+                guarantee, who, number, failure, prior, self.threshold, self.budgeted
+            )
+            yield from paragraphs(who, "composition", facts)
+
+    def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
+        """The failure asked for, or one that suits the guarantee."""
+        return usual_failure(guarantee, releases) if self.failure is None else self.failure
+
+    def _of_release_budget(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
+        """A release budget by what it keeps; or, of the guarantee topics, one release and all of them."""
+        if releases not in (None, made.releases):
+            raise ValueError(f"releases of a ReleaseBudget are its own, {made.releases}, got {releases}")
+        if topic not in OF_GUARANTEES:
+            facts = budget_facts.of_release_budget(made, self.audience, self.priors)
+            yield from paragraphs(self.audience, "release budget", facts)
+            return
+        one = budget_facts.unrounded_budget(made)
+        if one.guarantee is None:
+            raise ValueError(f"there is no guarantee to explain, the release budget is {made.status}")
+        options = replace(self, failure=made.failure or None) if self.failure is None else self
+        together = f"with which {made.releases:,} releases together keep the profile" if made.releases > 1 else KEEPS
+        options = replace(options, budgeted=f"{together} {failure_of(made.failure)}")
+        several = made.releases if made.releases > 1 or topic == "composition" else None
+        if topic == "pure or approximate":
+            yield from options._of_guarantee(one.guarantee, topic, None)
+        else:
+            yield from options._of_guarantee(one.guarantee, None if topic == "guarantee" else topic, several)
+
+
+def explain(
+    subject: Any,
+    audience: str = "lay",
+    *,
+    topic: str | None = None,
+    priors: ArrayLike | None = None,
+    failure: float | None = None,
+    releases: int | None = None,
+    statistic: str = "any",
+    threshold: float = 0.8,
+    kept: bool = True,
+) -> str:
+    """A text about a guarantee, recommendation, release budget, verdict or audit; a blank line between paragraphs.
+
+    Parameters
+    ----------
+    subject : a `Guarantee` (or `PrivacyLoss`), a `Recommendation`, a `RiskProfile` (for its recommendation), a
+        `ReleaseBudget` of one or several releases, a `Verdict`, or the DataTree of an `audit`
+    audience : "lay" (also "respondent"): no symbols; "regulator": numbers in percent, no formulas; "technical" (also
+        "curator"): definitions, formulas, worst case
+    topic : of a guarantee "guarantee", "pure or approximate" or "composition", and without one the first, with the last
+        where `releases` is given; of a recommendation or profile "budget" (what a release with that epsilon would do),
+        "tolerance" (what is tolerated, and nothing of any release), or those of a guarantee for the pure DP it
+        recommends; of a release budget "budget", or those of a guarantee, of each release and of all; of a verdict
+        "budget"; of an audit "audit"
+    priors : where adversaries start, in [0, 1]; a few usual ones if None
+    failure : probability, in [0, 1), with which a limit may fail that is not certain; where None 0.05, or a smaller one
+        at which nearly the same limit holds; of a `ReleaseBudget` its own
+    releases : how many releases with this guarantee each are described together
+    statistic : of a `RiskProfile`, as in `recommend_epsilon`
+    threshold : belief in (0, 1); the text says after how many releases an adversary may pass it who starts at the first
+        of `priors`, or at 1/2
+    kept : whether the release keeps the guarantee; of one that it violates the text says only that
+
+    Raises
+    ------
+    ValueError, TypeError : naming the argument, the rule and the value
+
+    >>> explain(PureDP(1.0)).split("\\n\\n")[1].split(". ")[1]
+    'Someone who starts at 50 in 100 ends no lower than 26.89 and no higher than 73.11 in 100.'
+    """
+    who = check_word("audience", ALSO.get(audience, audience), AUDIENCES)
+    if topic is not None:
+        check_word("topic", topic, TOPICS)
+    starts = None if priors is None else [float(p) for p in np.ravel(check_probability("priors", priors))]
+    chance = None if failure is None else _share("failure", failure, zero=True)
+    options = _Options(who, starts or None, chance, _share("threshold", threshold), kept)
+    check_word("statistic", statistic, STATISTICS)
+    if isinstance(subject, RiskProfile):
+        subject = recommend_epsilon(subject, statistic=statistic)
+    return "\n\n".join(options.texts(subject, topic, releases))
+
+
+def _fitting(topic: str | None, topics: Sequence[str], subject: str) -> str | None:
+    if topic is not None and topic not in topics:
+        raise ValueError(f"topic of {subject} must be one of {', '.join(map(repr, topics))}, got {topic!r}")
+    return topic
+
+
+def _share(name: str, x: Any, *, zero: bool = False) -> float:
+    """A probability below 1, and above 0 unless zero is allowed."""
+    p = float(check_probability(name, one_number(name, x)))
+    if p == 1.0 or (p == 0.0 and not zero):
+        raise ValueError(f"{name} must be in {'[' if zero else '('}0, 1), got {p:g}")
+    return p

@@ -1,0 +1,265 @@
+"""What texts about a guarantee or a verdict are fed with: numbers as they are written, rounded outward.
+
+The words are in `templates`, one file for each audience. A limit, an interval or a ratio is a bound: upper ends are
+rounded up, lower ends down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adversary._core import (
+    AT_A_TIME,
+    PERCENT,
+    decimals_for,
+    ends,
+    exactly,
+    failing,
+    format_bound,
+    holding,
+    in_100,
+    join_words,
+    outward_percent,
+    percentage,
+    plain,
+    points,
+    sentence,
+    tidy,
+)
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import NoPrivacy, PureDP
+from adversary.privacy.losses import PrivacyLoss
+from adversary.report.words.belief_limits import (
+    Limit,
+    limits_after,
+    limits_of,
+    limits_together,
+    releases_within,
+    usual_limit,
+)
+
+PRIORS = (0.01, 0.1, 0.5)
+"""Where adversaries start, unless given: two base rates, and one who finds both as likely."""
+STARTS: dict[str, tuple[float, ...]] = {"lay": (0.5,)}
+"""The same, by audience."""
+DIGITS = {"lay": 2, "regulator": 3, "technical": 4}
+MANY = 1e6
+"""Ratios above this are not spelled out."""
+TINY = 1e-3
+"""Worst priors below this are not spelled out."""
+
+APART = "whose beliefs about everybody else do not depend on your data"
+COVERED = "whose beliefs about everybody else do not depend on this person"
+"""Adversaries whom a guarantee about one record covers, to the person in the data and to others."""
+GROUPS = (
+    "What a release teaches about people in general, or about a group, is not limited: conclusions about a person "
+    "that would be drawn just as well without their record."
+)
+SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_A_TIME, "PERCENT": PERCENT}
+
+
+def paragraphs(audience: str, topic: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    """The text of a topic for an audience: one line for each paragraph of its template."""
+    text = _template(audience).render(topic=topic, **SHARED, **facts)
+    yield from (found for part in re.split(r"\n[ \t]*\n", text) if (found := re.sub(r"[ \t\n]+", " ", part).strip(" ")))
+
+
+@cache
+def _template(audience: str) -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    made = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters.update(listed=lambda items: join_words(list(items)), sentence=sentence)
+    return made.get_template(f"{audience}.j2")
+
+
+def of_guarantee(
+    guarantee: Guarantee,
+    audience: str,
+    limits: Sequence[Limit],
+    priors: Sequence[float] | None,
+    budgeted: str = "",
+) -> dict[str, Any]:
+    """A guarantee, its limit (that asked for, else the usual one) and further ones that may fail."""
+    found, starts = limits[0], priors or STARTS.get(audience, PRIORS)
+    other = None if found.exists else usual_limit(guarantee)
+    limit = found if found.exists else other
+    facts = {**names_of(guarantee, budgeted), "asked": _limit(found, audience, ()), "more": [], "limit": None}
+    facts["may_fail"] = any(not one.certain for one in limits)
+    if limit is not None:
+        facts |= {"limit": _limit(limit, audience, starts), "household": _household(guarantee, limit)}
+        facts["more"] = [_limit(one, audience, starts) for one in limits[1:]]
+        facts["stricter"] = _stricter(guarantee, limit, audience)
+    return facts
+
+
+def names_of(guarantee: Guarantee, budgeted: str = "") -> dict[str, Any]:
+    """A guarantee by name, and which kind of statement it is; `budgeted`: of what it is the largest."""
+    return {
+        "named": described(guarantee, upper=not budgeted),
+        "stands_for": stands_for(guarantee, budgeted), "each_stands_for": stands_for(guarantee, budgeted, "each "),
+        "meaning": guarantee.meaning,
+        "wider": wider(guarantee), "of_the_release": of_the_release(guarantee), "pure": isinstance(guarantee, PureDP),
+        "vacuous": isinstance(guarantee, NoPrivacy), "loss": isinstance(guarantee, PrivacyLoss),
+    }  # fmt: skip
+
+
+def _limit(limit: Limit, audience: str, starts: Sequence[float]) -> dict[str, Any]:
+    """A limit: how it may fail, how far a belief moves from any start and from each of `starts`."""
+    may_fail: dict[str, Any] = {"exists": limit.exists, "certain": limit.certain}
+    if not limit.certain:
+        may_fail |= {"holding": holding(limit.failure), "failing": failing(limit.failure)}
+        may_fail |= {"share": percentage(limit.failure, True), "failure": exactly(limit.failure)}
+    if not limit.exists:
+        return may_fail
+    digits, most = DIGITS[audience], limit.difference
+    many = plain(limit.ratio(), True, 3 + limit.finer) if limit.ratio() <= MANY else ""
+    return {
+        **may_fail,
+        "unmoved": limit.loss == 0.0,
+        "points": points(most, digits),
+        "loss": format_bound(limit.loss, True),
+        "difference": format_bound(most, True),
+        "ratio": format_bound(limit.ratio(), True, digits + limit.finer),
+        "useful_ratio": many,
+        "worst": _worst(limit) if limit.loss > 0.0 else {},
+        "starts": [_start(limit, p, audience) for p in starts],
+    }
+
+
+def _start(limit: Limit, p: float, audience: str) -> dict[str, Any]:
+    """Where a belief that starts at p may end, as a share of 100 and, for the technical text, as X.
+
+    The two texts that stand on the page of a report have the digits of its tables.
+    """
+    as_read = limit.posterior_as_read(p)
+    low, high = ends(p, *as_read, digits=DIGITS[audience])
+    least, most = (float(end) for end in limit.posterior(p))
+    fine, anything = DIGITS["technical"] + limit.finer, (low, high) == ("0", "100")
+    if audience == "lay":  # also of the rest of a start near 1
+        near = max(fine, 2 + decimals_for(1.0 - p))
+        low, high = outward_percent(as_read[0], False, near), outward_percent(as_read[1], True, near)
+    ratio = plain(limit.ratio_as_read(p), True, 3 + limit.finer) if 0.0 < p < 1.0 and limit.ratio(p) <= MANY else ""
+    return {
+        "sure": p in (0.0, 1.0), "p": exactly(p), "start": in_100(p, limit.finer),
+        "low": low, "high": high, "anything": anything,
+        "least": outward_percent(least, False, fine), "most": outward_percent(most, True, fine),
+        "ratio": format_bound(limit.ratio(p), True, fine), "useful_ratio": ratio,
+    }  # fmt: skip
+
+
+def _worst(limit: Limit) -> dict[str, Any]:
+    """The start that moves most, as it is written, and the bound there."""
+    shown = (100 * Decimal(repr(limit.worst_prior))).quantize(Decimal(1).scaleb(-decimals_for(limit.worst_prior)))
+    start = float(shown / 100)
+    return {
+        "all": points(limit.difference) == "100", "tiny": start < TINY, "points": points(limit.difference),
+        "rise": tidy(shown), "fall": tidy(100 - shown),
+        "high": "" if start < TINY else ends(start, *limit.posterior(start))[1],
+        "low": "" if start < TINY else ends(1.0 - start, *limit.posterior(1.0 - start))[0],
+        "p": f"{limit.worst_prior:.4g}", "q": f"{1.0 - limit.worst_prior:.4g}",
+    }  # fmt: skip
+
+
+def _household(guarantee: Guarantee, limit: Limit) -> str | None:
+    """Loss of two records that change together; none of a computed loss, of which the plan knows better."""
+    if isinstance(guarantee, PrivacyLoss):
+        return None
+    e = float(guarantee.group(2).loss_bound(limit.failure))
+    return format_bound(e, True) if np.isfinite(e) else ""
+
+
+def _stricter(guarantee: Guarantee, limit: Limit, audience: str) -> list[dict[str, Any]]:
+    """A limit that may fail and those at smaller failures, of limits that read alike the last."""
+    if limit.certain:
+        return []
+    shares = (100.0,) if audience == "lay" else (10.0, 100.0, 1000.0)
+    further = [limits_of(guarantee, limit.failure / share)[0] for share in shares]
+    every = [one for one in ([] if audience == "lay" else [limit]) + further if one.exists]
+    key = "loss" if audience == "technical" else "points"
+    return list({one[key]: one for one in (_limit(one, audience, ()) for one in every)}.values())
+
+
+def of_composition(
+    guarantee: Guarantee,
+    audience: str,
+    releases: int,
+    failure: float,
+    prior: float,
+    threshold: float,
+    budgeted: str = "",
+) -> dict[str, Any]:
+    """Several releases with independent noise: limits on them together and on one, how many stay below a threshold."""
+    together = limits_together(guarantee, releases, failure)
+    facts: dict[str, Any] = {
+        **names_of(guarantee, budgeted),
+        "releases": f"{releases:,}",
+        "together": [],
+        "until": None,
+    }
+    for chance, limits in together:
+        alone = _limit(limits_of(guarantee, chance)[0], audience, ())
+        facts["together"].append({"limits": [_limit(one, audience, (prior,)) for one in limits], "alone": alone})
+    if together:
+        chance, last = together[-1]
+        unmoved = together[0][1][0].loss == 0.0
+        facts |= {"unmoved": unmoved, "may_fail": len(last) > 1 or not last[0].certain}
+        if not (unmoved or prior >= threshold):
+            facts["until"] = _until(guarantee, audience, chance, prior, threshold)
+    return facts
+
+
+def _until(guarantee: Guarantee, audience: str, failure: float, prior: float, threshold: float) -> dict[str, Any]:
+    most, final = releases_within(guarantee, prior, threshold, failure)
+    limit = limits_of(guarantee, failure)[-1] if most == 0 else limits_after(guarantee, most, failure)[-1]
+    return {
+        "kept": most, "final": final, "shown": f"{most:,}", "next": f"{most + 1:,}",
+        "limit": _limit(limit, audience, ()),
+        "start": in_100(prior), "threshold": in_100(threshold), "p": exactly(prior), "x": exactly(threshold),
+        "failure": exactly(failure),
+    }  # fmt: skip
+
+
+def of_the_release(guarantee: Guarantee) -> bool:
+    """Whether the guarantee is about the release itself, not about what is computed from it."""
+    return guarantee.after_postprocessing is not guarantee
+
+
+DIGITS_OF_A_BUDGET = 7
+"""Digits of a parameter that keeps a profile; it is rounded down, since a larger one does not keep it."""
+
+
+def described(guarantee: Guarantee, *, upper: bool, digits: int = DIGITS_OF_A_BUDGET) -> str:
+    """A definition by name with its parameters: rounded up as by `describe`; or down, of the largest that are allowed.
+
+    >>> described(PureDP(4.655963355), upper=False), described(PureDP(4.655963355), upper=True)
+    ('pure differential privacy with epsilon 4.655963', 'pure differential privacy with epsilon 4.655963355')
+    """
+    if upper or not guarantee.budget:
+        return guarantee.describe()
+    parts = [f"{name} {plain(float(x), False, digits)}" for name, x in guarantee.budget.items()]
+    return f"{guarantee.name} with {join_words(parts)}"
+
+
+def stands_for(guarantee: Guarantee, budgeted: str = "", each: str = "") -> str:
+    """A sentence that says of which releases the text is, or that the numbers are those of the noise."""
+    if isinstance(guarantee, PrivacyLoss):
+        return "This is about the privacy loss of the noise itself, worked out for one pair of data."
+    if guarantee.vacuous:
+        return f"This is about releases that {each}satisfy no privacy definition."
+    most = f", the largest {budgeted}, rounded down" if budgeted else ""
+    return f"This is about releases that {each}satisfy {described(guarantee, upper=not budgeted)}{most}."
+
+
+def wider(guarantee: Guarantee) -> str:
+    """Which parameters let a belief move further."""
+    names = " or ".join(guarantee.budget)
+    return f"A larger {names} lets it move further." if names else "Less noise lets it move further."
