@@ -14,53 +14,21 @@ Statistica Sinica 35, section 2.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
-from pymc.step_methods.compound import BlockedStep, StepMethodState
-from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pymc.vartypes import discrete_types
-from pytensor.graph.traversal import ancestors
-from pytensor.tensor.variable import TensorVariable
 from scipy.special import expit, logit, logsumexp
 
 from adversary.adversaries.path import Adversary
 from adversary.adversaries.plans import Plan
-from adversary.models.enumeration import sum_terms, support_of, vectorize
+from adversary.models.enumeration import support_of
+from adversary.models.fitting import GibbsStep, Point
 
 Floats = NDArray[np.float64]
-Point = dict[str, NDArray[Any]]
-
-
-class GibbsStep(BlockedStep):
-    """Latents drawn again, one after another, each from its exact law over some states that hold the present one."""
-
-    stats_dtypes_shapes: dict[str, Any] = {}  # noqa: RUF012
-    _state_class = StepMethodState
-
-    def prepare(self, vars: Any, model: pm.Model, options: Mapping[str, Any]) -> None:
-        """Compile the terms of the density that each latent appears in."""
-        self.vars = get_value_vars_from_user_vars(vars, model)
-        self.blocked, self.rng = options.get("blocked", True), get_random_generator(options.get("rng"))
-        self.densities = {value.name: _local_density(model, value) for value in self.vars}
-
-    def chosen(self, name: str, states: NDArray[Any], point: Point) -> NDArray[Any]:
-        """One of these states (state, *shape) of a latent, by its probability given all the rest of the point."""
-        log_density, inputs = self.densities[name]
-        log_p = log_density(states, *(point[other] for other in inputs))
-        if not np.isfinite(top := log_p.max()):
-            raise ValueError(
-                f"no state of {name} is possible given the rest of the point: start the chain at a point of positive "
-                "probability (model.check_start_vals)"
-            )
-        cumulative = np.cumsum(np.exp(log_p - top))
-        found: NDArray[Any] = states[np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")]
-        return found
 
 
 class ExactGibbs(GibbsStep):
@@ -116,17 +84,6 @@ class ExactGibbs(GibbsStep):
                 current = self.chosen(name, states, point)
             point = {**point, name: current}
         return point, [{}]
-
-
-def _local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """The terms of the log density one latent appears in, of its states (state, *shape) and of the others named."""
-    terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
-    batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
-    (log_density,) = vectorize([sum_terms(terms)], {value: batch})
-    used = set(ancestors([log_density]))
-    others = [v for v in model.value_vars if v in used]
-    function = pytensor.function([batch, *others], log_density, on_unused_input="ignore")
-    return function, tuple(v.name for v in others)
 
 
 def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, ArrayLike]) -> Any:

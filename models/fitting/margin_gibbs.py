@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from adversary._core import check_whole
 from adversary.adversaries.known_totals import complete_tables
-from adversary.literature.exact_gibbs import GibbsStep, Point
+from .gibbs_step import GibbsStep, Point
 from adversary.models.stories import FreeCellsRV
 
 LONGEST_LINE = 4096

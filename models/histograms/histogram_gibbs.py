@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pymc.vartypes import discrete_types
 
 from adversary._core import check_whole
-from adversary.literature.exact_gibbs import GibbsStep, Point
+from ..fitting import GibbsStep, Point
 
 STRETCH = 16
 """States of a line looked at in one update."""
