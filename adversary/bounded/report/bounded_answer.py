@@ -20,7 +20,6 @@ from adversary.bounded.report import both_readings
 from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
 from adversary.bounded.report.posterior_words import PARAMETERS
 from adversary.bounded.report.release_file import HYPERPARAMETERS, PRIORS, ReleaseFile
-from adversary.report import figures
 from adversary.report.kit import Card, Column, Document, Figure, Section, attempt, guarded_document
 
 if TYPE_CHECKING:
@@ -213,18 +212,18 @@ def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> l
     drawn = [
         Figure(
             "marginals",
-            lambda: figures.bounded_posterior.marginals(named, file.prob, **words),
+            lambda: posterior_figures.marginals(named, file.prob, **words),
             f"Densities of both; shaded: shortest {percent(file.prob)} interval; grey: impossible.",
         ),
         Figure(
             "joint",
-            lambda: figures.bounded_posterior.joint(named, **words),
+            lambda: posterior_figures.joint(named, **words),
             "Mean and standard deviation together: regions with 50 % and 95 % of each posterior, the largest standard "
             "deviation that the bounds allow, and the published values (cross).",
         ),
         Figure(
             "predictive",
-            lambda: figures.bounded_posterior.predictive(named, **words),
+            lambda: posterior_figures.predictive(named, **words),
             "Density of one more value; grey: values outside the bounds.",
         ),
     ]

@@ -16,7 +16,6 @@ from adversary.bounded.report import both_readings
 from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
 from adversary.bounded.report.posterior_words import COEFFICIENTS, of_what, shortest
 from adversary.bounded.report.regression_file import RegressionFile
-from adversary.report import figures
 from adversary.report.kit import Card, Column, Document, Figure, Section, attempt, guarded_document
 
 CHAINS, SEED = 32, 2020
@@ -150,12 +149,12 @@ def line_figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[
     return [
         Figure(
             "lines",
-            lambda: figures.regression_figures.lines(named, file.release, file.prob, x=file.x, y=file.y),
+            lambda: regression_figures.lines(named, file.release, file.prob, x=file.x, y=file.y),
             f"The regression line: median, and the band that holds each height with probability {prob}.",
         ),
         Figure(
             "marginals",
-            lambda: figures.regression_figures.marginals(named, file.prob),
+            lambda: regression_figures.marginals(named, file.prob),
             f"Densities of the parameters; shaded: shortest {prob} interval.",
         ),
     ]

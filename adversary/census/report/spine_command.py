@@ -9,8 +9,10 @@ import typer
 
 from adversary._core import check_positive, check_probability, check_whole
 from adversary.census.nmf.runs import FORMS, Question, leaf_prior, run
+from adversary.census import spine
 from adversary.census.report import spine_answer, spine_page
 from adversary.report.commands.options import (
+    COMPILED,
     Directory,
     Output,
     Product,
@@ -126,3 +128,15 @@ def _parse_known(text: str | None) -> int | str | None:
             said = "must be a CSV file with columns geocode and known, or a whole number of people"
             raise ValueError(f"--known {said}, got {text!r}") from None
         return text
+
+
+def compile_ahead() -> None:
+    """Compile the code of spines for this machine and keep it on disk."""
+    tree = spine.Tree.of({"county": None, "group": "county", "a": "group", "b": "group"})
+    posterior = spine.posterior(tree, [2, 2, 1, 1], 0.5)
+    posterior.membership(known=1)
+    posterior.hdi()
+    spine.upward_message(tree, [2, 2, 1, 1], 0.5)
+
+
+COMPILED.append(compile_ahead)

@@ -18,6 +18,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+import adversary
 from adversary._core import __version__
 
 AUDIT, CHOOSE, INFER, SETUP = "Audit a release", "Choose a guarantee", "Analyse noisy data", "Set up"
@@ -58,30 +59,30 @@ COMMANDS = {
     "doctor": Entry(SETUP, "doctor --json"),
 }  # fmt: skip
 """Every command `x`, in the order in which a user needs them: `x_command` of its module."""
+_HERE = "adversary.report.commands"
 MODULES = {
-    **dict.fromkeys(("compare", "sensitivity"), "audit_command"), "plan": "table_command",
-    **dict.fromkeys(("epsilon", "bounds", "census"), "guarantee_commands"),
-    **dict.fromkeys(("init", "schema", "doctor"), "setup_commands"),
+    **dict.fromkeys(("audit", "compare", "sensitivity"), f"{_HERE}.audit_command"),
+    **dict.fromkeys(("table", "plan"), f"{_HERE}.table_command"),
+    **dict.fromkeys(("epsilon", "bounds"), f"{_HERE}.guarantee_commands"),
+    **dict.fromkeys(("init", "schema", "doctor"), f"{_HERE}.setup_commands"),
+    "explain": f"{_HERE}.explain_command", "invariants": f"{_HERE}.invariants_command",
+    "infer": "adversary.bounded.report.infer_command",
+    **{name: f"adversary.census.report.{name}_command" for name in ("census", "spine", "nmf")},
 }  # fmt: skip
-"""Where a command is, if its module has another name."""
-
-
-def module_of(name: str) -> str:
-    """The module of a command."""
-    return MODULES.get(name, f"{name}_command")
+"""The module of every command; the register in which annexes enter theirs."""
 
 
 @cache
 def _docstrings(module: str) -> dict[str, str]:
     """First lines of the docstrings of a module's functions, read without importing what it needs."""
-    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
-    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+    path = Path(adversary.__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py")
+    functions = [one for one in ast.parse(path.read_text("utf-8")).body if isinstance(one, ast.FunctionDef)]
     return {one.name: (ast.get_docstring(one) or "").partition("\n")[0] for one in functions}
 
 
 def help_of(name: str) -> str:
     """The line of help of a command."""
-    return COMMANDS[name].help or _docstrings(module_of(name))[f"{name}_command"]
+    return COMMANDS[name].help or _docstrings(MODULES[name])[f"{name}_command"]
 
 
 class Commands(TyperGroup):
@@ -100,7 +101,7 @@ class Commands(TyperGroup):
 def load(name: str) -> Any:
     """A command with all its options, its line of help and its example."""
     entry = COMMANDS[name]
-    made = getattr(import_module(f"adversary.report.commands.{module_of(name)}"), f"{name}_command")
+    made = getattr(import_module(MODULES[name]), f"{name}_command")
     if isinstance(made, typer.Typer):
         command: Any = typer.main.get_group(made)
     else:
@@ -143,8 +144,8 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def adversary(
+@app.callback(name="adversary")
+def options_of_all(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,

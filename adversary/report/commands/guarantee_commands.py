@@ -1,4 +1,4 @@
-"""`adversary bounds`, `epsilon`, `census`: what a guarantee allows, which one keeps a risk, and those of 2020."""
+"""`adversary bounds` and `epsilon`: the most that a guarantee allows, and the epsilon that a tolerated risk allows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-from adversary.census import CensusScenario, dhc, pl94
-from adversary.census import scenario as census_scenario
-from adversary.census.report import census_answer
 from adversary.report.answers import bounds_answer, epsilon_answer
 from adversary.report.commands import options
 from adversary.report.files import load_profile_file
@@ -54,53 +51,3 @@ def epsilon_command(
     file = load_profile_file(profile).asked(statistic, round_down)
     recommended = epsilon_answer.recommend(file)
     return epsilon_answer.document(file, recommended, epsilon_answer.solve(file, recommended))
-
-
-census_command = typer.Typer(no_args_is_help=True)
-
-
-@census_command.command("scenario", epilog="Example: adversary census scenario C --out census_c")
-@options.answering()
-def scenario_command(
-    name: Annotated[str | None, typer.Argument(help="A to H; all are listed without.", metavar="[NAME]")] = None,
-    cells: options.Cells = 2,
-    prior: options.Priors = PRIORS,
-    level: options.Levels = LEVELS,
-    failure: options.Failure = bounds_answer.FAILURE,
-) -> Document:
-    """A concern of Kifer et al. (2022): the queries that bear on it, their privacy cost, and what they allow."""
-    if name is None:
-        return census_answer.document_of_every(census_answer.solve_every(cells))
-    return _answer(census_scenario(name, cells), prior, level, failure)
-
-
-@census_command.command("release", epilog="Example: adversary census release --prior 1/100")
-@options.answering()
-def release_command(
-    cells: options.Cells = 2,
-    prior: options.Priors = PRIORS,
-    level: options.Levels = LEVELS,
-    failure: options.Failure = bounds_answer.FAILURE,
-) -> Document:
-    """The whole redistricting release of 2020, persons and housing: a record of which everything changes."""
-    return _answer(pl94(cells), prior, level, failure)
-
-
-@census_command.command("dhc", epilog="Example: adversary census dhc data/census2020_dhc_path_1.csv")
-@options.answering("path")
-def dhc_command(
-    path: Annotated[
-        Path, typer.Argument(help="Allocation file: a column per level, a row per query.", metavar="PATH.csv")
-    ],
-    cells: options.Cells = 2,
-    prior: options.Priors = PRIORS,
-    level: options.Levels = LEVELS,
-    failure: options.Failure = bounds_answer.FAILURE,
-) -> Document:
-    """All queries of an allocation file, such as one geographic path of the 2020 DHC release."""
-    return _answer(dhc(path, cells), prior, level, failure)
-
-
-def _answer(made: CensusScenario, prior: list[float], level: list[float], failure: float) -> Document:
-    """A concern priced and composed."""
-    return census_answer.document(made, census_answer.solve(made, prior, level, failure))

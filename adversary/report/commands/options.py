@@ -22,7 +22,8 @@ from adversary.report.kit import FORMS, Document, check_form, deliver, tell
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
-
+COMPILED: list[Callable[[], object]] = []
+"""Functions that compile code ahead of its use, entered by the modules of commands; `adversary doctor` calls them."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Priors = Annotated[

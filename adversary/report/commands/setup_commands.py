@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shutil
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Annotated
@@ -17,26 +18,26 @@ import xarray as xr
 import adversary
 from adversary._core import NAME, __version__
 from adversary.budget import check_word
-from adversary.census import spine
-from adversary.report.commands.options import answering, one_line_errors
-from adversary.report.files import FILES, schema, starting_file
+from adversary.report.commands.cli import MODULES
+from adversary.report.commands.options import COMPILED, answering, one_line_errors
+from adversary.report.files import KINDS, schema, starting_file
 from adversary.report.kit import RESULT, Card, Document, Section, Table, guarded_document, tabulate
 
 MISSING = "not installed"
 STARTS = {
-    **dict.fromkeys(("audit", "compare", "explain"), ("scenario",)), "sensitivity": ("scenario", "sensitivity"),
-    "epsilon": ("profile",), "infer": ("release",), "invariants": ("table",), **{kind: (kind,) for kind in FILES},
-}  # fmt: skip
+    **{command: (kind, *tables) for kind, one in KINDS.items() for command, tables in one.commands.items()},
+    **{kind: (kind,) for kind in KINDS},
+}
 """Commands, and kinds of files, with the kind that a command reads and the tables that it needs."""
 COMPILER = "none: models that PyMC samples itself run slower"
 
 
 def schema_command(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join((*FILES, 'result'))}.", metavar="KIND")],
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join((*KINDS, 'result'))}.", metavar="KIND")],
 ) -> None:
     """The JSON schema of a kind of file, so that an editor completes keys, or of what --json prints."""
     with one_line_errors():
-        check_word("kind", kind, (*FILES, "result"))
+        check_word("kind", kind, (*KINDS, "result"))
         print(json.dumps(RESULT if kind == "result" else schema(kind), indent=2))
 
 
@@ -57,17 +58,11 @@ def init_command(
 @answering()
 def doctor_command() -> Document:
     """Versions, cores, caches and optional extras of this installation."""
-    compile_spine()
+    for module in sorted(set(MODULES.values())):
+        import_module(module)
+    for compile_ahead in COMPILED:
+        compile_ahead()
     return document(examine())
-
-
-def compile_spine() -> None:
-    """Go through the compiled code of spines once: what is not on the disk is compiled, and kept there."""
-    tree = spine.Tree.of({"county": None, "group": "county", "a": "group", "b": "group"})
-    found = spine.posterior(tree, [2, 2, 1, 1], 0.5)
-    found.membership(known=1)
-    found.hdi()
-    spine.upward_message(tree, [2, 2, 1, 1], 0.5)
 
 
 def examine() -> xr.DataTree:

@@ -1,10 +1,10 @@
 from .counts_file import load_counts as load_counts
-from .declarations import FILES as FILES
 from .declarations import keys_of_kind as keys_of_kind
 from .declarations import schema as schema
 from .declarations import starting_file as starting_file
 from .invariant_keys import Published as Published
 from .keys import read_toml as read_toml
+from .kinds import KINDS as KINDS
 from .plan_keys import check_releases as check_releases
 from .profile_file import ProfileFile as ProfileFile
 from .profile_file import Utility as Utility

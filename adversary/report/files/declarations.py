@@ -8,12 +8,8 @@ from typing import Any
 
 from adversary.budget import check_word
 from adversary.report.files.keys import PRODUCT, Key
+from adversary.report.files.kinds import KINDS
 
-FILES = {
-    "scenario": "scenario", "profile": "profile_file", "release": "release_file", "regression": "regression_file",
-    "table": "table_file",
-}  # fmt: skip
-"""Kinds of files, and the modules that read them, imported when they are asked for."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": f"^({PRODUCT})$"}]}
 TYPES: dict[str, dict[str, Any]] = {
@@ -28,7 +24,7 @@ def keys_of_kind(kind: str) -> Mapping[str, Key]:
 
     Parameters
     ----------
-    kind : one of `FILES`
+    kind : one of `KINDS`
 
     Returns
     -------
@@ -41,7 +37,7 @@ def keys_of_kind(kind: str) -> Mapping[str, Key]:
     >>> keys_of_kind("release")["prior"].about
     'what was believed before; without it: flat'
     """
-    module = import_module(f"adversary.report.files.{FILES[check_word('kind', kind, tuple(FILES))]}")
+    module = import_module(KINDS[check_word("kind", kind, tuple(KINDS))].module)
     found: Mapping[str, Key] = module.FILE
     return found
 
@@ -51,7 +47,7 @@ def schema(kind: str) -> dict[str, Any]:
 
     Parameters
     ----------
-    kind : one of `FILES`
+    kind : one of `KINDS`
 
     Returns
     -------
@@ -94,7 +90,7 @@ def starting_file(kind: str, *wanted: str) -> str:
 
     Parameters
     ----------
-    kind : one of `FILES`
+    kind : one of `KINDS`
     *wanted : tables that it has although they may be left out
 
     Returns

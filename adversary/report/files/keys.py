@@ -20,18 +20,12 @@ from typing import Any, NamedTuple
 
 from adversary._core import check_probability, meant
 from adversary.report.files.counts_file import load_counts
+from adversary.report.files.kinds import ABOUT
 
 MOST_BYTES, DEEPEST = 2**20, 20
 """Limits of a TOML file: its size, and how deep a value may lie in it."""
 LEAST, MOST = 1e-12, 1e12
 """Of a parameter of a law: powers of what lies between are far from the ends of doubles."""
-FILES = {
-    "plan": "a scenario file, which adversary audit reads",
-    **dict.fromkeys(("profile", "profiles"), "a profile file, which adversary epsilon reads"),
-    "table": "a table file, which adversary invariants reads",
-    **dict.fromkeys(("release", "regression"), "a release file, which adversary infer reads"),
-}
-"""What a file is that has this table, where another is read."""
 _WHOLE = 2**63
 """Whole numbers of TOML have 64 bits."""
 _STRING = re.compile(
@@ -206,7 +200,7 @@ class Keys:
     @classmethod
     def of_file(cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key]) -> Keys:
         """A whole file of this kind, with these keys and no others; other kinds are told by their tables."""
-        for key, other in FILES.items():
+        for key, other in ABOUT.items():
             if key in document and key not in declared:
                 raise ValueError(f"{file}: {key}: this is {other}; {kind} has none")
         return cls(document, file, "", declared)
@@ -345,7 +339,7 @@ class Keys:
             if key not in known:
                 parts = {name: one.about.removeprefix("its ").split(" and ") for name, one in self.declared.items()}
                 owners = [f'"{name}" = {self.declared[name].example}' for name, its in parts.items() if key in its]
-                hint = meant(key, sorted({*known, *(() if self.key else FILES)})) or f"; known here: {sorted(known)}"
+                hint = meant(key, sorted({*known, *(() if self.key else ABOUT)})) or f"; known here: {sorted(known)}"
                 hint = f"; write {' or '.join(owners)}" if owners else hint
                 raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
 

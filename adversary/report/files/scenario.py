@@ -25,7 +25,8 @@ from adversary.privacy.invariants import Margins
 from adversary.report.files.belief_keys import BELIEF, read_beliefs
 from adversary.report.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.report.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
-from adversary.report.files.keys import FILES, PRODUCT, Key, Keys, Told, probability, read_toml, texts
+from adversary.report.files.keys import PRODUCT, Key, Keys, Told, probability, read_toml, texts
+from adversary.report.files.kinds import KINDS
 from adversary.report.files.plan_keys import PLAN, origins, read_plan, sequences
 from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.sensitivity_keys import SENSITIVITY, Ranges, read_ranges
@@ -253,7 +254,7 @@ def load_scenario(path: str | Path) -> Scenario:
     file = Path(path)
     document = read_toml(file)
     if "plan" not in document and "profile" in document:
-        raise ValueError(f"{file}: plan: is missing: this is {FILES['profile']}")
+        raise ValueError(f"{file}: plan: is missing: this is {KINDS['profile'].about}")
     scenario = _scenario(document, file)
     if scenario.statistic == "count" and scenario.plan.cells > 1:
         raise ValueError(f"{file}: profile.statistic: must be 'any' where the adversary watches two cells, got 'count'")

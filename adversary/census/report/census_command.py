@@ -1,0 +1,67 @@
+"""`adversary census`: the concerns of 2020, the whole redistricting release, and allocation files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adversary.census import CensusScenario, dhc, pl94
+from adversary.census import scenario as census_scenario
+from adversary.census.report import census_answer
+from adversary.report.answers import bounds_answer
+from adversary.report.commands import options
+from adversary.report.kit import Document
+
+PRIORS, LEVELS = [*bounds_answer.PRIORS], [*bounds_answer.LEVELS]
+"""Where nothing is asked for."""
+
+census_command = typer.Typer(no_args_is_help=True)
+
+
+@census_command.command("scenario", epilog="Example: adversary census scenario C --out census_c")
+@options.answering()
+def scenario_command(
+    name: Annotated[str | None, typer.Argument(help="A to H; all are listed without.", metavar="[NAME]")] = None,
+    cells: options.Cells = 2,
+    prior: options.Priors = PRIORS,
+    level: options.Levels = LEVELS,
+    failure: options.Failure = bounds_answer.FAILURE,
+) -> Document:
+    """A concern of Kifer et al. (2022): the queries that bear on it, their privacy cost, and what they allow."""
+    if name is None:
+        return census_answer.document_of_every(census_answer.solve_every(cells))
+    return _answer(census_scenario(name, cells), prior, level, failure)
+
+
+@census_command.command("release", epilog="Example: adversary census release --prior 1/100")
+@options.answering()
+def release_command(
+    cells: options.Cells = 2,
+    prior: options.Priors = PRIORS,
+    level: options.Levels = LEVELS,
+    failure: options.Failure = bounds_answer.FAILURE,
+) -> Document:
+    """The whole redistricting release of 2020, persons and housing: a record of which everything changes."""
+    return _answer(pl94(cells), prior, level, failure)
+
+
+@census_command.command("dhc", epilog="Example: adversary census dhc data/census2020_dhc_path_1.csv")
+@options.answering("path")
+def dhc_command(
+    path: Annotated[
+        Path, typer.Argument(help="Allocation file: a column per level, a row per query.", metavar="PATH.csv")
+    ],
+    cells: options.Cells = 2,
+    prior: options.Priors = PRIORS,
+    level: options.Levels = LEVELS,
+    failure: options.Failure = bounds_answer.FAILURE,
+) -> Document:
+    """All queries of an allocation file, such as one geographic path of the 2020 DHC release."""
+    return _answer(dhc(path, cells), prior, level, failure)
+
+
+def _answer(made: CensusScenario, prior: list[float], level: list[float], failure: float) -> Document:
+    """A concern priced and composed."""
+    return census_answer.document(made, census_answer.solve(made, prior, level, failure))
