@@ -14,4 +14,17 @@ of a `Guarantee` beside it. `load_scenario` reads all of that from a TOML file; 
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+MOVED = {
+    "conditioned": "known_totals",
+    "frameworks": "literature.frameworks",
+    "queries": "tables, sample_histograms adversary.census.histograms.sample_histograms",
+}
+"""Former public names, and their present ones."""
+
+
+def __getattr__(name: str) -> object:
+    if name in MOVED:
+        raise AttributeError(f"adversary.{name} is called adversary.{MOVED[name]} now")
+    return _public(name)

@@ -3,11 +3,20 @@
 `hierarchical_counts` builds the model of a plan and an adversary: any attack of `adversary.attacks`, one count released
 several times, numbers changed after the noise, unknown rates behind other people's counts. `membership` is that of one
 level. `invariants` is a noisy table whose margins are known exactly. `bounded` and `regression` are for an
-honest analyst of noisy statistics. `noise.released` gives the law of one release for a model of your own; `ExactGibbs`
-samples what is too large to enumerate; `counterfactual_world` withholds one person's record. `fit` is the posterior of
+honest analyst of noisy statistics. `noise.released` gives the law of one release for a model of your own; `MarginGibbs`
+samples tables with known margins; `counterfactual_world` withholds one person's record. `fit` is the posterior of
 one release for ArviZ, and `calibrate` asks by simulation whether a model's posteriors are right.
 """
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+MOVED = {"ExactGibbs", "published_gibbs_law"}
+"""Former names of this package, which `adversary.literature` has now."""
+
+
+def __getattr__(name: str) -> object:
+    if name in MOVED:
+        raise AttributeError(f"models.{name} is called adversary.literature.{name} now")
+    return _public(name)

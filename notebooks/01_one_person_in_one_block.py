@@ -103,7 +103,7 @@ print(f"enumeration of the model: {float(enumerated['posterior']):.7f}")
 
 # %%
 with pm.observe(model, observed):
-    step = models.ExactGibbs()
+    step = adv.literature.ExactGibbs()
     draws = pm.sample(250, tune=50, chains=4, cores=1, step=step, random_seed=1940, progressbar=False, quiet=True)
 display(az.summary(draws, var_names=["in"], round_to=4))
 sampled = float(draws["posterior"]["in"].mean())
@@ -121,7 +121,7 @@ plt.show()
 # still has a stationary law, which needs no simulation:
 
 # %%
-faulty = float(models.published_gibbs_law(plan, adversary, observed))
+faulty = float(adv.literature.published_gibbs_law(plan, adversary, observed))
 print(f"published chain {faulty:.4f} (printed: 0.570), the stated model {exact:.4f}")
 
 # %% [markdown]
@@ -141,7 +141,7 @@ def published(truth: str) -> float:
     """P(best guess is right) if the published chain were run for ever, over the same releases."""
     table = hierarchy["release"].to_dataset().sel(truth=truth)
     table = table.isel(release=np.flatnonzero(table["weight"] > 1e-9))
-    chance = models.published_gibbs_law(plan, adversary, adv.observed(table))
+    chance = adv.literature.published_gibbs_law(plan, adversary, adv.observed(table))
     return float(table["weight"] @ xr.DataArray(chance > 0.5, dims="release"))
 
 

@@ -245,8 +245,8 @@ draw(rare, 0.01, "Rare targets: nearly everybody named is out")
 # 1-DP, but the epsilon about one record is up to 1.57, because the other one moves with it.
 
 # %%
-agree = adv.frameworks.JointLaw([[0.4, 0.1], [0.1, 0.4]])
-compared = adv.frameworks.compare(agree, sum, adv.Laplace(1.0))
+agree = adv.literature.frameworks.JointLaw([[0.4, 0.1], [0.1, 0.4]])
+compared = adv.literature.frameworks.compare(agree, sum, adv.Laplace(1.0))
 assert round(float(compared["epsilon"].sel(framework="inferential", level="record")), 2) == 1.57
 compared["epsilon"].to_pandas().round(4)
 

@@ -63,8 +63,8 @@ print("left:", left)
 print("records that have to change together, a(t):", adv.invariants.semi_adjacency_of(left))
 assert adv.invariants.semi_adjacency_of(left) == 2
 response = adv.RandomizedResponse(epsilon=1.0)
-given = adv.frameworks.JointLaw.listed(everything, np.full(8, 1 / 8)).given(lambda world: sum(world) == 2)
-after = given.after(adv.conditioned.record_log_likelihood(response, [0, 1, 1], given))
+given = adv.literature.frameworks.JointLaw.listed(everything, np.full(8, 1 / 8)).given(lambda world: sum(world) == 2)
+after = given.after(adv.literature.record_log_likelihood(response, [0, 1, 1], given))
 posterior = after.mass({"record 0": 0, "record 1": 1, "record 2": 1})
 capped = np.e / (np.e + 2)
 print(f"posterior of (0, 1, 1): {posterior:.6f}; by the guarantee for one record at most {capped:.6f}")
@@ -188,10 +188,10 @@ for margins in ([[2, 1]], [[2, 1], [2, 1]], [[2, 2], [2, 2]], [[2, 1, 1], [3, 1]
     print(f"{margins}: a(t) = {worst}, as printed {literal}; {adv.invariants.Margins(margins).databases:,} data sets")
 cells = list(itertools.product([0, 1], repeat=2))
 worlds = [tuple(cells.index(record) for record in world) for world in adv.invariants.Margins([[2, 1], [2, 1]]).listed]
-flat = adv.frameworks.JointLaw.listed(worlds, np.full(len(worlds), 1 / len(worlds)))
+flat = adv.literature.frameworks.JointLaw.listed(worlds, np.full(len(worlds), 1 / len(worlds)))
 released = list(itertools.product(range(4), repeat=3))
-answers = adv.conditioned.record_log_likelihood(adv.RandomizedResponse(epsilon=1.0, categories=4), released, flat)
-largest = float(np.exp(adv.conditioned.record_odds(flat, answers, adv.PureDP(1.0)).log_odds_factor.max()))
+answers = adv.literature.record_log_likelihood(adv.RandomizedResponse(epsilon=1.0, categories=4), released, flat)
+largest = float(np.exp(adv.literature.record_odds(flat, answers, adv.PureDP(1.0)).log_odds_factor.max()))
 print(f"largest factor: {largest:.6f}; e^2 = {np.exp(2):.3f}, e^3 = {np.exp(3):.3f}")
 assert abs(largest - 10.803666) < 1e-5
 
@@ -205,7 +205,7 @@ margins = [[1, 1, 1, 1], [2, 2]]
 tied = np.array([[0.0005, 0.1391], [0.5272, 0.0001], [0.0753, 0.0602], [0.0014, 0.1962]])
 radii = {}
 for name, prior in {"nothing to do with each other": None, "tied": tied / tied.sum()}.items():
-    found = adv.conditioned.table_posterior(margins, prior=prior, guarantee=guarantee)
+    found = adv.known_totals.table_posterior(margins, prior=prior, guarantee=guarantee)
     radii[name] = int(found.radius)
     print(f"{name}: {radii[name]} records; a(t) = {adv.invariants.semi_adjacency(margins)}")
 assert list(radii.values()) == [3, 4]
@@ -230,7 +230,7 @@ exact_figures.noise_costs(costs.sel(adjacency=3))
 # And what an adversary of either release learns of one person. The margins alone do most of it.
 
 # %%
-found = adv.conditioned.table_posterior(
+found = adv.known_totals.table_posterior(
     town.invariants.margins, town.released, town.mechanism, guarantee=town.guarantees["pure DP"]
 )
 exact_figures.table_beliefs(found, town.invariants.features)

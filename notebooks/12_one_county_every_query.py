@@ -39,7 +39,7 @@ from adversary import nmf
 from adversary.adversaries.beliefs import Known
 from adversary.census import PERSONS
 
-spine, queries = adv.spine, adv.queries
+spine, queries, histograms = adv.spine, adv.tables, adv.census.histograms
 plt.rcParams.update({"figure.figsize": (7.5, 3.8), "axes.spines.top": False, "axes.spines.right": False})
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
 
@@ -166,7 +166,7 @@ variance = {
 released = {
     q.name: q.answer(counts) + np.rint(rng.normal(size=(5, q.size)) * np.sqrt(variance[q.name])[:, None]) for q in asked
 }
-draws = queries.sample_histograms(group, asked, released, variance, draws=1500, chains=2, rng=1)["histogram"].sum(
+draws = histograms.sample_histograms(group, asked, released, variance, draws=1500, chains=2, rng=1)["histogram"].sum(
     "cell"
 )
 estimate = queries.effective_measurements(asked, released, variance, of=asked[0])
@@ -190,4 +190,4 @@ pd.DataFrame(
 #   under all of them beside it.
 # - Detailed cells gain less, since most of a block's budget is theirs. Totals and other sums gain most.
 # - Best linear estimates are still a lower bound where cells are nearly empty; the page says by how much at most, and
-#   `queries.sample_histograms` computes it.
+#   `histograms.sample_histograms` computes it.

@@ -32,54 +32,67 @@ ROOMS = (
     "privacy.definitions",
     "privacy.mechanisms",
     "privacy.decisions",
-    "privacy.joint",
     "privacy.invariants",
-    "reader.beliefs",
-    "reader.postprocessing",
-    "reader.plans",
-    "reader.path",
-    "reader.risk",
-    "reader.counterfactual",
-    "reader.conditioned",
-    "reader.spine.compiled",
-    "reader.spine",
-    "reader.queries.compiled",
-    "reader.queries",
-    "analyst.bounded.compiled",
-    "analyst.bounded.quadrature",
-    "analyst.bounded",
-    "analyst.bounded.samplers",
-    "analyst.bounded.study",
-    "analyst.regression",
+    "adversaries.beliefs",
+    "adversaries.postprocessing",
+    "adversaries.plans",
+    "adversaries.path",
+    "adversaries.risk",
+    "adversaries.counterfactual",
+    "adversaries.tables",
+    "adversaries.known_totals",
     "models.noise",
     "models.stories",
-    "models.summaries.compiled",
-    "models.summaries",
     "models.enumeration",
     "models.importance",
     "models.fitting",
     "models.calibration",
     "driver",
-    "policy.budget",
-    "policy.census",
-    "policy.explain",
-    "nmf",
-    "nmf.synthetic",
-    "nmf.runs",
-    "desk.files",
-    "desk.kit",
-    "desk.figures",
-    "desk.answers",
-    "desk.report",
-    "desk.commands",
+    "budget",
+    "report.words",
+    "report.files",
+    "report.kit",
+    "report.figures",
+    "report.sections",
+    "report.answers",
+    "report.commands",
+    "literature",
+    "census.spine.compiled",
+    "census.spine",
+    "census.histograms.compiled",
+    "census.histograms",
+    "models.histograms",
+    "census",
+    "census.nmf",
+    "census.nmf.synthetic",
+    "census.nmf.runs",
+    "census.report",
+    "bounded.compiled",
+    "bounded.quadrature",
+    "bounded",
+    "bounded.thesis",
+    "bounded.regression",
+    "models.summaries.compiled",
+    "models.summaries",
+    "bounded.report",
     "__main__",
 )
 """Imports run from later rooms to earlier ones."""
 
+ANNEXES = {
+    "bounded": ("adversary.bounded", "adversary.models.summaries"),
+    "census": ("adversary.census", "adversary.models.histograms"),
+    "literature": ("adversary.literature",),
+}
+"""Packages that stand apart: they import the core; nothing of the core, and no other annex, imports them."""
+
+REGISTERS = {"adversary", "adversary.models", "adversary.report.commands.cli", "adversary.report.files.kinds"}
+"""Modules in which annexes enter their public names, commands and kinds of files."""
+
 COMPILED = (
-    "reader.spine.compiled",
-    "reader.queries.compiled",
-    "analyst.bounded.compiled",
+    "census.spine.compiled",
+    "census.histograms.compiled",
+    "bounded.compiled",
     "models.summaries.compiled",
 )
 """Rooms of compiled functions: they import numba, and are themselves imported inside functions."""
@@ -98,6 +111,8 @@ def _modules() -> Iterator[tuple[str, Path]]:
 PATHS = dict(_modules())
 DOORS = sorted(name for name, path in PATHS.items() if path.name == "__init__.py")
 FILES = sorted(set(PATHS) - set(DOORS))
+LIGHT = [name for name in FILES if not name.startswith(("adversary.models.", "adversary.literature.exact_gibbs"))]
+"""Files outside PyMC's world: the models, and a step method of PyMC's samplers."""
 
 
 def room_of(name: str) -> str:
@@ -156,6 +171,33 @@ def test_imports_run_from_later_rooms_to_earlier_ones(name: str) -> None:
         assert ROOMS.index(room_of(other)) <= place, f"{name} imports {other}, of a later room"
 
 
+def annex_of(name: str) -> str | None:
+    """The annex of a module."""
+    inside = (annex for annex, places in ANNEXES.items() if f"{name}.".startswith(tuple(f"{one}." for one in places)))
+    return next(inside, None)
+
+
+@pytest.mark.parametrize("annex", ANNEXES)
+def test_nothing_outside_an_annex_uses_it(annex: str) -> None:
+    """Imports, front doors, names in strings, and attributes of the package (`adv.spine`) in code of the core."""
+    public = {name for name, (module, _) in door("adversary").items() if annex_of(module) == annex} | {annex}
+    attributes = {f"{package}.{name}" for name in public for package in ("adv", "adversary")}
+    uses = []
+    for name in sorted(set(PATHS) - REGISTERS):
+        if annex_of(name) == annex:
+            continue
+        if name in DOORS:
+            uses += [f"{name} hands out {one}" for one, (module, _) in door(name).items() if annex_of(module) == annex]
+        uses += [f"{name} imports {other}" for other in imports(name) if annex_of(other) == annex]
+        code = [
+            ast.unparse(node)
+            for node in ast.walk(ast.parse(PATHS[name].read_text()))
+            if isinstance(node, ast.Attribute)
+        ]
+        uses += [f"{name} uses {one}" for one in code if one in attributes]
+    assert not uses
+
+
 def test_no_imports_go_in_circles() -> None:
     state: dict[str, bool] = {}
 
@@ -171,13 +213,13 @@ def test_no_imports_go_in_circles() -> None:
         visit(name, ())
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if not room_of(name).startswith(("desk.", "models."))])
+@pytest.mark.parametrize("name", [name for name in LIGHT if "report" not in room_of(name)])
 def test_heavy_libraries_are_imported_inside_functions(name: str) -> None:
     late = HEAVY - ({"numba"} if room_of(name) in COMPILED or name.endswith((".compiling", ".chains")) else set())
     assert not {module.split(".")[0] for module in imports(name, late=False)} & late
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("adversary.models.")])
+@pytest.mark.parametrize("name", LIGHT)
 def test_scipy_stats_and_models_are_imported_late(name: str) -> None:
     taken = imports(name, late=False)
     assert not any(module.startswith(("scipy.stats", "adversary.models")) for module in taken)

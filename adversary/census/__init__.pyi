@@ -1,3 +1,5 @@
+from . import histograms as histograms
+from . import nmf as nmf
 from . import spine as spine
 from .allocation import LEVELS as LEVELS
 from .allocation import PERSONS as PERSONS

@@ -6,5 +6,6 @@ from .databases import record_log_likelihood as record_log_likelihood
 from .databases import record_odds as record_odds
 from .exact_gibbs import ExactGibbs as ExactGibbs
 from .exact_gibbs import published_gibbs_law as published_gibbs_law
+from .joint_law import JointLaw as JointLaw
 from .odds_ratio import OddsRatioTest as OddsRatioTest
 from .odds_ratio import umpu as umpu

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from adversary._core import check_whole
 from adversary.adversaries.known_totals import complete_tables
-from .gibbs_step import GibbsStep, Point
 from adversary.models.stories import FreeCellsRV
+
+from .gibbs_step import GibbsStep, Point
 
 LONGEST_LINE = 4096
 """Tables of a line looked at in one update; of a longer one a stretch about the present table, placed at random."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pymc.vartypes import discrete_types
 
 from adversary._core import check_whole
-from ..fitting import GibbsStep, Point
+from adversary.models.fitting import GibbsStep, Point
 
 STRETCH = 16
 """States of a line looked at in one update."""

@@ -7,7 +7,7 @@ r"""A table of counts with known margins and its noisy release as a PyMC model, 
    \text{in} \mid x \sim \operatorname{Bernoulli}\big( (x_{jk} - \text{known}_{jk}) / n \big)
 
 The margins hold exactly in every state: no penalty, no rejection. Small tables are enumerated, large ones sampled with
-`MarginGibbs`; `adversary.conditioned.table_posterior` gives the same posterior without PyMC.
+`MarginGibbs`; `adversary.known_totals.table_posterior` gives the same posterior without PyMC.
 
 References
 ----------

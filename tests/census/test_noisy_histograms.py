@@ -91,7 +91,7 @@ def test_lines_sample_the_enumerated_posterior() -> None:
     free = models.noisy_histograms(GROUP, QUERIES, VARIANCE, three, target="b1", present=0, absent=1, target_prior=0.3)
     exact = adv.enumerate_posterior(free, NOISY, ["in", "others"])
     with model:
-        steps = [models.HistogramGibbs(updates=8), models.ExactGibbs([model["in"]])]
+        steps = [models.HistogramGibbs(updates=8), adv.literature.ExactGibbs([model["in"]])]
         draws = pm.sample(
             300, tune=30, chains=2, cores=1, step=steps, random_seed=1, progressbar=False, quiet=True,
             compute_convergence_checks=False,

@@ -224,7 +224,7 @@ def test_a_scenario_without_exact_totals_has_nothing_to_say() -> None:
 
 def test_a_table_gives_what_the_library_gives() -> None:
     answer, file = answered(TOWN), load_table_file(TOWN)
-    found = adv.conditioned.table_posterior(
+    found = adv.known_totals.table_posterior(
         file.invariants.margins, file.released, adv.Geometric(0.5), guarantee=adv.PureDP(1.0)
     )
     for name in ("given", "invariant_ratio", "posterior", "ratio", "log_odds_factor"):
@@ -285,14 +285,17 @@ def test_who_knows_all_records_but_one_needs_no_release(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("prior", "expected"),
     [
-        ("cells = [[0.5, 0.25], [0.125, 0.125]]", adv.conditioned.Independent(np.array([[0.5, 0.25], [0.125, 0.125]]))),
-        ("odds_ratio = 4", adv.conditioned.Independent.from_odds_ratio(4.0)),
-        ("concentration = [[2, 1], [1, 2]]", adv.conditioned.Dirichlet(np.array([[2.0, 1.0], [1.0, 2.0]]))),
+        (
+            "cells = [[0.5, 0.25], [0.125, 0.125]]",
+            adv.known_totals.Independent(np.array([[0.5, 0.25], [0.125, 0.125]])),
+        ),
+        ("odds_ratio = 4", adv.known_totals.Independent.from_odds_ratio(4.0)),
+        ("concentration = [[2, 1], [1, 2]]", adv.known_totals.Dirichlet(np.array([[2.0, 1.0], [1.0, 2.0]]))),
     ],
 )
 def test_priors_of_a_table(tmp_path: Path, prior: str, expected: Any) -> None:
     answer = answered(written(tmp_path, MARGINS + NOISE + f"[prior]\n{prior}\n"))
-    found = adv.conditioned.table_posterior(([3, 2], [2, 3]), prior=expected)
+    found = adv.known_totals.table_posterior(([3, 2], [2, 3]), prior=expected)
     np.testing.assert_allclose(numbers(answer, "given"), found["given"].values.ravel(), rtol=1e-12)
     assert not has(answer, "posterior")
 

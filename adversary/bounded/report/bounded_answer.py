@@ -16,7 +16,7 @@ import xarray as xr
 from adversary._core import as_array, as_given, exactly, percent
 from adversary.bounded.bounded_posterior import UNSURE
 from adversary.bounded.prior import Flat
-from adversary.bounded.report import both_readings
+from adversary.bounded.report import both_readings, posterior_figures
 from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
 from adversary.bounded.report.posterior_words import PARAMETERS
 from adversary.bounded.report.release_file import HYPERPARAMETERS, PRIORS, ReleaseFile

@@ -12,7 +12,7 @@ import xarray as xr
 
 from adversary._core import as_array, percent
 from adversary.bounded.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
-from adversary.bounded.report import both_readings
+from adversary.bounded.report import both_readings, regression_figures
 from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
 from adversary.bounded.report.posterior_words import COEFFICIENTS, of_what, shortest
 from adversary.bounded.report.regression_file import RegressionFile

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from adversary._core import check_positive, check_probability, check_whole
-from adversary.census.nmf.runs import FORMS, Question, leaf_prior, run
 from adversary.census import spine
+from adversary.census.nmf.runs import FORMS, Question, leaf_prior, run
 from adversary.census.report import spine_answer, spine_page
 from adversary.report.commands.options import (
     COMPILED,

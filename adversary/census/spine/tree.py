@@ -1,6 +1,7 @@
 """A rooted tree of geographic units, each with one parent: the spine along which counts add up.
 
-Which unit lies in which is data, not read off names; `adversary.census.nmf` does so for geocodes of published files. Units are
+Which unit lies in which is data, not read off names; `adversary.census.nmf` does so for geocodes of
+published files. Units are
 numbered breadth first, so that the children of a unit stand side by side and one loop in rising order goes down the
 tree, one in falling order up.
 """

@@ -7,4 +7,13 @@ be allowed to differ; `guarantee.given(margins)` is what then remains of a guara
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+MOVED = {"CanonicalNoise", "OddsRatioTest", "Tulap", "canonical_noise", "umpu"}
+"""Former names of this package, which `adversary.literature` has now."""
+
+
+def __getattr__(name: str) -> object:
+    if name in MOVED:
+        raise AttributeError(f"invariants.{name} is called adversary.literature.{name} now")
+    return _public(name)

@@ -18,7 +18,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-import adversary
 from adversary._core import __version__
 
 AUDIT, CHOOSE, INFER, SETUP = "Audit a release", "Choose a guarantee", "Analyse noisy data", "Set up"
@@ -75,7 +74,7 @@ MODULES = {
 @cache
 def _docstrings(module: str) -> dict[str, str]:
     """First lines of the docstrings of a module's functions, read without importing what it needs."""
-    path = Path(adversary.__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py")
+    path = Path(__file__).parents[3].joinpath(*module.split(".")).with_suffix(".py")
     functions = [one for one in ast.parse(path.read_text("utf-8")).body if isinstance(one, ast.FunctionDef)]
     return {one.name: (ast.get_docstring(one) or "").partition("\n")[0] for one in functions}
 
@@ -144,8 +143,8 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(name="adversary")
-def options_of_all(
+@app.callback()
+def adversary(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
