@@ -10,7 +10,7 @@ import pytest
 
 from adversary.bounded.report import load_any_release_file
 from adversary.report.commands.setup_commands import STARTS
-from adversary.report.files import FILES, keys_of_kind, load_profile_file, load_scenario, load_table_file, schema
+from adversary.report.files import KINDS, keys_of_kind, load_profile_file, load_scenario, load_table_file, schema
 from adversary.report.kit import RESULT
 from tests import commands
 from tests.tables import DATA
@@ -24,7 +24,7 @@ READERS: dict[str, Any] = {
 def kind_of(document: dict[str, Any]) -> str:
     if "plan" in document:
         return "scenario"
-    return next("profile" if one == "profiles" else one for one in document if one in (*FILES, "profiles"))
+    return next("profile" if one == "profiles" else one for one in document if one in (*KINDS, "profiles"))
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.toml")), ids=lambda path: path.stem)
