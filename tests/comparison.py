@@ -33,7 +33,7 @@ import xarray as xr
 
 TOLERANCE = 1e-9
 ROOT = Path(__file__).parents[1]
-_HOUSE = (ROOT / "adversary" / "desk" / "commands").is_dir()
+_ROOM = next(name for name in ("report", "desk") if (ROOT / "adversary" / name / "commands").is_dir())
 ON_FILES = ("audit", "sensitivity", "invariants", "epsilon", "infer")
 GIVEN = {
     "bounds": [
@@ -89,7 +89,7 @@ def _program() -> Callable[[], None]:
     """The command line, with what all commands import."""
     for name in ("matplotlib.figure", "jinja2", "scipy.stats", "arviz", "pyarrow.parquet"):
         import_module(name)
-    main: Callable[[], None] = import_module("adversary.report.commands.cli" if _HOUSE else "adversary.report.cli").main
+    main: Callable[[], None] = import_module(f"adversary.{_ROOM}.commands.cli").main
     return main
 
 
