@@ -15,7 +15,7 @@ import adversary as adv
 from adversary import nmf
 from adversary.census.nmf.runs import block_results, county_runs, findings, run_findings
 from adversary.census.report import spine_answer, spine_page
-from adversary.report.kit import Document, to_html, to_markdown, write
+from adversary.report.kit import Document, as_json, to_html, to_markdown, write
 from tests import commands
 from tests.census.test_spine_figures import PRIOR, county, table
 
@@ -37,7 +37,7 @@ def words(document: Document) -> str:
 
 def test_it_says_what_was_read_guaranteed_and_found() -> None:
     document = made(truncation_bound=county()[-1].truncation_bound)
-    text, answer = words(document), document.as_json()
+    text, answer = words(document), as_json(document.data)
     ratio = block_results.blocks(table(), "ratio")
     assert "# Every block: TOTAL" in text
     assert "In 60 blocks the release multiplies a prior of 10 % by" in text
@@ -60,19 +60,20 @@ def test_blocks_with_the_same_ratio_share_their_place() -> None:
     for values in alike.values():
         values[more] = values[first]
     document = made(same | alike)
-    assert commands.numbers(document.as_json(), "place", group="worst")[:4] == ["1=", "1=", "1=", "4"]
+    assert commands.numbers(as_json(document.data), "place", group="worst")[:4] == ["1=", "1=", "1=", "4"]
     assert ", as much as in 2 more: the posterior is" in words(document)
-    assert commands.numbers(made().as_json(), "place", group="worst")[:2] == ["1", "2"]
+    assert commands.numbers(as_json(made().data), "place", group="worst")[:2] == ["1", "2"]
 
 
 def test_shares_above_thresholds_are_those_of_the_blocks() -> None:
     ratio = block_results.blocks(table(), "ratio")
-    answer = made(thresholds=(1.25,)).as_json()
+    answer = as_json(made(thresholds=(1.25,)).data)
     assert commands.number(answer, "share", threshold=1.25) == (ratio >= 1.25).mean()
 
 
 def test_it_warns_of_what_is_made_up_and_of_what_is_not_proven() -> None:
-    warnings = made({**table(), "truncation_bound": np.full(table()["geocode"].size, 1e-3)}, synthetic=True).warnings
+    loose = {**table(), "truncation_bound": np.full(table()["geocode"].size, 1e-3)}
+    warnings = made(loose, synthetic=True).summary.warnings
     assert "This population is synthetic." in warnings[0]
     assert "proven to be below 1.0e-03 only" in warnings[1]
 
@@ -86,7 +87,7 @@ def test_blocks_where_the_adversary_is_mistaken_are_listed_apart() -> None:
     assert (wrong["status"][tree.leaves] == "mistaken").sum() == mistaken.sum()
     document = made(wrong, mistaken=1e-3)
     assert f"In {mistaken.sum()} blocks the release contradicts what the adversary is said to know" in words(document)
-    answer = document.as_json()
+    answer = as_json(document.data)
     codes = set(tree.names[tree.leaves][mistaken])
     assert set(commands.numbers(answer, "geocode", group="mistaken")) <= codes
     assert not codes & {row["value"] for row in commands.rows(answer, "geocode", group="worst")}
@@ -101,9 +102,8 @@ def test_the_adversary_who_does_not_know_the_others_is_within_the_bounds() -> No
     assert ((low <= ratio) & (ratio <= high)).mean() >= 0.95
     document = made(fair, known=None)
     assert "knows nothing of the others in the block, who follow the prior of the blocks' counts" in words(document)
-    assert not document.warnings
-    assert document.card is not None
-    assert document.card.status == "holds"
+    assert not document.summary.warnings
+    assert document.summary.status == "holds"
 
 
 def test_what_is_known_exactly_has_a_table() -> None:
@@ -132,7 +132,7 @@ def test_a_page_without_any_proven_block_is_a_page() -> None:
 def test_beside_an_exact_total_rho_doubles() -> None:
     document = made(table(exact=True))
     assert "rho = 0.6000" in words(document)
-    assert commands.number(document.as_json(), "records", group="guarantee") == 2
+    assert commands.number(as_json(document.data), "records", group="guarantee") == 2
 
 
 def settled() -> dict[str, Any]:
@@ -155,8 +155,8 @@ def test_blocks_that_no_noise_protects_are_risks_and_not_under_the_guarantee() -
     ends = [f"{x:#.4g}" for x in (ratio.min(), ratio.max(), np.median(ratio))]
     assert f"In 58 blocks the release multiplies a prior of 10 % by {ends[0]} to {ends[1]};" in text
     assert f"in half of them by less than {ends[2]}. No noise protects 2 blocks more; in 1 of them one more" in text
-    assert commands.number(document.as_json(), "ratio", group="risk", quantile=0.5) == np.median(ratio)
-    assert commands.number(document.as_json(), "surely_there", group="cells") == 1
+    assert commands.number(as_json(document.data), "ratio", group="risk", quantile=0.5) == np.median(ratio)
+    assert commands.number(as_json(document.data), "surely_there", group="cells") == 1
     assert "No noise protects 2 blocks: counts that are published exactly settle" in text
 
 
@@ -164,10 +164,10 @@ def test_where_exact_counts_settle_all_blocks_no_range_is_given() -> None:
     every, leaves = settled(), np.isfinite(table()["path_rho"])
     status, ratio = every["status"].copy(), every["ratio"].copy()
     status[leaves], ratio[leaves] = "certain", 0.0
-    card = made(every | {"status": status, "ratio": ratio}).card
-    assert card is not None
-    assert card.verdict == "Exact counts settle what is asked in all 60 blocks with an answer."
-    assert (card.status, len(card.numbers)) == ("", 1)
+    document = made(every | {"status": status, "ratio": ratio})
+    assert document.summary.verdict == "Exact counts settle what is asked in all 60 blocks with an answer."
+    assert document.card is not None
+    assert (document.summary.status, len(document.card.numbers)) == ("", 1)
 
 
 @pytest.mark.parametrize(("lost", "first"), [(31, True), (30, False)])
@@ -175,10 +175,9 @@ def test_a_verdict_over_few_proven_blocks_says_so_first(lost: int, first: bool) 
     leaves = np.flatnonzero(np.isfinite(table()["path_rho"].astype(float)))[:lost]
     status, ratio = table()["status"].copy(), table()["ratio"].copy()
     status[leaves], ratio[leaves] = "unresolved", np.nan
-    card = made({**table(), "status": status, "ratio": ratio}).card
-    assert card is not None
-    assert card.verdict.startswith("31 of 60 blocks have no proven answer. In 29 blocks the") == first
-    assert card.status == ("unreliable" if first else "holds")
+    summary = made({**table(), "status": status, "ratio": ratio}).summary
+    assert summary.verdict.startswith("31 of 60 blocks have no proven answer. In 29 blocks the") == first
+    assert summary.status == ("unreliable" if first else "holds")
 
 
 def test_parts_found_one_by_one_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +211,7 @@ def test_errors_have_a_section_of_their_own() -> None:
     checked = block_results.errors(tree, truth, {"posterior": found, "noisy": released})
     document = made(errors=checked)
     assert "Beside the truth" in words(document)
-    answer = document.as_json()
+    answer = as_json(document.data)
     assert commands.number(answer, "rmse", level="block", estimate="posterior") == float(
         checked["rmse"].sel(level="block", estimate="posterior")
     )
@@ -239,7 +238,7 @@ def test_cells_of_a_run_stand_beside_one_another(tmp_path: Path) -> None:
     question = county_runs.Question(str(file), "VOTINGAGE * CENRACE", [0, 1], adv.spine.NegativeBinomial(0.5, 3.0))
     run = county_runs.run(question, tmp_path / "out")
     document = spine_page.document(*spine_answer.solve(question, run))
-    answer, text = document.as_json(), words(document)
+    answer, text = as_json(document.data), words(document)
     for cell in (0, 1):
         ratios = run_findings.of_cell(run.files, cell).ratios
         assert commands.number(answer, "ratio", group="risk", cell=cell, quantile=1.0) == ratios.max()
@@ -258,7 +257,7 @@ def test_what_is_unresolved_under_one_query_has_a_status_and_no_number() -> None
     alone = np.where(status == "certain", 0.0, np.nan)
     partly = every | {"one_query_status": status, "one_query_ratio": alone, "one_query_posterior": alone}
     document = made(partly, queries="all")
-    text, answer = words(document), document.as_json()
+    text, answer = words(document), as_json(document.data)
     assert "Under one query 58 of 60 blocks have no number (2 certain, 58 unresolved)." in text
     assert set(commands.numbers(answer, "one_query_ratio", group="risk")) == {None}
     counts = {"certain": 2, "unresolved": 58, "ok": 0}
@@ -272,7 +271,7 @@ def test_what_is_unresolved_under_one_query_has_a_status_and_no_number() -> None
     whole = every | {"one_query_status": np.where(leaves, "ok", None), "one_query_ratio": done}
     document = made(whole | {"one_query_posterior": 0.1 * done}, queries="all")
     assert "Under one query" not in words(document)
-    assert set(commands.numbers(document.as_json(), "one_query_ratio", group="risk")) == {1.5}
+    assert set(commands.numbers(as_json(document.data), "one_query_ratio", group="risk")) == {1.5}
 
 
 def test_a_warning_about_several_cells_is_said_once() -> None:
@@ -280,5 +279,5 @@ def test_a_warning_about_several_cells_is_said_once() -> None:
     about = {"query": "TOTAL", "prior": 0.1, "known": "a file", "tolerance": 1e-10}
     cells = [spine_answer.Cell(i, label, found) for i, label in enumerate(("young", "old"))]
     cells.append(spine_answer.Cell(2, "any", findings([table()])))
-    warnings = spine_page.document(*spine_answer.gather(cells, about)).warnings
+    warnings = spine_page.document(*spine_answer.gather(cells, about)).summary.warnings
     assert [text.partition(" 2 ")[0] for text in warnings] == ["young; old: No noise protects"]

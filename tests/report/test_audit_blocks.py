@@ -14,7 +14,7 @@ from adversary._core.blocks import BLOCK
 from adversary._core.store import RECORDS
 from adversary.driver import ALSO
 from adversary.report.answers import audit_answer
-from adversary.report.kit import Figure, output
+from adversary.report.kit import Figure, rendering
 from adversary.report.sections import method_sections
 from tests import commands
 from tests.census.test_scheduler import cluster
@@ -49,7 +49,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _hurry(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(output, "to_html", lambda _: "page")
+    patch.setattr(rendering, "to_html", lambda _: "page")
     patch.setattr(Figure, "svg", "")
     patch.setattr(audit_answer, "EVERYTHING", ALSO)
     patch.setattr(method_sections, "readings", lambda _: ({}, {}))
@@ -92,7 +92,7 @@ def test_blocks_stay_until_the_results_are_written(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(output, "to_html", fails or interrupted)
+        patch.setattr(rendering, "to_html", fails or interrupted)
         found = audited(scenario, out)
     assert found.exit_code == (2 if fails else 130)
     assert "the same command goes on from the finished blocks in" in found.stderr

@@ -19,7 +19,7 @@ from adversary._core.blocks import simulate
 from adversary.report.answers import audit_answer, bounds_answer
 from adversary.report.commands import cli, setup_commands
 from adversary.report.kit import Figure
-from adversary.report.kit import output as output
+from adversary.report.kit import rendering as rendering
 from tests import commands
 from tests.tables import DATA
 
@@ -88,11 +88,8 @@ def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path
 def test_a_warning_of_python_is_one_line(tmp_path: Path) -> None:
     code = f"""
 import sys, warnings
-from adversary.report.answers import bounds_answer
-from adversary.report.commands import audit_command, cli, setup_commands
-audit_command.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
+from adversary.report.answers import audit_answer
 from adversary.report.commands import cli
-from adversary.report.sections import audit_answer
 audit_answer.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
 sys.argv = ["adversary", "audit", {DARE!r}]
 cli.main()
@@ -247,7 +244,7 @@ def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
 def test_the_report_of_another_scenario_is_replaced_by_force_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "to_html", lambda _: "page")
+    monkeypatch.setattr(rendering, "to_html", lambda _: "page")
     monkeypatch.setattr(Figure, "svg", "")
     assert run("audit", DARE, "--out", str(tmp_path)).exit_code == 0
     before = (tmp_path / "data.nc").read_bytes()

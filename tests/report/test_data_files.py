@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from adversary.report.kit import Figure, output
+from adversary.report.kit import Figure, rendering
 from tests.commands import answered, printed, run
 from tests.report import test_canvas
 from tests.tables import DATA
@@ -80,7 +80,7 @@ def test_the_numbers_of_an_audit_outlive_a_page_that_fails(tmp_path: Path, monke
     def fails(*_: object) -> str:
         raise TypeError("no such words")
 
-    monkeypatch.setattr(output, "to_html", fails)
+    monkeypatch.setattr(rendering, "to_html", fails)
     result = run("audit", str(DATA / "dare_1940.toml"), "--out", str(tmp_path))
     assert (result.exit_code, result.stdout) == (2, "")
     told = f"no such words (the numbers are in {tmp_path / 'data.nc'}, without a page)\n"

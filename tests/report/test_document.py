@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import html5lib
@@ -12,21 +13,26 @@ import pytest
 import xarray as xr
 
 from adversary.report.kit import (
+    Answer,
     Card,
     Column,
     Document,
     Figure,
     Measured,
     Section,
+    Summary,
     Table,
+    as_json,
     attempt,
     deliver,
     guarded_document,
     records,
     rendering,
+    summary_of,
     tabulate,
     to_csv,
     to_html,
+    to_json,
     to_markdown,
     write,
 )
@@ -55,11 +61,10 @@ def small() -> Document:
     table.add("a", Measured(0.25, 0.01), (0.5, np.inf), "holds", marked=True)
     table.add("=1+1", 0.5, None, "violated")
     inner = Section("Inner", paragraphs=["one", "two"], notes=["last"])
+    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"seed": 1}), "risk": risk()})
     return Document(
-        "A title",
-        xr.DataTree.from_dict({"/": xr.Dataset(attrs={"seed": 1}), "risk": risk()}),
-        listed=["risk"],
-        card=Card("It holds.", "holds", [("before", "10 %")], _figure("first"), "A sentence."),
+        Summary("A title", ["risk"], "It holds.", "holds", ["Not much data."]).on(tree),
+        card=Card([("before", "10 %")], _figure("first"), "A sentence."),
         lead=["A lead."],
         sections=[
             Section("Results", "A finding.", tables=[table], figures=[_figure("second")], parts=[inner]),
@@ -67,7 +72,6 @@ def small() -> Document:
             Section("More"),
             Section("Hidden", on_screen=False),
         ],
-        warnings=["Not much data."],
         provenance=[("seed", "1")],
     )
 
@@ -88,9 +92,10 @@ def hostile(document: Document) -> Document:
     assert card is not None
     table = replace(first.tables[0], title=HOSTILE, columns=[HOSTILE, *first.tables[0].typed[1:]])
     section = replace(first, title=HOSTILE, finding=HOSTILE, tables=[table], notes=[HOSTILE])
-    card = replace(card, verdict=HOSTILE, numbers=[(HOSTILE, HOSTILE)], sentence=HOSTILE)
-    more = {"warnings": [HOSTILE], "provenance": [(HOSTILE, HOSTILE)], "lead": [HOSTILE]}
-    return replace(document, title=HOSTILE, card=card, sections=[section, *rest], **more)
+    card = replace(card, numbers=[(HOSTILE, HOSTILE)], sentence=HOSTILE)
+    more = {"provenance": [(HOSTILE, HOSTILE)], "lead": [HOSTILE]}
+    tree = document.summary._replace(title=HOSTILE, verdict=HOSTILE, warnings=[HOSTILE]).on(document.data.copy())
+    return replace(document, data=tree, card=card, sections=[section, *rest], **more)
 
 
 def parsed(page: str) -> Any:
@@ -121,7 +126,8 @@ def test_every_number_is_a_record_with_its_labels_error_and_direction() -> None:
 
 
 def test_json_has_the_verdict_the_warnings_and_the_listed_groups() -> None:
-    answer = small().as_json()
+    tree = small().data
+    answer = as_json(tree)
     assert {key: answer[key] for key in ("schema", "title", "attributes", "verdict", "warnings")} == {
         "schema": 1,
         "title": "A title",
@@ -130,7 +136,8 @@ def test_json_has_the_verdict_the_warnings_and_the_listed_groups() -> None:
         "warnings": ["Not much data."],
     }
     assert answer["records"] == list(records(risk(), "risk"))
-    assert replace(small(), listed=()).as_json()["records"] == []
+    bare = as_json(summary_of(tree)._replace(listed=(), verdict="").on(tree))
+    assert bare == answer | {"verdict": None, "records": []}
 
 
 @pytest.mark.parametrize(
@@ -310,9 +317,9 @@ def test_what_is_left_out_is_on_the_page_and_on_standard_error(
     made = small()
     made.sections.append(attempt("Ratios", fails))
     made.sections[0].figures.append(Figure("curve", fails, "A curve."))
-    deliver(made, "json", tmp_path)
+    deliver(Answer(made.data, lambda _: made), "json", tmp_path)
     shown = capsys.readouterr()
-    assert json.loads(shown.out) == small().as_json()
+    assert json.loads(shown.out) == as_json(small().data)
     left = ["Ratios: KeyError: 'measure'", "curve: Left out: A curve. (KeyError: 'measure')"]
     assert shown.err.splitlines()[:2] == [f"warning: {line}" for line in left]
     page = (tmp_path / "report.html").read_text(encoding="utf-8").replace("&#39;", "'")
@@ -330,4 +337,27 @@ def test_a_document_that_fails_leaves_the_numbers() -> None:
 
     alone = made("why", tree=tree)
     assert alone.failures == ["Words, tables and figures: ZeroDivisionError: why"]
-    assert (alone.title, alone.as_json()["records"]) == ("Numbers", small().as_json()["records"])
+    assert as_json(alone.data) == as_json(small().data)
+    del tree.attrs["summary"]
+    assert (alone.summary.title, as_json(tree)["records"]) == ("Numbers", list(records(risk(), "risk")))
+
+
+def test_json_and_silence_need_no_document(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(_: xr.DataTree) -> Document:
+        raise AssertionError
+
+    tree = small().data
+    tree.attrs["left_out"] = json.dumps({"budgets": "too many"})
+    for quiet in (False, True):
+        deliver(Answer(tree, shown), "json", quiet=quiet)
+        told = capsys.readouterr()
+        assert (told.out, told.err) == ("" if quiet else to_json(tree) + "\n", "warning: budgets: too many\n")
+    with pytest.raises(AssertionError):
+        deliver(Answer(tree, shown))
+
+
+def test_the_data_file_says_what_json_says(tmp_path: Path) -> None:
+    made = small()
+    write(made, tmp_path)
+    with xr.open_datatree(tmp_path / "data.nc", engine="h5netcdf") as again:
+        assert to_json(again) == to_json(made.data)

@@ -10,7 +10,7 @@ import xarray as xr
 from adversary._core import PERCENT, interval, percent
 from adversary.bounded.report.regression_file import RegressionFile
 from adversary.bounded.report.release_file import ReleaseFile
-from adversary.report.kit import Card, Column, Document, Section, Table, tabulate
+from adversary.report.kit import Card, Column, Document, Section, Summary, Table, tabulate
 
 READINGS = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
 """The two posteriors of a release, and what they are called."""
@@ -52,7 +52,6 @@ def document(
     card: Card,
     released: Sequence[str],
     sections: Sequence[Section],
-    warnings: Sequence[str],
 ) -> Document:
     """The answer for people: `released` are sentences on what was published and what was believed before."""
     missing = [
@@ -61,8 +60,13 @@ def document(
         if f"refused_{name}" in tree.attrs
     ]
     lead = [line for line in (file.description, *released, *missing) if line]
+    return Document(tree, card, lead, [*sections], file.provenance)
+
+
+def summarised(tree: xr.DataTree, verdict: str, warnings: Sequence[str] = ()) -> xr.DataTree:
+    """The numbers with their title, verdict and warnings."""
     listed = [name for name in LISTED if name in tree.children]
-    return Document(tree.attrs["title"], tree, listed, card, lead, [*sections], [*warnings], file.provenance)
+    return Summary(tree.attrs["title"], listed, verdict, warnings=warnings).on(tree)
 
 
 def intervals(tree: xr.DataTree, names: Mapping[str, str], measures: Sequence[str]) -> Table:

@@ -49,7 +49,7 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
     tree = both_readings.tree_of(file, groups, refused, **words)
     tree["posterior"] = next(iter(found.values())).sample(DRAWS, SEED)["posterior"]
     tree["density"] = xr.DataTree.from_dict({name: one.to_xarray()["density"] for name, one in found.items()})
-    return tree, found
+    return both_readings.summarised(tree, _intervals(file, tree)[0], _unsure(tree)), found
 
 
 def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
@@ -98,20 +98,12 @@ def _prior(file: ReleaseFile) -> xr.Dataset:
 
 
 @guarded_document
-def document(
-    file: ReleaseFile, tree: xr.DataTree, posteriors: Mapping[str, Posterior], notes: Sequence[str] = ()
-) -> Document:
-    """The answer of `solve` for people; `notes` are warnings about the numbers of the file."""
+def document(file: ReleaseFile, posteriors: Mapping[str, Posterior], tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
     low, high = file.release.bounds
     prob, called = percent(file.prob), PARAMETERS[file.posterior_of]
     rows = {name: words.replace("standard deviation", "sd") for name, words in called.items()}
-    whose = f" of {file.quantity}" if file.quantity else ""
     mean, deviation = (interval_text(tree, name, file.unit) for name in ("mu", "sigma"))
-    of_mean, of_deviation = (
-        f"The {called[name]}{whose} is {ends} with probability {prob}."
-        for name, ends in (("mu", mean), ("sigma", deviation))
-    )
-    first, second = (of_deviation, of_mean) if file.release.mean is None else (of_mean, of_deviation)
     known = f"every value is between {low:g} and {high:g}"
     gain = both_readings.gain(
         tree, {name: called[name] for name in ("mu", "sigma")}, known,
@@ -119,7 +111,6 @@ def document(
     )  # fmt: skip
     marginals, joint, *predictive = release_figures(file, posteriors)
     card = Card(
-        first,
         numbers=[(f"{called['mu']}, {prob} interval", mean), (f"{called['sigma']}, {prob} interval", deviation)],
         figure=joint,
         sentence=both_readings.first_sentence(gain),
@@ -136,7 +127,7 @@ def document(
     sections = [
         attempt("Posterior", lambda: Section(
             "Posterior",
-            second,
+            _intervals(file, tree)[1],
             tables=[both_readings.intervals(tree, rows, ("mean", "sd", "mode"))],
             figures=[marginals],
             notes=[*[unit] * bool(unit), _of_whom(file)],
@@ -150,7 +141,16 @@ def document(
             notes=["P(impossible): probability of a mean and standard deviation that no data within the bounds have."],
         )),
     ]  # fmt: skip
-    return both_readings.document(file, tree, card, _describe_release(file), sections, [*notes, *_unsure(tree)])
+    return both_readings.document(file, tree, card, _describe_release(file), sections)
+
+
+def _intervals(file: ReleaseFile, tree: xr.DataTree) -> list[str]:
+    """Where mean and deviation are, a sentence each; that of which something was published first."""
+    whose, called = f" of {file.quantity}" if file.quantity else "", PARAMETERS[file.posterior_of]
+    names = ("sigma", "mu") if file.release.mean is None else ("mu", "sigma")
+    ends = {name: interval_text(tree, name, file.unit) for name in names}
+    prob = percent(file.prob)
+    return [f"The {called[name]}{whose} is {text} with probability {prob}." for name, text in ends.items()]
 
 
 def _of_whom(file: ReleaseFile) -> str:

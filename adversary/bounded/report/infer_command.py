@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from adversary.bounded.report import bounded_answer, regression_answer
 from adversary.bounded.report.regression_file import RegressionFile, load_any_release_file
 from adversary.bounded.report.release_file import parse_prior
 from adversary.report.commands.options import answering
-from adversary.report.kit import Document
+from adversary.report.kit import Answer, summary_of
 
 
 @answering("release")
@@ -30,15 +31,16 @@ def infer_command(
     unconstrained: Annotated[
         bool, typer.Option("--unconstrained", help="Ignore the bounds of the data, except in the comparison.")
     ] = False,
-) -> Document:
+) -> Answer:
     """The posterior of the real mean and deviation behind noisy ones, or of a regression line behind noisy sums."""
     with _collect_warnings() as notes:
         believed = None if prior is None else parse_prior(prior)
         file = load_any_release_file(release).asked(believed, prob, False if unconstrained else None)
         kind: Any = regression_answer if isinstance(file, RegressionFile) else bounded_answer
         tree, posteriors = kind.solve(file)
-    shown: Document = kind.document(file, tree, posteriors, notes)
-    return shown
+    summary = summary_of(tree)
+    summary._replace(warnings=[*notes, *summary.warnings]).on(tree)
+    return Answer(tree, partial(kind.document, file, posteriors))
 
 
 @contextmanager

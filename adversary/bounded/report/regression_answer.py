@@ -5,7 +5,7 @@ Every number is of the same draws.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
@@ -42,7 +42,10 @@ def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
         **_numbers(file, found), "release": _release(file), "prior": _prior(file),
         "posterior": found[main], **{name: found[name] for name in others},
     }  # fmt: skip
-    return both_readings.tree_of(file, groups, refused, x=file.x, y=file.y, region=file.region), found
+    tree = both_readings.tree_of(file, groups, refused, x=file.x, y=file.y, region=file.region)
+    line = f"slope{of_what(file.x, file.y)}"
+    said = f"The {line} is {interval_text(tree, 'slope')} with probability {percent(file.prob)}."
+    return both_readings.summarised(tree, said), found
 
 
 def _numbers(file: RegressionFile, found: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
@@ -101,22 +104,16 @@ def _prior(file: RegressionFile) -> xr.Dataset:
 
 
 @guarded_document
-def document(
-    file: RegressionFile, tree: xr.DataTree, draws: Mapping[str, xr.Dataset], notes: Sequence[str] = ()
-) -> Document:
-    """The answer of `solve` for people; `notes` are warnings about the numbers of the file."""
+def document(file: RegressionFile, draws: Mapping[str, xr.Dataset], tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
     prob, line = percent(file.prob), f"slope{of_what(file.x, file.y)}"
-    slope = interval_text(tree, "slope")
     up = percent(round(float(tree["fit"]["positive"].sel(reading=tree.attrs["main"])), 3))
     gain = both_readings.gain(
         tree, {"slope": "slope"}, "both variables are bounded", "sums and lines that no such data can have"
     )
     lines, marginals = line_figures(file, draws)
-    verdict = f"The {line} is {slope} with probability {prob}."
     numbers = [(f"{COEFFICIENTS[name]}, {prob} interval", interval_text(tree, name)) for name in COEFFICIENTS]
-    card = Card(
-        verdict, numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=both_readings.first_sentence(gain)
-    )
+    card = Card(numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=both_readings.first_sentence(gain))
     fit = {
         "infeasible": Column("P(impossible)", "probability"), "positive": Column("P(slope above 0)", "probability"),
         "ess": Column("effective draws", "count"), "r_hat": Column("R-hat", "number"),
@@ -131,7 +128,7 @@ def document(
             notes=["P(impossible): probability of sums, a line or a deviation that no data within the bounds have."],
         )),
     ]  # fmt: skip
-    return both_readings.document(file, tree, card, _describe_release(file), sections, notes)
+    return both_readings.document(file, tree, card, _describe_release(file), sections)
 
 
 def _describe_release(file: RegressionFile) -> list[str]:

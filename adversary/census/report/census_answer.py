@@ -26,12 +26,13 @@ from adversary._core import (
 from adversary.census.concerns import SCENARIOS, Cells, CensusScenario, scenario
 from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, mu_of_rho, simple_epsilon
 from adversary.report.answers import bounds_answer
-from adversary.report.kit import Column, Document, Section, Table, attempt, guarded_document, tabulate
+from adversary.report.kit import Column, Document, Section, Summary, Table, attempt, guarded_document, tabulate
 
 
 def solve_every(cells: Cells = 2) -> xr.DataTree:
     """Price of the scenarios A to H: group `scenarios`, as `prices` gives it."""
-    return xr.DataTree.from_dict({"scenarios": prices([scenario(name, cells) for name in SCENARIOS])})
+    tree = xr.DataTree.from_dict({"scenarios": prices([scenario(name, cells) for name in SCENARIOS])})
+    return Summary("Concerns about the 2020 Census (Kifer et al. 2022, section 8.2)", ("scenarios",)).on(tree)
 
 
 def prices(every: Sequence[CensusScenario]) -> xr.Dataset:
@@ -73,7 +74,9 @@ def solve(
     found = {"scenarios": prices([made]), "queries": _queries(made), **done, **done.pop("beliefs")}
     tree = xr.DataTree.from_dict(found)
     tree.attrs.update(concern=made.concern, rho=str(made.rho), failure=found["beliefs"].attrs["failure"])
-    return tree
+    title = f"{'Scenario ' * (made.name in SCENARIOS)}{made.name}: {made.concern}"
+    listed = ("scenarios", "queries", "tests", "epsilon", "beliefs", "any_prior")
+    return Summary(title, listed, bounds_answer.verdict(found["beliefs"])).on(tree)
 
 
 def _queries(made: CensusScenario) -> xr.Dataset:
@@ -128,9 +131,7 @@ def document_of_every(tree: xr.DataTree) -> Document:
     least, most = (those_tied([str(x) for x in found["scenario"].values[end]], end.size, "scenarios") for end in ends)
     said = f"The printed rho of {', '.join(short)} is less than the sum of the paper's own tables, which is used here."
     return Document(
-        "Concerns about the 2020 Census (Kifer et al. 2022, section 8.2)",
         tree,
-        listed=("scenarios",),
         sections=[
             Section(
                 "Scenarios",
@@ -156,9 +157,7 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
         f"; the tight conversion of zCDP gives {epsilons.texts[-1][3]}",
     )
     return Document(
-        f"{'Scenario ' * (made.name in SCENARIOS)}{made.name}: {made.concern}",
         tree,
-        listed=("scenarios", "queries", "tests", "epsilon", "beliefs", "any_prior"),
         card=bounds_answer.card(
             tree, bounds_answer.certain(made.loss, chance), (at, most), tuple(epsilons.rows[-1][:2])
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from adversary.census import scenario as census_scenario
 from adversary.census.report import census_answer
 from adversary.report.answers import bounds_answer
 from adversary.report.commands import options
-from adversary.report.kit import Document
+from adversary.report.kit import Answer
 
 PRIORS, LEVELS = [*bounds_answer.PRIORS], [*bounds_answer.LEVELS]
 """Where nothing is asked for."""
@@ -28,10 +29,10 @@ def scenario_command(
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
     failure: options.Failure = bounds_answer.FAILURE,
-) -> Document:
+) -> Answer:
     """A concern of Kifer et al. (2022): the queries that bear on it, their privacy cost, and what they allow."""
     if name is None:
-        return census_answer.document_of_every(census_answer.solve_every(cells))
+        return Answer(census_answer.solve_every(cells), census_answer.document_of_every)
     return _answer(census_scenario(name, cells), prior, level, failure)
 
 
@@ -42,7 +43,7 @@ def release_command(
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
     failure: options.Failure = bounds_answer.FAILURE,
-) -> Document:
+) -> Answer:
     """The whole redistricting release of 2020, persons and housing: a record of which everything changes."""
     return _answer(pl94(cells), prior, level, failure)
 
@@ -57,11 +58,11 @@ def dhc_command(
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
     failure: options.Failure = bounds_answer.FAILURE,
-) -> Document:
+) -> Answer:
     """All queries of an allocation file, such as one geographic path of the 2020 DHC release."""
     return _answer(dhc(path, cells), prior, level, failure)
 
 
-def _answer(made: CensusScenario, prior: list[float], level: list[float], failure: float) -> Document:
+def _answer(made: CensusScenario, prior: list[float], level: list[float], failure: float) -> Answer:
     """A concern priced and composed."""
-    return census_answer.document(made, census_answer.solve(made, prior, level, failure))
+    return Answer(census_answer.solve(made, prior, level, failure), partial(census_answer.document, made))

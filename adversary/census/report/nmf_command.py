@@ -13,7 +13,7 @@ import xarray as xr
 from adversary.census.nmf import arrow, check
 from adversary.census.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
 from adversary.report.commands.options import SEED, Directory, Product, answering, ended_as_interrupted, extras
-from adversary.report.kit import Card, Document, Section, attempt, tabulate
+from adversary.report.kit import Answer, Document, Section, Summary, attempt, guarded_document, tabulate
 
 SHOWN = 20
 """Problems on the screen and the page; JSON has them all."""
@@ -44,7 +44,7 @@ def synth_command(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Take the place of a Noisy Measurement File of that name.")
     ] = False,
-) -> Document:
+) -> Answer:
     """A synthetic population, with noise as in the redistricting release of 2020; nobody in it exists."""
     _need_arrow()
     recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), areas)
@@ -65,7 +65,8 @@ def synth_command(
         f"queries, {size / 2**20:,.1f} MiB in {seconds:.1f} s."
     )
     note = "Nobody in it exists. README.md says how it was made; truth.parquet has the counts."
-    return Document("Synthetic Noisy Measurement File", tree, ["file"], Card(said), [note])
+    Summary("Synthetic Noisy Measurement File", ["file"], said).on(tree)
+    return Answer(tree, lambda tree: Document(tree, lead=[note]))
 
 
 @nmf_command.command("check", epilog="Example: adversary nmf check county")
@@ -73,7 +74,7 @@ def synth_command(
 def check_command(
     directory: Directory,
     product: Product = None,
-) -> Document:
+) -> Answer:
     """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
     _need_arrow()
     return _contents(check.contents(directory, product, progress=True))
@@ -92,7 +93,7 @@ def _shape(text: str) -> tuple[int, ...]:
         raise ValueError(f"--shape must be four numbers such as 8x2x2x63, got {text!r}") from None
 
 
-def _contents(found: dict[str, Any]) -> Document:
+def _contents(found: dict[str, Any]) -> Answer:
     """What `nmf.check.contents` found."""
     rows = [(level["level"], query) for level in found["levels"] for query in level["queries"]]
     ends = np.array([query["variance"] or (np.nan, np.nan) for _, query in rows]).reshape(-1, 2)
@@ -115,6 +116,18 @@ def _contents(found: dict[str, Any]) -> Document:
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = {name: found[name] for name in ("directory", "product", "bytes", "files")}
     tree.attrs["synthetic"] = int(found["synthetic"])
+    many = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+    said, status = (f"{many}.", "violated") if problems else ("Nothing is missing or malformed.", "holds")
+    warnings = ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"])
+    Summary(f"{found['directory']}: {found['product']}", list(groups), said, status, warnings).on(tree)
+    return Answer(tree, _document, int(bool(problems)), f"{many}: {problems[0]}" if problems else "")
+
+
+@guarded_document
+def _document(tree: xr.DataTree) -> Document:
+    """Problems first, then levels and queries."""
+    groups = {name: node.to_dataset() for name, node in tree.children.items()}
+    problems = [str(one) for one in groups["problems"]["problem"].values]
     heads = {
         "row": ("", "count"), "level": "level", "query": "query", "kind": "kind",
         "shape": "shape", "units": ("units", "count"), "measured": ("measured", "count"),
@@ -122,14 +135,10 @@ def _contents(found: dict[str, Any]) -> Document:
     }  # fmt: skip
     wrong = [*problems[:SHOWN], *[f"and {len(problems) - SHOWN} more"] * (len(problems) > SHOWN)]
     levels = {"level": "level", "units": ("units", "count")}
-    many = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
     return Document(
-        f"{found['directory']}: {found['product']}",
         tree,
-        list(groups),
-        Card(f"{many}." if problems else "Nothing is missing or malformed.", "violated" if problems else "holds"),
-        [f"{found['bytes'] / 2**20:,.1f} MiB in {found['files']:,} files."],
-        [
+        lead=[f"{tree.attrs['bytes'] / 2**20:,.1f} MiB in {tree.attrs['files']:,} files."],
+        sections=[
             *[Section("What is missing or malformed", paragraphs=wrong)] * bool(problems),
             attempt("Levels", lambda: Section("Levels", tables=[tabulate(groups["levels"], levels, name="levels")])),
             attempt(
@@ -139,7 +148,4 @@ def _contents(found: dict[str, Any]) -> Document:
                 ),
             ),
         ],
-        ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"]),
-        code=int(bool(problems)),
-        problem=f"{many}: {problems[0]}" if problems else "",
     )

@@ -27,6 +27,8 @@ from adversary.census.nmf.runs import (
     column,
     of_cell,
 )
+from adversary.census.report.spine_verdict import SpineVerdict
+from adversary.report.kit import Summary
 
 THRESHOLDS = (2.0,)
 """Ratios of posterior to prior at which blocks are counted."""
@@ -129,6 +131,8 @@ def gather(
         name: value if isinstance(value, str | int | float) else json.dumps(value) for name, value in given.items()
     }
     tree.attrs = {name: value for name, value in plain.items() if value != "null"} | {"failure": float(failure)}
+    about_all = SpineVerdict(tree)
+    Summary(about_all.title, list(tree.children), *about_all.verdict, list(about_all.warnings())).on(tree)
     return tree, drawn
 
 

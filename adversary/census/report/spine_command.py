@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from adversary.report.commands.options import (
     one_line_errors,
     with_output,
 )
+from adversary.report.kit import Answer
 
 
 @with_output
@@ -96,8 +98,8 @@ def spine_command(
         chance = float(check_probability("--failure", failure))
         with extras():
             made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
-        found = spine_answer.solve(question, made, thresholds.tolist(), chance)
-        output.deliver(spine_page.document(*found))
+        tree, drawn = spine_answer.solve(question, made, thresholds.tolist(), chance)
+        output.deliver(Answer(tree, partial(spine_page.document, drawn=drawn)))
 
 
 def _cells(texts: list[str] | None) -> Any:

@@ -5,7 +5,6 @@ Cells of the query stand beside one another in every table; findings are about t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -23,10 +22,9 @@ from adversary._core import (
     percent,
     sentence,
 )
-from adversary.adversaries.tables import misstatement
-from adversary.census.nmf.runs import MISTAKEN, PROVEN
 from adversary.census.report import spine_figures
 from adversary.census.report.spine_answer import DRAWN_CELLS, MEANING, Cell
+from adversary.census.report.spine_verdict import SpineVerdict
 from adversary.report.kit import Card, Document, Figure, Section, Table, attempt, guarded_document, tabulate
 from adversary.report.sections.descriptions import SPINE_NUMBERS, accuracy, described_others, described_prior
 
@@ -46,46 +44,28 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
 
     Returns
     -------
-    Document, whose JSON lists all numbers of the tree.
+    Document
     """
-    page = _Page(tree, drawn)
-    only = "" if page.several else page.labels[0]
-    title = f"Every block: {tree.attrs['query']}{f', {only}' if only else ''}"
-    sections, warnings = [*page.sections(), SPINE_NUMBERS], list(page.warnings())
-    told: dict[str, Any] = {"card": page.card(), "lead": list(page.lead()), "provenance": list(page.provenance())}
-    return Document(title, tree, listed=list(tree.children), sections=sections, warnings=warnings, **told)
+    page = _Page(tree)
+    page.drawn = drawn
+    sections = [*page.sections(), SPINE_NUMBERS]
+    return Document(tree, page.card(), list(page.lead()), sections, list(page.provenance()))
 
 
 Columns = Mapping[str, Sequence[str] | None]
 UNPROVEN = {name: {None: "unresolved"} for name in ("one_query_ratio", "one_query_posterior")}
 """In place of numbers that are not proven for every block, or for this one."""
-MISSTATED = 0.1
-"""Error of a probability from which on the page warns of it."""
 
 
-class _Page:
-    """The parts of the document, from the numbers of all cells and the findings of those that are drawn."""
+class _Page(SpineVerdict):
+    """The parts of the document, from the numbers of all cells and the findings of those that are `drawn`."""
 
-    def __init__(self, tree: xr.DataTree, drawn: Sequence[Cell]) -> None:
-        self.tree, self.drawn, self.about = tree, drawn, tree.attrs
-        self.data = {name: node.to_dataset() for name, node in tree.children.items()}
-        self.labels = [str(label) for label in self.data["cells"]["label"].values]
-        self.several = len(self.labels) > 1
-        self.known = described_others(self.about.get("known"))
-        self.prior, self.failure = float(tree.attrs["prior"]), float(tree.attrs["failure"])
-        self.answered = self.data["cells"]["answered"].values > 0
-        self.all_queries = "one_query_ratio" in self.data["risk"]
-        largest = self.data["risk"]["ratio"].isel(quantile=-1).fillna(0.0).values
-        self.most = int(np.argmax(np.where(self.answered, largest, -1.0)))
-        """The cell in which most is learned: findings are about it."""
+    drawn: Sequence[Cell] = ()
 
-    def of(self, group: str, cell: int | None = None) -> xr.Dataset:
-        """Numbers of one cell: of that where most is learned, if none is given."""
-        return self.data[group].isel(cell=self.most if cell is None else cell)
-
-    def about_cell(self, text: str, cell: int | None = None) -> str:
-        """A sentence about one cell, which is named where there are several."""
-        return f"{self.labels[self.most if cell is None else cell]}: {text}" if self.several and text else text
+    @property
+    def known(self) -> str:
+        """What the adversary knows of the others, in words."""
+        return described_others(self.about.get("known"))
 
     def table(self, group: str, columns: Columns, name: str = "", **more: Any) -> Table:
         """Numbers of every cell, with a column of cells where there are several."""
@@ -104,49 +84,18 @@ class _Page:
         """The bounds that a figure shows."""
         return cell.found.promised.ratio(self.prior) if cell.found.protected.any() else None
 
-    def protected(self, cell: int) -> bool:
-        """Whether noise protects any block with an answer."""
-        return bool(self.of("cells", cell)["answered"] > self.of("cells", cell)["unprotected"])
-
-    def beyond(self, cell: int) -> float:
-        one = self.of("guarantee", cell)
-        return float(one["share_below"]) + float(one["share_above"])
-
-    def ends(self, quantity: str) -> tuple[float, float]:
-        """What the guarantee allows the adversary."""
-        low, high = self.of("bounds")[quantity].sel(prior=self.prior).values
-        return float(low), float(high)
-
-    def listed(self, name: str) -> list[str]:
-        """An attribute that is a list."""
-        return list(json.loads(self.about.get(name, "[]")))
-
-    def card(self) -> Card:
+    def card(self) -> Card | None:
         if not self.answered.any():
-            return Card("No block has an answer that is proven.", "unreliable")
-        cells, one, prior = range(len(self.labels)), self.of("cells"), format_probability(self.prior)
-        over, judged = any(self.beyond(i) > self.failure for i in cells), any(map(self.protected, cells))
-        lost, leaves = (self.data["cells"][name].values for name in ("unproven", "leaves"))
-        at = int(np.argmax(lost / leaves))
-        some, every = int(lost[at]), int(leaves[at])
-        settled, there = int(one["unprotected"]), int(one["surely_there"])
-        also = f"; in {there:,} of them one more person is there for certain" * (there > 0)
-        first = self.about_cell(f"{some:,} of {_blocks(every)} have no proven answer. ", at) * (2 * some > every)
-        numbers = [("Before the release", prior)]
-        said = f"Exact counts settle what is asked in all {_blocks(settled)} with an answer{also}."
+            return None
+        numbers = [("Before the release", format_probability(self.prior))]
         if self.protected(self.most):
-            low, half, high = map(float, self.of("risk")["ratio"].sel(quantile=[0.0, 0.5, 1.0]).values)
-            ends, middle = f"{format_number(low)} to {format_number(high)}", format_number(half)
-            said = f"In {_blocks(int(one['answered']) - settled)} the release multiplies a prior of {prior} by {ends}; "
-            said += f"in half of them by less than {middle}."
-            said += f" No noise protects {_blocks(settled)} more{also}." * (settled > 0)
+            _, half, high = self.quantiles
             for name, ratio in (("in the median block", half), ("where most is learned", high)):
                 numbers.append((f"After it, {name}", format_probability(min(ratio * self.prior, 1.0))))
             limit = outward_percent(self.ends("posterior")[1], True) + PERCENT
             numbers.append((f"At most, but in {percent(self.failure)} of releases", limit))
         meaning = "Percentages are probabilities, to an adversary, that one more person is in the block's cell. "
-        status = "exceeded" if over else "unreliable" * bool(first) or "holds" * judged
-        return Card(first + self.about_cell(said), status, numbers, sentence=f"{meaning}This one knows {self.known}.")
+        return Card(numbers, sentence=f"{meaning}This one knows {self.known}.")
 
     def lead(self) -> Iterator[str]:
         if self.answered.any() and self.protected(self.most):
@@ -156,62 +105,6 @@ class _Page:
                 "the blocks that it "
                 f"covers are beyond these bounds; up to {percent(self.failure)} may be."
             )
-
-    def warnings(self) -> Iterator[str]:
-        yield from (f"{name}: its file was damaged, and was made anew." for name in self.listed("damaged"))
-        if self.about.get("synthetic"):
-            yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
-        of: dict[str, list[str]] = {}  # every warning once, with the cells it is about
-        for i, label in enumerate(self.labels):
-            for text in self.warnings_of(i):
-                of.setdefault(text, []).append(label)
-        yield from (f"{'; '.join(cells)}: {text}" if self.several else text for text, cells in of.items())
-
-    def misstated(self, i: int) -> float:
-        """Most by which probabilities can be misstated by what effective measurements neglect."""
-        spread = self.of("levels", i)["largest_sd"].values
-        return misstatement(float(self.of("guarantee", i)["path_rho"]) - float(np.nansum(0.5 / spread**2)))
-
-    def warnings_of(self, i: int) -> Iterator[str]:
-        """What to know before the numbers of a cell are believed."""
-        one, found = self.of("cells", i), self.of("statuses", i)["blocks"].to_series()
-        bound, tolerance = float(one["truncation_bound"]), float(self.about.get("tolerance", np.inf))
-        if self.about.get("queries") == "all" and (limit := self.misstated(i)) > MISSTATED:
-            yield (
-                "Estimates from all queries do not use that the other cells are not negative. An adversary who does "
-                f"can differ from these probabilities by up to {outward_percent(limit, True, 2)} points, and most "
-                "where cells hold few people."
-            )
-        if bound > tolerance:
-            yield f"What was left out is proven to be below {bound:.1e} only, not the {tolerance:.1e} asked for."
-        if unprotected := int(one["unprotected"]):
-            yield (
-                f"No noise protects {_blocks(unprotected)}: counts that are published exactly settle whether one more "
-                "person is there. The guarantee does not cover them: medians, ranges and shares beyond the bounds are "
-                "of the others."
-            )
-        if (over := self.beyond(i)) > self.failure:
-            yield (
-                f"{format_probability(over)} of blocks are beyond the bounds, more than their failure probability of "
-                f"{percent(self.failure)}. The guarantee covers adversaries whose belief about the others is right; "
-                "that of this one may not be."
-            )
-        if wrong := int(found.get(MISTAKEN, 0)):
-            yield (
-                f"In {_blocks(wrong)} the release contradicts what the adversary is said to know: such counts have a "
-                f"posterior probability below {percent(float(self.about['mistaken']))}. They are "
-                "listed apart, and in no other number."
-            )
-        if lost := int(one["unproven"]):
-            yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
-        if self.all_queries and np.isnan(self.of("risk", i)["one_query_ratio"]).all():
-            alone = self.of("statuses", i)["one_query_blocks"].to_series()
-            if lost := int(alone.drop([*PROVEN]).sum()):
-                each = ", ".join(f"{count:,} {name}" for name, count in alone[alone > 0].items())
-                yield (
-                    f"Under one query {lost:,} of {_blocks(int(alone.sum()))} {'has' if lost == 1 else 'have'} no "
-                    f"number ({each}). No quantiles under one query are given: they would be of the others only."
-                )
 
     def sections(self) -> Iterator[Section]:
         yield attempt("How the risk is spread over the blocks", self.spread)
@@ -395,7 +288,3 @@ class _Page:
                 f"{tolerance:.1e}; it bounds the error of every probability above",
             )
         yield "Versions", f"adversary {__version__}"
-
-
-def _blocks(number: int) -> str:
-    return f"{number:,} block{'s' * (number != 1)}"

@@ -28,7 +28,18 @@ from adversary.privacy import Guarantee
 from adversary.report import figures
 from adversary.report.answers import explain_answer
 from adversary.report.files import Scenario
-from adversary.report.kit import Card, Document, Figure, Section, attempt, audit_words, guarded_document
+from adversary.report.kit import (
+    LEFT_OUT,
+    Card,
+    Document,
+    Figure,
+    Section,
+    Summary,
+    attempt,
+    audit_words,
+    guarded_document,
+    left_out,
+)
 from adversary.report.kit.audit_words import cases, of_reader
 from adversary.report.sections import method_sections, profile_section, result_sections
 
@@ -37,7 +48,7 @@ LISTED = (
     "postprocessing", "tolerated", "profile", "budgets", "diagnostics",
 )  # fmt: skip
 """Groups whose numbers JSON lists, and those of the sensitivity analysis."""
-LEFT_OUT = {
+TITLES = {
     "both_truths": "Both truths", "baseline": "Record not used", "queries": "One query and all",
     "repeated": "Repeated releases", "postprocessing": "Post-processing", "priors": "Other priors",
     "budgets": "Other budgets", "alternatives": "What else the same budget could mean",
@@ -73,15 +84,24 @@ def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = Tru
     if budget := method_sections.budget(scenario):
         tree.attrs["budget"] = budget
     try:
-        return profile_section.with_verdicts(scenario, tree)
+        tree = profile_section.with_verdicts(scenario, tree)
     except Exception as error:
-        tree.attrs["left_out"] = json.dumps(_left_out(tree) | {"profile": error_text(error)})
-        return tree
+        tree.attrs[LEFT_OUT] = json.dumps(left_out(tree) | {"profile": error_text(error)})
+    swept = tree["sensitivity"].subtree if "sensitivity" in tree.children else ()
+    listed = [name for name in LISTED if name in tree.children]
+    listed += [node.path.strip("/") for node in swept if node.data_vars]
+    return Summary(scenario.name, listed, *verdict(scenario, tree), audit_words.warnings(tree)).on(tree)
 
 
-def _left_out(tree: xr.DataTree) -> dict[str, str]:
-    """Groups that failed, by name, and why."""
-    return dict(json.loads(tree.attrs.get("left_out", "{}")))
+def verdict(scenario: Scenario, tree: xr.DataTree) -> tuple[str, str]:
+    """What becomes of the guarantees, and of the profile if there is one, and the status of both."""
+    status = worst_status(tree)
+    said = [UNLIMITED if result_sections.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[status]]
+    if scenario.profile is not None and "profile" not in left_out(tree):
+        found = profile_section.verdicts(scenario, tree)
+        said.append(profile_section.verdict_sentence(found))
+        status = "violated" if status == "holds" and found.attrs["status"] == "broken" else status
+    return " ".join(said), status
 
 
 def fingerprint(scenario: Scenario) -> str:
@@ -92,7 +112,7 @@ def fingerprint(scenario: Scenario) -> str:
 @guarded_document
 def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
     """What `solve` found for people; `words`: explained to two audiences at the end."""
-    missing = _left_out(tree)
+    missing = left_out(tree)
     if "profile" in missing:
         scenario = replace(scenario, profile=None)
     every = cases(scenario, tree)
@@ -109,19 +129,14 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
         attempt("How to read the numbers", method_sections.reading_section, scenario, tree),
     ]
     sections += filter(None, more)
-    sections += [Section(LEFT_OUT.get(name, name), failure=why) for name, why in missing.items()]
+    sections += [Section(TITLES.get(name, name), failure=why) for name, why in missing.items()]
     if words:
         sections.append(attempt("In words", _in_words, scenario, tree))
-    swept = tree["sensitivity"].subtree if "sensitivity" in tree.children else ()
-    sweeps = [node.path.strip("/") for node in swept if node.data_vars]
     return Document(
-        scenario.name,
         tree,
-        listed=[*(name for name in LISTED if name in tree.children), *sweeps],
-        card=_card(every, scenario, tree),
+        card=_card(*every[0][1:]),
         lead=[line for line in (scenario.description, scenario.source and f"Source: {scenario.source}") if line],
         sections=sections,
-        warnings=audit_words.warnings(tree),
         provenance=[*method_sections.provenance(scenario, tree), ("Written", date.today().isoformat())],
     )
 
@@ -146,19 +161,11 @@ def _say_once(sections: Iterable[Section]) -> None:
         section.drop_empty_parts()
 
 
-def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tree: xr.DataTree) -> Card:
-    """The verdict, and three numbers about the adversary who learns most under the first truth."""
-    worst = worst_status(tree)
-    verdict = [UNLIMITED if result_sections.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[worst]]
-    status = worst
-    if scenario.profile is not None:
-        found = profile_section.verdicts(scenario, tree)
-        verdict.append(profile_section.verdict_sentence(found))
-        status = "violated" if worst == "holds" and found.attrs["status"] == "broken" else worst
-    _, one, part = every[0]
+def _card(one: Scenario, part: xr.DataTree) -> Card:
+    """Numbers about the adversary who learns most under the first truth, of which these are scenario and audit."""
     risk = part["risk"].to_dataset()
     if audit_words.unreliable(risk):
-        return Card(" ".join(verdict), status, sentence=result_sections.finding(one, part))
+        return Card(sentence=result_sections.finding(one, part))
     name, *also = result_sections.most_informed(risk)
     of_one, bound = of_reader(risk, name), shown_bound(of_reader(part["bound"].to_dataset(), name))
     limit = float(bound["posterior"].sel(side="upper"))
@@ -175,8 +182,6 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
     finding = result_sections.finding(one, part)
     asked = dict.fromkeys(MEANINGS[reader.attack] for reader in one.readers.values())
     return Card(
-        " ".join(verdict),
-        status,
         numbers,
         Figure(
             "beliefs",
@@ -214,7 +219,7 @@ def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
     for name, guarantee in (scenario.guarantee or {}).items():
         if bool((statuses.sel(definition=name) == "violated").any()):
             lines.append(f"guarantee {name} is violated: {_spent(guarantee, loss)}")
-    if "profile" in (missing := _left_out(tree)):
+    if "profile" in (missing := left_out(tree)):
         lines.append(f"the profile is not judged: {missing['profile']}")
     elif scenario.profile is not None:
         lines += filter(None, [profile_section.broken_line(profile_section.verdicts(scenario, tree))])

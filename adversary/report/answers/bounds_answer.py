@@ -24,7 +24,19 @@ from adversary._core import (
 )
 from adversary.privacy import Guarantee, definitions
 from adversary.report import figures
-from adversary.report.kit import Card, Column, Document, Figure, Section, Table, attempt, guarded_document, tabulate
+from adversary.report.kit import (
+    Card,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Summary,
+    Table,
+    attempt,
+    guarded_document,
+    summary_of,
+    tabulate,
+)
 
 PRIORS = (0.01, 0.1, 0.5)
 LEVELS = (0.01, 0.05, 0.1)
@@ -85,7 +97,8 @@ def solve(
     tree = xr.DataTree.from_dict(found)
     given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
     tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
-    return tree
+    listed = ("beliefs", "any_prior", "tests", "epsilon", "summary")
+    return Summary(title(guarantee, parameters), listed, verdict(found["beliefs"])).on(tree)
 
 
 def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, xr.Dataset]:
@@ -138,7 +151,7 @@ LEAD = (
 @guarded_document
 def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
-    name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
+    name, failure = summary_of(tree).title, float(tree.attrs["pbdp_delta"])
     rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
     same = {"Gaussian noise of that rho": definitions.GaussianDP(definitions.mu_of_rho(rho)).worst_pair} if rho else {}
     ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if mu else {}
@@ -149,9 +162,7 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
     ladders = epsilon_table(epsilon, {"epsilon": tight, "simple_epsilon": "epsilon (simple)"})
     power, at_delta = powers.rows[len(powers.rows) // 2], ladders.rows[-1]
     return Document(
-        name,
         tree,
-        listed=("beliefs", "any_prior", "tests", "epsilon", "summary"),
         card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),
         lead=[LEAD],
         sections=[
@@ -160,6 +171,23 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
             attempt("Summary measures", _summary, tree),
         ],
     )
+
+
+def verdict(beliefs_of: xr.Dataset) -> str:
+    """The largest rise of a belief asked for, of the group `beliefs`, in a sentence."""
+    return f"{sentence(_chance(float(beliefs_of.attrs['failure'])))}, {_claim(beliefs_of)}."
+
+
+def _claim(found: xr.Dataset) -> str:
+    prior, most = _largest_rise(found)
+    return f"a prior of {prior} can rise to at most {most}"
+
+
+def _largest_rise(found: xr.Dataset) -> tuple[str, str]:
+    """The prior asked for that can rise most, and to what."""
+    upper = found["posterior"].sel(side="upper")
+    at = int(np.argmax(upper.values - found["prior"].values))
+    return percent(float(found["prior"][at])), outward_percent(float(upper[at]), True) + PERCENT
 
 
 def epsilon_table(epsilon: xr.Dataset, heads: Mapping[str, str]) -> Table:
@@ -173,23 +201,18 @@ def card(
 ) -> Card:
     """The largest rise of a belief asked for, a test and an epsilon: (false alarms, detections), (delta, epsilon)."""
     found = tree["beliefs"].to_dataset()
-    priors = [float(p) for p in found["prior"].values]
-    at = int(np.argmax(found["posterior"].sel(side="upper").values - priors))
-    most = outward_percent(float(found["posterior"].sel(side="upper")[at]), True) + PERCENT
-    claim = f"a prior of {percent(priors[at])} can rise to at most {most}"
-
+    prior, most = _largest_rise(found)
     return Card(
-        f"{sentence(_chance(within[1]))}, {claim}.",
         numbers=[
-            (f"posterior at prior {percent(priors[at])}", f"at most {most}"),
+            (f"posterior at prior {prior}", f"at most {most}"),
             (f"detections at {percent(power[0])} false alarms", f"at most {outward_percent(power[1], True)}{PERCENT}"),
             (f"epsilon at delta = {as_given(epsilon[0])}", limit(epsilon[1])),
         ],
         figure=Figure(
             "posterior_by_prior",
-            lambda: figures.posterior_by_prior(*within, priors),
+            lambda: figures.posterior_by_prior(*within, found["prior"].values.tolist()),
             "Range of posteriors that the guarantee allows at each prior.",
-            sentence(claim),
+            sentence(_claim(found)),
         ),
     )
 

@@ -14,11 +14,11 @@ from adversary.report import figures
 from adversary.report.answers import audit_answer
 from adversary.report.files import Scenario
 from adversary.report.kit import (
-    Card,
     Column,
     Document,
     Figure,
     Section,
+    Summary,
     Table,
     attempt,
     audit_words,
@@ -53,7 +53,9 @@ def solve(audits: Audits) -> xr.DataTree:
     verdicts = xr.Dataset({"verdict": ("file", [_verdict(*one) for one in audits.values()])}, {"file": list(audits)})
     tree = xr.DataTree.from_dict({"compared": found, "verdicts": verdicts})
     tree.attrs = {f"scenario_{name}": audit_answer.fingerprint(one) for name, (one, _) in audits.items()}
-    return tree
+    warned = [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)]
+    said = f"Largest expected posterior: {_largest(found, 'posterior_mean', format_probability)}."
+    return Summary(" and ".join(audits), ["compared", "verdicts"], said, warnings=warned).on(tree)
 
 
 def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
@@ -83,19 +85,15 @@ def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
 def document(audits: Audits, tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
     found = tree["compared"].to_dataset()
-    said = _largest(found, "posterior_mean", format_probability)
     return Document(
-        " and ".join(audits),
         tree,
-        ["compared", "verdicts"],
-        Card(f"Largest expected posterior: {said}."),
+        None,
         [f"{name}: {one.name}" for name, (one, _) in audits.items()],
         [
             attempt("What adversaries learn", _learned, audits, found),
             attempt("Verdicts", _judged, audits, tree["verdicts"].to_dataset()),
             attempt("What is published", _published, audits),
         ],
-        [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)],
         [("Scenario file", str(one.path.name)) for one, _ in audits.values()],
     )
 

@@ -30,7 +30,18 @@ from adversary.budget import RiskProfile, split_rho
 from adversary.driver import audit_table
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 from adversary.report import figures
-from adversary.report.kit import Card, Column, Document, Figure, Section, Table, attempt, guarded_document, tabulate
+from adversary.report.kit import (
+    Card,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Summary,
+    Table,
+    attempt,
+    guarded_document,
+    tabulate,
+)
 from adversary.report.kit.audit_words import budget_words, may_fail
 from adversary.report.words import coverage
 
@@ -50,6 +61,7 @@ def shares(text: str, number: Callable[[str, str], float], option: str, levels: 
 
 
 def solve(
+    title: str,
     frame: Any,
     noises: dict[str, Mechanism],
     prior: float,
@@ -83,25 +95,21 @@ def solve(
     tree.attrs.update(levels=names, noise=str(told), budget=budget_words(noises.items()), failure=failure, seed=seed)
     if cautions := found.attrs["cautions"]:
         tree.attrs["cautions"] = cautions
-    return tree
+    judged = set(columns["status"][1])
+    status = next(one for one in ("violated", "exceeded", "holds") if one in judged)
+    rise = f"from {format_probability(prior)} before the release to {format_probability(summary['worst'])} on average"
+    said = f"The largest risk is {_where(tree['cells'].to_dataset(), names)}: {rise} after it."
+    return Summary(title, ("summary",), said, status, [*np.atleast_1d(cautions)] if cautions else ()).on(tree)
 
 
 @guarded_document
-def document(title: str, tree: xr.DataTree) -> Document:
+def document(tree: xr.DataTree) -> Document:
     """Worst cells first; the distribution; every cell."""
     found, summary, names = tree["cells"].to_dataset(), tree["summary"].to_dataset(), list(tree.attrs["levels"])
     worst, bound, prior = (float(summary[name]) for name in ("worst", "bound", "prior"))
     shared = int(summary["shared"])
-    judged = {str(one) for one in np.unique(found["status"].values)}
-    status = next(one for one in ("violated", "exceeded", "holds") if one in judged)
-    said = (
-        f"The largest risk is {_where(found, names)}: from {format_probability(prior)} before the release to "
-        f"{format_probability(worst)} on average after it."
-    )
     every = f"{int(summary['cells']):,} cells of {int(summary['units']):,} units"
     card = Card(
-        said,
-        status,
         numbers=[
             ("before the release", format_probability(prior)),
             (f"after it, on average: largest risk{' (shared)' * (shared > 1)}", format_probability(worst)),
@@ -134,8 +142,7 @@ def document(title: str, tree: xr.DataTree) -> Document:
         ),
     ]
     noise = [(name, str(tree.attrs[name])) for name in ("budget", "noise", "seed")]
-    warnings = list(np.atleast_1d(tree.attrs.get("cautions", [])))
-    return Document(title, tree, ("summary",), card, sections=sections, warnings=warnings, provenance=noise)
+    return Document(tree, card, sections=sections, provenance=noise)
 
 
 def _where(found: xr.Dataset, names: Sequence[str]) -> str:
@@ -155,6 +162,7 @@ def _where(found: xr.Dataset, names: Sequence[str]) -> str:
 
 
 def solve_plan(
+    title: str,
     frame: Any,
     levels: Sequence[str],
     profile: RiskProfile,
@@ -170,7 +178,10 @@ def solve_plan(
     surely = f", {failure_of(float(how['failure']))}" * (float(how["failure"]) > 0.0)
     covered = coverage(profile, float(found["loss"]), how["statistic"], surely)
     tree.attrs.update(profile=profile.words, covered=covered, budget=budget_words(noises), **how)
-    return tree
+    largest, again = format_bound(float(found["total"]), False), int(how["releases"])
+    each = "" if again == 1 else f", in each of {again} releases,"
+    said = f"rho = {largest} over all levels{each} keeps the risk profile: {profile.words}."
+    return Summary(title, ("plan",), said).on(tree)
 
 
 @guarded_document
@@ -179,14 +190,10 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
     found = tree["plan"].to_dataset()
     names, rho = [str(one) for one in found["level"].values], ",".join(f"{x:.15g}" for x in found["rho"].values)
     again = int(tree.attrs["releases"])
-    each = "" if again == 1 else f", in each of {again} releases,"
-    largest = format_bound(float(found["total"]), False)
-    said = f"rho = {largest} over all levels{each} keeps the risk profile: {tree.attrs['profile']}."
     loss, allowed = (float(found[name]) for name in ("loss", "allowed"))
     reached = format_uncrossed(loss, allowed, range(4, 10)) or (format_bound(loss, True), "just that")
     quadratic = [float(np.sqrt((found[name] ** 2).sum())) for name in ("error", "even_error")]
     card = Card(
-        said,
         numbers=[
             (f"rho of the {name}", f"{float(one):.15g}") for name, one in zip(names, found["rho"].values, strict=True)
         ],
@@ -211,9 +218,7 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
     divided = f"The budget{' of each release' * (again > 1)} is {tree.attrs['budget']}."
     todo = f"What the table reveals cell by cell: adversary table {counts} --rho {rho} --levels {','.join(names)}"
     return Document(
-        counts.stem,
         tree,
-        ("plan",),
         card,
         sections=[Section("Budgets", divided, [*filter(None, [tree.attrs["covered"]]), todo], [table])],
     )

@@ -29,7 +29,7 @@ from adversary._core import (
 from adversary.privacy import TOLERANCE
 from adversary.report import figures
 from adversary.report.files import ProfileFile, Utility
-from adversary.report.kit import Card, Column, Document, Figure, Section, attempt, guarded_document, tabulate
+from adversary.report.kit import Card, Column, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
 from adversary.report.words import coverage
 
 STEPS = 8
@@ -81,7 +81,8 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
     if file.utility is not None:
         rate = file.utility
         tree.attrs.update(noise=rate.noise, base=rate.base, target=float(rate.target))
-    return tree
+    listed = [name for name in ("recommended", "forms", "releases", "utility") if name in groups]
+    return Summary(file.name, listed, verdict(recommended)).on(tree)
 
 
 def _positive(one: budget.Recommendation) -> bool:
@@ -164,9 +165,7 @@ def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> 
     if "utility" in groups:
         sections.append(attempt("Accuracy", _accuracy_section, file, recommended, groups["utility"]))
     return Document(
-        file.name,
         tree,
-        listed=("recommended", *groups),
         card=_card(recommended),
         lead=[
             *[file.description] * bool(file.description),
@@ -183,6 +182,33 @@ def _format_epsilon(one: budget.Recommendation) -> str:
     return STATUS.get(one.status) or shown_epsilon(one.epsilon, one.loss, one.round_down)
 
 
+def verdict(recommended: Recommended) -> str:
+    """The largest epsilon of the only profile, or the ends of those of several, in a sentence."""
+    if len(recommended) == 1:
+        (one,) = recommended.values()
+        if one.status != budget.BOUNDED:
+            return f"{one.words.split(': ')[0].split(' (')[0]}."
+        return f"epsilon = {_format_epsilon(one)} is the largest that keeps the profile."
+    ends = _ends(recommended)
+    if not ends:
+        return "None of these profiles has a finite epsilon above 0."
+    bounded = [name for name, one in recommended.items() if one.status == budget.BOUNDED]
+    allowed = " to ".join(f"{shown} ({name})" for name, shown in ends.items())
+    if len(ends) == 1 and len(bounded) > 1:
+        allowed = f"{next(iter(ends.values()))}, the same for {those_tied(bounded, len(bounded), 'profiles')}"
+    return f"The profiles allow epsilon = {allowed}."
+
+
+def _ends(recommended: Recommended) -> dict[str, str]:
+    """The smallest and the largest epsilon by the names of their profiles; one where all are alike."""
+    bounded = {name: one for name, one in recommended.items() if one.status == budget.BOUNDED}
+    if not bounded:
+        return {}
+    least, most = (pick(bounded, key=lambda name: bounded[name].loss) for pick in (min, max))
+    alike = bool(tied([one.loss for one in bounded.values()]).all())
+    return {name: _format_epsilon(bounded[name]) for name in ((least,) if alike else (least, most))}
+
+
 def _card(recommended: Recommended) -> Card:
     drawing = Figure(
         "epsilon_by_reader",
@@ -193,24 +219,10 @@ def _card(recommended: Recommended) -> Card:
     if len(recommended) == 1:
         (one,) = recommended.values()
         if one.status != budget.BOUNDED:
-            return Card(f"{one.words.split(': ')[0].split(' (')[0]}.", figure=drawing, sentence=one.words)
+            return Card(figure=drawing, sentence=one.words)
         who = [("inclusion prior that binds", _place(one.inclusion)), ("value prior that binds", _place(one.value))]
-        said = f"epsilon = {_format_epsilon(one)} is the largest that keeps the profile."
-        return Card(said, numbers=[("epsilon", _format_epsilon(one)), *who], figure=drawing, sentence=one.words)
-    bounded = {name: one for name, one in recommended.items() if one.status == budget.BOUNDED}
-    if not bounded:
-        return Card("None of these profiles has a finite epsilon above 0.", figure=drawing)
-    least, most = (pick(bounded, key=lambda name: bounded[name].loss) for pick in (min, max))
-    alike = bool(tied([one.loss for one in bounded.values()]).all())
-    ends = [(name, _format_epsilon(bounded[name])) for name in dict.fromkeys((least,) if alike else (least, most))]
-    verdict = " to ".join(f"{shown} ({name})" for name, shown in ends)
-    if alike and len(bounded) > 1:
-        verdict = f"{ends[0][1]}, the same for {those_tied(list(bounded), len(bounded), 'profiles')}"
-    return Card(
-        f"The profiles allow epsilon = {verdict}.",
-        numbers=[(f"epsilon of {name}", shown) for name, shown in ends],
-        figure=drawing,
-    )
+        return Card([("epsilon", _format_epsilon(one)), *who], drawing, one.words)
+    return Card([(f"epsilon of {name}", shown) for name, shown in _ends(recommended).items()], drawing)
 
 
 def _place(prior: float) -> str:

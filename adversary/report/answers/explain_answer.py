@@ -20,7 +20,7 @@ from adversary.adversaries.path import settle_truth
 from adversary.driver import OWN
 from adversary.privacy import Guarantee
 from adversary.report.files import ProfileFile, Scenario
-from adversary.report.kit import Document, Section, attempt, audit_words, guarded_document
+from adversary.report.kit import LEFT_OUT, Document, Section, Summary, attempt, audit_words, guarded_document, left_out
 from adversary.report.sections import descriptions, profile_section
 from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, USUAL, explain
 
@@ -211,8 +211,16 @@ REPLACED = (
 )
 
 
-def solve(subjects: Sequence[Subject], asked: ExplainRequest) -> xr.DataTree:
+def solve(
+    title: str,
+    subjects: Sequence[Subject],
+    asked: ExplainRequest,
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+) -> xr.DataTree:
     """Group `texts`: `title` (subject) and `text` (subject, audience), with blank lines between paragraphs.
+
+    `notes` hold for all texts and are an attribute, with blank lines between them.
 
     Refused: a topic that fits nothing here, and an option that was given and changes none of the texts.
     """
@@ -239,14 +247,15 @@ def solve(subjects: Sequence[Subject], asked: ExplainRequest) -> xr.DataTree:
     )
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": asked.topic or "all"}), "texts": found})
     if failed:
-        tree.attrs["left_out"] = json.dumps({title: error_text(error) for title, error in failed.items()})
-    return tree
+        tree.attrs[LEFT_OUT] = json.dumps({title: error_text(error) for title, error in failed.items()})
+    tree.attrs.update(title=title, notes="\n\n".join(notes))
+    return Summary(title, ["texts"], warnings=warnings).on(tree)
 
 
 @guarded_document
-def document(title: str, tree: xr.DataTree, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> Document:
-    """The texts under the names of what they are about and for whom they are; `notes` hold for all of them."""
-    found, missing = tree["texts"].to_dataset(), json.loads(tree.attrs.get("left_out", "{}"))
+def document(tree: xr.DataTree) -> Document:
+    """The texts under the names of what they are about and for whom they are, after the notes."""
+    found, missing = tree["texts"].to_dataset(), left_out(tree)
     sections: list[Section] = []
     for name in found["subject"].values:
         one = found.sel(subject=name)
@@ -254,8 +263,8 @@ def document(title: str, tree: xr.DataTree, notes: Sequence[str] = (), warnings:
         texts = {str(who): str(one["text"].sel(audience=who).item()) for who in one["audience"].values}
         parts = [_text_section(head, who, text, missing, alone=len(texts) == 1) for who, text in texts.items()]
         sections += parts if len(texts) == 1 else [Section(head, parts=parts)]
-    tree.attrs.update(title=title, notes="\n\n".join(notes))
-    return Document(title, tree, ["texts"], lead=list(notes), sections=sections, warnings=list(warnings))
+    notes_of_all = [line for line in tree.attrs["notes"].split("\n\n") if line]
+    return Document(tree, lead=notes_of_all, sections=sections)
 
 
 def _text_section(head: str, who: str, text: str, missing: dict[str, str], *, alone: bool) -> Section:

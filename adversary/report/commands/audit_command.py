@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from adversary.driver import ENGINES
 from adversary.report.answers import audit_answer, comparison
 from adversary.report.commands import options
 from adversary.report.files import Scenario
-from adversary.report.kit import DATA, PAGE, Document, check_directory
+from adversary.report.kit import DATA, PAGE, Answer, check_directory
 from adversary.report.sections import sensitivity_sections as sensitivity_answer
 
 CHECK_FAILED = 3
@@ -63,7 +64,7 @@ def audit_command(
                 return audit_answer.solve(read, failure=chance, whole=store is not None, store=store, **how)
 
         def show(tree: xr.DataTree) -> None:
-            output.deliver(audit_answer.document(read, tree))
+            output.deliver(Answer(tree, partial(audit_answer.document, read)))
 
         if out is None:
             show(tree := run(None))
@@ -79,7 +80,7 @@ def compare_command(
     second: Annotated[Path, typer.Argument(help="Another.", metavar="B.toml")],
     engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
-) -> Document:
+) -> Answer:
     """Two audits side by side: the same scenario with other noise, other neighbours or another adversary."""
     names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
     if first.resolve() == second.resolve():
@@ -87,7 +88,7 @@ def compare_command(
     read = {name: options.read_scenario(path, None) for name, path in zip(names, (first, second), strict=True)}
     with options.extras():
         found = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
-    return comparison.document(found, comparison.solve(found))
+    return Answer(comparison.solve(found), partial(comparison.document, found))
 
 
 @options.answering("scenario")
@@ -96,10 +97,10 @@ def sensitivity_command(
         Path, typer.Argument(help=r"Scenario file with a table \[sensitivity].", metavar="SCENARIO.toml")
     ],
     truth: options.Truths = None,
-) -> Document:
+) -> Answer:
     """How far the answers move with prior, budget, siblings and beliefs."""
     read = options.read_scenario(scenario, truth)
-    return sensitivity_answer.document(read, sensitivity_answer.solve(read))
+    return Answer(sensitivity_answer.solve(read), partial(sensitivity_answer.document, read))
 
 
 def _audit_and_report(

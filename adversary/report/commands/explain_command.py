@@ -13,7 +13,7 @@ from adversary.driver import audit
 from adversary.report.answers import EVERYONE, ExplainRequest, bounds_answer, explain_answer
 from adversary.report.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, read_scenario
 from adversary.report.files import Scenario, check_releases, load_profile_file, read_toml
-from adversary.report.kit import Document, audit_words
+from adversary.report.kit import Answer, audit_words
 from adversary.report.words import AUDIENCES, TOPICS
 
 
@@ -41,7 +41,7 @@ def explain_command(
         int | None, typer.Option(help="Tell of so many releases together, each with the guarantee.", metavar="K")
     ] = None,
     truth: Truths = None,
-) -> Document:
+) -> Answer:
     """What a guarantee, a tolerated risk or an audit means, in words."""
     given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
     numbers = {name: x for name, x in given.items() if x is not None}
@@ -59,7 +59,7 @@ def explain_command(
     return _of_scenario(read_scenario(file, truth), asked) if scenario else _of_profiles(file, asked)
 
 
-def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Document:
+def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Answer:
     """A guarantee by its numbers."""
     names = [name for name in numbers if name != "delta"]
     if "delta" in numbers and names != ["epsilon"]:
@@ -69,10 +69,10 @@ def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Document:
     guarantee, parameters = bounds_answer.guarantee_of(**parts)
     title = bounds_answer.title(guarantee, parameters)
     subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
-    return explain_answer.document(title, explain_answer.solve([subject], asked))
+    return Answer(explain_answer.solve(title, [subject], asked), explain_answer.document)
 
 
-def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Document:
+def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Answer:
     """A scenario, audited where that is to be told."""
     chance, tree = scenario.failure if asked.failure is None else asked.failure, None
     if asked.topic in (None, "audit"):
@@ -84,11 +84,11 @@ def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Document:
     said = asked.failure is not None or "failure" in scenario.document
     told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None)
     warnings = [] if tree is None else audit_words.warnings(tree)
-    found, title = explain_answer.solve(subjects, told), scenario.name
-    return explain_answer.document(title, found, explain_answer.notes(scenario, tree), warnings)
+    notes = explain_answer.notes(scenario, tree)
+    return Answer(explain_answer.solve(scenario.name, subjects, told, notes, warnings), explain_answer.document)
 
 
-def _of_profiles(file: Path, asked: ExplainRequest) -> Document:
+def _of_profiles(file: Path, asked: ExplainRequest) -> Answer:
     """A profile file, with what its releases may each be given, and what may fail, as the file or the options say."""
     read = load_profile_file(file)
     if asked.failure is not None:
@@ -96,8 +96,8 @@ def _of_profiles(file: Path, asked: ExplainRequest) -> Document:
     releases = read.releases if asked.releases is None else check_releases(asked.releases)
     others = asked.failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
-    found = explain_answer.solve(subjects, replace(asked, releases=None))
-    return explain_answer.document(read.name, found)
+    found = explain_answer.solve(read.name, subjects, replace(asked, releases=None))
+    return Answer(found, explain_answer.document)
 
 
 def _is_scenario(file: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from adversary.report.answers import bounds_answer, epsilon_answer
 from adversary.report.commands import options
 from adversary.report.files import load_profile_file
-from adversary.report.kit import Document
+from adversary.report.kit import Answer
 
 PRIORS, LEVELS = [*bounds_answer.PRIORS], [*bounds_answer.LEVELS]
 """Where nothing is asked for."""
@@ -28,12 +29,12 @@ def bounds_command(
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
     failure: options.Failure = bounds_answer.FAILURE,
-) -> Document:
+) -> Answer:
     """What a guarantee allows adversaries to conclude: beliefs, tests, and epsilon at a delta."""
     deltas = bounds_answer.deltas_of(delta)
     guarantee, parameters = bounds_answer.guarantee_of(epsilon, rho, mu, delta)
     tree = bounds_answer.solve(guarantee, parameters, prior, level, deltas, failure)
-    return bounds_answer.document(guarantee, parameters, tree)
+    return Answer(tree, partial(bounds_answer.document, guarantee, parameters))
 
 
 @options.answering("profile")
@@ -46,8 +47,9 @@ def epsilon_command(
     round_down: Annotated[
         int | None, typer.Option(help="Decimals to keep of epsilon; else as the file says.", metavar="N")
     ] = None,
-) -> Document:
+) -> Answer:
     """The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy."""
     file = load_profile_file(profile).asked(statistic, round_down)
     recommended = epsilon_answer.recommend(file)
-    return epsilon_answer.document(file, recommended, epsilon_answer.solve(file, recommended))
+    tree = epsilon_answer.solve(file, recommended)
+    return Answer(tree, partial(epsilon_answer.document, file, recommended))

@@ -14,8 +14,19 @@ from adversary.driver import audit
 from adversary.privacy import Guarantee
 from adversary.report.answers import how, table_answer
 from adversary.report.commands.options import SEED, Truths, answering, read_scenario
-from adversary.report.files import load_table_file, read_toml
-from adversary.report.kit import Card, Document, Figure, Section, attempt, audit_words, guarded_document, safe_names
+from adversary.report.files import Scenario, TableFile, load_table_file, read_toml
+from adversary.report.kit import (
+    Answer,
+    Card,
+    Document,
+    Figure,
+    Section,
+    Summary,
+    attempt,
+    audit_words,
+    guarded_document,
+    safe_names,
+)
 from adversary.report.sections import exact_adversaries, exact_guarantees
 from adversary.report.sections.exact_guarantees import Beside
 
@@ -32,7 +43,7 @@ def invariants_command(
     failure: Annotated[
         float | None, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
     ] = None,
-) -> Document:
+) -> Answer:
     """What exact totals beside a noisy release cost: guarantees with and without them, and what is learned."""
     return (_table if _is_table(scenario) else _plan)(scenario, truth, failure)
 
@@ -44,7 +55,7 @@ def _is_table(path: Path) -> bool:
     return "table" in document
 
 
-def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Document:
+def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Answer:
     """A scenario, audited by the exact engine."""
     scenario = read_scenario(path, changes)
     totals = exact_adversaries.require_totals(scenario)
@@ -62,21 +73,14 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Docum
     for group in found[0]:
         each = [one[group] for one in found]
         groups[group] = xr.concat(each, dim="truth").assign_coords(truth=names) if names[0] else each[0]
-    files = safe_names(names)
-    parts = [
-        attempt(exact_adversaries.LEARNED, exact_adversaries.learned, one, part, numbers, files[name])
-        for (name, one, part), numbers in zip(cases, found, strict=True)
-    ]
     for group, numbers_of in groups.items():
         tree[group] = xr.DataTree(numbers_of)
-    made = _document(scenario, tree, told, groups, [*filter(None, parts)])
-    if found[0]:
-        made.provenance.append(("Computed by", how(cases[0][2])))
-    made.warnings += audit_words.warnings(tree)
-    return made
+    computed = [("Computed by", how(cases[0][2]))] * bool(found[0])
+    show = partial(_plan_document, scenario, told, list(zip(cases, found, strict=True)), computed)
+    return Answer(_summarised(scenario, tree, told, groups, audit_words.warnings(tree)), show)
 
 
-def _table(path: Path, changes: list[str] | None, failure: float | None) -> Document:
+def _table(path: Path, changes: list[str] | None, failure: float | None) -> Answer:
     """A table file."""
     if changes:
         raise ValueError(f"--truth replaces counts of a scenario; {path} is a table file, got {changes[0]!r}")
@@ -85,30 +89,58 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Docu
     groups = told.solve() | found
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(seed=table_answer.SEED, **{key: found["table"].attrs[key] for key in ("engine", "status")})
-    return _document(file, tree, told, groups, table_answer.sections(file, found))
+    return Answer(_summarised(file, tree, told, groups), partial(_table_document, file, told))
+
+
+def _summarised(
+    file: Any, tree: xr.DataTree, told: Beside, groups: Mapping[str, xr.Dataset], warnings: Sequence[str] = ()
+) -> xr.DataTree:
+    """The numbers with their title and verdict."""
+    tree.attrs.update(title=file.name, source=file.source)
+    return Summary(file.name, list(groups), told.verdict, warnings=warnings).on(tree)
 
 
 @guarded_document
+def _plan_document(
+    scenario: Scenario,
+    told: Beside,
+    cases: Sequence[tuple[tuple[str, Scenario, xr.DataTree], Mapping[str, xr.Dataset]]],
+    computed: Sequence[tuple[str, str]],
+    tree: xr.DataTree,
+) -> Document:
+    """What adversaries learn under each truth, after the guarantees."""
+    files = safe_names(name for (name, *_), _ in cases)
+    parts = [
+        attempt(exact_adversaries.LEARNED, exact_adversaries.learned, one, part, numbers, files[name])
+        for (name, one, part), numbers in cases
+    ]
+    return _document(scenario, told, [*filter(None, parts)], computed, tree)
+
+
+@guarded_document
+def _table_document(file: TableFile, told: Beside, tree: xr.DataTree) -> Document:
+    """What the table reveals and what noise costs, after the guarantees."""
+    groups = {name: node.to_dataset() for name, node in tree.children.items()}
+    return _document(file, told, table_answer.sections(file, groups), (), tree)
+
+
 def _document(
-    file: Any, tree: xr.DataTree, told: Beside, groups: Mapping[str, xr.Dataset], parts: Sequence[Section]
+    file: Any, told: Beside, parts: Sequence[Section], computed: Sequence[tuple[str, str]], tree: xr.DataTree
 ) -> Document:
     """The guarantees first, then the other parts; the first finding of these is the sentence of the card."""
     drawn = [] if told.totals.disclosed else _trade_off(told.pairs)
+    groups = {name: tree[name].to_dataset() for name in exact_guarantees.LISTED if name in tree.children}
     first = attempt("What exact totals do to the guarantee", told.section, groups, drawn)
-    figure = next((figure for part in parts for figure in part.figures), None)
-    card = Card(told.verdict, figure=figure)
+    card = Card(figure=next((figure for part in parts for figure in part.figures), None))
     for part in parts[:1]:
         card.sentence = part.finding
-        part.figures = [one for one in part.figures if one is not figure]
-    tree.attrs.update(title=file.name, source=file.source)
+        part.figures = [one for one in part.figures if one is not card.figure]
     return Document(
-        tree.attrs["title"],
         tree,
-        list(groups),
         card,
         [file.description] * bool(file.description),
         [first, *parts],
-        provenance=file.provenance,
+        provenance=[*file.provenance, *computed],
     )
 
 

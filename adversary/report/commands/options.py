@@ -18,7 +18,7 @@ from typer.models import OptionInfo
 
 from adversary._core import remove_empty
 from adversary.report.files import Scenario, load_scenario
-from adversary.report.kit import FORMS, Document, check_form, deliver, tell
+from adversary.report.kit import FORMS, Answer, check_form, deliver, tell
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
@@ -157,9 +157,9 @@ class Output(NamedTuple):
     form: str
     quiet: bool
 
-    def deliver(self, document: Document) -> None:
+    def deliver(self, answer: Answer) -> None:
         """Write and print it."""
-        deliver(document, self.form, self.folder, quiet=self.quiet)
+        deliver(answer, self.form, self.folder, quiet=self.quiet)
 
 
 def with_output(function: Callable[..., None]) -> Callable[..., None]:
@@ -196,14 +196,14 @@ def end(code: int, problem: str) -> NoReturn:
     raise typer.Exit(code)
 
 
-def answering(file: str = "") -> Callable[[Callable[..., Document]], Callable[..., None]]:
-    """A command out of a function of its own options that returns its document, as of `with_output`.
+def answering(file: str = "") -> Callable[[Callable[..., Answer]], Callable[..., None]]:
+    """A command out of a function of its own options that returns its answer, as of `with_output`.
 
     Errors are one line, as of `one_line_errors`, begin with the file that the argument `file` names, and leave nothing
     in the directory.
     """
 
-    def made(function: Callable[..., Document]) -> Callable[..., None]:
+    def made(function: Callable[..., Answer]) -> Callable[..., None]:
         @wraps(function)
         def command(output: Output, **given: Any) -> None:
             with one_line_errors(given.get(file)), directory(output.folder):

@@ -21,7 +21,7 @@ from adversary.budget import check_word
 from adversary.report.commands.cli import MODULES
 from adversary.report.commands.options import COMPILED, answering, one_line_errors
 from adversary.report.files import KINDS, schema, starting_file
-from adversary.report.kit import RESULT, Card, Document, Section, Table, guarded_document, tabulate
+from adversary.report.kit import RESULT, Answer, Document, Section, Summary, Table, guarded_document, tabulate
 
 MISSING = "not installed"
 STARTS = {
@@ -56,13 +56,13 @@ def init_command(
 
 
 @answering()
-def doctor_command() -> Document:
+def doctor_command() -> Answer:
     """Versions, cores, caches and optional extras of this installation."""
     for module in sorted(set(MODULES.values())):
         import_module(module)
     for compile_ahead in COMPILED:
         compile_ahead()
-    return document(examine())
+    return Answer(examine(), document)
 
 
 def examine() -> xr.DataTree:
@@ -72,13 +72,20 @@ def examine() -> xr.DataTree:
     compiler = shutil.which("g++") or shutil.which("clang++") or ""
     machine = {"cores": cores, "python": platform.python_version(), "system": platform.system(), "compiler": compiler}
     each = {"version": [_version_of(name) for name in found], "extra": [*found.values()]}
-    kept = {"folder": [*map(str, places.values())], "writable": [_writable(folder) for folder in places.values()]}
+    writable = [_writable(folder) for folder in places.values()]
+    kept = {"folder": [*map(str, places.values())], "writable": writable}
     groups = {
         "machine": xr.Dataset(machine),
         "packages": xr.Dataset({name: ("package", x) for name, x in each.items()}, {"package": [*found]}),
         "caches": xr.Dataset({name: ("cache", x) for name, x in kept.items()}, {"cache": [*places]}),
     }
-    return xr.DataTree.from_dict({"/": xr.Dataset(attrs={"version": __version__}), **groups})
+    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"version": __version__}), **groups})
+    extras = sorted({extra for extra, number in zip(each["extra"], each["version"], strict=True) if number == MISSING})
+    warnings = [f"Extra `{name}` is not installed: pip install '{NAME}[{name}]'." for name in extras if name]
+    again = [name for name, lasts in zip(places, writable, strict=True) if not lasts]
+    warnings += [f"Code compiled by {name} is compiled again in every run." for name in again]
+    said = "Something optional is missing." if warnings else "Everything is installed."
+    return Summary(f"adversary {__version__}", list(groups), said, "holds", warnings).on(tree)
 
 
 def packages() -> dict[str, str]:
@@ -117,24 +124,17 @@ def document(tree: xr.DataTree) -> Document:
     machine, packs, places = (tree[name].to_dataset() for name in ("machine", "packages", "caches"))
     heads = {"package": "package", "version": "version", "extra": "needed for"}
     installed = tabulate(packs, heads, name="packages", called={"extra": {"": "everything"}})
-    extras = sorted({str(extra) for extra in packs["extra"].values[packs["version"].values == MISSING]})
     folders = {"cache": "compiled by", "folder": "folder", "writable": "writable"}
     kept = tabulate(places, folders, name="caches", called={"writable": {True: "yes", False: "no"}})
     compiler = str(machine["compiler"].values)
-    warnings = [f"Extra `{name}` is not installed: pip install '{NAME}[{name}]'." for name in extras if name]
-    warnings += [f"Code compiled by {row[0]} is compiled again in every run." for row in kept.rows if row[2] == "no"]
     known = {"cores": "cores", "python": "Python", "system": "system"}
     here = Table(["", "value"], [(head, str(machine[name].item())) for name, head in known.items()], name="machine")
     here.add("C++ compiler", compiler or COMPILER)
     return Document(
-        f"adversary {__version__}",
         tree,
-        listed=("machine", "packages", "caches"),
-        card=Card("Everything is installed." if not warnings else "Something optional is missing.", "holds"),
         sections=[
             Section("Machine", tables=[here]),
             Section("Packages", tables=[installed]),
             Section("Caches of compiled code", tables=[kept]),
         ],
-        warnings=warnings,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism,
 from adversary.report.answers import counts_answer
 from adversary.report.commands.options import SEED, Failure, answering, number
 from adversary.report.files import load_counts, load_profile_file
-from adversary.report.kit import Document
+from adversary.report.kit import Answer
 
 Counts = Annotated[
     Path, typer.Argument(help="Counts (CSV): a row for each unit, or the columns cell and count.", metavar="COUNTS.csv")
@@ -40,7 +41,7 @@ def table_command(
     prior: Annotated[float, typer.Option(help="The adversary's prior, such as 0.1 or 1/864.", metavar="P")] = 0.5,
     failure: Failure = 0.05,
     seed: Annotated[int, typer.Option(help="Seed of simulated releases.")] = SEED,
-) -> Document:
+) -> Answer:
     """What an adversary learns about one person in every cell of a table, under planned noise."""
     names = _names(levels)
     if (rho is None) == (epsilon is None):
@@ -51,8 +52,8 @@ def table_command(
     noises = dict(zip(names, (_noise(option, law, budget) for budget in budgets), strict=True))
     frame, where = load_counts(counts)
     chosen = None if cells is None else _names(cells)
-    tree = counts_answer.solve(frame, noises, prior, chosen, failure, seed, where)
-    return counts_answer.document(counts.stem, tree)
+    tree = counts_answer.solve(counts.stem, frame, noises, prior, chosen, failure, seed, where)
+    return Answer(tree, counts_answer.document)
 
 
 @answering("counts")
@@ -61,7 +62,7 @@ def plan_command(
     profile: Annotated[Path, typer.Option(help="Profile file (TOML) with the tolerated risk.", metavar="PROFILE.toml")],
     levels: LevelNames,
     cells: Counted = None,
-) -> Document:
+) -> Answer:
     """The noise of a table's levels that keeps a tolerated risk with the least error."""
     file = load_profile_file(profile)
     if len(file.profiles) != 1:
@@ -69,9 +70,8 @@ def plan_command(
     frame, where = load_counts(counts)
     tolerated, chosen = next(iter(file.profiles.values())), None if cells is None else _names(cells)
     how = {"failure": file.failure, "statistic": file.statistic, "releases": file.releases or 1}
-    return counts_answer.plan_document(
-        counts, counts_answer.solve_plan(frame, _names(levels), tolerated, chosen, where, **how)
-    )
+    tree = counts_answer.solve_plan(counts.stem, frame, _names(levels), tolerated, chosen, where, **how)
+    return Answer(tree, partial(counts_answer.plan_document, counts))
 
 
 def _noise(option: str, law: Callable[[float], Mechanism], budget: float) -> Mechanism:

@@ -1,28 +1,24 @@
-"""What a command answers, as one object: a title, a verdict, sections, and the labelled numbers they are about.
+"""What a command answers, for people: sections about labelled numbers, under the title and verdict that these have.
 
-A `Document` is shown in three ways (`rendering`): on the screen, as a page, as Markdown. Its numbers are a DataTree, of
-which JSON lists `records` and the data file holds everything; a table only arranges them for reading.
+A `Document` is shown in three ways (`rendering`): on the screen, as a page, as Markdown. Its numbers are a DataTree
+(`answer`), which JSON and the data file are written from; a table only arranges them for reading.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from io import BytesIO
-from itertools import product
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
-from adversary._core import error_text, finite
+from adversary._core import error_text
+from adversary.report.kit.answer import Summary, summary_of
 from adversary.report.kit.safe_text import printable
-from adversary.report.kit.tables import Table, plain_value
-
-SCHEMA = 1
-"""Version of the keys of JSON records."""
+from adversary.report.kit.tables import Table
 
 NARROW = 410.0
 """Points of a figure that a phone shows whole."""
@@ -140,13 +136,8 @@ def attempt[**P, S: Section | None](
 
 @dataclass
 class Card:
-    """What comes first: a verdict, few numbers with what they are, one picture, one sentence.
+    """What stands under the verdict: few numbers with what they are, one picture, one sentence."""
 
-    `status` is "holds", "exceeded", "violated", or "" where nothing is judged.
-    """
-
-    verdict: str
-    status: str = ""
     numbers: list[tuple[str, str]] = field(default_factory=list)
     figure: Figure | None = None
     sentence: str = ""
@@ -158,27 +149,23 @@ class Document:
 
     Parameters
     ----------
-    title : of the file or the question
-    data : labelled numbers; their attributes say where they come from
-    listed : groups of `data` whose numbers JSON lists
-    card : the verdict
+    data : labelled numbers with their `Summary`: title, verdict and warnings; attributes say where they come from
+    card : what stands under the verdict
     lead : sentences before the first section
     sections : in the order of reading
-    warnings : what to know before the numbers are believed
     provenance : names and values, last
-    code, problem : with which a command that shows it ends, and one line on why where it is not 0
     """
 
-    title: str
     data: xr.DataTree
-    listed: Sequence[str] = ()
     card: Card | None = None
     lead: list[str] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
     provenance: list[tuple[str, str]] = field(default_factory=list)
-    code: int = 0
-    problem: str = ""
+
+    @property
+    def summary(self) -> Summary:
+        """Title, verdict and warnings of its numbers."""
+        return summary_of(self.data)
 
     @property
     def every_section(self) -> Iterator[Section]:
@@ -212,17 +199,6 @@ class Document:
         for section in self.sections:
             section.drop_empty_parts()
 
-    def as_json(self) -> dict[str, Any]:
-        """Title, verdict, warnings and records under stable keys."""
-        return {
-            "schema": SCHEMA,
-            "title": self.title,
-            "attributes": {str(key): plain_value(value) for key, value in self.data.attrs.items()},
-            "verdict": {"text": self.card.verdict, "status": self.card.status} if self.card else None,
-            "warnings": list(self.warnings),
-            "records": [one for group in self.listed for one in records(self.data[group].to_dataset(), group)],
-        }
-
 
 def guarded_document[**P](make: Callable[P, Document]) -> Callable[P, Document]:
     """Decorator of a function that makes a document of a DataTree: where it fails, one of the numbers alone.
@@ -231,7 +207,7 @@ def guarded_document[**P](make: Callable[P, Document]) -> Callable[P, Document]:
     ----------
     make : takes the tree as one of its arguments
 
-    >>> made = guarded_document(lambda tree: Document(tree.attrs["title"], tree))
+    >>> made = guarded_document(lambda tree: Document(tree, lead=[tree.attrs["title"]]))
     >>> made(xr.DataTree.from_dict({"risk": xr.Dataset({"ratio": 2.0})})).failures
     ["Words, tables and figures: KeyError: 'title'"]
     """
@@ -242,53 +218,6 @@ def guarded_document[**P](make: Callable[P, Document]) -> Callable[P, Document]:
             return make(*args, **kwargs)
         except Exception as error:
             tree = next(one for one in (*args, *kwargs.values()) if isinstance(one, xr.DataTree))
-            listed = [node.path.strip("/") for node in tree.subtree if node.data_vars and node.path != "/"]
-            alone = Section("Words, tables and figures", failure=error_text(error))
-            return Document(str(tree.attrs.get("title", "Numbers")), tree, listed, sections=[alone])
+            return Document(tree, sections=[Section("Words, tables and figures", failure=error_text(error))])
 
     return made
-
-
-def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:
-    """Every number of a dataset with its labels.
-
-    Parameters
-    ----------
-    dataset : an array "mcse" over "measure", if there is one, has the standard errors of the arrays it names; an
-        array's attribute "direction" says whether its numbers are exact, estimates or bounds, and labels along "side"
-        or "end" which bound each is
-    group : where it is from
-
-    Returns
-    -------
-    dicts of `group`, the labels by dimension, `quantity`, `value` (a finite number, words, or None), `error` (a
-    standard error, or None) and `direction` ("exact", "estimate", "lower" or "upper").
-
-    >>> one = xr.Dataset({"ratio": ("side", [0.5, 2.0])}, {"side": ["lower", "upper"]})
-    >>> [(row["quantity"], row["value"], row["direction"]) for row in records(one)]
-    [('ratio', 0.5, 'lower'), ('ratio', 2.0, 'upper')]
-    """
-    errors = dataset.get("mcse")
-    has_error = [] if errors is None else [str(name) for name in errors["measure"].values]
-    for name, array in dataset.data_vars.items():
-        if name == "mcse":
-            continue
-        dims = [str(dim) for dim in array.dims]
-        labels = [[plain_value(label) for label in array[dim].values] for dim in dims]
-        values = np.asarray(array.values)
-        spread = None
-        if errors is not None and str(name) in has_error:
-            spread = np.asarray(errors.sel(measure=str(name)).transpose(*dims).values)
-        for place, where in zip(np.ndindex(values.shape), product(*labels), strict=True):
-            named = dict(zip(dims, where, strict=True))
-            side = str(named.get("side", named.get("end", "")))
-            direction = side if side in ("lower", "upper") else str(array.attrs.get("direction", "exact"))
-            error = None if spread is None else finite(spread[place])
-            yield {
-                "group": group,
-                **named,
-                "quantity": str(name),
-                "value": plain_value(values[place]),
-                "error": error,
-                "direction": direction,
-            }

@@ -1,17 +1,41 @@
-"""What every command does with its document: print it, and write page, numbers, tables and figures, all or none."""
+"""What every command does with its answer: print it, and write page, numbers, tables and figures, all or none.
+
+JSON is printed from the numbers alone. A document is made only where one is shown or written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
+from typing import TYPE_CHECKING, NamedTuple
 
-from adversary.report.kit.document import Document
-from adversary.report.kit.rendering import show, to_csv, to_html, to_json, to_markdown
+import xarray as xr
+
+from adversary.report.kit.answer import left_out, to_json
 from adversary.report.kit.safe_text import netcdf, printable, safe_names, tell
+
+if TYPE_CHECKING:
+    from adversary.report.kit.document import Document
 
 PAGE, DATA = "report.html", "data.nc"
 FORMS = ("text", "json", "csv", "md")
+
+
+class Answer(NamedTuple):
+    """What a command answers.
+
+    Parameters
+    ----------
+    tree : labelled numbers with their `Summary`
+    document : makes a document of them
+    code, problem : with which the command ends, and one line on why where it is not 0
+    """
+
+    tree: xr.DataTree
+    document: Callable[[xr.DataTree], Document]
+    code: int = 0
+    problem: str = ""
 
 
 def write(document: Document, folder: Path) -> list[Path]:
@@ -47,6 +71,8 @@ def write(document: Document, folder: Path) -> list[Path]:
 
 def _render(document: Document) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the page, of the tables and of the figures that could be drawn."""
+    from adversary.report.kit.rendering import to_csv, to_html  # late: JSON needs neither screen nor page
+
     document.draw_once()
     yield PAGE, to_html(document).encode()
     tables, figures = document.tables, document.figures
@@ -71,29 +97,44 @@ def _write(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
     return hidden / name
 
 
-def deliver(document: Document, form: str = "text", out: Path | None = None, *, quiet: bool = False) -> None:
-    """Write a document into a directory, if one is given, and print it in one of `FORMS`."""
-    missing = document.failures
+def deliver(answer: Answer, form: str = "text", out: Path | None = None, *, quiet: bool = False) -> None:
+    """Write an answer into a directory, if one is given, and print it in one of `FORMS`.
+
+    Parameters
+    ----------
+    answer : its document is made where it is written, or printed as anything but JSON
+    form : one of `FORMS`
+    out : an existing directory
+    quiet : nothing is printed but warnings
+    """
+    missing = [f"{name}: {why}" for name, why in left_out(answer.tree).items()]
+    if out is not None or not (quiet or form == "json"):
+        document = answer.document(answer.tree)
+        missing = document.failures
     if out is not None:
         write(document, out)
         missing += [f"{one.name}: {one.svg}" for one in document.figures if isinstance(one.svg, str)]
     for line in missing:
         tell(f"warning: {line}")
-    if form == "text" and not quiet:
-        show(document)
+    if form == "json" and not quiet:
+        print(to_json(answer.tree))
     elif not quiet:
-        print(TEXTS[form](document), end="")
+        _print(document, form)
     if out is not None:
         tell(f"page, tables, figures and numbers in {out}")
 
 
-TEXTS: dict[str, Callable[[Document], str]] = {
-    "json": lambda document: to_json(document) + "\n",
-    "md": to_markdown,
-    "csv": lambda document: "\n".join(
-        f"# {printable(one.title or one.name)}\n{to_csv(one)}" for one in document.tables
-    ),
-}
+def _print(document: Document, form: str) -> None:
+    """On the screen, as Markdown, or its tables as CSV."""
+    from adversary.report.kit.rendering import show, to_csv, to_markdown
+
+    if form == "text":
+        show(document)
+    elif form == "md":
+        print(to_markdown(document), end="")
+    else:
+        tables = [f"# {printable(one.title or one.name)}\n{to_csv(one)}" for one in document.tables]
+        print("\n".join(tables), end="")
 
 
 def check_directory(directory: str | Path) -> Path:

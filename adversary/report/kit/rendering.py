@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import csv
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,53 +19,13 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from adversary.report.kit.document import SCHEMA, Card, Document, Figure, Section
+from adversary.report.kit.document import Card, Document, Figure, Section
 from adversary.report.kit.safe_text import printable
 from adversary.report.kit.tables import WORDS, Measured, Table
 
 WIDTH = 120
 """Of what is not printed on a terminal."""
 COLOURS = {"holds": "green", "exceeded": "red", "violated": "red", "unreliable": "red"}
-
-_LABELS = {"type": ["string", "number", "boolean", "null"]}
-RESULT = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "What a command prints with --json",
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["schema", "title", "attributes", "verdict", "warnings", "records"],
-    "properties": {
-        "schema": {"const": SCHEMA},
-        "title": {"type": "string"},
-        "attributes": {"type": "object", "description": "where the numbers come from"},
-        "verdict": {
-            "type": ["object", "null"],
-            "required": ["text", "status"],
-            "properties": {
-                "text": {"type": "string"},
-                "status": {"enum": ["holds", "exceeded", "violated", "unreliable", ""]},
-            },
-        },
-        "warnings": {"type": "array", "items": {"type": "string"}},
-        "records": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "description": "a number; its other keys are its labels, such as adversary or truth",
-                "required": ["group", "quantity", "value", "error", "direction"],
-                "properties": {
-                    "group": {"type": "string"},
-                    "quantity": {"type": "string"},
-                    "value": _LABELS | {"description": "null where it is infinite or there is none"},
-                    "error": {"type": ["number", "null"], "description": "standard error; null where it is exact"},
-                    "direction": {"enum": ["exact", "estimate", "lower", "upper"]},
-                },
-                "additionalProperties": _LABELS,
-            },
-        },
-    },
-}
-"""The JSON schema of `Document.as_json`."""
 
 
 class Screen(Console):
@@ -86,19 +45,21 @@ def console() -> Console:
 def show(document: Document) -> None:
     """Print a document; figures are left out."""
     screen = console()
-    screen.print(Text(document.title, style="bold"))
+    summary = document.summary
+    screen.print(Text(summary.title, style="bold"))
+    if summary.verdict:
+        screen.print(Text(summary.verdict, style=COLOURS.get(summary.status, "bold")))
     if document.card:
         _show_card(document.card, screen)
     for line in document.lead:
         screen.print(Text(line))
     for section in document.sections:
         _show_section(section, screen)
-    for line in document.warnings:  # last, where the eye ends
+    for line in summary.warnings:  # last, where the eye ends
         screen.print(Text(f"\nTake care. {line}", style="bold"))
 
 
 def _show_card(card: Card, screen: Console) -> None:
-    screen.print(Text(card.verdict, style=COLOURS.get(card.status, "bold")))
     for name, value in card.numbers:
         screen.print(Text(f"  {name}: {value}"))
     if card.sentence:
@@ -138,24 +99,19 @@ def _grid(table: Table) -> Grid:
     return made
 
 
-def to_json(document: Document) -> str:
-    """The document's records, and what stands beside them, as one JSON object without NaN or infinity."""
-    return json.dumps(document.as_json(), indent=2, allow_nan=False)
-
-
 def to_markdown(document: Document) -> str:
     """The document as Markdown; figures as links to their files."""
-    lines = [f"# {_plain(document.title)}", ""]
-    if document.card:
-        card = document.card
-        lines += [f"**{_plain(card.verdict)}**", ""]
+    summary, card = document.summary, document.card
+    lines = [f"# {_plain(summary.title)}", ""]
+    lines += [f"**{_plain(summary.verdict)}**", ""] * bool(summary.verdict)
+    if card:
         lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in card.numbers] + [""] * bool(card.numbers)
         lines += [text for figure in [card.figure] if figure for text in (_link(figure), "")]
         lines += _apart([card.sentence])
     lines += _apart(document.lead)
     for section in document.sections:
         lines += _section_lines(section, 2)
-    lines += [text for line in document.warnings for text in (f"> **Take care.** {_plain(line)}", "")]
+    lines += [text for line in summary.warnings for text in (f"> **Take care.** {_plain(line)}", "")]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import xarray as xr
 from adversary._core import (
     PERCENT,
     as_given,
-    finite,
     format_bound,
     format_interval,
     format_number,
@@ -21,6 +20,7 @@ from adversary._core import (
     interval,
     outward_percent,
 )
+from adversary.report.kit.answer import plain_value
 
 
 class Measured(NamedTuple):
@@ -185,20 +185,3 @@ def _cells(data: xr.Dataset, key: str, dims: Sequence[str], words: Mapping[Any, 
         return Measured(plain, float(error)) if error > 0.0 else words.get(plain, plain)
 
     return [cell(value, error) for value, error in zip(values, errors, strict=True)]
-
-
-def plain_value(value: Any) -> Any:
-    """What JSON can hold: numbers that are finite, words, or None."""
-    if value is None or isinstance(value, str):
-        return value and str(value)
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, np.integer | int):
-        return int(value)
-    if isinstance(value, np.floating | float):
-        return finite(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain_value(one) for key, one in value.items()}
-    if isinstance(value, Iterable):
-        return [plain_value(one) for one in value]
-    return str(value)

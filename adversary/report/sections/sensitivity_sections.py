@@ -17,8 +17,8 @@ from adversary.adversaries.risk import cautions
 from adversary.driver import TRUTHS, base_and_sweeps, group_name, most_moving, side_by_side, sweep_groups
 from adversary.report import figures
 from adversary.report.files import Scenario
-from adversary.report.kit import Document, Figure, Section, Table, attempt, guarded_document, tabulate
-from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths, warnings
+from adversary.report.kit import Document, Figure, Section, Summary, Table, attempt, guarded_document, tabulate
+from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths
 
 SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
 """Inputs of which a fan is drawn."""
@@ -46,7 +46,8 @@ def solve(scenario: Scenario) -> xr.DataTree:
     tree = xr.DataTree.from_dict(groups)
     warned = cautions(scenario.plan, [reader], [one.truth for one in every.values()])
     tree.attrs.update(title=scenario.name, warnings=json.dumps(warned))
-    return tree
+    listed = [node.path.strip("/") for node in tree.subtree if node.data_vars]
+    return Summary(scenario.name, listed, warnings=warned).on(tree)
 
 
 @guarded_document
@@ -57,11 +58,8 @@ def document(scenario: Scenario, tree: xr.DataTree) -> Document:
         attempt(f"Sensitivity{': ' * bool(name)}{name}", _of_truth, one, tree, name) for name, one in every.items()
     ]
     return Document(
-        scenario.name,
         tree,
-        listed=[node.path.strip("/") for node in tree.subtree if node.data_vars],
         sections=sections,
-        warnings=warnings(tree),
         provenance=[("Scenario file", scenario.path.name)],
     )
 

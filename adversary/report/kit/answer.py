@@ -1,0 +1,222 @@
+"""What an answer says beside its numbers, and both as JSON: all of it from the DataTree that `solve` returns.
+
+Title, verdict and warnings are an attribute of the tree, so that screen, page, JSON and data file say the same, and
+JSON needs no page: neither tables nor figures nor sections.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import finite
+
+SCHEMA = 1
+"""Version of the keys of JSON records."""
+ATTRIBUTE = "summary"
+"""Where the tree has its `Summary`, as JSON."""
+LEFT_OUT = "left_out"
+"""Where the tree says what could not be worked out, by name, and why, as JSON."""
+
+_LABELS = {"type": ["string", "number", "boolean", "null"]}
+RESULT = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "What a command prints with --json",
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["schema", "title", "attributes", "verdict", "warnings", "records"],
+    "properties": {
+        "schema": {"const": SCHEMA},
+        "title": {"type": "string"},
+        "attributes": {"type": "object", "description": "where the numbers come from"},
+        "verdict": {
+            "type": ["object", "null"],
+            "required": ["text", "status"],
+            "properties": {
+                "text": {"type": "string"},
+                "status": {"enum": ["holds", "exceeded", "violated", "unreliable", ""]},
+            },
+        },
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "records": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "description": "a number; its other keys are its labels, such as adversary or truth",
+                "required": ["group", "quantity", "value", "error", "direction"],
+                "properties": {
+                    "group": {"type": "string"},
+                    "quantity": {"type": "string"},
+                    "value": _LABELS | {"description": "null where it is infinite or there is none"},
+                    "error": {"type": ["number", "null"], "description": "standard error; null where it is exact"},
+                    "direction": {"enum": ["exact", "estimate", "lower", "upper"]},
+                },
+                "additionalProperties": _LABELS,
+            },
+        },
+    },
+}
+"""The JSON schema of `as_json`."""
+
+
+class Summary(NamedTuple):
+    """What stands beside the numbers of an answer.
+
+    Parameters
+    ----------
+    title : of the file or the question
+    listed : groups whose numbers JSON lists
+    verdict : what came out, in a sentence or two; "" where nothing is concluded
+    status : "holds", "exceeded", "violated", "unreliable", or "" where nothing is judged
+    warnings : what to know before the numbers are believed
+    """
+
+    title: str
+    listed: Sequence[str] = ()
+    verdict: str = ""
+    status: str = ""
+    warnings: Sequence[str] = ()
+
+    def on(self, tree: xr.DataTree) -> xr.DataTree:
+        """The tree, with this as its attribute."""
+        tree.attrs[ATTRIBUTE] = json.dumps(self._asdict() | {name: list(getattr(self, name)) for name in LISTS})
+        return tree
+
+
+LISTS = ("listed", "warnings")
+
+
+def summary_of(tree: xr.DataTree) -> Summary:
+    """The summary of an answer; of a tree that has none its title, and all groups are listed.
+
+    Parameters
+    ----------
+    tree : as `solve` returns it, or as its NetCDF file has it
+
+    Returns
+    -------
+    Summary
+
+    >>> summary_of(Summary("One cell", ["risk"], "It holds.").on(xr.DataTree())).verdict
+    'It holds.'
+    """
+    if ATTRIBUTE in tree.attrs:
+        return Summary(**json.loads(tree.attrs[ATTRIBUTE]))
+    groups = [node.path.strip("/") for node in tree.subtree if node.data_vars and node.path != "/"]
+    return Summary(str(tree.attrs.get("title", "Numbers")), groups)
+
+
+def left_out(tree: xr.DataTree) -> dict[str, str]:
+    """What could not be worked out, by name, and why.
+
+    Parameters
+    ----------
+    tree : an answer
+
+    Returns
+    -------
+    dict, empty where nothing is missing.
+
+    >>> left_out(xr.DataTree())
+    {}
+    """
+    return dict(json.loads(tree.attrs.get(LEFT_OUT, "{}")))
+
+
+def as_json(tree: xr.DataTree) -> dict[str, Any]:
+    """An answer under stable keys: title, verdict, warnings, and the records of the groups that are listed.
+
+    Parameters
+    ----------
+    tree : an answer
+
+    Returns
+    -------
+    dict, as the schema `RESULT` has it.
+
+    >>> tree = xr.DataTree.from_dict({"risk": xr.Dataset({"ratio": 2.0})})
+    >>> as_json(Summary("One cell", ["risk"]).on(tree))["records"]
+    [{'group': 'risk', 'quantity': 'ratio', 'value': 2.0, 'error': None, 'direction': 'exact'}]
+    """
+    summary = summary_of(tree)
+    attributes = {str(key): plain_value(value) for key, value in tree.attrs.items() if key != ATTRIBUTE}
+    return {
+        "schema": SCHEMA,
+        "title": summary.title,
+        "attributes": attributes,
+        "verdict": {"text": summary.verdict, "status": summary.status} if summary.verdict else None,
+        "warnings": list(summary.warnings),
+        "records": [one for group in summary.listed for one in records(tree[group].to_dataset(), group)],
+    }
+
+
+def to_json(tree: xr.DataTree) -> str:
+    """`as_json` as text, without NaN or infinity."""
+    return json.dumps(as_json(tree), indent=2, allow_nan=False)
+
+
+def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:
+    """Every number of a dataset with its labels.
+
+    Parameters
+    ----------
+    dataset : an array "mcse" over "measure", if there is one, has the standard errors of the arrays it names; an
+        array's attribute "direction" says whether its numbers are exact, estimates or bounds, and labels along "side"
+        or "end" which bound each is
+    group : where it is from
+
+    Returns
+    -------
+    dicts of `group`, the labels by dimension, `quantity`, `value` (a finite number, words, or None), `error` (a
+    standard error, or None) and `direction` ("exact", "estimate", "lower" or "upper").
+
+    >>> one = xr.Dataset({"ratio": ("side", [0.5, 2.0])}, {"side": ["lower", "upper"]})
+    >>> [(row["quantity"], row["value"], row["direction"]) for row in records(one)]
+    [('ratio', 0.5, 'lower'), ('ratio', 2.0, 'upper')]
+    """
+    errors = dataset.get("mcse")
+    has_error = [] if errors is None else [str(name) for name in errors["measure"].values]
+    for name, array in dataset.data_vars.items():
+        if name == "mcse":
+            continue
+        dims = [str(dim) for dim in array.dims]
+        labels = [[plain_value(label) for label in array[dim].values] for dim in dims]
+        values = np.asarray(array.values)
+        spread = None
+        if errors is not None and str(name) in has_error:
+            spread = np.asarray(errors.sel(measure=str(name)).transpose(*dims).values)
+        for place, where in zip(np.ndindex(values.shape), product(*labels), strict=True):
+            named = dict(zip(dims, where, strict=True))
+            side = str(named.get("side", named.get("end", "")))
+            direction = side if side in ("lower", "upper") else str(array.attrs.get("direction", "exact"))
+            error = None if spread is None else finite(spread[place])
+            yield {
+                "group": group,
+                **named,
+                "quantity": str(name),
+                "value": plain_value(values[place]),
+                "error": error,
+                "direction": direction,
+            }
+
+
+def plain_value(value: Any) -> Any:
+    """What JSON can hold: numbers that are finite, words, or None."""
+    if value is None or isinstance(value, str):
+        return value and str(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, np.integer | int):
+        return int(value)
+    if isinstance(value, np.floating | float):
+        return finite(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(one) for key, one in value.items()}
+    if isinstance(value, Iterable):
+        return [plain_value(one) for one in value]
+    return str(value)
