@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adversary._core.numeric import Floats, check_whole
+from adversary._core.argument_checks import check_whole
+from adversary._core.numeric import Floats
 from adversary._core.store import VERSIONS, array_as_bytes, write_blocks
 from adversary._core.workers import map_unordered
 from adversary._core.workers import track as track

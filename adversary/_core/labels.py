@@ -204,28 +204,6 @@ def broadcast_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**aligned, **{name: x if x.dims else x.values for name, x in together.items()}}
 
 
-def paired_arrays(given: Mapping[str, Any]) -> list[Any]:
-    """Arguments that list the same things, as plain arrays in the order of the first argument's labels.
-
-    Parameters
-    ----------
-    given : by name, as for `align_arguments`
-
-    Raises
-    ------
-    ValueError : as `align_arguments`, or dimensions with labels that are not the same ones
-
-    >>> import pandas as pd
-    >>> [x.tolist() for x in paired_arrays({"p": pd.Series([1, 2], ["a", "b"]), "q": pd.Series([3, 4], ["b", "a"])})]
-    [[1, 2], [4, 3]]
-    """
-    aligned = align_arguments(given)
-    dims = [x.dims for x in aligned.values() if has_labels(x) and x.dims]
-    if any(set(one) != set(dims[0]) for one in dims):
-        raise ValueError(f"{', '.join(aligned)} must have the same dimensions, got {', '.join(map(str, dims))}")
-    return [x.transpose(*(dims[0] if x.dims else ())).values if has_labels(x) else x for x in aligned.values()]
-
-
 def values_by_count(name: str, x: Any, *, gaps: bool = True) -> Any:
     """The values of counts 0, 1, 2, ...: of a Series or DataArray those that its labels name, of anything else as is.
 
@@ -283,47 +261,6 @@ def whole_labels(name: str, index: Any) -> Integers:
             "alone (.to_numpy()) where their order says which is which"
         )
     return whole
-
-
-def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
-    """A DataArray as it is; a plain array labelled with the last of these dims, without coordinates.
-
-    The axes of a pandas object have the names of its indexes, and otherwise of these dims.
-
-    Raises
-    ------
-    ValueError : more axes than dims
-    """
-    import xarray as xr
-
-    if has_labels(values):
-        array = as_data_array(values)
-        if array is not values and array.ndim <= len(dims):
-            last = dims[len(dims) - array.ndim :]
-            array = array.rename({f"{UNNAMED}{i}": dim for i, dim in enumerate(last) if f"{UNNAMED}{i}" in array.dims})
-        return array
-    refuse_masked(name, values)
-    plain = np.asarray(values)
-    if plain.ndim > len(dims):
-        raise ValueError(f"{name} must have dims {dims} at most, got {plain.ndim} axes: label them in a DataArray")
-    return xr.DataArray(plain, dims=dims[len(dims) - plain.ndim :])
-
-
-def common_shape(given: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape that all arguments broadcast to, those that are None left out.
-
-    Raises
-    ------
-    ValueError : there is none; every shape is named
-    """
-    shapes = {name: shape for name, x in given.items() if x is not None and (shape := np.shape(x))}
-    if len(shapes) < 2:
-        return next(iter(shapes.values()), ())
-    try:
-        return np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ValueError(f"arrays must broadcast against one another, got shapes {listed}") from None
 
 
 def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -1,11 +1,9 @@
-"""Log-space helpers, and the checks every argument goes through. Everything here takes plain numpy arrays."""
+"""Numerics of plain numpy arrays: log-space helpers, ties, and roots that end on the safe side."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -19,14 +17,11 @@ Integers = NDArray[np.int64]
 TAIL_NATS = 41.5
 """A mass of exp(-41.5) is below 1e-18: what a support may leave out."""
 
-WIDEST = 1e60
-"""Ends of an interval are so far apart at most, and one over it at least: powers of its width are numbers too."""
-
 SMALLEST = 5e-324
 """The smallest double."""
 
-_PLAIN = (float, int, Fraction)
-_BETWEEN = re.compile(r"[\s_-]+")
+PLAIN = (float, int, Fraction)
+"""Types of one number, without a mask."""
 
 
 def as_array(x: Any) -> Floats:
@@ -43,7 +38,7 @@ def as_array(x: Any) -> Floats:
 
 def refuse_masked(name: str, x: Any) -> None:
     """ValueError for an array with masked entries, or a list of such arrays: the number behind a mask is no number."""
-    if type(x) in _PLAIN or type(x) is np.ndarray:
+    if type(x) in PLAIN or type(x) is np.ndarray:
         return
     for one in x if isinstance(x, (list, tuple)) else (x,):
         if isinstance(one, np.ma.MaskedArray) and np.ma.getmaskarray(one).any():
@@ -57,135 +52,6 @@ def scalar_or_array(x: ArrayLike) -> Any:
     """A float for a 0-d array, otherwise the array: scalars in, scalars out."""
     array = np.asarray(x)
     return array.item() if array.ndim == 0 else array
-
-
-def check_probability(name: str, x: Any) -> Floats:
-    """Array of probabilities, or ValueError naming the argument and the first value outside [0, 1]."""
-    percent = isinstance(x, (int, float)) and 2.0 < x <= 100.0
-    rule = f"must be in [0, 1] ({x:g} % is {x / 100:g})" if percent else "must be in [0, 1]"
-    return _check(name, x, rule, lambda a: (a >= 0) & (a <= 1))
-
-
-def check_number(name: str, x: Any) -> Floats:
-    """Array of numbers, infinities included, or ValueError naming the argument if one is NaN."""
-    return _check(name, x, "must be a number", lambda a: ~np.isnan(a))
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """What ends an error about a name that is not known: the nearest that is, however it is written, or nothing.
-
-    >>> meant("Discrete_gausian", ["discrete gaussian", "laplace"])
-    "; did you mean 'discrete gaussian'?"
-    """
-    folded = {_BETWEEN.sub(" ", one.casefold()): one for one in known}
-    near = get_close_matches(_BETWEEN.sub(" ", name.casefold()), folded, 1)
-    return f"; did you mean {folded[near[0]]!r}?" if near else ""
-
-
-def one_number(name: str, x: Any) -> float:
-    """A single number as a float; TypeError for a list, an array, a word or a truth value.
-
-    A positive fraction too small for a double is the smallest positive double: no parameter is rounded to 0.
-    """
-    refuse_masked(name, x)
-    if np.ndim(x) or x is None or isinstance(x, (bool, np.bool_, str)):
-        raise TypeError(f"{name} must be one number, got {x!r}")
-    return float(x) or (SMALLEST if x > 0 else 0.0)
-
-
-def check_scale(name: str, x: Any) -> float:
-    """One number from 1e-150 to 1e150, as a float: what noise is made with, whose square enters rho."""
-    check_positive(name, x)
-    scale = one_number(name, x)
-    if not 1e-150 <= scale <= 1e150:
-        raise ValueError(f"{name} must be between 1e-150 and 1e150, where rho is a number, got {scale}")
-    return scale
-
-
-def check_budget(rho: Any, change: float) -> None:
-    """A rho whose Gaussian noise, sigma^2 = change / (2 rho), has a sigma that `check_scale` takes, or ValueError."""
-    check_positive("rho", rho)
-    least, most = 0.5e-300 * change, 0.5e300 * change
-    if not least <= (given := one_number("rho", rho)) <= most:
-        raise ValueError(f"rho must be between {least:g} and {most:g}, for a sigma from 1e-150 to 1e150, got {given:g}")
-
-
-def check_positive(name: str, x: Any) -> Floats:
-    """Array of finite positive numbers, or ValueError naming the argument and the value."""
-    if type(x) in _PLAIN and 0.0 < (size := as_array(x)) < np.inf:
-        return size
-    return _check(name, x, "must be positive and finite", lambda a: (a > 0) & np.isfinite(a))
-
-
-def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
-    """Array of non-negative numbers, finite ones if `finite`, or ValueError naming the argument and the value."""
-    rule = "must be non-negative" + (" and finite" if finite else "")
-    return _check(name, x, rule, lambda a: (a >= 0) & (np.isfinite(a) | (not finite)))
-
-
-def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
-    """Ends of a public interval as two numbers, or ValueError."""
-    ends = check_number(name, bounds).tolist()
-    if np.shape(ends) != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise ValueError(f"{name} must be two finite numbers (a, b) with a < b, got {bounds!r}")
-    if not 1.0 / WIDEST <= ends[1] - ends[0] <= WIDEST:
-        raise ValueError(f"{name} must be {1.0 / WIDEST:g} to {WIDEST:g} apart, got {bounds!r}")
-    return ends[0], ends[1]
-
-
-_LAST_WHOLE = {"float16": 11, "float32": 24}
-
-
-def refuse_rounded(name: str, x: Any) -> None:
-    """ValueError for counts of a type that may have rounded them: from 2^24 on in float32, from 2^11 on in float16.
-
-    >>> refuse_rounded("n", np.float32(16_777_217))
-    Traceback (most recent call last):
-    ValueError: n must be below 2^24 in size where it is float32, which rounds larger counts, got 16777216: give float64
-    """
-    if type(x) is int or (kind := np.asarray(x).dtype.name) not in _LAST_WHOLE:
-        return
-    array = np.asarray(x, dtype=np.float64)
-    large = array[np.abs(array) >= 2.0 ** _LAST_WHOLE[kind]]
-    if large.size:
-        raise ValueError(
-            f"{name} must be below 2^{_LAST_WHOLE[kind]} in size where it is {kind}, which rounds larger counts, got "
-            f"{large[0]:.0f}: give float64"
-        )
-
-
-def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
-    """Int64 array of whole numbers; fractions, NaN, infinities and numbers from 2^53 on are refused, not truncated.
-
-    So are those that a smaller type may have rounded: see `refuse_rounded`.
-    """
-    if type(x) is int and abs(x) < 2**53 and (minimum is None or x >= minimum):
-        return np.asarray(x, dtype=np.int64)
-    array: NDArray[Any]
-    if type(x) is np.ndarray and x.dtype == np.int64 and ((x > -(2**53)) & (x < 2**53)).all():
-        array = x
-    else:
-        rule = "must be a whole number between -2^53 and 2^53"
-        array = _check(name, x, rule, lambda a: (np.abs(a) < 2**53) & (a == np.rint(a)))
-        refuse_rounded(name, x)
-    whole = array.astype(np.int64)
-    if minimum is not None and not (whole >= minimum).all():
-        raise ValueError(f"{name} must be at least {minimum}, got {whole[whole < minimum].ravel()[0]}")
-    return whole
-
-
-def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
-    if isinstance(x, (bool, str)) or x is None:
-        raise TypeError(f"{name} must be a number, got {x!r}")
-    refuse_masked(name, x)
-    try:
-        array = as_array(x)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be numeric, got {x!r}") from None
-    good = np.asarray(ok(array))
-    if not good.all():
-        raise ValueError(f"{name} {rule}, got {array[~good].ravel()[0]}")
-    return array
 
 
 def exponential_excess(x: ArrayLike) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from adversary._core.numeric import check_probability, check_whole
+from adversary._core.argument_checks import check_probability, check_whole
 
 CAREFUL = 0.95
 """Acceptance that a second try aims at: smaller steps, fewer divergences."""

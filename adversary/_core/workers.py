@@ -19,8 +19,8 @@ from threading import RLock, Timer, local
 from time import perf_counter
 from typing import Any
 
+from adversary._core.argument_checks import check_whole
 from adversary._core.distribution import missing_extra
-from adversary._core.numeric import check_whole
 
 AHEAD = 2
 """Batches handed out for every thread of the workers."""

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adversary._core import number_formats
-from adversary._core.number_formats import (
+from adversary._core.sentence_parts import (
     as_read,
     decimals_for,
     ends,
     exactly,
     failing,
     holding,
+    how_often,
     in_100,
     in_percent,
     join_words,
@@ -127,8 +127,8 @@ def test_numbers_read_well(text: str, expected: str) -> None:
 
 
 def test_never_and_always_are_said_only_of_what_is_exact() -> None:
-    assert [number_formats.how_often(p) for p in (0.0, 1.0)] == ["never", "always"]
-    assert "hardly ever" in number_formats.how_often(5e-324)
-    assert "nearly always" in number_formats.how_often(float(np.nextafter(1.0, 0.0)))
-    assert number_formats.how_often(1e-6) == "0.0001 times in 100"
-    assert number_formats.how_often(0.81756) == "81.76 times in 100"
+    assert [how_often(p) for p in (0.0, 1.0)] == ["never", "always"]
+    assert "hardly ever" in how_often(5e-324)
+    assert "nearly always" in how_often(float(np.nextafter(1.0, 0.0)))
+    assert how_often(1e-6) == "0.0001 times in 100"
+    assert how_often(0.81756) == "81.76 times in 100"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from adversary._core import gaussian_sums, numeric, shared_ranks, tied
+from adversary._core.argument_checks import check_non_negative, check_positive, check_probability, check_whole
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 1.0, 3.1, 3.2, 20.0, 1e3])
@@ -122,39 +123,42 @@ def test_solving_ends_on_the_safe_side() -> None:
 @pytest.mark.parametrize(
     ("check", "good"),
     [
-        (numeric.check_probability, [0, 1, 0.5, np.array([0.0, 1.0]), Fraction(1, 3), np.float32(0.5), [0.1, 0.2]]),
-        (numeric.check_positive, [1e-300, 3, Fraction(1, 3), [1.0, 2.0]]),
-        (numeric.check_non_negative, [0, 2.5, [0.0, 1.0]]),
-        (numeric.check_whole, [0, -3, 2.0, np.int64(4), np.array([1.0, 2.0]), 2**53 - 1, [1, 2]]),
+        (
+            check_probability,
+            [0, 1, 0.5, np.array([0.0, 1.0]), Fraction(1, 3), np.float32(0.5), [0.1, 0.2]],
+        ),
+        (check_positive, [1e-300, 3, Fraction(1, 3), [1.0, 2.0]]),
+        (check_non_negative, [0, 2.5, [0.0, 1.0]]),
+        (check_whole, [0, -3, 2.0, np.int64(4), np.array([1.0, 2.0]), 2**53 - 1, [1, 2]]),
     ],
 )
 def test_checks_let_good_values_through(check: Any, good: list[Any]) -> None:
     for x in good:
         array = check("x", x)
         np.testing.assert_allclose(array, np.asarray(float(x) if isinstance(x, Fraction) else x, dtype=float))
-        assert array.dtype == (np.int64 if check is numeric.check_whole else np.float64)
+        assert array.dtype == (np.int64 if check is check_whole else np.float64)
 
 
 @pytest.mark.parametrize(
     ("check", "bad", "message"),
     [
-        (numeric.check_probability, 1.1, r"x must be in \[0, 1\], got 1\.1"),
-        (numeric.check_probability, -1e-9, r"x must be in \[0, 1\], got -1e-09"),
-        (numeric.check_probability, math.nan, r"x must be in \[0, 1\], got nan"),
-        (numeric.check_probability, [0.5, 2.0], r"x must be in \[0, 1\], got 2\.0"),
-        (numeric.check_positive, 0, r"x must be positive and finite, got 0\.0"),
-        (numeric.check_positive, math.inf, "x must be positive and finite, got inf"),
-        (numeric.check_non_negative, -1, r"x must be non-negative and finite, got -1\.0"),
-        (numeric.check_non_negative, math.nan, "x must be non-negative and finite, got nan"),
-        (numeric.check_whole, 0.5, r"x must be a whole number between -2\^53 and 2\^53, got 0\.5"),
-        (numeric.check_whole, [0, 2**53 + 1], r"x must be .* 2\^53, got 9007199254740992\.0"),
-        (numeric.check_whole, np.array([-(2**63)]), r"x must be .* 2\^53, got -9\.2"),
-        (numeric.check_whole, -(2**53), r"x must be .* 2\^53, got -9007199254740992\.0"),
-        (numeric.check_whole, math.nan, "x must be a whole number.*got nan"),
-        (numeric.check_whole, math.inf, "x must be a whole number.*got inf"),
-        (numeric.check_whole, 2.0**60, "x must be a whole number between"),
-        (numeric.check_whole, [1, 2.5], r"x must be a whole number.*got 2\.5"),
-        (numeric.check_whole, np.array([2**60]), "x must be a whole number between"),
+        (check_probability, 1.1, r"x must be in \[0, 1\], got 1\.1"),
+        (check_probability, -1e-9, r"x must be in \[0, 1\], got -1e-09"),
+        (check_probability, math.nan, r"x must be in \[0, 1\], got nan"),
+        (check_probability, [0.5, 2.0], r"x must be in \[0, 1\], got 2\.0"),
+        (check_positive, 0, r"x must be positive and finite, got 0\.0"),
+        (check_positive, math.inf, "x must be positive and finite, got inf"),
+        (check_non_negative, -1, r"x must be non-negative and finite, got -1\.0"),
+        (check_non_negative, math.nan, "x must be non-negative and finite, got nan"),
+        (check_whole, 0.5, r"x must be a whole number between -2\^53 and 2\^53, got 0\.5"),
+        (check_whole, [0, 2**53 + 1], r"x must be .* 2\^53, got 9007199254740992\.0"),
+        (check_whole, np.array([-(2**63)]), r"x must be .* 2\^53, got -9\.2"),
+        (check_whole, -(2**53), r"x must be .* 2\^53, got -9007199254740992\.0"),
+        (check_whole, math.nan, "x must be a whole number.*got nan"),
+        (check_whole, math.inf, "x must be a whole number.*got inf"),
+        (check_whole, 2.0**60, "x must be a whole number between"),
+        (check_whole, [1, 2.5], r"x must be a whole number.*got 2\.5"),
+        (check_whole, np.array([2**60]), "x must be a whole number between"),
     ],
 )
 def test_checks_refuse_ranges_with_name_rule_and_value(check: Any, bad: Any, message: str) -> None:
@@ -162,7 +166,7 @@ def test_checks_refuse_ranges_with_name_rule_and_value(check: Any, bad: Any, mes
         check("x", bad)
 
 
-@pytest.mark.parametrize("check", [numeric.check_probability, numeric.check_positive, numeric.check_whole])
+@pytest.mark.parametrize("check", [check_probability, check_positive, check_whole])
 @pytest.mark.parametrize("bad", ["1", "one", None, True, ["a"], object(), {}], ids=lambda x: repr(x).split(" at ")[0])
 def test_checks_refuse_kinds_with_name_and_value(check: Any, bad: Any) -> None:
     with pytest.raises(TypeError, match="x must be"):
@@ -170,13 +174,13 @@ def test_checks_refuse_kinds_with_name_and_value(check: Any, bad: Any) -> None:
 
 
 def test_check_whole_has_a_minimum() -> None:
-    assert numeric.check_whole("x", 3, minimum=3) == 3
+    assert check_whole("x", 3, minimum=3) == 3
     with pytest.raises(ValueError, match="x must be at least 3, got 2"):
-        numeric.check_whole("x", [5, 2], minimum=3)
+        check_whole("x", [5, 2], minimum=3)
 
 
 def test_non_negative_may_be_infinite_when_told() -> None:
-    assert numeric.check_non_negative("x", math.inf, finite=False) == math.inf
+    assert check_non_negative("x", math.inf, finite=False) == math.inf
 
 
 def test_scalars_in_scalars_out() -> None:
@@ -205,11 +209,11 @@ def test_ranks_are_shared_by_what_cannot_be_told_apart() -> None:
 @pytest.mark.parametrize(("kind", "limit"), [(np.float16, 2**11), (np.float32, 2**24)])
 def test_counts_that_a_small_type_may_have_rounded_are_refused(kind: Any, limit: int) -> None:
     """2^24 + 1 is 2^24 in float32: which of the two was meant nobody can tell."""
-    assert numeric.check_whole("x", kind(limit - 1)) == limit - 1
-    assert numeric.check_whole("x", np.array([3, 1 - limit], kind)).tolist() == [3, 1 - limit]
-    assert numeric.check_whole("x", np.float64(limit + 1)) == limit + 1
+    assert check_whole("x", kind(limit - 1)) == limit - 1
+    assert check_whole("x", np.array([3, 1 - limit], kind)).tolist() == [3, 1 - limit]
+    assert check_whole("x", np.float64(limit + 1)) == limit + 1
     for value in (kind(limit + 1), np.array([0, -limit], kind), [kind(limit)]):
         with pytest.raises(ValueError, match=rf"x must be below 2\^\d\d .*{kind.__name__}.* give float64"):
-            numeric.check_whole("x", value)
+            check_whole("x", value)
     with pytest.raises(ValueError, match="x must be a whole number"):
-        numeric.check_whole("x", kind(0.5))
+        check_whole("x", kind(0.5))
