@@ -29,6 +29,12 @@ AT_A_TIME = "for any one person and adversary at a time, not for all of them at 
 def plain(value: float, upper: bool, digits: int = 3) -> str:
     """An end of a bound to so many significant digits, rounded outward, with separators of thousands.
 
+    Parameters
+    ----------
+    value : the bound
+    upper : True for an upper end, False for a lower one
+    digits : significant digits, >= 1
+
     >>> plain(2.71828, True), plain(1096.63, True), plain(0.367879, False, 2)
     ('2.72', '1,100', '0.36')
     """
@@ -36,24 +42,56 @@ def plain(value: float, upper: bool, digits: int = 3) -> str:
 
 
 def percentage(p: float, upper: bool) -> str:
-    """A probability in percent with its sign, rounded outward to four digits."""
+    """A probability in percent with its sign, rounded outward to four digits.
+
+    Parameters
+    ----------
+    p : probability
+    upper : True for an upper end, False for a lower one
+
+    >>> percentage(0.123456, True).replace("\u00a0", " ")
+    '12.35 %'
+    """
     return plain(100.0 * p, upper, 4) + PERCENT
 
 
 def tidy(number: Decimal) -> str:
-    """A decimal number in full, with separators of thousands and without trailing zeros."""
+    """A decimal number in full, with separators of thousands and without trailing zeros.
+
+    Parameters
+    ----------
+    number : finite
+
+    >>> tidy(Decimal("12500.50")), tidy(Decimal("1E+3"))
+    ('12,500.5', '1,000')
+    """
     text = f"{number:,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def in_percent(value: float, upper: bool, decimals: int) -> str:
-    """An end of a bound on a probability, times 100, rounded outward to so many decimals, without the sign."""
+    """An end of a bound on a probability, times 100, rounded outward to so many decimals, without the sign.
+
+    Parameters
+    ----------
+    value : probability, or difference of two
+    upper : True for an upper end, False for a lower one
+    decimals : of the percentage, >= 0
+
+    >>> in_percent(0.12341, True, 1), in_percent(0.12341, False, 1)
+    ('12.4', '12.3')
+    """
     rounded = outward(100 * Decimal(repr(float(value))), Decimal(1).scaleb(-decimals), upper)
     return tidy(abs(rounded) if rounded == 0 else rounded)
 
 
 def decimals_for(*sizes: float, digits: int = 3) -> int:
     """Decimals of a percentage that show so many significant digits of each of these probabilities; 0 is passed over.
+
+    Parameters
+    ----------
+    *sizes : probabilities, or differences of two
+    digits : significant digits, >= 1
 
     >>> decimals_for(0.24, 0.001, digits=2)
     2
@@ -64,6 +102,12 @@ def decimals_for(*sizes: float, digits: int = 3) -> int:
 
 def ends(start: float, low: float, high: float, digits: int = 3) -> tuple[str, str]:
     """Ends of an interval of beliefs about `start`, times 100, rounded outward; fine enough to show how far each moves.
+
+    Parameters
+    ----------
+    start : belief before the release, in [low, high]
+    low, high : beliefs after it, probabilities
+    digits : significant digits of each movement, >= 1
 
     >>> ends(0.5, 0.2689414, 0.7310586), ends(0.5, 0.49999975, 0.50000025)
     (('26.8', '73.2'), ('49.999975', '50.000025'))
@@ -81,6 +125,11 @@ def _decimals_apart(gap: float, digits: int) -> int:
 def points(difference: float, digits: int = 3) -> str:
     """The most that a belief moves, in percentage points, rounded up.
 
+    Parameters
+    ----------
+    difference : of two probabilities
+    digits : significant digits, >= 1
+
     >>> points(0.244918662), points(0.99991)
     ('24.5', '99.991')
     """
@@ -91,7 +140,12 @@ def points(difference: float, digits: int = 3) -> str:
 def in_100(p: float, finer: int = 0) -> str:
     """A probability times 100, to the nearest of four significant digits (three of its rest), and `finer` more.
 
-    For what is no bound: where a reader starts, and averages.
+    For what is no bound: the prior of an adversary, and averages.
+
+    Parameters
+    ----------
+    p : probability
+    finer : further digits, >= 0
 
     >>> in_100(0.125), in_100(1 / 864), in_100(0.99987654), in_100(1 - 1e-9)
     ('12.5', '0.1157', '99.9877', 'more than 99.9999')
@@ -105,18 +159,38 @@ def in_100(p: float, finer: int = 0) -> str:
 
 
 def as_read(p: float, finer: int = 0) -> float:
-    """The probability that `in_100` will be read as; itself where it is written in words."""
+    """The probability that `in_100` will be read as; itself where it is written in words.
+
+    Parameters
+    ----------
+    p, finer : as `in_100` takes them
+
+    >>> as_read(1 / 3)
+    0.3333
+    """
     text = in_100(p, finer)
     return float(Decimal(text) / 100) if text[0].isdigit() else p
 
 
 def failure_of(p: float) -> str:
-    """How a bound may fail: "for certain", or "but for probability 5 %", rounded up."""
+    """The chance that a bound fails: "for certain", or "but for probability 5 %", rounded up.
+
+    Parameters
+    ----------
+    p : probability that it fails
+
+    >>> failure_of(0.0), failure_of(0.05).replace("\u00a0", " ")
+    ('for certain', 'but for probability 5 %')
+    """
     return f"but for probability {percentage(p, True)}" if p else "for certain"
 
 
 def holding(failure: float) -> str:
-    """How often a bound holds at least, in times: the failures are rounded up.
+    """The least frequency with which a bound holds, in times: the failures are rounded up.
+
+    Parameters
+    ----------
+    failure : probability that it fails, in (0, 1]
 
     >>> holding(0.05), holding(1e-6)
     ('at least 95 times in 100', 'at least 999,999 times in 1,000,000')
@@ -126,7 +200,11 @@ def holding(failure: float) -> str:
 
 
 def failing(failure: float) -> str:
-    """How often it fails at most.
+    """The largest frequency with which a bound fails, in times.
+
+    Parameters
+    ----------
+    failure : probability that it fails, in (0, 1]
 
     >>> failing(0.05), failing(0.01)
     ('at most 5 times in 100', 'at most once in 100')
@@ -144,7 +222,11 @@ def out_of(failure: float) -> tuple[int, int]:
 
 
 def how_often(p: float) -> str:
-    """How often something happens: "never" only where it cannot happen, "always" only where it must.
+    """The frequency of an event: "never" only where it cannot happen, "always" only where it must.
+
+    Parameters
+    ----------
+    p : probability
 
     >>> how_often(0.0), how_often(1e-9), how_often(0.125), how_often(1.0)
     ('never', 'hardly ever, less than once in a million times', '12.5 times in 100', 'always')
@@ -159,24 +241,55 @@ def how_often(p: float) -> str:
 
 
 def exactly(x: float) -> str:
-    """A parameter as it was given, in full where that is short."""
+    """A parameter as it was given, in full where that is short, else to 15 digits.
+
+    Parameters
+    ----------
+    x : finite number
+
+    >>> exactly(0.1), exactly(1e6), exactly(1e-13)
+    ('0.1', '1,000,000', '1e-13')
+    """
     number = Decimal(repr(float(x)))
     return tidy(number) if -12 < number.adjusted() < 9 else f"{x:.15g}"
 
 
 def format_parameter(x: float) -> str:
-    """A parameter in full where that is short; else rounded up, the weaker guarantee, to six digits."""
+    """A parameter in full where that is short; else rounded up, the weaker guarantee, to six digits.
+
+    Parameters
+    ----------
+    x : finite number
+
+    >>> format_parameter(0.1), format_parameter(1 / 3)
+    ('0.1', '0.333334')
+    """
     full = exactly(x)
     return full if len(full) <= _LONGEST else plain(x, True, 6)
 
 
 def join_words(items: Sequence[str], word: str = "and") -> str:
-    """Items in a row: "a", "a and b", "a, b and c"."""
+    """Items in a row: "a", "a and b", "a, b and c".
+
+    Parameters
+    ----------
+    items : any number of them
+    word : before the last
+
+    >>> join_words(["a", "b", "c"], "or")
+    'a, b or c'
+    """
     return f" {word} ".join([", ".join(items[:-1])] * (len(items) > 1) + [*items[-1:]])
 
 
 def those_tied(names: Sequence[str], of: int, noun: str) -> str:
-    """Those that share an end of a ranking of `of` items: by name, or how many, or that it is all of them.
+    """Those that share an end of a ranking of `of` items: by name, or their number, or that it is all of them.
+
+    Parameters
+    ----------
+    names : of those that share it, one at least
+    of : items in the ranking
+    noun : of the items, plural
 
     >>> those_tied(["a"], 9, "cells"), those_tied(["a", "b"], 9, "cells"), those_tied(list("abcd"), 9, "cells")
     ('a', 'a and b', '4 of 9 cells, a among them')
@@ -191,6 +304,10 @@ def those_tied(names: Sequence[str], of: int, noun: str) -> str:
 def ranks_shown(ranks: Iterable[int]) -> list[str]:
     """Ranks as they are written: one that is shared has a sign of equality.
 
+    Parameters
+    ----------
+    ranks : 1 for the first, as `shared_ranks` counts
+
     >>> ranks_shown([1, 1, 3])
     ['1=', '1=', '3']
     """
@@ -200,11 +317,27 @@ def ranks_shown(ranks: Iterable[int]) -> list[str]:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter at the start."""
+    """A text with a capital letter at the start.
+
+    Parameters
+    ----------
+    text : may be empty
+
+    >>> sentence("at most 5 %")
+    'At most 5 %'
+    """
     return text[:1].upper() + text[1:]
 
 
 def error_text(error: Exception) -> str:
-    """An error in one line: its text, after its kind unless that is a plain ValueError."""
+    """An error in one line: its text, after its kind unless that is a plain ValueError.
+
+    Parameters
+    ----------
+    error : any exception
+
+    >>> error_text(ValueError("rho must be positive")), error_text(KeyError("rho"))
+    ('rho must be positive', "KeyError: 'rho'")
+    """
     text = " ".join(str(error).split())
     return text if type(error) is ValueError and text else f"{type(error).__name__}: {text}".removesuffix(": ")
