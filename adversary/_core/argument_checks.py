@@ -19,32 +19,87 @@ WIDEST = 1e60
 
 
 def check_probability(name: str, x: Any) -> Floats:
-    """Array of probabilities, or ValueError naming the argument and the first value outside [0, 1]."""
+    """Array of probabilities.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : a number, or numbers
+
+    Raises
+    ------
+    ValueError, TypeError : a value outside [0, 1], or no number
+
+    >>> check_probability("prior", 50)
+    Traceback (most recent call last):
+    ValueError: prior must be in [0, 1] (50 % is 0.5), got 50.0
+    """
     percent = isinstance(x, (int, float)) and 2.0 < x <= 100.0
     rule = f"must be in [0, 1] ({x:g} % is {x / 100:g})" if percent else "must be in [0, 1]"
     return _check(name, x, rule, lambda a: (a >= 0) & (a <= 1))
 
 
 def check_number(name: str, x: Any) -> Floats:
-    """Array of numbers, infinities included, or ValueError naming the argument if one is NaN."""
+    """Array of numbers, infinities included.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : a number, or numbers
+
+    Raises
+    ------
+    ValueError, TypeError : NaN, or no number
+    """
     return _check(name, x, "must be a number", lambda a: ~np.isnan(a))
 
 
 def check_positive(name: str, x: Any) -> Floats:
-    """Array of finite positive numbers, or ValueError naming the argument and the value."""
+    """Array of finite positive numbers.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : a number, or numbers
+
+    Raises
+    ------
+    ValueError, TypeError : a value that is not positive, or not finite; no number
+    """
     if type(x) in PLAIN and 0.0 < (size := as_array(x)) < np.inf:
         return size
     return _check(name, x, "must be positive and finite", lambda a: (a > 0) & np.isfinite(a))
 
 
 def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
-    """Array of non-negative numbers, finite ones if `finite`, or ValueError naming the argument and the value."""
+    """Array of non-negative numbers.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : a number, or numbers
+    finite : refuse infinity too
+
+    Raises
+    ------
+    ValueError, TypeError : a value below 0, or not finite; no number
+    """
     rule = "must be non-negative" + (" and finite" if finite else "")
     return _check(name, x, rule, lambda a: (a >= 0) & (np.isfinite(a) | (not finite)))
 
 
 def check_scale(name: str, x: Any) -> float:
-    """One number from 1e-150 to 1e150, as a float: what noise is made with, whose square enters rho."""
+    """A scale that noise is made with, as a float: its square enters rho.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : one number from 1e-150 to 1e150
+
+    Raises
+    ------
+    ValueError, TypeError : another value, or not one number
+    """
     check_positive(name, x)
     scale = one_number(name, x)
     if not 1e-150 <= scale <= 1e150:
@@ -53,7 +108,17 @@ def check_scale(name: str, x: Any) -> float:
 
 
 def check_budget(rho: Any, change: float) -> None:
-    """A rho whose Gaussian noise, sigma^2 = change / (2 rho), has a sigma that `check_scale` takes, or ValueError."""
+    """A refusal of a rho whose Gaussian noise, sigma^2 = change / (2 rho), has a sigma that `check_scale` refuses.
+
+    Parameters
+    ----------
+    rho : zCDP budget, positive
+    change : squared change of the released numbers, sensitivity^2 times cells
+
+    Raises
+    ------
+    ValueError, TypeError : such a rho, or not one number
+    """
     check_positive("rho", rho)
     least, most = 0.5e-300 * change, 0.5e300 * change
     if not least <= (given := one_number("rho", rho)) <= most:
@@ -61,7 +126,20 @@ def check_budget(rho: Any, change: float) -> None:
 
 
 def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
-    """Ends of a public interval as two numbers, or ValueError."""
+    """Ends of a public interval as two numbers.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    bounds : (a, b), finite, b - a from 1e-60 to 1e60
+
+    Raises
+    ------
+    ValueError, TypeError : other ends
+
+    >>> check_bounds("bounds", (0, 100))
+    (0.0, 100.0)
+    """
     ends = check_number(name, bounds).tolist()
     if np.shape(ends) != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise ValueError(f"{name} must be two finite numbers (a, b) with a < b, got {bounds!r}")
@@ -71,9 +149,20 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
 
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
-    """Int64 array of whole numbers; fractions, NaN, infinities and numbers from 2^53 on are refused, not truncated.
+    """Int64 array of whole numbers; what is none, or may not have stayed one, is refused and never truncated.
 
-    So are those that a smaller type may have rounded: see `refuse_rounded`.
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : a number, or numbers, below 2^53 in size
+    minimum : least number allowed
+
+    Raises
+    ------
+    ValueError, TypeError : fractions, NaN, infinities, numbers from 2^53 on, below `minimum`, or that may be rounded
+
+    >>> check_whole("n", [1.0, 2]).tolist()
+    [1, 2]
     """
     if type(x) is int and abs(x) < 2**53 and (minimum is None or x >= minimum):
         return np.asarray(x, dtype=np.int64)
@@ -91,7 +180,16 @@ def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
 
 
 def refuse_rounded(name: str, x: Any) -> None:
-    """ValueError for counts of a type that may have rounded them: from 2^24 on in float32, from 2^11 on in float16.
+    """A refusal of counts of a type that may have rounded them: from 2^24 on in float32, from 2^11 on in float16.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : counts
+
+    Raises
+    ------
+    ValueError : such a count
 
     >>> refuse_rounded("n", np.float32(16_777_217))
     Traceback (most recent call last):
@@ -123,9 +221,23 @@ def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
 
 
 def one_number(name: str, x: Any) -> float:
-    """A single number as a float; TypeError for a list, an array, a word or a truth value.
+    """A single number as a float.
 
     A positive fraction too small for a double is the smallest positive double: no parameter is rounded to 0.
+
+    Parameters
+    ----------
+    name : of the argument, for messages
+    x : a number, a Fraction, or an array of no axes
+
+    Raises
+    ------
+    TypeError : a list, an array with axes, a word or a truth value
+    ValueError : a masked entry
+
+    >>> from fractions import Fraction
+    >>> one_number("rho", Fraction(1, 4)), one_number("rho", Fraction(1, 10**400))
+    (0.25, 5e-324)
     """
     refuse_masked(name, x)
     if np.ndim(x) or x is None or isinstance(x, (bool, np.bool_, str)):
@@ -134,7 +246,12 @@ def one_number(name: str, x: Any) -> float:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """What ends an error about a name that is not known: the nearest that is, however it is written, or nothing.
+    """The end of an error about an unknown name: the nearest known one, however it is written, or nothing.
+
+    Parameters
+    ----------
+    name : that is not known
+    known : names that are
 
     >>> meant("Discrete_gausian", ["discrete gaussian", "laplace"])
     "; did you mean 'discrete gaussian'?"

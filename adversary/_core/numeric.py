@@ -27,7 +27,16 @@ PLAIN = (float, int, Fraction)
 def as_array(x: Any) -> Floats:
     """Float64 array of anything array-like, a Fraction included; a number beyond doubles is an infinity.
 
-    Masked entries are refused.
+    Parameters
+    ----------
+    x : a number, or numbers
+
+    Raises
+    ------
+    ValueError : a masked entry
+
+    >>> as_array([1, 2]).tolist(), float(as_array(10**400))
+    ([1.0, 2.0], inf)
     """
     refuse_masked("the array", x)
     try:
@@ -37,7 +46,21 @@ def as_array(x: Any) -> Floats:
 
 
 def refuse_masked(name: str, x: Any) -> None:
-    """ValueError for an array with masked entries, or a list of such arrays: the number behind a mask is no number."""
+    """A refusal of masked entries: the number behind a mask is no number.
+
+    Parameters
+    ----------
+    name : of the argument
+    x : anything; of a list or tuple, each entry is looked at
+
+    Raises
+    ------
+    ValueError : a masked entry
+
+    >>> refuse_masked("x", np.ma.masked_equal([1, 2], 2))
+    Traceback (most recent call last):
+    ValueError: x must have no masked entries, got 1: leave them out (.compressed()) or fill them (.filled(value))
+    """
     if type(x) in PLAIN or type(x) is np.ndarray:
         return
     for one in x if isinstance(x, (list, tuple)) else (x,):
@@ -49,13 +72,29 @@ def refuse_masked(name: str, x: Any) -> None:
 
 
 def scalar_or_array(x: ArrayLike) -> Any:
-    """A float for a 0-d array, otherwise the array: scalars in, scalars out."""
+    """A float for a 0-d array, otherwise the array: scalars in, scalars out.
+
+    Parameters
+    ----------
+    x : a number or an array
+
+    >>> scalar_or_array(np.float64(0.5)), scalar_or_array([0.5]).tolist()
+    (0.5, [0.5])
+    """
     array = np.asarray(x)
     return array.item() if array.ndim == 0 else array
 
 
 def exponential_excess(x: ArrayLike) -> Floats:
-    """e^x - 1 - x without cancellation; never negative."""
+    """e^x - 1 - x without cancellation; never negative.
+
+    Parameters
+    ----------
+    x : real numbers, of any shape
+
+    >>> float(exponential_excess(1e-9))
+    5.000000001666...e-19
+    """
     x = as_array(x)
     near = np.clip(x, -0.1, 0.1)
     series = np.ones_like(near)
@@ -65,7 +104,16 @@ def exponential_excess(x: ArrayLike) -> Floats:
 
 
 def log_sum_exp(x: Floats, axis: int = -1) -> Floats:
-    """Log of the sum of exponentials along an axis; a slice that is all -inf gives -inf, silently."""
+    """Log of the sum of exponentials along an axis; a slice that is all -inf gives -inf, silently.
+
+    Parameters
+    ----------
+    x : logarithms, -inf allowed
+    axis : summed over, and gone from the result
+
+    >>> log_sum_exp(np.array([[-1000.0, -1000.0]])).round(4).tolist()
+    [-999.3069]
+    """
     top = x.max(axis=axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
@@ -73,14 +121,31 @@ def log_sum_exp(x: Floats, axis: int = -1) -> Floats:
 
 
 def logit(p: ArrayLike) -> Floats:
-    """log(p / (1 - p)); -inf at 0 and +inf at 1, silently."""
+    """log(p / (1 - p)); -inf at 0 and +inf at 1, silently.
+
+    Parameters
+    ----------
+    p : probabilities, of any shape
+
+    >>> logit([0.0, 0.5, 1.0]).tolist()
+    [-inf, 0.0, inf]
+    """
     p = as_array(p)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
 
 
 def posterior_ratio(prior: ArrayLike, loss: ArrayLike) -> Floats:
-    """Posterior over prior after log-likelihood ratio `loss`: 1 / (p + (1 - p) exp(-loss)), with exp(loss) at p = 0."""
+    """Posterior over prior: 1 / (p + (1 - p) exp(-loss)), with exp(loss) at p = 0.
+
+    Parameters
+    ----------
+    prior : probability p of the hypothesis before the release
+    loss : log likelihood ratio of the hypothesis, in nats; infinities allowed. Both broadcast
+
+    >>> float(posterior_ratio(0.5, np.log(3)).round(12))
+    1.5
+    """
     p, z = as_array(prior), as_array(loss)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.exp(-np.logaddexp(np.log(p), np.log1p(-p) - z))
@@ -88,20 +153,30 @@ def posterior_ratio(prior: ArrayLike, loss: ArrayLike) -> Floats:
 
 
 def posterior_after(start: ArrayLike, loss: ArrayLike) -> Floats:
-    """Posterior after a loss, from the logit of the prior; priors of 0 and 1 stay put, even at an infinite loss."""
+    """Posterior probability after a loss; priors of 0 and 1 stay put, even at an infinite loss.
+
+    Parameters
+    ----------
+    start : logit of the prior
+    loss : log likelihood ratio of the hypothesis, in nats; infinities allowed. Both broadcast
+
+    >>> posterior_after([0.0, -np.inf], np.inf).tolist()
+    [1.0, 0.0]
+    """
     start, loss = np.broadcast_arrays(as_array(start), as_array(loss))
     certain = np.isinf(start)
     return np.asarray(expit(np.where(certain, start, start + np.where(certain, 0.0, loss))))
 
 
 def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
-    """What a loss must exceed to be greater than a threshold, rather than equal to it up to rounding.
+    """The loss above which another is greater than a threshold, rather than equal to it up to rounding.
 
     The one rule for ties: a loss within four errors of computing it, or four last digits, of a threshold equals it.
     Thus P(L > t) is a tail at past_ties(t), and P(L >= t) is 1 - P(-L > -t).
 
     Parameters
     ----------
+    threshold : in nats; infinities allowed
     error : absolute, of the losses near the threshold
     """
     t = as_array(threshold)
@@ -111,7 +186,7 @@ def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
 
 
 def tied(values: ArrayLike, errors: ArrayLike = 0.0, *, largest: bool = True) -> NDArray[np.bool_]:
-    """Which values cannot be told from the largest, or from the smallest: within three standard errors, or rounding.
+    """A mask of the values equal to the largest, or the smallest, within three standard errors or rounding.
 
     Parameters
     ----------
@@ -135,13 +210,18 @@ EQUAL = 1e-9
 
 
 def _equal(x: Any, y: Any, error: Any) -> Any:
-    """Whether numbers cannot be told from y, given the standard errors of their differences."""
+    """A mask of the numbers that cannot be told from y, given the standard errors of their differences."""
     with np.errstate(invalid="ignore"):  # two infinities are equal, and their difference is no number
         return (x == y) | (np.isfinite(y) & (np.abs(np.subtract(x, y)) <= 3.0 * error + EQUAL * np.abs(y)))
 
 
 def shared_ranks(values: ArrayLike, errors: ArrayLike = 0.0) -> Integers:
     """Ranks of values in falling order, 1 the largest; what cannot be told from the first of a rank shares it.
+
+    Parameters
+    ----------
+    values : one axis, in falling order
+    errors : standard errors of the values, NaN where there is none
 
     >>> shared_ranks([0.7, 0.7, 0.6, 0.2], [0.0, 0.0, 0.01, 0.0]).tolist()
     [1, 1, 3, 4]
@@ -159,8 +239,21 @@ def shared_ranks(values: ArrayLike, errors: ArrayLike = 0.0) -> Integers:
 def smallest(function: Callable[[Floats], Floats], points: Floats, known: Floats | None = None) -> Floats:
     """Least value of a function along the last axis of a grid of points, refined about the best point of each row.
 
-    Values at the points that are `known` are not asked for again. Ten zooms by a factor of eight between the
-    neighbours: for a function with one minimum, to rounding. Whatever the function, the result is a value it takes.
+    Ten zooms by a factor of eight between the neighbours: for a function with one minimum, to rounding. Whatever the
+    function, the result is a value it takes.
+
+    Parameters
+    ----------
+    function : of points (..., point), to values (..., point)
+    points : rising along the last axis
+    known : values at the points, if they are known: the function is then not called there again
+
+    Returns
+    -------
+    Least value of each row, (...).
+
+    >>> float(smallest(lambda x: (x - 0.3) ** 2 + 1.0, np.linspace(0.0, 1.0, 5)).round(12))
+    1.0
     """
     values = np.asarray(function(points) if known is None else known, dtype=np.float64)
     points, least = np.broadcast_to(points, values.shape), values.min(-1)
@@ -175,9 +268,20 @@ def smallest(function: Callable[[Floats], Floats], points: Floats, known: Floats
 
 
 def solve_decreasing(function: Callable[[float], float], low: float, high: float) -> float:
-    """The smallest point found at which a decreasing function is <= 0: bisection that ends on the safe side.
+    """The smallest point at which a decreasing function is <= 0: bisection that ends on the safe side.
 
-    Widens `high` until the function is <= 0 there; returns `low` if it already is at `low`, infinity if never.
+    Parameters
+    ----------
+    function : decreasing, of one number
+    low, high : where to look first, low < high; `high` is widened until the function is <= 0 there
+
+    Returns
+    -------
+    A point at which the function is <= 0, within rounding of the smallest: `low` if it already is there, infinity if
+    there is none.
+
+    >>> solve_decreasing(lambda x: 2.0 - x, 0.0, 1.0), solve_decreasing(lambda x: 1.0, 0.0, 1.0)
+    (2.0, inf)
     """
     if function(low) <= 0:
         return low
@@ -194,7 +298,20 @@ def solve_decreasing(function: Callable[[float], float], low: float, high: float
 
 
 def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> Floats:
-    """The same for `count` decreasing functions at once, from 0 on: (count,) points give (count,) values."""
+    """The smallest points from 0 on at which decreasing functions are <= 0, as `solve_decreasing`, all at once.
+
+    Parameters
+    ----------
+    function : points (count,), one for each function, to their values (count,)
+    count : number of functions
+
+    Returns
+    -------
+    Points (count,), infinite where a function stays above 0.
+
+    >>> solve_decreasing_each(lambda x: np.array([2.0, -1.0]) - x, 2).tolist()
+    [2.0, 0.0]
+    """
     low, high = np.zeros(count), np.ones(count)
     never = np.asarray(function(np.full(count, 1e250))) > 0.0
     while True:
@@ -208,9 +325,18 @@ def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> F
 
 
 def halved(safe: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, least: float = 0.0) -> Floats:
-    """Upper ends of intervals that are halved down to rounding, relative to `least` or more, safe ones from above.
+    """Upper ends of intervals that are halved down to rounding, each where `safe` holds.
 
     A finished one waits: no answer depends on its neighbours.
+
+    Parameters
+    ----------
+    safe : mask of the points (interval,) on the safe side: false up to some point of each interval, true from there on
+    low, high : ends (interval,), the upper ones safe
+    least : size down to which rounding is relative
+
+    >>> halved(lambda x: x * x >= 2.0, np.zeros(1), np.ones(1) * 2.0).round(12).tolist()
+    [1.414213562373]
     """
     for _ in range(1100):
         middle = 0.5 * (low + high)
