@@ -71,9 +71,18 @@ def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArra
 
     The axes of a pandas object have the names of its indexes, and otherwise of these dims.
 
+    Parameters
+    ----------
+    name : of the argument, for messages
+    values : a number, an array or labelled numbers
+    dims : names, as many as the array may have axes
+
     Raises
     ------
-    ValueError : more axes than dims
+    ValueError : more axes than dims, or a masked entry
+
+    >>> labelled_array("prior", [0.1, 0.9], ("release", "cell")).dims
+    ('cell',)
     """
     import xarray as xr
 
@@ -93,9 +102,16 @@ def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArra
 def common_shape(given: Mapping[str, Any]) -> tuple[int, ...]:
     """The shape that all arguments broadcast to, those that are None left out.
 
+    Parameters
+    ----------
+    given : by name, numbers, arrays or None
+
     Raises
     ------
     ValueError : there is none; every shape is named
+
+    >>> common_shape({"n": 10, "mean": [1.0, 2.0], "variance": None})
+    (2,)
     """
     shapes = {name: shape for name, x in given.items() if x is not None and (shape := np.shape(x))}
     if len(shapes) < 2:

@@ -29,7 +29,19 @@ ARRAYS = (*VERSIONS, "scipy")
 
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:
-    """A seed sequence from None, a seed, a sequence or a Generator (whose next draw seeds it)."""
+    """A seed sequence of its own for every call.
+
+    Parameters
+    ----------
+    rng : None, a seed >= 0, a sequence (copied), or a Generator, whose next draw is the seed
+
+    Raises
+    ------
+    ValueError : anything else
+
+    >>> seed_sequence(1).entropy
+    1
+    """
     if isinstance(rng, np.random.SeedSequence):  # a fresh copy: spawning would use up the caller's
         return np.random.SeedSequence(rng.entropy, spawn_key=rng.spawn_key, pool_size=rng.pool_size)
     if isinstance(rng, np.random.Generator):
@@ -93,7 +105,17 @@ def _block(function: Callable[[int, np.random.Generator], Floats], asked: tuple[
 
 
 def work_name(seed: np.random.SeedSequence, *parts: Any, numbers: Sequence[NDArray[Any]] = ()) -> str:
-    """A name for what follows from a seed, and from words (as JSON, or by their repr) and in numbers."""
+    """A name for what follows from a seed, from words and from numbers: 24 hexadecimal digits.
+
+    Parameters
+    ----------
+    seed : of the draws
+    *parts : anything JSON can hold; what it cannot, by its repr
+    numbers : arrays, by their bytes
+
+    >>> work_name(seed_sequence(1), "prior") == work_name(seed_sequence(2), "prior")
+    False
+    """
     text = json.dumps([str(seed.entropy), seed.spawn_key, seed.pool_size, *parts], default=repr)
     digest = hashlib.sha256(text.encode())
     for array in numbers:
@@ -110,10 +132,25 @@ def map_blocks[T](
     progress: bool = False,
     **workers: Any,
 ) -> dict[str, Floats]:
-    """The function of every item, by its name, in their order; `workers` as `map_unordered` takes them.
+    """The function of every item, by its name, in their order.
 
-    With a store, blocks that are there are read, and the others kept there as soon as they are made: names must tell
-    all that a block depends on. A block that is not as recorded is named in a RuntimeWarning and made again.
+    With a store, blocks that are there are read, and the others kept there as soon as they are made. A block that is
+    not as recorded is named in a RuntimeWarning and made again.
+
+    Parameters
+    ----------
+    function : of one item, to an array
+    items : by names, which must tell all that a block depends on
+    store : folder of finished blocks, or None
+    description, progress : of a bar on standard error
+    workers : as `map_unordered` takes them
+
+    Raises
+    ------
+    ImportError, OSError, ChildProcessError, ValueError : as `map_unordered` and `write_blocks` say
+
+    >>> {name: block.tolist() for name, block in map_blocks(np.ones, {"a": 1, "b": 2}).items()}
+    {'a': [1.0], 'b': [1.0, 1.0]}
     """
     if store is None:
         done = map_unordered(function, list(items.values()), **workers)

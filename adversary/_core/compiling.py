@@ -22,7 +22,16 @@ from adversary._core.workers import notify_after
 
 
 def digest_of(folder: Path) -> str:
-    """Digest of all sources in a folder, whose compiled functions call one another."""
+    """Digest of all sources in a folder, whose compiled functions call one another.
+
+    Parameters
+    ----------
+    folder : of `*.py` files
+
+    Returns
+    -------
+    SHA-256, as 64 hexadecimal digits.
+    """
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()
 
 
@@ -63,7 +72,13 @@ the one called where the caller was compiled just now, but not where it came fro
 
 
 def call(function: Any, *arguments: Any) -> Any:
-    """A compiled function's answer; where its machine code is not at hand yet, it is said what takes so long."""
+    """A compiled function's answer; where its machine code is not at hand yet, a line on standard error says so.
+
+    Parameters
+    ----------
+    function : compiled by numba
+    *arguments : of the function
+    """
     with defer_interrupt():
         if function.signatures:
             return function(*arguments)

@@ -46,14 +46,23 @@ class Diagnosis:
 
     @property
     def passed(self) -> NDArray[np.bool_]:
-        """Whether the draws of a release may be averaged."""
+        """Mask of the releases whose draws may be averaged."""
         return (self.r_hat <= LARGEST_RHAT) & (self.ess >= SMALLEST_ESS)
 
 
 def diagnose(draws: NDArray[Any]) -> Diagnosis:
-    """Diagnosis of draws (chain, draw, release).
+    """Diagnosis of a quantity in many releases.
 
     A quantity with a NaN, or stuck at different values in different chains, gets an infinite R-hat.
+
+    Parameters
+    ----------
+    draws : (chain, draw, release)
+
+    >>> draws = np.random.default_rng(1).normal(size=(4, 500, 2))
+    >>> draws[0, :, 1] += 1.0
+    >>> diagnose(draws).passed.tolist()
+    [True, False]
     """
     flat = np.asarray(draws, dtype=np.float64)
     broken = ~np.isfinite(flat).all(axis=(0, 1))
@@ -74,8 +83,14 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
 
 
 def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
-    """Diagnosis of quantities by name, each (chain, draw), in their order; a warning names those that fail, and what
-    helps. One chain alone has an infinite R-hat: nothing shows where it has not been.
+    """Diagnosis of quantities by name, in their order; a warning names those that fail, and a remedy.
+
+    One chain alone has an infinite R-hat: nothing shows where it has not been.
+
+    Parameters
+    ----------
+    draws : by name, each (chain, draw)
+    remedy : ends the warning
     """
     found = diagnose(np.stack(list(draws.values()), axis=-1))
     bad = [
@@ -93,7 +108,13 @@ def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
 
 
 def trajectories_passed(diverging: NDArray[np.bool_], energy: Floats) -> bool:
-    """Whether no draw (chain, draw) of NUTS diverged and its energies (chain, draw) mix."""
+    """True where no draw of NUTS diverged and the energies of every chain mix.
+
+    Parameters
+    ----------
+    diverging : (chain, draw)
+    energy : (chain, draw)
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         found = array_stats.bfmi(energy)  # type: ignore[no-untyped-call]
     return bool(not diverging.any() and (np.asarray(found) >= SMALLEST_BFMI).all())

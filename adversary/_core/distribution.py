@@ -11,7 +11,17 @@ __version__ = version(NAME)
 
 
 def missing_extra(need: str, extra: str) -> ImportError:
-    """The error of an optional package that is not installed; `need` says what needs which package."""
+    """The error of an optional package that is not installed.
+
+    Parameters
+    ----------
+    need : what needs which package
+    extra : that the package comes with
+
+    >>> raise missing_extra("several workers need Dask", "scale")
+    Traceback (most recent call last):
+    ImportError: several workers need Dask, which comes with the extra `scale`: pip install 'dp-adversary[scale]', ...
+    """
     return ImportError(
         f"{need}, which comes with the extra `{extra}`: pip install '{NAME}[{extra}]', or uv sync --extra {extra}"
     )

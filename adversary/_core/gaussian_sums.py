@@ -22,9 +22,17 @@ _FEW = 20_000
 
 
 def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:
-    """Log of the theta series: sum over all integers k of exp(-rho (k + fraction)^2), for |fraction| <= 1/2.
+    """Log of the theta series: sum over all integers k of exp(-rho (k + fraction)^2).
 
     Direct sum for rho > pi, Poisson-summed otherwise; the terms left out are below 1e-30 of the sum.
+
+    Parameters
+    ----------
+    rho : positive; 1 / (2 sigma^2) of a discrete Gaussian
+    fraction : in [-1/2, 1/2], of any shape
+
+    >>> round(log_theta(1.0), 6)
+    0.572468
     """
     if isinstance(fraction, float):
         return _log_theta_scalar(float(rho), fraction)
@@ -48,11 +56,19 @@ def _log_theta(rho: float, fraction: Floats) -> Floats:
 
 
 def log_tail_sum(start: ArrayLike, rho: float) -> Floats:
-    """Log of sum_{i >= 0} exp(-rho (start + i)^2), for any real start: the tail of a discrete Gaussian, unnormalised.
+    """Log of sum_{i >= 0} exp(-rho (start + i)^2): the tail of a discrete Gaussian, unnormalised.
 
     Relative error below 1e-13 in either tail. Left of the peak the whole theta sum loses the (smaller) left tail;
     right of it the terms are added directly, or, where more than 800 would be needed, by the midpoint form of
     Euler and Maclaurin with three corrections (Hermite polynomials of the scaled start).
+
+    Parameters
+    ----------
+    start : any real numbers, of any shape
+    rho : positive; 1 / (2 sigma^2) of a discrete Gaussian
+
+    >>> float(log_tail_sum(3.0, 1.0).round(6))
+    -8.999088
     """
     x = np.atleast_1d(as_array(start))
     result = np.empty_like(x)
@@ -68,9 +84,23 @@ def log_tail_sum(start: ArrayLike, rho: float) -> Floats:
 
 
 def log_tail_sums(start: Floats, step: float, count: int, rho: float) -> Floats:
-    """`log_tail_sum` at start, start + step, ...: (start, count), within 1e-13.
+    """`log_tail_sum` at start, start + step, ...: within 1e-13.
 
     Where that changes slowly and the places are many, by interpolation between six neighbours of one table.
+
+    Parameters
+    ----------
+    start : any real numbers (start,)
+    step : positive
+    count : places for each start
+    rho : positive; 1 / (2 sigma^2) of a discrete Gaussian
+
+    Returns
+    -------
+    Logs (start, place).
+
+    >>> log_tail_sums(np.array([3.0]), 1.0, 2, 1.0).round(6).tolist()
+    [[-8.999088, -15.999877]]
     """
     place = start / step
     low = np.floor(place.min()) - 2.0

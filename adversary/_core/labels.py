@@ -50,19 +50,19 @@ class Labels:
 
     @classmethod
     def of(cls, *given: Any) -> Labels:
-        """Those of the first argument that has any; all of them are paired already."""
+        """The labels of the first argument that has any; all of them are paired already."""
         for x in given:
             if has_labels(x) and x.dims:
                 return cls(tuple(str(dim) for dim in x.dims), x.coords)
         return cls()
 
     def before(self, axes: int) -> Labels:
-        """Those of all but so many last dimensions."""
+        """The labels of all but the last `axes` dimensions."""
         last = self.dims[len(self.dims) - axes :]
         return Labels(self.dims[:-axes], {k: x for k, x in self.coords.items() if not set(last) & set(x.dims)})
 
     def over(self, axes: int) -> Labels:
-        """The same; where there are none, the dimensions release_0, release_1, ... of so many axes."""
+        """These labels; where there are none, the dimensions release_0, release_1, ... of so many axes."""
         return self if self.dims else Labels(tuple(f"release_{i}" for i in range(axes)))
 
     def put_on(self, array: Floats, extra: Extra | None = None) -> Any:
@@ -93,12 +93,25 @@ class Labels:
 
 
 def has_labels(x: Any) -> bool:
-    """Whether an argument is a DataArray, or a Series or DataFrame of pandas."""
+    """True of a DataArray, and of a Series or DataFrame of pandas.
+
+    Parameters
+    ----------
+    x : any argument
+
+    >>> has_labels([1, 2])
+    False
+    """
     return not isinstance(x, _BARE) and any(hasattr(x, name) for name in ("coords", "iloc"))
 
 
 def as_data_array(x: Any) -> xr.DataArray:
-    """A DataArray as it is; a Series or DataFrame with its index, and columns, as dimensions."""
+    """A DataArray as it is; a Series or DataFrame with its index, and columns, as dimensions.
+
+    Parameters
+    ----------
+    x : labelled numbers
+    """
     import xarray as xr
 
     return x if isinstance(x, xr.DataArray) else xr.DataArray(x)
@@ -108,6 +121,10 @@ def align_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name, those with labels as DataArrays in one order of labels, that of the first that has them.
 
     Without any labels they come back as they are, to be paired by position.
+
+    Parameters
+    ----------
+    given : by name, numbers, arrays or labelled arrays; None is passed over
 
     Raises
     ------
@@ -144,7 +161,12 @@ def align_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_default_index(x: Any) -> bool:
-    """Whether a pandas object has the index 0, 1, 2, ... that it gets where none is given: it only counts."""
+    """True of a pandas object with the index 0, 1, 2, ... that it gets where none is given: it only counts.
+
+    Parameters
+    ----------
+    x : any argument
+    """
     axes = getattr(x, "axes", None)
     return axes is not None and all(
         axis.name is None and type(axis).__name__ == "RangeIndex" and axis.start == 0 and axis.step == 1
@@ -191,6 +213,10 @@ def broadcast_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name, aligned, and those with labels broadcast by the names of their dimensions.
 
     Without any labels they come back as they are, to be paired by position.
+
+    Parameters
+    ----------
+    given : as `align_arguments` takes them
 
     Raises
     ------
@@ -293,7 +319,10 @@ def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
 def labelled[F: Callable[..., Any]](method: F) -> F:
     """A method of arrays that keeps the labels of its arguments: labels in, a DataArray out.
 
-    Or a function, whose first argument, such as a guarantee, is then no array either.
+    Parameters
+    ----------
+    method : of an object and arrays that broadcast, elementwise; one array out, or a pair. Or a function, whose first
+        argument, such as a guarantee, is then no array either
     """
     names = method.__code__.co_varnames
 
@@ -318,7 +347,12 @@ def labelled[F: Callable[..., Any]](method: F) -> F:
 
 
 def elementwise[F: Callable[..., Any]](method: F) -> F:
-    """A method of one number, answered for every element of an array; labels are kept. Or a function, as above."""
+    """A method of one number, answered for every element of an array; labels are kept.
+
+    Parameters
+    ----------
+    method : of an object and one number, to one number; or a function, as for `labelled`
+    """
     names = method.__code__.co_varnames[:2]
 
     @wraps(method)

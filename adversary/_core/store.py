@@ -71,7 +71,12 @@ def array_as_bytes(array: Any) -> bytes:
 
 
 def arrays_of(path: Path) -> dict[str, Any]:
-    """Arrays of an `.npz` file."""
+    """Arrays of an `.npz` file, by name.
+
+    Parameters
+    ----------
+    path : of the file
+    """
     with np.load(path) as archive:
         return {name: archive[name] for name in archive.files}
 
@@ -196,7 +201,12 @@ def _make_block[T, R](
 
 
 def has_blocks(out: Path | str) -> bool:
-    """Whether a folder holds any block that was recorded."""
+    """True where a folder holds any block that was recorded.
+
+    Parameters
+    ----------
+    out : folder, which need not be there
+    """
     return any((Path(out) / RECORDS).glob("*.json"))
 
 
@@ -263,7 +273,15 @@ def _full_disk(path: Path, state: Callable[[], str]) -> Iterator[None]:
 def save_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:
     """Write a file under a temporary name, then rename it; the temporary one does not outlive an error.
 
-    lasting : wait until it would outlive a loss of power; blocks need not, as their checksums tell
+    Parameters
+    ----------
+    path : of the file; its folder is made if need be
+    content : of the file
+    lasting : wait until it would outlive a loss of power; blocks need not, as their checksums show
+
+    Raises
+    ------
+    OSError : the disk is full, or the folder cannot be written
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
@@ -282,9 +300,13 @@ def save_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:
 
 
 def sweep(folders: Iterable[Path]) -> None:
-    """Remove what `save_bytes` had begun to write in these folders when its process was killed.
+    """Remove what `save_bytes` had begun to write when its process was killed.
 
     What a living process is writing is locked by it, and stays.
+
+    Parameters
+    ----------
+    folders : to look in, not below
     """
     for temporary in (path for folder in folders for path in folder.glob(".*")):
         if _TEMPORARY.fullmatch(temporary.name):
@@ -294,9 +316,17 @@ def sweep(folders: Iterable[Path]) -> None:
 
 @contextmanager
 def exclusive_lock(path: Path) -> Iterator[None]:
-    """Nobody else is at work on a file or in a directory; who died there does not count.
+    """A block during which nobody else is at work on a file or in a directory; who died there does not count.
 
-    Not looked at where there is no `flock`. BlockingIOError where somebody is.
+    Not looked at where there is no `flock`.
+
+    Parameters
+    ----------
+    path : of the file or directory, which must exist
+
+    Raises
+    ------
+    BlockingIOError : another process is at work there
     """
     if fcntl is None:
         yield
@@ -315,7 +345,12 @@ def exclusive_lock(path: Path) -> Iterator[None]:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Those of the folders that are empty, the innermost first."""
+    """Remove those of the folders that are empty; what cannot be removed stays, silently.
+
+    Parameters
+    ----------
+    folders : the innermost first
+    """
     for folder in folders:
         with suppress(OSError):
             folder.rmdir()

@@ -35,7 +35,15 @@ PATIENCE = 30
 def track[T](items: Iterable[T], description: str, *, enabled: bool = True, total: int | None = None) -> Iterator[T]:
     """The items, with a progress bar and the time left on standard error; silent when not a terminal or not enabled.
 
-    `total` is their number, where they cannot tell themselves.
+    Parameters
+    ----------
+    items : any
+    description : before the bar
+    enabled : show it
+    total : number of the items, where they cannot tell themselves
+
+    >>> list(track([1, 2], "draws"))
+    [1, 2]
     """
     if not enabled or not sys.stderr.isatty():  # rich's own switch writes blank lines before version 14
         yield from items
@@ -116,6 +124,12 @@ def _in_pool[T, R](function: Callable[[T], R], items: Sequence[T], threads: int)
 def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
     """The function of every item, in their order, by so many threads of this process.
 
+    Parameters
+    ----------
+    function : of one item; lets other threads run
+    items : any number of them
+    threads : at least 1
+
     >>> in_threads(abs, [-1, 2, -3], 2)
     [1, 2, 3]
     """
@@ -167,9 +181,22 @@ def _remade(sent: bytes) -> PerThread[Any]:
 
 @contextmanager
 def dask_address(scheduler: str | None = None, workers: int | None = None) -> Iterator[str | None]:
-    """The address of a scheduler for several rounds of work: the one given, or a `LocalCluster` of so many processes.
+    """The address of a scheduler for several rounds of work, as a context.
 
-    None, this process, where one worker is asked for, or nothing.
+    Parameters
+    ----------
+    scheduler : address of a Dask scheduler, taken as it is
+    workers : without an address: processes of a `LocalCluster` that ends with the context
+
+    Returns
+    -------
+    The address; None, this process, for one worker, or where neither is given.
+
+    Raises
+    ------
+    ValueError : both are given, or no whole number of workers
+    ImportError : Dask is not installed
+    ChildProcessError : a worker died while they were started
     """
     count = _count(scheduler, workers)
     if scheduler is not None or count == 1:
@@ -318,7 +345,12 @@ def _peak_memory() -> float:
 
 
 def tell_watchers(text: str) -> None:
-    """A line on standard error, where somebody watches."""
+    """A line on standard error, where that is a terminal.
+
+    Parameters
+    ----------
+    text : of the line
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
