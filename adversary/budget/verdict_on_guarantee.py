@@ -167,12 +167,29 @@ def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, Privacy
 
 
 def has_exact(plan: Plan) -> bool:
-    """Whether something is published exactly, which may settle the target whatever the noise."""
+    """True where something is published exactly, which may settle the target whatever the noise.
+
+    Parameters
+    ----------
+    plan : of the release
+    """
     return any(isinstance(level.mechanism, Exact) for level in plan.levels)
 
 
 def own_verdict(plan: Plan, profile: RiskProfile, failure: float, statistic: str = "any") -> Verdict:
-    """The verdict on the plan's own loss."""
+    """The verdict on the plan's own loss.
+
+    Parameters
+    ----------
+    plan : of the release
+    profile : of tolerated risk
+    failure : probability with which the bound may fail
+    statistic : what is published, as for `verdict`
+
+    Returns
+    -------
+    Verdict, "not covered" where something is published exactly, unless the profile allows a loss of any size.
+    """
     if has_exact(plan):
         return _of_plan(plan, profile, NoPrivacy(), failure, statistic)
     one, two = own_losses(plan, statistic)

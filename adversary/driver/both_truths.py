@@ -78,7 +78,17 @@ def risk_of(
 
 
 def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
-    """Datasets along a new dim, what only some of them have missing in the others."""
+    """Datasets along a new dim, what only some of them have missing in the others.
+
+    Parameters
+    ----------
+    parts : by the new dim's labels
+    dim : its name
+
+    >>> parts = {"in": xr.Dataset({"mean": 0.9}), "out": xr.Dataset({"mean": 0.1})}
+    >>> side_by_side(parts, "truth")["mean"].sel(truth="out").item()
+    0.1
+    """
     found = xr.concat(
         list(parts.values()),
         xr.DataArray(list(parts), dims=dim, name=dim),

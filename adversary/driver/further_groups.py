@@ -120,9 +120,6 @@ def sweep_groups(base: xr.Dataset, swept: Mapping[str, xr.Dataset], truth: Any =
     Returns
     -------
     dict of group name to Dataset
-
-    >>> group_name("x/../y"), group_name("..")
-    ('x_.._y', '__')
     """
     start = "" if truth is None else f"{group_name(str(truth))}/"
     told = {} if truth is None else {"truth": str(truth)}
@@ -131,5 +128,13 @@ def sweep_groups(base: xr.Dataset, swept: Mapping[str, xr.Dataset], truth: Any =
 
 
 def group_name(name: str) -> str:
-    """A name without what a path has."""
+    """A name as that of a group: without slashes, control characters and dots in front.
+
+    Parameters
+    ----------
+    name : any text
+
+    >>> group_name("x/../y"), group_name("..")
+    ('x_.._y', '__')
+    """
     return re.sub(r"^\.+", lambda dots: "_" * len(dots[0]), re.sub(r"[/\x00-\x1f]", "_", name))

@@ -189,9 +189,12 @@ def _of_model(readings: Readings) -> xr.Dataset:
 
 
 def one_at_a_time(plan: Plan, reader: Any, truth: Mapping[str, Any], **options: Any) -> xr.Dataset:
-    """How far each measure moves as one input goes over its range, all others as they are: what a tornado draws.
+    """Movement of each measure as one input goes over its range, all others as they are: what a tornado draws.
 
-    The arguments are those of `base_and_sweeps`, at least one input given.
+    Parameters
+    ----------
+    plan, reader, truth : as in `sweep`
+    **options : of `base_and_sweeps`, at least one input among them
 
     Returns
     -------
@@ -274,9 +277,12 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
 
 def most_moving(found: xr.Dataset, measure: str = "posterior_mean") -> list[str]:
-    """The inputs that move a measure most, of the answer of `extremes`: those that its errors do not tell apart.
+    """The inputs that move a measure most, so far as its errors tell them apart; none where no input does.
 
-    None where no input moves it.
+    Parameters
+    ----------
+    found : answer of `extremes`
+    measure : one of its variables
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> from adversary.adversaries.plans import Level

@@ -264,7 +264,21 @@ def _check_alike(labels: Iterable[Any], column: str, where: Callable[[int], str]
 
 
 def whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integers:
-    """A column of counts, numbers or words for them, as whole numbers; ValueError says where one is none."""
+    """A column of counts as whole numbers.
+
+    Parameters
+    ----------
+    column : numbers, or words for them
+    name : of the column, for messages
+    where : place of a row, for messages
+
+    Raises
+    ------
+    ValueError : an entry that is no whole number >= 0, or may have been rounded; its place is named
+
+    >>> whole_column(["3", 0.0], "count", lambda row: f"row {row}").tolist()
+    [3, 0]
+    """
     if hasattr(column, "dtype"):
         refuse_rounded(f"column {name!r}", column)
     values = []

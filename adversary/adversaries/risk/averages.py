@@ -318,7 +318,17 @@ def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = 0.05) 
 
 
 def check_listed(failure: float, unbounded: bool) -> float:
-    """The probability of a larger log Bayes factor; ValueError where releases are not listed to that mass."""
+    """The probability of a larger log Bayes factor, as a float.
+
+    Parameters
+    ----------
+    failure : probability; 0 is for certain
+    unbounded : log Bayes factors of any size can occur
+
+    Raises
+    ------
+    ValueError, TypeError : not a probability, or so small that releases are not listed to that mass
+    """
     level = float(check_probability("failure", one_number("failure", failure)))
     if unbounded and 0.0 < level < RESOLUTION:
         raise ValueError(f"failure must be 0 or at least {RESOLUTION}, got {failure}: releases are listed to that mass")

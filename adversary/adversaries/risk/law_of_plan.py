@@ -119,7 +119,13 @@ def bayes_factor_law(
 
 
 def is_unbounded(plan: Plan, paths: Sequence[Path]) -> bool:
-    """Whether log Bayes factors of any size can occur, the cells read along these paths."""
+    """True where log Bayes factors of any size can occur.
+
+    Parameters
+    ----------
+    plan : of the release
+    paths : of its cells, along which they are read
+    """
     return not all(is_bounded(noise) for path in paths for noise in _telling(plan, path))
 
 

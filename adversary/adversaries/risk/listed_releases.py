@@ -33,9 +33,15 @@ class Column(NamedTuple):
 
 
 def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
-    """How many simulated releases this adversary reads in a matter of seconds: 500 to 20,000.
+    """Number of simulated releases that this adversary reads in a matter of seconds: 500 to 20,000.
 
     Fewer where beliefs or noise are so wide that a release has many counts to go through, or where it has many numbers.
+
+    Parameters
+    ----------
+    plan : of the release
+    reader : who reads it
+    truth : that it is drawn from
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.adversaries.plans import Level

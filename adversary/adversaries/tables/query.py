@@ -159,7 +159,17 @@ def detailed_query(shape: Sequence[int]) -> Query:
 
 
 def flat_cell(cell: Any, shape: tuple[int, ...], name: str = "cell") -> int:
-    """Flat index of a cell given flat or as one index per axis; ValueError where it lies outside the histogram.
+    """Flat index of a cell.
+
+    Parameters
+    ----------
+    cell : flat index, or one index per axis
+    shape : of the histogram
+    name : of the argument, for messages
+
+    Raises
+    ------
+    ValueError, TypeError : it lies outside the histogram, or is no whole number
 
     >>> flat_cell((1, 0), (2, 3))
     3
