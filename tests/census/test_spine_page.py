@@ -15,7 +15,8 @@ import adversary as adv
 from adversary import nmf
 from adversary.census.nmf.runs import block_results, county_runs, findings, run_findings
 from adversary.census.report import spine_answer, spine_page
-from adversary.report.kit import Document, as_json, to_html, to_markdown, write
+from adversary.report.kit import Document, as_json, write
+from adversary.report.kit.rendering import to_html, to_markdown
 from tests import commands
 from tests.census.test_spine_figures import PRIOR, county, table
 

@@ -18,7 +18,7 @@ from adversary.report.answers import audit_answer, explain_answer
 from adversary.report.commands.options import SEED
 from adversary.report.files.profile_file import load_profile_file
 from adversary.report.files.scenario import Scenario
-from adversary.report.kit import to_html
+from adversary.report.kit.rendering import to_html
 from adversary.report.words.explanation import AUDIENCES, explain
 from tests import commands
 from tests.commands import flat

@@ -30,12 +30,10 @@ from adversary.report.kit import (
     rendering,
     summary_of,
     tabulate,
-    to_csv,
-    to_html,
-    to_json,
-    to_markdown,
     write,
 )
+from adversary.report.kit.answer import to_json
+from adversary.report.kit.rendering import to_csv, to_html, to_markdown
 
 HOSTILE = "<script>alert(1)</script> | **x** [a](b) \x1b[31m\u202e& `q`"
 

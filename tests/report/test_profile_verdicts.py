@@ -15,7 +15,7 @@ from adversary.budget.risk_bounds import relative_risk_bound
 from adversary.budget.verdict_on_guarantee import own_losses, verdict
 from adversary.report.answers import audit_answer
 from adversary.report.files.scenario import Scenario
-from adversary.report.kit import to_markdown
+from adversary.report.kit.rendering import to_markdown
 from adversary.report.sections import profile_section
 from tests import commands
 from tests.tables import DATA

@@ -18,7 +18,8 @@ from adversary.adversaries.risk.postprocessed_risk import consistency_risk
 from adversary.driver import further_groups
 from adversary.report.answers import audit_answer, comparison, explain_answer
 from adversary.report.files.scenario import Scenario
-from adversary.report.kit import Document, Measured, as_json, to_html, to_markdown
+from adversary.report.kit import Document, Measured, as_json
+from adversary.report.kit.rendering import to_html, to_markdown
 from adversary.report.sections import method_sections, result_sections
 from adversary.report.words import explain
 from tests import commands

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import adversary as adv
 from adversary.report.answers import audit_answer
 from adversary.report.commands import cli
-from adversary.report.kit import Column, Figure, Table, rendering, style, to_html
-from adversary.report.kit.rendering import to_csv
+from adversary.report.kit import Column, Figure, Table, rendering, style
+from adversary.report.kit.rendering import to_csv, to_html
 from adversary.report.kit.safe_text import printable, safe_names, tell
 from tests.commands import answered, flat, printed, rows, run
 from tests.tables import DATA

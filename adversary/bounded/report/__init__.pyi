@@ -2,8 +2,6 @@ from . import posterior_figures as posterior_figures
 from . import regression_figures as regression_figures
 from .posterior_words import COEFFICIENTS as COEFFICIENTS
 from .posterior_words import PARAMETERS as PARAMETERS
-from .posterior_words import of_what as of_what
-from .posterior_words import shortest as shortest
 from .regression_file import RegressionFile as RegressionFile
 from .regression_file import load_any_release_file as load_any_release_file
 from .release_file import HYPERPARAMETERS as HYPERPARAMETERS

@@ -254,7 +254,12 @@ def _budget(guarantee: Guarantee, write: Callable[[float], str] = format_paramet
 
 
 def how(tree: xr.DataTree) -> str:
-    """How the averages of an audit were computed, in a phrase: the engine, and exactly or by simulation."""
+    """The way in which the averages of an audit were computed, in a phrase: the engine, and exactly or by simulation.
+
+    Parameters
+    ----------
+    tree : answer of `adversary.audit`
+    """
     if tree["risk"]["posterior_mean"].attrs.get("direction") == "exact":
         return f"engine {tree.attrs['engine']}, exact averages over releases"
     draws, seed = tree.attrs["draws"], tree.attrs["seed"]

@@ -121,7 +121,16 @@ def _bar(ax: Axes, place: int, one: xr.Dataset, measure: str, name: str) -> None
 
 
 def input_value(name: str, text: str) -> str:
-    """The value of an input as a label says it."""
+    """The value of an input as a label says it.
+
+    Parameters
+    ----------
+    name : of the input: "prior", "beliefs" or that of a number
+    text : the value, a number or a name
+
+    >>> input_value("rho", "0.123456"), input_value("beliefs", "uniform")
+    ('0.1235', 'uniform')
+    """
     if name == "prior":
         return percent(float(text))
     return text if name == "beliefs" else f"{float(text):.4g}"

@@ -5,7 +5,6 @@ from .answer import as_json as as_json
 from .answer import left_out as left_out
 from .answer import records as records
 from .answer import summary_of as summary_of
-from .answer import to_json as to_json
 from .audit_words import of_reader as of_reader
 from .document import Card as Card
 from .document import Document as Document
@@ -21,10 +20,6 @@ from .output import check_directory as check_directory
 from .output import check_form as check_form
 from .output import deliver as deliver
 from .output import write as write
-from .rendering import to_csv as to_csv
-from .rendering import to_html as to_html
-from .rendering import to_markdown as to_markdown
-from .safe_text import printable as printable
 from .safe_text import safe_names as safe_names
 from .safe_text import tell as tell
 from .tables import Column as Column

@@ -66,7 +66,13 @@ def both_targets(risk: xr.Dataset, one: xr.Dataset, **more: tuple[xr.Dataset | N
 
 
 def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The part of a group that is about one adversary."""
+    """The part of a group that is about one adversary.
+
+    Parameters
+    ----------
+    data : group of an audit, with dim `adversary` where there are several
+    name : of the adversary
+    """
     return data.sel(adversary=name, drop=True) if "adversary" in data.dims else data
 
 

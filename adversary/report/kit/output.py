@@ -165,6 +165,10 @@ def check_directory(directory: str | Path) -> Path:
 def check_form(form: str) -> str:
     """One of `FORMS`.
 
+    Parameters
+    ----------
+    form : a word
+
     Raises
     ------
     ValueError : another word

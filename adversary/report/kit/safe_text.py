@@ -56,12 +56,25 @@ def _is_shown(c: str) -> bool:
 
 
 def tell(text: str) -> None:
-    """A line on standard error, safe to show."""
+    """A line on standard error, safe to show.
+
+    Parameters
+    ----------
+    text : of the line
+    """
     print(printable(text), file=sys.stderr)
 
 
 def safe_names(names: Iterable[str]) -> dict[str, str]:
     """A name for a file for each of these: no two alike, not even in another case.
+
+    Parameters
+    ----------
+    names : any texts
+
+    Returns
+    -------
+    The names of files, by name.
 
     >>> safe_names(["a b", "a/b", "A_B", "..", ""])
     {'a b': 'a_b', 'a/b': 'a_b_2', 'A_B': 'A_B_3', '..': '__', '': ''}

@@ -141,9 +141,14 @@ def outsiders(
 def coverage(
     profile: RiskProfile, epsilon: float, statistic: str = "any", surely: str = "", *, sure: bool = False
 ) -> str:
-    """Whom a profile is about, and how far an epsilon lets somebody rise whom it is not about; "" if it is everyone.
+    """The adversaries that a profile is about, and how far an epsilon lets others rise; "" if it is about everyone.
 
-    The arguments are those of `outsiders`; `surely` says how the epsilon may fail.
+    Parameters
+    ----------
+    profile, statistic : as of a recommendation
+    epsilon : nats, >= 0, however large
+    surely : ends a sentence: the chance that the epsilon fails
+    sure : name only adversaries who are sure of inclusion
 
     >>> about, other = coverage(RiskProfile.point(2.0, 0.5, 1.0), 1.0).replace("\u00a0", " ").split(". ", 1)
     >>> about
