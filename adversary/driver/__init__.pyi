@@ -7,6 +7,7 @@ from .case import shown_bound as shown_bound
 from .free_models import audit_model as audit_model
 from .further_groups import ALSO as ALSO
 from .further_groups import EVERYTHING as EVERYTHING
+from .further_groups import GROUPS as GROUPS
 from .further_groups import group_name as group_name
 from .further_groups import sweep_groups as sweep_groups
 from .posteriors import UNRELIABLE as UNRELIABLE

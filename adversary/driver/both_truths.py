@@ -6,7 +6,7 @@ target out. All from laws of the log Bayes factor, everybody else being as they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -28,6 +28,8 @@ from adversary.adversaries.risk import (
     is_unbounded,
     risk_summary,
 )
+from adversary.driver.groups import Group, Question
+from adversary.driver.posteriors import Groups
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import TOLERANCE
 
@@ -105,14 +107,15 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
     return found
 
 
-def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
-    """Groups `both_truths` (target), `empirical` (the reader's own epsilon) and `tests` (level)."""
+def of_both_truths(question: Question) -> Groups:
+    """Groups `both_truths` (target), `empirical` (the adversary's own epsilon) and `tests` (level)."""
+    laws, plan, reader, truth = question.laws, question.plan, question.adversary, question.truth
     invariants = _invariants(plan, reader, truth)
     truths = truths_of(laws, plan, reader, truth)
     found = {"both_truths": risk_of(laws, plan, reader, truths)}
     if np.isfinite([invariants[side] for side in truths]).all():
         every = [_since(laws.of(plan, reader, one), invariants[side]) for side, one in truths.items()]
-        found["empirical"] = _epsilon(every, failure)
+        found["empirical"] = _epsilon(every, question.failure)
     if len(truths) == 2 and np.isfinite(reader.prior_log_odds):
         found["tests"] = _tests(laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"]))
     return found
@@ -123,10 +126,11 @@ def _invariants(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, float]
     return {side: invariant_factor(plan, reader, one) for side, one in _held(plan, reader, truth).items()}
 
 
-def refuse_unlisted(plan: Plan, reader: Adversary, truth: Truth, failure: float) -> None:
+def refuse_unlisted(question: Question) -> None:
     """ValueError where an epsilon is asked for at a failure below the mass to which releases are listed."""
-    if np.isfinite(list(_invariants(plan, reader, truth).values())).all():
-        check_listed(failure, is_unbounded(plan, [reader.path(plan, cell) for cell in range(plan.cells)]))
+    plan, reader = question.plan, question.adversary
+    if np.isfinite(list(_invariants(plan, reader, question.truth).values())).all():
+        check_listed(question.failure, is_unbounded(plan, [reader.path(plan, cell) for cell in range(plan.cells)]))
 
 
 def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
@@ -174,20 +178,22 @@ def _tests(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:
     return xr.Dataset({"detections": ("level", above + share * (most - above), direction)}, {"level": list(LEVELS)})
 
 
-def of_unused_record(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Any]:
+def of_unused_record(question: Question) -> Groups:
     """Group `baseline`; without numbers, and with the reason, where it is not known."""
+    laws, what = question.laws, (question.plan, question.adversary, question.truth)
     try:
-        return {"baseline": unused_record(plan, reader, truth, draws=laws.draws, rng=laws.seed)}
+        return {"baseline": unused_record(*what, draws=laws.draws, rng=laws.seed)}
     except ValueError as why:
         return {"baseline": xr.Dataset({"posterior_mean": np.nan, "ratio_mean": np.nan}, attrs={"reason": str(why)})}
 
 
-def at_priors(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Any]:
+def at_priors(question: Question) -> Groups:
     """Group `priors`: expected ratio, what 19 in 20 releases stay below, at `PRIORS`; none where no prior matters."""
-    invariant = invariant_factor(plan, reader, truth)
+    what = question.plan, question.adversary, question.truth
+    invariant = invariant_factor(*what)
     if not np.isfinite(invariant):
         return {}
-    law = laws.of(plan, reader, truth, coarse=True)
+    law = question.laws.of(*what, coarse=True)
     base = expit(logit(PRIORS) + invariant)
     mean = np.array([law.at_prior(p).posterior_mean()[0] for p in PRIORS])
     largest: Floats = np.asarray(posterior_ratio(base, law.quantiles([0.95])[0] - invariant))
@@ -204,21 +210,20 @@ def at_priors(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth) -> 
     }
 
 
-def of_profile(
-    laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, tolerated: Callable[[float, float], Any]
-) -> dict[str, Any]:
+def of_profile(question: Question) -> Groups:
     """Group `tolerated`: where the reader stands in a risk profile, and how often a release takes them past it.
 
     A reader who asks whether the target responded holds the answer itself for certain (value 1); all others hold it
-    for certain that the target is in the data (inclusion 1). Nothing of a reader with prior 0.
+    for certain that the target is in the data (inclusion 1). Nothing without a profile, or of a reader with prior 0.
     """
-    if reader.prior <= 0.0:
+    laws, reader, tolerated = question.laws, question.adversary, question.profile
+    if tolerated is None or reader.prior <= 0.0:
         return {}
     inclusion, value = (reader.prior, 1.0) if reader.attack == "participation" else (1.0, reader.prior)
     ratio = float(tolerated(inclusion, value))
     limit, beyond, error = min(1.0, reader.prior * ratio), 0.0, 0.0
     if limit < 1.0:
-        law, change = laws.of(plan, reader, truth), float(logit(limit) - logit(reader.prior))
+        law, change = laws.of(question.plan, reader, question.truth), float(logit(limit) - logit(reader.prior))
         beyond = float(law.sf(change + TOLERANCE * max(1.0, abs(change)))[0])
         error = float(np.sqrt(beyond * (1.0 - beyond) / law.draws)) if law.simulated else 0.0
     found = xr.Dataset(
@@ -231,3 +236,16 @@ def of_profile(
         }
     )
     return {"tolerated": found.assign(mcse=("measure", [error])).assign_coords(measure=["outside"]) if error else found}
+
+
+GROUPS = {
+    "both_truths": Group(
+        "Both truths, and tests of “in” against “out”",
+        of_both_truths,
+        shown=True,
+        listed=("both_truths", "empirical", "tests"),
+    ),
+    "baseline": Group("Record not used", of_unused_record, shown=True),
+    "priors": Group("Other priors", at_priors, listed=()),
+}
+"""What stands beside an audit, of the same plan."""

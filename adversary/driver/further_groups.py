@@ -5,26 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import xarray as xr
 
 from adversary._core import error_text
 from adversary.adversaries.plans import Plan
-from adversary.driver.both_truths import at_priors, of_both_truths, of_profile, of_unused_record, refuse_unlisted
-from adversary.driver.case import Case
-from adversary.driver.model_case import ModelCase
-from adversary.driver.other_plans import of_alternatives, of_budgets, of_one_query, of_postprocessing, of_repeated
+from adversary.driver import both_truths, other_plans
+from adversary.driver.groups import Alternative, Group, Question
 from adversary.driver.posteriors import Groups
 from adversary.driver.sensitivity import extremes
-from adversary.driver.shared_laws import SharedLaws
 
-Alternative = tuple[Plan, Any, Mapping[str, Any]]
-"""A plan, with the adversaries and the truths it is read by."""
-
-ALSO = ("both_truths", "baseline", "queries")
-"""Groups about an `Adversary` that every audit has, unless it is told otherwise."""
-EVERYTHING = (*ALSO, "repeated", "postprocessing", "priors", "budgets")
+_TOLERATED = Group("These adversaries and the risk profile", both_truths.of_profile, given=True)
+GROUPS = {**both_truths.GROUPS, **other_plans.GROUPS, "tolerated": _TOLERATED}
+"""All that may stand beside an audit, by name."""
+ALSO = tuple(name for name, one in GROUPS.items() if one.shown)
+"""Groups about an `Adversary` that every audit has, unless it says which others."""
+EVERYTHING = tuple(name for name, one in GROUPS.items() if not one.given)
 """All that can be asked for."""
 
 
@@ -48,37 +46,14 @@ class Beside:
             return {}
 
 
-def further_groups(
-    case: Case | ModelCase,
-    truth: Mapping[str, Any],
-    laws: SharedLaws,
-    also: Collection[str],
-    alternatives: Mapping[str, Alternative],
-    profile: Callable[[float, float], Any] | None,
-    beside: Beside,
-) -> Groups:
-    """What is asked beside the audit itself of one case; only an `Adversary` has laws to answer it from."""
-    if not isinstance(case, Case):
-        return {}
-    plan, reader, settled = case.plan, case.reader, case.truth
+def further_groups(question: Question, also: Collection[str], beside: Beside) -> Groups:
+    """What is asked beside the audit itself, and what has an argument of its own."""
     if "both_truths" in also:
-        refuse_unlisted(plan, reader, settled, case.failure)  # before anything is worked out
-    ways: dict[str, Callable[[], Groups]] = {
-        "both_truths": lambda: of_both_truths(laws, plan, reader, settled, case.failure),
-        "baseline": lambda: of_unused_record(laws, plan, reader, settled),
-        "queries": lambda: of_one_query(laws, plan, reader, truth),
-        "repeated": lambda: of_repeated(laws, plan, reader, truth),
-        "postprocessing": lambda: of_postprocessing(laws, plan, reader, truth),
-        "priors": lambda: at_priors(laws, plan, reader, settled),
-        "budgets": lambda: of_budgets(laws, plan, reader, settled, case.failure),
-        "alternatives": lambda: of_alternatives(laws, alternatives, settled.target),
-    }
-    if profile is not None:
-        ways["tolerated"] = lambda: of_profile(laws, plan, reader, settled, profile)
-    found: Groups = {}
-    for one in dict.fromkeys([*also, *(name for name in ways if name not in EVERYTHING)]):
-        found |= beside.made(one, ways[one])
-    return found
+        both_truths.refuse_unlisted(question)  # before anything is worked out
+    made: Groups = {}
+    for name in dict.fromkeys([*also, *(name for name, one in GROUPS.items() if one.given)]):
+        made |= beside.made(name, partial(GROUPS[name].make, question))
+    return made
 
 
 def check_also(also: Any, plans: Mapping[Any, Plan], alternatives: Any, sensitivity: Any) -> None:

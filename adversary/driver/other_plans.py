@@ -10,12 +10,13 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import blocks
-from adversary.adversaries.path import Adversary, Truth, settle_truth
+from adversary.adversaries.path import settle_truth
 from adversary.adversaries.plans import NOT_LEVELS, Plan
 from adversary.adversaries.postprocessing import Coarsened
 from adversary.driver.both_truths import SIDES, risk_of, side_by_side, truths_of
 from adversary.driver.case import Bounds, own_loss
-from adversary.driver.shared_laws import SharedLaws
+from adversary.driver.groups import Alternative, Group, Question
+from adversary.driver.posteriors import Groups
 from adversary.privacy.mechanisms import Mechanism
 
 FACTORS = np.geomspace(0.1, 10.0, 13)
@@ -23,21 +24,21 @@ FACTORS = np.geomspace(0.1, 10.0, 13)
 COARSE_DRAWS = 4096
 """Simulated releases for a point of a curve."""
 
-Case = tuple[Plan, Adversary, Mapping[str, Any]]
 
-
-def of_alternatives(laws: SharedLaws, cases: Mapping[str, Case], target: int) -> dict[str, Any]:
+def of_alternatives(question: Question) -> Groups:
     """Group `alternatives` (alternative): risk of other plans, with the adversary and truth they ask for."""
-    if not cases:
+    if not question.alternatives:
         return {}
-    side = "in" if target else "out"
-    found = _compared(laws, cases, "alternative", [side]).sel(target=side, drop=True)
+    side = "in" if question.truth.target else "out"
+    found = _compared(question, question.alternatives, "alternative", [side]).sel(target=side, drop=True)
     return {"alternatives": found.drop_vars(["wrong_to_right", "right_to_wrong"], errors="ignore")}
 
 
-def _compared(laws: SharedLaws, cases: Mapping[Any, Case], dim: str, sides: Sequence[str] = SIDES) -> xr.Dataset:
+def _compared(
+    question: Question, cases: Mapping[Any, Alternative], dim: str, sides: Sequence[str] = SIDES
+) -> xr.Dataset:
     """`risk_of` every case, along a new dim."""
-    rows = {}
+    laws, rows = question.laws, {}
     for key in blocks.track(list(cases), f"risk by {dim}"):
         plan, reader, truth = cases[key]
         truths = truths_of(laws, plan, reader, settle_truth(plan, reader, truth), sides)
@@ -45,24 +46,25 @@ def _compared(laws: SharedLaws, cases: Mapping[Any, Case], dim: str, sides: Sequ
     return side_by_side(rows, dim)
 
 
-def of_repeated(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Any]:
+def of_repeated(question: Question) -> Groups:
     """Group `repeated` (count, releases, target): risk after 1, 2, ... releases of a count that is published again."""
-    found = {}
+    plan, found = question.plan, {}
     for start, end in _runs(plan):
-        first = {number: _first_of(plan, truth, start, end, number) for number in range(1, end - start + 1)}
-        cases = {number: (shorter, reader, counts) for number, (shorter, counts) in first.items()}
-        found[plan.names[start]] = _compared(laws, cases, "releases")
+        first = {number: _first_of(plan, question.counts, start, end, number) for number in range(1, end - start + 1)}
+        cases = {number: (shorter, question.adversary, counts) for number, (shorter, counts) in first.items()}
+        found[plan.names[start]] = _compared(question, cases, "releases")
     return {"repeated": side_by_side(found, "count")} if found else {}
 
 
-def of_one_query(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Any]:
+def of_one_query(question: Question) -> Groups:
     """Group `queries` (published, target): risk where the cell's own query is read, and where all of the unit's are."""
+    plan, reader, truth = question.plan, question.adversary, question.counts
     alone = plan.without_queries()
     if alone == plan:
         return {}
     own = {name: value for name, value in truth.items() if name in (*alone.names, *NOT_LEVELS)}
     cases = {"one": (alone, reader, own), "all": (plan, reader, truth)}
-    return {"queries": _compared(laws, cases, "published")}
+    return {"queries": _compared(question, cases, "published")}
 
 
 def _runs(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -102,13 +104,14 @@ def _raw(mechanism: Mechanism) -> Mechanism:
     return mechanism.noise if isinstance(mechanism, Coarsened) else mechanism
 
 
-def of_postprocessing(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Any]:
+def of_postprocessing(question: Question) -> Groups:
     """Group `postprocessing` (published, target): risk of the cell's raw release, as published, and of everything raw.
 
     What is computed from a release reveals no more than the release, to an adversary whose beliefs are right: "raw"
     bounds "published". The raw release of the target's cell alone does not, since adjusting a cell to its parent mixes
     the siblings' releases into it.
     """
+    plan, reader, truth = question.plan, question.adversary, question.counts
     if not is_processed(plan):
         return {}
     lowest = plan.levels[plan.own]
@@ -116,27 +119,28 @@ def of_postprocessing(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Ma
     raw = replace_levels(plan, [replace(level, mechanism=_raw(level.mechanism)) for level in plan.levels])
     beliefs = {name: belief for name, belief in reader.beliefs.items() if name == lowest.name}
     own = {name: value for name, value in truth.items() if name in (lowest.name, "in")}
-    cases: dict[str, Case] = {
+    cases: dict[str, Alternative] = {
         "cell": (alone, replace(reader, beliefs=beliefs), own),
         "published": (plan, reader, truth),
         "raw": (raw, reader, truth),
     }
-    return {"postprocessing": _compared(laws, cases, "published")}
+    return {"postprocessing": _compared(question, cases, "published")}
 
 
-def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
+def of_budgets(question: Question) -> Groups:
     """Group `budgets` (budget): expected posterior, and bound of the plan's own loss, at multiples of its budget.
 
     None where a level has noise without a budget.
     """
+    laws, plan, reader = question.laws, question.plan, question.adversary
     if not np.isfinite(total := plan.total_rho):
         return {}
     mean, limit = np.empty(FACTORS.size), np.empty(FACTORS.size)
     for i in blocks.track(range(FACTORS.size), "budgets"):
         scaled = plan.scaled(float(FACTORS[i]))
-        law = laws.of(scaled, reader, truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
+        law = laws.of(scaled, reader, question.truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
         mean[i] = law.posterior_mean()[0]
-        bounds = Bounds.of(scaled, reader, failure)
+        bounds = Bounds.of(scaled, reader, question.failure)
         limit[i] = bounds.limit(own_loss(scaled, bounds.moved))[1]
     estimate = {"direction": "estimate"}
     return {
@@ -145,3 +149,13 @@ def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, fa
             {"budget": FACTORS, "rho": ("budget", FACTORS * total)},
         )
     }
+
+
+GROUPS = {
+    "alternatives": Group("What else the same budget could mean", of_alternatives, given=True),
+    "queries": Group("One query and all", of_one_query, shown=True),
+    "repeated": Group("Repeated releases", of_repeated),
+    "postprocessing": Group("Post-processing", of_postprocessing),
+    "budgets": Group("Other budgets", of_budgets),
+}
+"""What stands beside an audit, of other plans."""

@@ -26,6 +26,7 @@ from adversary.adversaries.risk import DRAWS, affordable_draws, cautions
 from adversary.driver.both_truths import side_by_side
 from adversary.driver.case import OWN, Case
 from adversary.driver.further_groups import ALSO, Beside, by_name, check_also, further_groups, sweep_groups
+from adversary.driver.groups import Question
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
 from adversary.driver.other_plans import COARSE_DRAWS
 from adversary.driver.posteriors import Groups
@@ -85,14 +86,14 @@ def audit(
     records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
     invariants : everything published exactly, as `adv.invariants.Margins`, where that is more than the plan's exact
         levels, or their counts are known: its semi-adjacency is shown instead of that of one published feature
-    also : further groups about every `Adversary`, from laws of the log Bayes factor, each computed once. "both_truths":
-        `both_truths` (target), the averages with the target in and with the target out, everybody else as they are;
-        `empirical`, the smallest epsilon that log Bayes factors exceed with the failure probability at most; `tests`
-        (level), the best tests' detections at so many false alarms. "baseline": `baseline`, the expected posterior
-        were the target's record not used. "queries": `queries` (published), of a plan with several queries of a unit,
-        the risk where the cell's own is read beside that where all are. "repeated": the risk after 1, 2, ... releases
-        of a count published again. "postprocessing": of the raw and the published numbers. "priors", "budgets": at
-        others than the given
+    also : further groups about every `Adversary`, of `driver.GROUPS`, each law of the log Bayes factor computed once.
+        "both_truths": `both_truths` (target), the averages with the target in and with the target out, everybody else
+        as they are; `empirical`, the smallest epsilon that log Bayes factors exceed with the failure probability at
+        most; `tests` (level), the best tests' detections at so many false alarms. "baseline": `baseline`, the expected
+        posterior were the target's record not used. "queries": `queries` (published), of a plan with several queries
+        of a unit, the risk where the cell's own is read beside that where all are. "repeated": the risk after 1, 2,
+        ... releases of a count published again. "postprocessing": of the raw and the published numbers. "priors",
+        "budgets": at others than the given
     alternatives : other plans by name, each with the adversary and the truth it is read by (mappings of the same names
         where `adversary` and `truth` are): `alternatives` has their risk. For one plan
     profile : the largest tolerated ratio of posterior to prior, of (inclusion, value), such as `RiskProfile`:
@@ -159,9 +160,11 @@ def audit(
                 drawn.append(work.drawn(laws))
                 cases = []
                 for name, one in readers.items():
-                    case = work.case(one_plan, one, one_truth, seed)
-                    alternative = others.get((name, truth_name), {})
-                    more = further_groups(case, one_truth, laws, also, alternative, profile, beside)
+                    case, more = work.case(one_plan, one, one_truth, seed), Groups()
+                    if isinstance(case, Case):  # only an `Adversary` has laws to answer further groups from
+                        alternative = others.get((name, truth_name), {})
+                        what = Question(laws, one_plan, one, case.truth, one_truth, failure, alternative, profile)
+                        more = further_groups(what, also, beside)
                     cases.append((name, work.run(case, laws, how) | more))
                 by_truth.append((truth_name, _concat_groups(cases, "adversary")))
                 if sensitivity:

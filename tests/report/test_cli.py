@@ -85,6 +85,15 @@ def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path
     assert line.startswith(told)
 
 
+def test_a_further_group_is_worked_out_where_it_is_named() -> None:
+    alone, more = (answered(str(DATA / "dare_1940_republished.toml"), *also) for also in ((), ("--also", "repeated")))
+    assert {one["group"] for one in more["records"]} - {one["group"] for one in alone["records"]} == {"repeated"}
+    assert [one for one in more["records"] if one["group"] != "repeated"] == alone["records"]
+    refused = run("audit", DARE, "--also", "risk")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--also must be one of 'priors', 'repeated', 'postprocessing', 'budgets', got 'risk'" in refused.stderr
+
+
 def test_a_warning_of_python_is_one_line(tmp_path: Path) -> None:
     code = f"""
 import sys, warnings

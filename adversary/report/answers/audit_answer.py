@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -23,7 +23,7 @@ from adversary._core import (
     outward_percent,
 )
 from adversary.adversaries.path import MEANINGS
-from adversary.driver import ALSO, EVERYTHING, audit, shown_bound
+from adversary.driver import ALSO, EVERYTHING, GROUPS, audit, shown_bound
 from adversary.privacy import Guarantee
 from adversary.report import figures
 from adversary.report.answers import explain_answer
@@ -43,27 +43,23 @@ from adversary.report.kit import (
 from adversary.report.kit.audit_words import cases, of_reader
 from adversary.report.sections import method_sections, profile_section, result_sections
 
-LISTED = (
-    "risk", "bound", "both_truths", "empirical", "tests", "baseline", "alternatives", "queries", "repeated",
-    "postprocessing", "tolerated", "profile", "budgets", "diagnostics",
-)  # fmt: skip
+_BESIDE = [name for key, one in GROUPS.items() for name in ((key,) if one.listed is None else one.listed)]
+LISTED = ("risk", "bound", *_BESIDE, "profile", "diagnostics")
 """Groups whose numbers JSON lists, and those of the sensitivity analysis."""
-TITLES = {
-    "both_truths": "Both truths", "baseline": "Record not used", "queries": "One query and all",
-    "repeated": "Repeated releases", "postprocessing": "Post-processing", "priors": "Other priors",
-    "budgets": "Other budgets", "alternatives": "What else the same budget could mean",
-    "tolerated": "These adversaries and the risk profile", "sensitivity": "Sensitivity",
-    "profile": "The risk profile",
-}  # fmt: skip
+TITLES = {name: one.title for name, one in GROUPS.items()}
+TITLES |= {"sensitivity": "Sensitivity", "profile": "The risk profile"}
 """What the page calls a group that an audit left out because it failed."""
 RANK = ("holds", "exceeded", "unreliable", "violated")
 
 
-def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = True, **how: Any) -> xr.DataTree:
+def solve(
+    scenario: Scenario, *, failure: float | None = None, whole: bool = True, also: Sequence[str] = (), **how: Any
+) -> xr.DataTree:
     """`adversary.audit` of a scenario (`how` as there), and group `profile` where it has one.
 
-    `whole`: with all that the page shows; else what an audit has without being asked, which screen and JSON show.
-    Attribute `not_applicable` says which other meanings of the budget there are none of, and why.
+    `whole`: with all that the page shows; else what an audit has without being asked, which screen and JSON show, and
+    the groups that are named in `also`. Attribute `not_applicable` says which other meanings of the budget there are
+    none of, and why.
     """
     others, refused = method_sections.readings(scenario) if whole else ({}, {})
     tree = audit(
@@ -73,7 +69,7 @@ def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = Tru
         guarantee=scenario.guarantee,
         invariants=scenario.margins,
         failure=scenario.failure if failure is None else failure,
-        also=EVERYTHING if whole else ALSO,
+        also=EVERYTHING if whole else (*ALSO, *also),
         alternatives={name: (one.plan, one.adversary, one.truth) for name, one in others.items()},
         profile=scenario.profile,
         sensitivity=scenario.sensitivity.given if whole and scenario.sensitivity else None,
@@ -124,7 +120,7 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
     sections += told
     more = [
         attempt("The risk profile", profile_section.section, scenario, tree),
-        attempt("What else the same budget could mean", method_sections.other_meanings, *every[0][1:]),
+        attempt(GROUPS["alternatives"].title, method_sections.other_meanings, *every[0][1:]),
         attempt("What is published", method_sections.published, scenario),
         attempt("How to read the numbers", method_sections.reading_section, scenario, tree),
     ]

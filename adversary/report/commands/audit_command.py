@@ -15,13 +15,16 @@ import xarray as xr
 
 from adversary._core import exclusive_lock, has_blocks, remove_empty
 from adversary.adversaries.risk import DRAWS
-from adversary.driver import ENGINES
+from adversary.budget import check_word
+from adversary.driver import ALSO, ENGINES, EVERYTHING
 from adversary.report.answers import audit_answer, comparison
 from adversary.report.commands import options
 from adversary.report.files import Scenario
 from adversary.report.kit import DATA, PAGE, Answer, check_directory
 from adversary.report.sections import sensitivity_sections as sensitivity_answer
 
+FURTHER = tuple(name for name in EVERYTHING if name not in ALSO)
+"""What an audit has beside its usual groups where a page is written, or where it is named."""
 CHECK_FAILED = 3
 """Exit code of `--check` where the plan is not what the scenario asks of it."""
 RESUME = "the same command goes on from the finished blocks"
@@ -44,6 +47,12 @@ def audit_command(
     failure: Annotated[
         float | None, typer.Option(help="Failure probability of bounds that are not certain; else the file's.")
     ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Without --out, what else to work out: {', '.join(FURTHER)}; may be repeated.", metavar="GROUP"
+        ),
+    ] = None,
     workers: options.Workers = None,
     scheduler: options.Scheduler = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the report of another scenario in DIR.")] = False,
@@ -56,7 +65,8 @@ def audit_command(
     with options.one_line_errors(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
         read = options.read_scenario(scenario, truth)
         chance = read.failure if failure is None else failure
-        how: dict[str, Any] = {"engine": engine, "draws": draws, "rng": seed}
+        more = [check_word("--also", name, FURTHER) for name in also or ()]
+        how: dict[str, Any] = {"engine": engine, "draws": draws, "rng": seed, "also": more}
         how |= {"scheduler": scheduler, "workers": workers}
 
         def run(store: Path | None) -> xr.DataTree:

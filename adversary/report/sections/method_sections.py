@@ -12,7 +12,7 @@ import xarray as xr
 from adversary._core import as_given, format_number, join_words
 from adversary.adversaries.path import MEANINGS
 from adversary.adversaries.plans import Level
-from adversary.driver import UNRELIABLE, side_by_side
+from adversary.driver import GROUPS, UNRELIABLE, side_by_side
 from adversary.privacy.mechanisms import Exact
 from adversary.report.files import Scenario
 from adversary.report.kit import Column, Section, Table, tabulate
@@ -114,7 +114,7 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     table = tabulate(found, columns, name="other meanings", marked={"plan": own}, missing=UNRELIABLE)
     other = _neighbours(scenario, "bounded" if scenario.neighbours == "unbounded" else "unbounded")
     return Section(
-        "What else the same budget could mean",
+        GROUPS["alternatives"].title,
         "The same privacy budget gives other risks for other neighbours, or where both cells are read.",
         [f"It could have been meant for neighbours {other}."],
         [table],

@@ -10,7 +10,7 @@ import xarray as xr
 from adversary import budget
 from adversary._core import failure_of, format_bound, format_uncrossed, join_words, percentage, sentence
 from adversary.budget import BROKEN, KEPT, NOT_COVERED, SURE
-from adversary.driver import OWN
+from adversary.driver import GROUPS, OWN
 from adversary.report.files import Scenario
 from adversary.report.kit import Section, Table, tabulate
 from adversary.report.kit.audit_words import definition_words
@@ -162,10 +162,8 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     return Section("The risk profile", verdict_sentence(found), paragraphs, [table], notes=notes)
 
 
-def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """The audit's own adversaries in the profile; None where there is nothing to say."""
-    if "tolerated" not in tree.children:
-        return None
+def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section:
+    """The audit's own adversaries in the profile."""
     found = tree["tolerated"].to_dataset()
     limits = ["any" if one >= 1.0 else percentage(one, False) for one in np.ravel(found["posterior"])]
     found["limit"] = found["posterior"].copy(data=np.reshape(limits, found["posterior"].shape))
@@ -180,7 +178,7 @@ def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     table, worst = tabulate(found, columns, name="profile of adversaries", missing="any"), float(found["outside"].max())
     often = f"A release takes an adversary past the profile with probability {percentage(worst, True)} at most."
     finding = often if worst else "No release takes an adversary of this scenario past the profile."
-    return Section("These adversaries and the risk profile", finding, tables=[table])
+    return Section(GROUPS["tolerated"].title, finding, tables=[table])
 
 
 def _losses(one: xr.Dataset) -> tuple[str, str]:

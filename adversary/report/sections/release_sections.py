@@ -9,16 +9,15 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import format_probability, join_words
+from adversary.driver import GROUPS
 from adversary.report import figures
 from adversary.report.files import Scenario
 from adversary.report.kit import Figure, Section, Table, tabulate
 from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, of_reader
 
 
-def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
     """What each further release of a count adds."""
-    if "repeated" not in tree.children:
-        return None
     every = tree["repeated"].to_dataset()
     columns = {"count": "count", "adversary": "adversary", "releases": ("releases", "count"), **AVERAGES}
     found = both_targets(every, every).assign(there=every["possible"].fillna(0).any("target"))
@@ -38,7 +37,7 @@ def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         for level in runs
     ]
     return Section(
-        "Repeated releases",
+        GROUPS["repeated"].title,
         f"The same count is published again with fresh noise: {often}.",
         ["Log Bayes factors add up, in any order; expected ratios do not multiply."],
         [table],
@@ -65,14 +64,12 @@ def _side_by_side(every: xr.Dataset, name: str, head: str, called: dict[str, str
     return tabulate(found, columns, name=name, called=words, marked={"published": called[own]})
 
 
-def queries(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def queries(scenario: Scenario, tree: xr.DataTree) -> Section:
     """The risk where one query of a unit is read beside that where all are."""
-    if "queries" not in tree.children:
-        return None
     every = tree["queries"].to_dataset().sel(published=list(READ))
     units = join_words([level for level in dict.fromkeys(one.query_of for one in scenario.plan.levels) if level])
     return Section(
-        "One query and all",
+        GROUPS["queries"].title,
         f"Several queries of the {units} count the target. All numbers of this audit are of an adversary who reads "
         "every one of them; to read only the cell's own count understates what is published.",
         ["Such an adversary knows everybody else there, so that the log Bayes factors of the queries add up."],
@@ -80,10 +77,8 @@ def queries(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     )
 
 
-def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section:
     """What is done to the numbers after the noise, and what that does to the adversary."""
-    if "postprocessing" not in tree.children:
-        return None
     every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
     said = [_effect_words(name, of_reader(every, name)) for name in scenario.readers]
     bound = (
@@ -93,7 +88,7 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if scenario.plan.postprocessing is not None:
         bound += " It can reveal more than the raw release of the same cell, because the siblings' releases enter it."
     table = _side_by_side(every, "post-processing", "release", PUBLISHED, "published")
-    return Section("Post-processing", " ".join(filter(None, said)), [bound], [table])
+    return Section(GROUPS["postprocessing"].title, " ".join(filter(None, said)), [bound], [table])
 
 
 def _effect_words(name: str, found: xr.Dataset) -> str:
@@ -112,3 +107,7 @@ def _effect_words(name: str, found: xr.Dataset) -> str:
             "improper."
         )
     return f"{text}; everything raw gives {format_probability(raw)}."
+
+
+SECTIONS = {"queries": queries, "repeated": repeated_section, "postprocessing": postprocessing}
+"""By the group that each is about, in the order of reading."""

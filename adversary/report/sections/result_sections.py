@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -10,7 +10,7 @@ import xarray as xr
 
 from adversary._core import format_bound, format_number, format_probability, those_tied, tied
 from adversary.adversaries.path import MEANINGS, settle_truth
-from adversary.driver import OWN, UNRELIABLE, shown_bound
+from adversary.driver import GROUPS, OWN, UNRELIABLE, shown_bound
 from adversary.report import figures
 from adversary.report.files import Scenario
 from adversary.report.kit import Column, Figure, Section, Table, attempt, audit_words, tabulate
@@ -35,6 +35,10 @@ GLOSSARY = (
     "records in which the adversary's two hypotheses differ. Failure probability: how often a bound may not hold. "
     "Detections: how often the best test says “in” when that is true, at 5 % false alarms."
 )
+
+
+Maker = Callable[[Scenario, xr.DataTree], Section | None]
+"""What makes a section of one truth."""
 
 
 def most_informed(risk: xr.Dataset, *, largest: bool = True) -> list[str]:
@@ -89,17 +93,19 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     made = attempt(title, _averaged, title, name, scenario, tree)
     parts = {
         "What the guarantees allow": bounds,
-        "Both truths, and tests of “in” against “out”": both_truths,
+        **_there(tree, {"both_truths": both_truths}),
         exact_adversaries.TITLE: exact_adversaries.exact_section,
-        "These adversaries and the risk profile": profile_section.of_readers,
-        "One query and all": release_sections.queries,
-        "Repeated releases": release_sections.repeated_section,
-        "Post-processing": release_sections.postprocessing,
+        **_there(tree, {"tolerated": profile_section.of_readers, **release_sections.SECTIONS}),
         "Sensitivity": sensitivity_answer.section,
         "Diagnostics": diagnostics,
     }
     made.parts = list(filter(None, (attempt(part, make, scenario, tree) for part, make in parts.items())))
     return made
+
+
+def _there(tree: xr.DataTree, makers: Mapping[str, Maker]) -> dict[str, Maker]:
+    """The makers of sections on groups that an audit has, by the titles of these."""
+    return {GROUPS[name].title: make for name, make in makers.items() if name in tree.children}
 
 
 def _averaged(title: str, name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
@@ -183,10 +189,8 @@ def is_unlimited(bound: xr.Dataset) -> bool:
     return bool(np.isinf(bound["loss_bound"]).all())
 
 
-def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
     """Both truths, and the adversary's own epsilon beside what the accounting allows."""
-    if "both_truths" not in tree.children:
-        return None
     both, bound = tree["both_truths"].to_dataset(), tree["bound"].to_dataset()
     shown, own = shown_bound(bound), bound["loss_bound"].sel(definition=OWN, drop=True)
     stated = shown["loss_bound"].where(shown["definition"] != OWN).drop_vars("definition")
@@ -225,7 +229,7 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         if "tests" in tree.children
         else []
     )
-    return Section("Both truths, and tests of “in” against “out”", said, lines, [table], curves)
+    return Section(GROUPS["both_truths"].title, said, lines, [table], curves)
 
 
 TESTS = (
