@@ -64,7 +64,7 @@ class Evidence:
         if mechanism.steps:
             raise TypeError("a clamped or rounded count leaks by its value: ask the noise inside, which leaks most")
         loss = mechanism.privacy_loss(1, 1)
-        return cls(loss.exact or loss, check_statistic(statistic))
+        return cls(loss.law, check_statistic(statistic))
 
     def extreme(self, p: Floats, q: Floats, upper: bool) -> Floats:
         """e^-S at the largest or the smallest S of any release."""

@@ -98,7 +98,7 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
         coords="minimal",
         compat="override",
         join="outer",
-        fill_value={"status": ""},
+        fill_value={"status": "", "route": ""},
         combine_attrs="override",
     )
     for name, array in found.items():

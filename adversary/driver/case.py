@@ -19,7 +19,7 @@ from adversary.driver.posteriors import NUTS, UNRELIABLE, Groups, Prior, Reading
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
-from adversary.privacy.losses import amplified_loss
+from adversary.privacy.losses import PrivacyLoss, amplified_loss
 
 OWN = "privacy loss"
 """Definition under which the plan's own loss is shown beside every promise."""
@@ -125,7 +125,8 @@ class Bounds:
     def table(self, promises: dict[str, Guarantee], law: BayesFactorLaw, readings: Readings) -> xr.Dataset:
         """The bound group. `law` is that of the log Bayes factor over all releases.
 
-        Of sampled posteriors only those three standard errors beyond a bound count as outside it; where fits failed,
+        `route` names the way to each loss: a formula, or how the law of the plan's own loss is worked out. Of sampled
+        posteriors only those three standard errors beyond a bound count as outside it; where fits failed,
         `outside` is not a number.
         """
         rows = {name: (one.group(self.records), promise_kept(one, self.plan)) for name, one in promises.items()}
@@ -139,6 +140,8 @@ class Bounds:
         for name in ("loss_bound", "outside", "failure", "k", "status"):
             values = [self.records if name == "k" else row[name] for row in table]
             result[name] = ("definition", np.array(values))
+        routes = [str(one.route) if isinstance(one, PrivacyLoss) else "formula" for one, _ in rows.values()]
+        result["route"] = ("definition", np.array(routes))
         for name in ("posterior", "ratio", "difference", "loss_bound"):
             result[name].attrs["direction"] = "lower and upper, by side" if name != "loss_bound" else "upper"
         direction = "estimate" if law.simulated or readings.sampled else "exact"

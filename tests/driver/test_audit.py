@@ -49,11 +49,16 @@ def test_results_have_the_known_groups_and_dims(name: str) -> None:
     bound = tree["bound"]
     for variable in ("posterior", "ratio", "difference"):
         assert bound[variable].dims == ("definition", "side")
-    for variable in ("outside", "failure", "k", "status"):
+    for variable in ("outside", "failure", "k", "status", "route"):
         assert bound[variable].dims == ("definition",)
     assert bound["side"].values.tolist() == ["lower", "upper"]
     assert bound["definition"].values.tolist() == ["zCDP", "privacy loss"]
     assert set(bound["status"].values.tolist()) <= STATUSES
+
+
+@pytest.mark.parametrize(("name", "route"), [("one block, gaussian", "formula"), ("two levels, flat", "listed")])
+def test_bounds_name_the_route_to_the_plans_own_loss(name: str, route: str) -> None:
+    assert audit(STORIES[name])["bound"]["route"].sel(definition="privacy loss") == route
 
 
 def test_attributes_say_what_was_done() -> None:

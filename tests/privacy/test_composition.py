@@ -137,7 +137,9 @@ def test_certificates_of_the_smallest_deltas_leave_room_for_rounding(families: l
     law, rho = composition.exact_law(families), float(composition.total_rho(families))
     epsilon = rho + 2.0 * np.sqrt(rho * math.log(10.0) * np.array([3.0, 8.0, 20.0, 35.0, 60.0, 90.0, 120.0])) + 0.123
     parts = [certified_composition.Family(family.v, family.shift, family.count) for family in families]
-    lower, upper = certified_composition.Composition(certified_composition.normal_form(parts)).delta(epsilon)
+    found = certified_composition.compose_by_contour(certified_composition.normal_form(parts))
+    assert found is not None
+    lower, upper = found.delta(epsilon)
     for e, low, high in zip(epsilon, lower, upper, strict=True):
         exact = law.far_delta(e)
         assert mpmath.mpf(low) <= exact <= mpmath.mpf(high), (e, low, float(exact), high)
@@ -211,7 +213,7 @@ def test_gaussian_noise_that_tells_hardly_anything_is_mixed_with_the_atoms_of_th
     epsilon = np.array([0.0, 1.0, 3.0, 9.0, 20.0])
     each = [weight * GaussianLoss(mu).delta(one - (1.0 - x)) for one in epsilon]
     np.testing.assert_allclose(loss.delta(epsilon), np.sum(each, axis=1) / weight.sum(), rtol=1e-10)
-    assert isinstance(loss.exact, MixedLoss)
+    assert isinstance(loss.law, MixedLoss)
 
 
 def test_bracket_without_a_lattice_takes_sigma_as_a_float() -> None:
@@ -246,6 +248,54 @@ def test_posterior_law_is_that_of_the_loss(name: str, prior: float) -> None:
     for truth, masses in (("in", law.p), ("out", law.q)):
         mean = expit(losses + logit(prior)) @ np.array([float(composition.real(mass)) for mass in masses])
         assert posterior.mean(truth) == pytest.approx(mean, abs=1e-9)
+
+
+# Routes
+
+RELEASES = {
+    "one release": ([(0.5, 1, 1)], 0.0),
+    "some of one kind": ([(F(1, 2), 1, 40)], 0.0),
+    "two kinds without a common lattice": ([(math.sqrt(2.0), 1, 4), (1.0 / math.sqrt(3.0), 1, 4)], 0.0),
+    "many of one kind": ([(1e-3, 1, 300)], 0.0),
+    "many on one lattice": ([(F(7, 5), 1, 100_000), (F(1, 3), 1, 100_000)], 0.0),
+    "a Gaussian beside": ([(4.0, 1, 1)], 9.0),
+    "a wide and a narrow kind": ([(1e-6, 1, 2), (4.0, 1, 2)], 0.0),
+    "many scales without a lattice": ([(1.0 / (4.1 + 3.33 * j), 1, 2 + j) for j in range(8)], 0.0),
+    "noise not worth the name beside wide noise": ([(1.0 / 90_000.0, 1, 2), (400.0, 1, 2)], 0.0),
+    "a Gaussian that tells hardly anything beside": ([(0.5, 2, 1)], 2e-9),
+    "two lists too long to multiply": ([(2.2, 1, 1), (1.7010841959895233, 1, 1), (F(4224, 20495), 1, 1)], 0.0),
+}
+
+
+def releases_of(name: str) -> DiscreteGaussianLoss:
+    families, variance = RELEASES[name]
+    return DiscreteGaussianLoss(tuple(certified_composition.Family(*family) for family in families), variance)
+
+
+@pytest.mark.parametrize(
+    ("name", "route", "rough"),
+    [
+        ("one release", "listed", None),
+        ("some of one kind", "listed", None),
+        ("two kinds without a common lattice", "listed", None),
+        ("many of one kind", "contour", None),
+        ("many on one lattice", "contour", None),
+        ("a Gaussian beside", "contour", None),
+        ("a wide and a narrow kind", "contour", "mixed"),
+        ("many scales without a lattice", "smoothed", "smoothed"),
+        ("noise not worth the name beside wide noise", "mixed", None),
+        ("a Gaussian that tells hardly anything beside", "mixed", None),
+        ("two lists too long to multiply", "mixed", None),
+    ],
+)
+def test_the_route_is_chosen_by_cost_and_named(name: str, route: str, rough: str | None) -> None:
+    """`rough` is that of the wider law for thousands of numbers, where another answers them."""
+    loss = releases_of(name)
+    assert loss.route == loss.law.route == route
+    assert (None if loss.rough is loss else loss.rough.route) == rough
+    low, high = loss.bracket.delta(1.0)
+    assert low <= loss.delta(1.0) <= high <= low * (1.0 + 1e-9)
+    assert loss.delta(1.0) == pytest.approx(loss.rough.delta(1.0), rel=1e-7)
 
 
 # Finite mechanisms
@@ -424,8 +474,8 @@ def test_laplace_noise_far_too_small_for_a_grid_is_certain_to_tell() -> None:
 def test_tails_that_need_more_revivals_than_the_profile_are_found() -> None:
     wide, narrow = DiscreteGaussianLoss.of(1e-6, count=2), DiscreteGaussianLoss.of(4.0, count=2)
     t = np.concatenate([-np.geomspace(70, 1e-6, 60), np.geomspace(1e-6, 70, 60)])
-    assert isinstance(narrow.exact, LatticeLoss)
-    for one, other in zip(wide.beside(narrow).tail(t), MixedLoss(narrow.exact, wide).tail(t), strict=True):
+    assert isinstance(narrow.law, LatticeLoss)
+    for one, other in zip(wide.beside(narrow).tail(t), MixedLoss(narrow.law, wide).tail(t), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-11)
 
 
@@ -433,9 +483,11 @@ def test_tails_that_need_more_revivals_than_the_profile_are_found() -> None:
 def test_tails_far_below_rho_do_not_cancel(count: int) -> None:
     """They were sums of terms as large as exp(3 rho / 4): no digit was left from rho = 40 on."""
     loss = DiscreteGaussianLoss.of(0.5, count=count)
+    contour = certified_composition.compose_by_contour(loss.kinds)
     t = loss.rho * np.linspace(-1.2, 1.5, 40)
-    assert isinstance(loss.exact, LatticeLoss)
-    for one, other in zip(loss.composition.tails(t), loss.exact.tail(t), strict=True):
+    assert loss.route == "listed"
+    assert contour is not None
+    for one, other in zip(contour.tails(t), loss.tail(t), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
@@ -488,8 +540,8 @@ def test_noise_not_worth_the_name_is_listed_beside_copies_that_are_too_wide_to_l
     """Two of each took a contour of 100,000 nodes or more, as few enough atoms were left to list in the end."""
     wide, sharp = 2 * adv.DiscreteGaussian(300.0).privacy_loss(), 2 * adv.DiscreteGaussian(0.05).privacy_loss()
     loss = wide + sharp
-    assert isinstance(loss.exact, MixedLoss)
-    assert loss.exact.lattice.losses.size < 20
+    assert isinstance(loss.law, MixedLoss)
+    assert loss.law.lattice.losses.size < 20
     assert loss.tail(np.array([0.0, 390.0]))[0] == pytest.approx(np.ones(2))
     assert loss.delta(0.0) == pytest.approx(1.0)
 
@@ -499,11 +551,11 @@ def test_two_lists_too_long_to_multiply_are_mixed_atom_by_atom_of_the_shorter() 
     two = DiscreteGaussianLoss.of(2.2).beside(DiscreteGaussianLoss.of(1.7010841959895233))
     wide = DiscreteGaussianLoss.of(F(4224, 20495))
     loss = two.beside(wide)
-    assert isinstance(loss.exact, MixedLoss)
-    assert isinstance(loss.exact.other, LatticeLoss)
-    assert loss.exact.lattice.losses.size < loss.exact.other.losses.size / 10
+    assert isinstance(loss.law, MixedLoss)
+    assert isinstance(loss.law.other, LatticeLoss)
+    assert loss.law.lattice.losses.size < loss.law.other.losses.size / 10
     e = np.linspace(-20.0, 20.0, 41)
-    np.testing.assert_allclose(loss.delta(e), MixedLoss(two.exact, wide).delta(e), rtol=1e-12)
+    np.testing.assert_allclose(loss.delta(e), MixedLoss(two.law, wide).delta(e), rtol=1e-12)
 
 
 def test_losses_that_are_all_infinite_stretch_no_grid() -> None:

@@ -68,7 +68,7 @@ class ComposedLoss(RoundedLoss):
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the law of each part ends, but for a mass of no consequence."""
-        found = {part: edges_of(part.lightly) for part in self._alike}
+        found = {part: edges_of(part.rough) for part in self._alike}
         return tuple(found[part] for part in self.parts)
 
     def _on_grid(self, rounding: Rounding) -> LatticeLoss:
@@ -189,7 +189,7 @@ def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
 
 def _compose_lattice(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
     """One more lattice where the other law is listed, a mixture where it is not."""
-    atoms = other.exact
+    atoms = other.law
     if isinstance(atoms, LatticeLoss) and atoms.losses.size * lattice.losses.size <= MAX_ATOMS // 10:
         return replace(convolve_lattices(lattice, atoms), parts=(lattice, other))
     return MixedLoss(lattice, other)
@@ -221,7 +221,7 @@ def repeat_loss(loss: PrivacyLoss, times: int) -> PrivacyLoss:
     n = int(check_whole("times", times, minimum=0))
     if isinstance(loss, DiscreteGaussianLoss) and n:
         few = max(1, int(MOST_RHO / loss.rho)) if loss.rho > 0.0 else n
-        return loss.times(n) if n <= few or n == 1 else RepeatedLoss(loss.exact or loss, n, loss.times(few))
+        return loss.times(n) if n <= few or n == 1 else RepeatedLoss(loss, n, loss.times(few))
     if n > MANY and loss.is_nothing:
         return NOTHING
     if n > MANY and isinstance(loss, GaussianLoss):

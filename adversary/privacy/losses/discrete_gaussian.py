@@ -1,12 +1,14 @@
 """The loss of many discrete Gaussian releases at once: any widths, any multiplicities, and a Gaussian beside them.
 
 One count moved by the whole number a under noise of parameter v = 1 / sigma^2 has the loss v (a^2 - 2 a x) / 2, x the
-noise. Few releases are listed atom by atom; many go through the certified `Composition`.
+noise. Once, by cost, the law that answers is chosen, and `loss.route` names it: all atoms listed; the coarsest of them
+mixed with a law of the others; a certified contour; or a contour that is smoothed, where no other can be searched.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
@@ -19,21 +21,27 @@ from adversary._core import (
     Floats,
     as_array,
     check_non_negative,
-    check_number,
     check_positive,
-    check_probability,
     check_whole,
-    labelled,
     log_theta,
-    past_ties,
-    scalar_or_array,
 )
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses.analytic import GaussianLoss
-from adversary.privacy.losses.contour import GOAL, RESOLUTION, Composition, Family, normal_form
-from adversary.privacy.losses.dominating import default_nodes, lattice_above, lattice_below
-from adversary.privacy.losses.lattice import FAR, LatticeLoss, convolve_lattices, merge_atoms, repeat_product
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
+from adversary.privacy.losses.contour import (
+    EASY,
+    GOAL,
+    LIGHT,
+    MOST,
+    ROUGH,
+    Family,
+    Work,
+    compose_by_contour,
+    normal_form,
+    total_rho,
+)
+from adversary.privacy.losses.contour_loss import ContourLoss, chernoff_reach, log_moment
+from adversary.privacy.losses.lattice import FAR, NOTHING, LatticeLoss, convolve_lattices, merge_atoms, repeat_product
+from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
 from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.profiles import area_under
 
@@ -50,11 +58,7 @@ SHARP = 100.0
 """From this v = 1 / sigma^2 on, noise is 0 but for a mass of 1e-21: its few losses are listed beside whatever else
 there is, as they would stretch a contour's period beyond all nodes."""
 
-LISTED_POINTS = 20_000
-"""So many lattice points may serve as nodes of an expectation."""
-
 _LISTED_NATS = 745.0
-_DIGITS = 2.3e-16
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +69,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
     ----------
     families : (v, shift, copies): releases with sigma^2 = 1 / v, moved by `shift` people; v a Fraction or a float
     variance : mu^2 of a Gaussian release composed in
-    goal : relative width aimed at by `bracket`; see `within`
-    quick : whether to settle for a wider interval where the goal is costly
+    goal : relative width aimed at by `bracket`; from `ROUGH` on a wider interval is taken where the goal is costly
 
     >>> from fractions import Fraction
     >>> DiscreteGaussianLoss.of(Fraction(1, 2), shift=1, count=40).epsilon(1e-6).__round__(9)
@@ -76,7 +79,9 @@ class DiscreteGaussianLoss(PrivacyLoss):
     families: tuple[Family, ...]
     variance: float = 0.0
     goal: float = GOAL
-    quick: bool = False
+
+    def __post_init__(self) -> None:
+        check_non_negative("variance", self.variance)
 
     @classmethod
     def of(cls, v: Fraction | float, shift: int = 1, count: int = 1) -> DiscreteGaussianLoss:
@@ -104,181 +109,131 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return DiscreteGaussianLoss(families, count * self.variance, self.goal)
 
     @cached_property
-    def composition(self) -> Composition:
-        """The certified engine of these releases."""
-        variance = float(check_non_negative("variance", self.variance))
-        return Composition(normal_form(self.families), variance, self.goal, self.quick)
+    def kinds(self) -> tuple[Family, ...]:
+        """The families, those of one kind counted together."""
+        return normal_form(self.families)
 
-    @property
+    @cached_property
     def rho(self) -> float:
         """zCDP of the releases together: sum of count shift^2 v / 2, and half the variance."""
-        return self.composition.rho
+        return total_rho(self.kinds, self.variance)
 
     @cached_property
-    def exact(self) -> PrivacyLoss | None:
-        """The law atom by atom, where that is small; or, where a contour through all releases is costly, the coarsest
-        of them atom by atom, mixed with the law of the others where that is light."""
-        return self._atom_by_atom[0]
-
-    @cached_property
-    def _at_length(self) -> PrivacyLoss | None:
-        """`exact`, or a mixture with a law that is not light: for profiles and tails, not for levels, which ask them
-        thousands of numbers."""
-        return self._atom_by_atom[1]
-
-    @cached_property
-    def _atom_by_atom(self) -> tuple[PrivacyLoss | None, PrivacyLoss | None]:
-        """(`exact`, `_at_length`)."""
-        unlisted = self._many or bool(self.variance)
-        if unlisted and float(self.composition.families[-1].v) >= SHARP:
-            return self._beside_sharp
-        if unlisted and self.composition.easy is not None:
-            return None, None
-        families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
-        coarse: LatticeLoss | None = None
-        heavy: PrivacyLoss | None = None
-        for i, family in enumerate(families):
-            if _work(family) > SUMMED:
-                return None, heavy
-            if family.copies * _span(family) * (coarse.losses.size if coarse else 1) > LISTED_ATOMS:
-                return None, heavy
-            one = _family_lattice(family)
-            coarse = convolve_lattices(coarse, one) if coarse else one
-            rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), self.variance, self.goal)
-            if unlisted and coarse.losses.size <= MIXED_ATOMS:
-                if not rest.families:
-                    return (self._beside_gaussian(coarse),) * 2
-                if rest.composition.light:
-                    return (_mixed(coarse, rest),) * 2
-                if heavy is None and not self.quick and rest.composition.easy is not None:
-                    heavy = MixedLoss(coarse, rest)
-        return (None, heavy) if self.variance else (coarse, coarse)
+    def law(self) -> PrivacyLoss:
+        return self._listed or self._beside_sharp or self._contour or self._beside_coarse or self._last_contour
 
     @property
-    def _beside_sharp(self) -> tuple[PrivacyLoss | None, PrivacyLoss]:
-        """The same where there are releases without noise worth the name: these are listed, whatever the others."""
-        families = self.composition.families
-        sharp = reduce(convolve_lattices, [_family_lattice(family) for family in families if float(family.v) >= SHARP])
-        others = tuple(family for family in families if float(family.v) < SHARP)
-        if not others:
-            return (self._beside_gaussian(sharp),) * 2
-        rest = DiscreteGaussianLoss(others, self.variance, self.goal, self.quick)
-        mixed = MixedLoss(sharp, rest) if self.quick else _mixed(sharp, rest)
-        return (mixed if self.quick or rest.exact is not None or rest.composition.light else None), mixed
-
-    def _beside_gaussian(self, lattice: LatticeLoss) -> PrivacyLoss:
-        """What is listed, and the Gaussian release if there is one."""
-        return MixedLoss(lattice, GaussianLoss(math.sqrt(self.variance))) if self.variance else lattice
+    def route(self) -> Route:
+        return self.law.route
 
     @property
-    def _many(self) -> bool:
-        """Whether the law is too large to be listed."""
-        families = self.composition.families
-        atoms = np.prod([family.copies * _span(family) for family in families])
-        return bool(atoms > LISTED_ATOMS or max(map(_work, families)) > SUMMED)
+    def _listed(self) -> LatticeLoss | None:
+        """Every atom, where even before equal ones are merged there are few."""
+        atoms = np.prod([kind.copies * _span(kind) for kind in self.kinds])
+        if self.variance or atoms > LISTED_ATOMS or max(map(_work, self.kinds)) > SUMMED:
+            return None
+        return next((atoms for atoms, rest in self._lists() if not rest), None)
+
+    @property
+    def _beside_sharp(self) -> PrivacyLoss | None:
+        """Releases without noise worth the name listed, whatever the others."""
+        sharp = [kind for kind in self.kinds if float(kind.v) >= SHARP]
+        if not sharp:
+            return None
+        atoms = reduce(convolve_lattices, map(_family_lattice, sharp))
+        return _mixed(atoms, self._rest(self.kinds[: -len(sharp)]))
+
+    @cached_property
+    def _contour(self) -> ContourLoss | None:
+        """A contour, exact or with the least smoothing, that is searched and added up in no time."""
+        return self._by_contour(LIGHT if self.goal >= ROUGH else EASY)
+
+    @property
+    def _beside_coarse(self) -> PrivacyLoss | None:
+        """The coarsest releases listed, beside others whose contour is light, or else the first that has one; or all
+        of them, where they are few once equal ones are merged."""
+        costly: PrivacyLoss | None = None
+        for atoms, kinds in self._lists():
+            rest = self._rest(kinds)
+            if rest is None:
+                return atoms
+            if atoms.losses.size <= MIXED_ATOMS:
+                contour = rest._contour if isinstance(rest, DiscreteGaussianLoss) else None
+                if not kinds or (contour and contour.composition.work.fits(LIGHT)):
+                    return _mixed(atoms, rest)
+                costly = costly or (_mixed(atoms, rest) if contour else None)
+        return costly
+
+    @property
+    def _last_contour(self) -> ContourLoss:
+        """A contour that takes seconds a number, smoothed as much as that needs."""
+        if contour := self._by_contour(EASY if self.goal >= ROUGH else MOST, widest=1.0):
+            return contour
+        raise ArithmeticError(f"no contour of {len(self.kinds)} scales can be searched; enumerate the losses")
+
+    def _by_contour(self, most: Work, widest: float = 0.0) -> ContourLoss | None:
+        made = compose_by_contour(self.kinds, self.variance, self.goal, most, widest)
+        return ContourLoss(self.kinds, self.variance, made, self._coarser) if made else None
+
+    def _lists(self) -> Iterator[tuple[LatticeLoss, tuple[Family, ...]]]:
+        """The coarsest kinds listed together, one more each time, and the kinds left; while the lists are short."""
+        kinds = sorted(self.kinds, key=lambda kind: -float(kind.v) * kind.shift)
+        atoms = NOTHING
+        for i, kind in enumerate(kinds):
+            if _work(kind) > SUMMED or kind.copies * _span(kind) * atoms.losses.size > LISTED_ATOMS:
+                return
+            one = _family_lattice(kind)
+            atoms = convolve_lattices(atoms, one) if i else one
+            yield atoms, tuple(kinds[i + 1 :])
+
+    def _rest(self, kinds: tuple[Family, ...]) -> PrivacyLoss | None:
+        """The loss of these kinds, and of the Gaussian release."""
+        if kinds:
+            return DiscreteGaussianLoss(kinds, self.variance, self.goal)
+        return GaussianLoss(math.sqrt(self.variance)) if self.variance else None
+
+    @cached_property
+    def _coarser(self) -> DiscreteGaussianLoss:
+        return DiscreteGaussianLoss(self.kinds, self.variance, ROUGH)
+
+    @property
+    def rough(self) -> DiscreteGaussianLoss:
+        return self if self.goal >= ROUGH or self.law.rough is self.law else self._coarser
 
     @property
     def bracket(self) -> Bracket:
-        if self._at_length is not None:
-            return self._at_length.bracket
-        return Bracket(of_delta=self._delta, of_power=self._power, of_tail=lambda t: (self.tail(t)[0],) * 2)
+        return self.law.bracket
 
-    def _delta(self, epsilon: ArrayLike) -> tuple[Any, Any]:
-        low, high = self.composition.delta(check_number("epsilon", epsilon))
-        return scalar_or_array(low), scalar_or_array(high)
-
-    def _power(self, level: ArrayLike) -> tuple[Any, Any]:
-        low, high = self.composition.power(check_probability("level", level))
-        return scalar_or_array(low), scalar_or_array(high)
-
-    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """Exact where the law is listed, else the upper end of the certified bracket; `power` likewise."""
-        if self._at_length is not None:
-            return self._at_length.delta(epsilon)
-        return scalar_or_array(self.composition.upper(check_number("epsilon", epsilon)))
+        return self.law.delta(epsilon)
 
-    @labelled
     def power(self, level: ArrayLike) -> Any:
-        return self._at_length.power(level) if self._at_length is not None else self._power(level)[1]
+        return self.law.power(level)
 
-    @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
-        """Smallest epsilon >= 0 at which the upper end of the bracket is at most delta; inf at 0.
-
-        Below the numerical resolution, `RESOLUTION`, it is `pbdp_epsilon(delta)`, an upper bound from the moments.
-        """
-        target = check_probability("delta", delta)
-        if self._at_length is not None:
-            return self._at_length.epsilon(scalar_or_array(target))
-        found = np.full(target.shape, np.inf)
-        inner, beyond = target >= RESOLUTION, (target > 0.0) & (target < RESOLUTION)
-        if inner.any():
-            found[inner] = self.composition.epsilon(target[inner])
-        small: Any = target[beyond]
-        if small.size:
-            found[beyond] = self.pbdp_epsilon(small)
-        return scalar_or_array(found)
+        return self.law.epsilon(delta)
 
     @property
     def auc(self) -> float:
-        if self.exact is not None:
-            return self.exact.auc
-        return area_under(self.lightly, 401)
+        return self.law.auc if self.rough is self else area_under(self.rough, 401)
 
-    @labelled
     def level(self, power: ArrayLike) -> Any:
-        law = self.lightly
-        if law.exact is not None:
-            return law.exact.level(power)
-        return scalar_or_array(law.composition.level(check_probability("power", power)))
-
-    @cached_property
-    def _readily(self) -> DiscreteGaussianLoss:
-        """The same law for tails: less sharp, where revivals make the goal costly."""
-        return self if self.composition.easy is not None else self.lightly
-
-    @cached_property
-    def lightly(self) -> DiscreteGaussianLoss:
-        if self.quick or self.exact is not None or self.composition.light:
-            return self
-        return DiscreteGaussianLoss(self.families, self.variance, max(self.goal, 1e-8), quick=True)
+        return self.rough.law.level(power)
 
     @property
     def reach(self) -> float:
-        """Chernoff's bound: beyond it delta is below 1e-18."""
-        return self.rho + 2.0 * float(np.sqrt(41.5 * self.rho))
+        return chernoff_reach(self.rho)
 
-    @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
-        if self._at_length is not None:
-            return self._at_length.tail(threshold)
-        p, q = self._readily.composition.tails(self.past_ties(check_number("threshold", threshold)))
-        return scalar_or_array(p), scalar_or_array(q)
+        return self.law.tail(threshold)
 
     def past_ties(self, threshold: Floats) -> Floats:
-        listed = self._at_length
-        return past_ties(threshold, _DIGITS * self.rho) if listed is None else listed.past_ties(threshold)
-
-    @cached_property
-    def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
-        lightly = self.lightly
-        nodes, step = default_nodes(self), lightly.composition.route[0].step
-        if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
-            index = np.ceil((nodes[[0, -1]] - self.rho) / step)
-            points = self.rho + step * np.arange(index[0], index[1] + 1.0)
-            whole = lattice_above(lightly, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
-            return whole, whole
-        return lattice_below(lightly, 0.5 * (nodes[1:] + nodes[:-1])), lattice_above(lightly, nodes)
+        return self.law.past_ties(threshold)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
-        """Exact where listed. Else from the binned law and the connected one, whose errors are as -1 to 2."""
-        if self.exact is not None:
-            return self.exact.expect(function)
-        below, above = (law.expect(function) for law in self._cells)
-        p, q = ((2.0 * as_array(x) + as_array(y)) / 3.0 for x, y in zip(below, above, strict=True))
-        return scalar_or_array(p), scalar_or_array(q)
+        return self.rough.law.expect(function)
 
     @property
     def kl_divergence(self) -> float:
@@ -286,14 +241,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return self.rho
 
     def log_moment(self, order: float) -> float:
-        """Sum of v a^2 order (order + 1) / 2 + log Theta(a order) / Theta(0), Theta a theta series with period 1."""
-        total = 0.5 * self.variance * order * (order + 1.0)
-        for v, shift, count in self.composition.families:
-            half = float(v) / 2.0
-            fraction = shift * order - round(shift * order)
-            waves = float(log_theta(half, float(fraction))) - float(log_theta(half))
-            total += count * (half * shift**2 * order * (order + 1.0) + min(waves, 0.0))
-        return total
+        return log_moment(self.kinds, self.variance, order)
 
     @property
     def swapped(self) -> DiscreteGaussianLoss:
@@ -304,12 +252,13 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return float("inf")
 
 
-def _mixed(coarse: LatticeLoss, rest: DiscreteGaussianLoss) -> MixedLoss:
+def _mixed(atoms: LatticeLoss, rest: PrivacyLoss | None) -> PrivacyLoss:
     """Both together: one law for every atom of the other, so of the shorter of two lists."""
-    listed = rest.exact
-    if isinstance(listed, LatticeLoss) and listed.losses.size < coarse.losses.size:
-        return MixedLoss(listed, coarse)
-    return MixedLoss(coarse, rest)
+    if rest is None:
+        return atoms
+    if isinstance(rest.law, LatticeLoss) and rest.law.losses.size < atoms.losses.size:
+        return MixedLoss(rest.law, atoms)
+    return MixedLoss(atoms, rest)
 
 
 def _span(family: Family) -> float:

@@ -82,7 +82,7 @@ def group_lattice(loss: PrivacyLoss, size: int) -> LatticeLoss:
     one = (
         loss
         if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000
-        else lattice_above(loss.lightly, default_nodes(loss))
+        else lattice_above(loss.rough, default_nodes(loss))
     )
     if loss.maximum == np.inf and one.infinite_p == 0.0:  # losses without an end, of less mass than a double holds
         one = replace(one, infinite_p=SMALLEST)

@@ -13,7 +13,7 @@ from adversary._core import Floats, as_array, check_probability, labelled, scala
 from adversary.privacy.losses.analytic import LaplaceLoss
 from adversary.privacy.losses.dominating import lattice_above
 from adversary.privacy.losses.lattice import LatticeLoss
-from adversary.privacy.losses.loss import Expectation, PrivacyLoss
+from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import epsilon_from_profile
 
 GRID_BINS = 2**14
@@ -55,6 +55,8 @@ class RoundedLoss(PrivacyLoss):
         if np.isinf(most) and self.certain == 0.0 and (far := (target > 0.0) & (target <= least)).any():
             found[far] = [self.pbdp_epsilon(float(one)) for one in target[far]]
         return scalar_or_array(np.minimum(found, most))
+
+    route = Route.ROUNDED
 
     def past_ties(self, threshold: Floats) -> Floats:
         return self.upper.past_ties(threshold)
@@ -98,7 +100,7 @@ def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Gri
         low, high, stride = min(low, -1), max(high, 1), 1
     nodes = np.arange(low, high + 1, stride)
     nodes = np.union1d(nodes, [0])
-    law = lattice_above(loss.lightly, as_array(step * nodes))
+    law = lattice_above(loss.rough, as_array(step * nodes))
     mass = np.zeros(high - low + 1)
     mass[np.rint(law.losses / step).astype(np.int64) - low] = np.exp(law.log_p)
     return Grid(low, mass, law.infinite_p, law.infinite_q)

@@ -73,7 +73,7 @@ def to_pld(loss: PrivacyLoss, interval: float = 1e-4) -> Any:
     step = float(check_positive("interval", interval))
     pmfs = []
     for one in (loss, loss.swapped):
-        listed = one if isinstance(one, LatticeLoss) else lattice_above(one.lightly, _grid(one, step))
+        listed = one if isinstance(one, LatticeLoss) else lattice_above(one.rough, _grid(one, step))
         places = np.ceil(listed.losses / step - 1e-9).astype(np.int64)
         low = int(places.min(initial=0))
         mass = np.bincount(places - low, np.exp(listed.log_p))

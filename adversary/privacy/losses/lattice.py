@@ -26,7 +26,7 @@ from adversary._core import (
     past_ties,
     scalar_or_array,
 )
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
+from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
 
 SUM_TOLERANCE = 1e-9
 """How far from one the probabilities of a pair may add up; they are rescaled within it."""
@@ -190,6 +190,8 @@ class LatticeLoss(PrivacyLoss):
             return scalar_or_array(value * (1.0 - MARGIN)), scalar_or_array(np.minimum(value * (1.0 + MARGIN), 1.0))
 
         return Bracket(of_delta=delta, of_power=power, of_tail=lambda threshold: (self.tail(threshold)[0],) * 2)
+
+    route = Route.LISTED
 
     @property
     def summands(self) -> tuple[PrivacyLoss, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +36,17 @@ from adversary.privacy.profiles import loss_bound_from_profile
 
 Expectation = Callable[[Floats], Floats]
 Interval = tuple[Any, Any]
+
+
+class Route(StrEnum):
+    """The ways in which losses come to their numbers."""
+
+    FORMULA = "formula"
+    LISTED = "listed"
+    MIXED = "mixed"
+    CONTOUR = "contour"
+    SMOOTHED = "smoothed"
+    ROUNDED = "rounded"
 
 
 class PrivacyLoss(Guarantee):
@@ -104,20 +116,25 @@ class PrivacyLoss(Guarantee):
         return None
 
     @property
-    def exact(self) -> PrivacyLoss | None:
-        """The same law worked out atom by atom, where it is more than that and small enough."""
-        return None
+    def law(self) -> PrivacyLoss:
+        """The law that answers: itself, unless a leaf has chosen one by cost."""
+        return self
 
     @property
-    def lightly(self) -> PrivacyLoss:
-        """The same law for thousands of numbers: itself, or one just above it where each takes long to add up."""
+    def route(self) -> Route:
+        """The way in which the law that answers comes to its numbers."""
+        return Route.FORMULA
+
+    @property
+    def rough(self) -> PrivacyLoss:
+        """The same law for thousands of numbers: itself, or where each takes long one above it, `ROUGH` wide."""
         return self
 
     @property
     def reach(self) -> float:
         """A loss beyond which the profile has fallen to its end, or below 1e-18."""
         e = np.geomspace(1e-9, 700.0, 300)
-        law = self.lightly
+        law = self.rough
         live = np.flatnonzero(law.delta(e) > law.delta(700.0) + 1e-18)
         return float(min(e[min(live[-1] + 1, e.size - 1)], self.maximum)) if live.size else 1e-9
 

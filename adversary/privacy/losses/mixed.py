@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, labelled, scalar_or_array
 from adversary.privacy.losses.lattice import LatticeLoss
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
+from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import area_under, level_from_profile
 
 
@@ -47,18 +47,20 @@ class MixedLoss(PrivacyLoss):
         mixed = self._mixture_of(self.lattice.log_p, as_array(self.other.delta(self._shifts(as_array(epsilon)))))
         return scalar_or_array(np.clip(mixed + self.lattice.infinite_p, 0.0, 1.0))
 
+    route = Route.MIXED
+
     @cached_property
-    def lightly(self) -> MixedLoss:
-        other = self.other.lightly
+    def rough(self) -> MixedLoss:
+        other = self.other.rough
         return self if other is self.other else MixedLoss(self.lattice, other)
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        return level_from_profile(self.lightly, power)
+        return level_from_profile(self.rough, power)
 
     @property
     def auc(self) -> float:
-        return area_under(self.lightly)
+        return area_under(self.rough)
 
     @property
     def bracket(self) -> Bracket:

@@ -47,7 +47,7 @@ class RepeatedLoss(RoundedLoss):
     @cached_property
     def upper(self) -> LatticeLoss:
         step = _step(self.loss)
-        first = _Law(0, _trimmed(grid_above(self.loss, edges_of(self.loss.lightly), step)))
+        first = _Law(0, _trimmed(grid_above(self.loss, edges_of(self.loss.rough), step)))
         nothing = _Law(0, Grid(0, np.ones(1), 0.0, 0.0))
 
         def together(one: _Law, other: _Law) -> _Law:
@@ -103,10 +103,11 @@ class _Law(NamedTuple):
 
 def _step(loss: PrivacyLoss) -> float:
     """Spacing on which the loss lives, where it is listed on few points alike; else of a fine grid from end to end."""
-    low, high = edges_of(loss.lightly)
+    low, high = edges_of(loss.rough)
     fine = (high - low) / _BINS
-    if isinstance(loss, LatticeLoss) and loss.losses.size <= _BINS:
-        ends = np.abs(np.append(loss.losses, np.diff(loss.losses)))
+    law = loss.law
+    if isinstance(law, LatticeLoss) and law.losses.size <= _BINS:
+        ends = np.abs(np.append(law.losses, np.diff(law.losses)))
         return max(float(ends[ends > 0.0].min(initial=np.inf)), fine) if ends.any() else fine
     return fine
 

@@ -54,8 +54,10 @@ def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> Lat
     if scheme not in SCHEMES:
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     if scheme == "poisson":
-        listed = next((one for one in (loss, loss.exact) if isinstance(one, LatticeLoss)), None)
-        return _subsampled_lattice(lattice_above(loss.lightly, default_nodes(loss)) if listed is None else listed, q)
+        law = loss.law
+        return _subsampled_lattice(
+            law if isinstance(law, LatticeLoss) else lattice_above(loss.rough, default_nodes(loss)), q
+        )
     side = amplified_loss(np.linspace(0.0, max(one.reach for one in loss.directions), NODES), q)
     return lattice_above(_Amplified(loss, q), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
 

@@ -1,5 +1,12 @@
 from .certified_composition import GOAL as GOAL
 from .certified_composition import RESOLUTION as RESOLUTION
+from .certified_composition import ROUGH as ROUGH
 from .certified_composition import Composition as Composition
 from .certified_composition import Family as Family
+from .certified_composition import compose_by_contour as compose_by_contour
 from .certified_composition import normal_form as normal_form
+from .certified_composition import total_rho as total_rho
+from .revivals import EASY as EASY
+from .revivals import LIGHT as LIGHT
+from .revivals import MOST as MOST
+from .revivals import Work as Work

@@ -14,10 +14,9 @@ at most e^(x/2) sqrt(t) phi(x / sqrt(t)) = t e^(t/8) times the N(t/2, t) density
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +25,14 @@ from scipy.special import ndtri
 
 from adversary._core import Floats
 from adversary.privacy.losses.contour.contour_sum import Contour
-from adversary.privacy.losses.contour.revivals import EASY, LIGHT, MOST, Work
+from adversary.privacy.losses.contour.revivals import MOST, Work
 from adversary.privacy.profiles import delta_at_negative
 
 GOAL = 1e-12
 """Relative width aimed at, of every certified interval."""
+
+ROUGH = 1e-8
+"""Relative width that is good enough where thousands of numbers are needed; a wider interval is taken for speed."""
 
 RESOLUTION = 1e-240
 """Probabilities below are not told apart from 0."""
@@ -89,91 +91,83 @@ def common_step(families: Sequence[Family]) -> tuple[float | None, bool]:
     return float(step), exact
 
 
-@dataclass(frozen=True, eq=False)
-class Composition:
-    """Independent discrete Gaussian releases and at most one Gaussian, composed and certified.
+def total_rho(families: Sequence[Family], variance: float) -> float:
+    """zCDP of the releases together."""
+    return float(sum(f.copies * f.shift**2 * float(f.v) for f in families)) / 2.0 + variance / 2.0
+
+
+def compose_by_contour(
+    families: Sequence[Family], variance: float = 0.0, goal: float = GOAL, most: Work = MOST, widest: float = 0.0
+) -> Composition | None:
+    """The sharpest composition that takes at most so much work: without smoothing, else with the least that does.
 
     Parameters
     ----------
-    families : gathered
-    variance : of the Gaussian release's loss, mu^2; 0 for none
-    goal : relative width aimed at; where there is no lattice the smoothing variance is chosen by it
-    quick : whether to smooth as much as it takes for few revivals to be searched
+    families : gathered; see `normal_form`
+    variance : of a Gaussian release's loss, mu^2; 0 for none
+    goal : relative width aimed at; the least smoothing widens answers by it
+    most : windows to be searched and nodes to be added up
+    widest : smoothing variance up to which more is tried than the least
+
+    Returns
+    -------
+    Composition, or None where there is none within `most`.
+    """
+    rho = total_rho(families, variance)
+    v, shift, count = (np.array([float(x) for x in column]) for column in zip(*families, strict=True))
+    probe = _end(rho) * np.linspace(0.0, 1.0, 7) ** 2
+    for step, smoothing, slack in _candidates(families, variance, max(0.1 * goal * min(1.0, rho), 1e-18), widest):
+        contour = Contour(v, shift, count, step, smoothing + variance, slack)
+        work = contour.work(probe, 0.05 * goal, most)  # a harder goal than is asked later
+        if work is not None:
+            return Composition(rho, goal, contour, smoothing, work)
+    return None
+
+
+def _candidates(
+    families: Sequence[Family], variance: float, smoothing: float, widest: float
+) -> Iterator[tuple[float | None, float, float]]:
+    """(lattice step, smoothing variance, slack) of contours, the sharpest first."""
+    step, exact = (None, True) if variance > 0.0 else common_step(families)
+    if variance > 0.0 or (step is not None and np.pi / step <= _FINEST):
+        yield step, 0.0, 1.0 if exact else 8.0
+    yield None, smoothing, 1.0
+    while (smoothing := 30.0 * smoothing) < widest:
+        yield None, smoothing, 1.0
+
+
+def _end(rho: float) -> float:
+    """An epsilon beyond which delta is below RESOLUTION (Chernoff)."""
+    return rho + 2.0 * float(np.sqrt(rho * -math.log(RESOLUTION)))
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Independent discrete Gaussian releases and at most one Gaussian, composed by one contour and certified.
+
+    Parameters
+    ----------
+    rho : zCDP of the whole
+    goal : relative width aimed at
+    contour : that answers
+    smoothing : variance of the smoothing release in it; 0 where it is exact
+    work : what a number takes
 
     The laws of the loss under P and of minus the loss under Q are the same, as all noise is symmetric.
     """
 
-    families: tuple[Family, ...]
-    variance: float = 0.0
-    goal: float = GOAL
-    quick: bool = False
-
-    def _contour(self, step: float | None, variance: float, most: Work, slack: float = 1.0) -> Contour | None:
-        """A contour over these releases; None if there are more revivals, or a sum takes more nodes, than `most`."""
-        v, shift, count = (np.array([float(x) for x in column]) for column in zip(*self.families, strict=True))
-        found = Contour(v, shift, count, step, variance, slack)
-        return found if self._takes_at_most(most, found) else None
-
-    def _takes_at_most(self, most: Work, contour: Contour) -> bool:
-        probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
-        return contour.takes_at_most(most, probe, 0.05 * self.goal)  # a harder goal than is asked later
-
-    def _exact(self, most: Work) -> Contour | None:
-        """The contour without smoothing: a Gaussian release among them, or a lattice that can be searched."""
-        if self.variance > 0.0:
-            return self._contour(None, self.variance, most)
-        step, exact = common_step(self.families)
-        if step is None or np.pi / step > _FINEST:
-            return None
-        return self._contour(step, 0.0, most, 1.0 if exact else 8.0)
-
-    @cached_property
-    def rho(self) -> float:
-        """zCDP of the whole."""
-        return float(sum(f.copies * f.shift**2 * float(f.v) for f in self.families)) / 2.0 + self.variance / 2.0
-
-    @cached_property
-    def easy(self) -> tuple[Contour, float] | None:
-        """The route, where few revivals have to be searched: an exact contour, or one with the least smoothing."""
-        most = LIGHT if self.quick else EASY
-        exact = self._exact(most)
-        smoothed = None if exact else self._contour(None, self.least_smoothing + self.variance, most)
-        return (exact, 0.0) if exact else (smoothed, self.least_smoothing) if smoothed else None
-
-    @cached_property
-    def light(self) -> bool:
-        """Whether thousands of sums are a matter of seconds."""
-        return self.easy is not None and self._takes_at_most(LIGHT, self.easy[0])
-
-    @cached_property
-    def route(self) -> tuple[Contour, float]:
-        """The contour that answers, and the variance of the smoothing release in it (0 where it is exact)."""
-        if self.easy is not None:
-            return self.easy
-        most = EASY if self.quick else MOST
-        exact = self._exact(most)
-        if exact is not None:
-            return exact, 0.0
-        smoothing = self.least_smoothing
-        while smoothing < 1.0:
-            contour = self._contour(None, smoothing + self.variance, most)
-            if contour is not None:
-                return contour, smoothing
-            smoothing *= 30.0
-        raise ArithmeticError(f"no contour of {len(self.families)} scales can be searched; enumerate the losses")
-
-    @property
-    def least_smoothing(self) -> float:
-        """The smoothing variance that widens answers by the goal."""
-        return max(0.1 * self.goal * min(1.0, self.rho), 1e-18)
+    rho: float
+    goal: float
+    contour: Contour
+    smoothing: float
+    work: Work
 
     def delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """Certified (lower, upper) of the profile at any real epsilon."""
         e = np.abs(np.ravel(epsilon)).astype(np.float64)
         low, high = self._smoothed(e)
-        contour, smoothing = self.route
-        if smoothing and (some := low > 0.0).any():
-            low[some] -= smoothing * np.exp(smoothing / 8.0) * contour.density(e[some], self.goal)
+        if self.smoothing and (some := low > 0.0).any():
+            low[some] -= self._lift * self.contour.density(e[some], self.goal)
         return _anywhere(epsilon, np.maximum(low, 0.0), -_LAST_DIGITS), _anywhere(epsilon, high, _LAST_DIGITS)
 
     def upper(self, epsilon: Floats) -> Floats:
@@ -185,16 +179,20 @@ class Composition:
         low, high = np.zeros_like(eps), np.full_like(eps, RESOLUTION)
         inside = eps <= self._end
         if inside.any():
-            found, beyond = self.route[0].sums(eps[inside], self.goal)
+            found, beyond = self.contour.sums(eps[inside], self.goal)
             value = np.where(beyond, found.value, 1.0 - found.value)
             low[inside] = np.maximum(value - np.where(beyond, found.above, found.below), 0.0)
             high[inside] = np.maximum(value + np.where(beyond, found.below, found.above), RESOLUTION)
         return low, high
 
-    @cached_property
+    @property
     def _end(self) -> float:
-        """An epsilon beyond which delta is below RESOLUTION (Chernoff)."""
-        return self.rho + 2.0 * float(np.sqrt(self.rho * -math.log(RESOLUTION)))
+        return _end(self.rho)
+
+    @property
+    def _lift(self) -> float:
+        """By how much smoothing raises the profile at most, over the density of the loss."""
+        return float(self.smoothing * np.exp(self.smoothing / 8.0))
 
     def tails(self, threshold: Floats) -> tuple[Floats, Floats]:
         """(P(L > t), Q(L > t)): sums without a certificate; smoothed, where there is no lattice."""
@@ -259,8 +257,7 @@ class Composition:
     def _power(self, a: Floats) -> tuple[Floats, Floats]:
         """Cutting planes: tangents at two thresholds whose slopes differ in sign meet below the minimum."""
         width = np.sqrt(2.0 * self.rho)
-        contour, smoothing = self.route
-        nudge = max(1e-7 * width, 1.01 * (contour.step or 0.0))
+        nudge = max(1e-7 * width, 1.01 * (self.contour.step or 0.0))
         floor, best = np.zeros_like(a), np.full_like(a, np.inf)
         open_ = np.arange(a.size)
         e = -self.rho - width * ndtri(a)
@@ -287,8 +284,8 @@ class Composition:
             left, right = (_Tangent(*(x[wide] for x in side)) for side in (left, right))
             if open_.size == 0:
                 break
-        if smoothing:
-            floor = floor - smoothing * np.exp(smoothing / 8.0) * contour.peak_density()
+        if self.smoothing:
+            floor = floor - self._lift * self.contour.peak_density()
         return np.minimum(np.maximum(floor, a), best), best
 
     def level(self, power: Floats) -> Floats:
@@ -302,7 +299,7 @@ class Composition:
         return found.reshape(np.shape(power))
 
     def _level(self, r: Floats) -> Floats:
-        width, step = np.sqrt(2.0 * self.rho), self.route[0].step or 0.0
+        width, step = np.sqrt(2.0 * self.rho), self.contour.step or 0.0
         e = self.rho - width * ndtri(r)
         low, high = np.full_like(r, -self._end), np.full_like(r, self._end)
         best, open_ = np.zeros_like(r), np.arange(r.size)
@@ -334,12 +331,11 @@ class Composition:
         return self._tail(threshold, "p", "q")
 
     def _tail(self, threshold: Floats, right: str, left: str) -> tuple[Floats, Floats]:
-        contour, _ = self.route
         e = np.minimum(np.abs(threshold), self._end)
         found, error = np.empty_like(e), np.empty_like(e)
         for side, kind in ((threshold >= 0.0, right), (threshold < 0.0, left)):
             if side.any():
-                part = contour.tail(e[side], self.goal, kind, strict=kind == right)
+                part = self.contour.tail(e[side], self.goal, kind, strict=kind == right)
                 found[side] = part.value if kind == right else 1.0 - part.value
                 error[side] = part.above + part.below
         return np.clip(found, 0.0, 1.0), error

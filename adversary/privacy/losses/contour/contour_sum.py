@@ -161,21 +161,23 @@ class Contour:
         miss = np.logaddexp(log_ndtr(eps / mu - mu / 2), lower)
         return np.asarray(delta), np.asarray(miss)
 
-    def takes_at_most(self, most: Work, eps: Floats, tol: float) -> bool:
-        """Whether the line can be searched for revivals, and summed, with this goal at these values of epsilon."""
+    def work(self, eps: Floats, tol: float, most: Work) -> Work | None:
+        """What the search for revivals and a sum with this goal take at these epsilons; None for more than `most`."""
         size, tilt = self._shadow(eps), self.tilts(eps)
         asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
         if self.step is None:
             asked += [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, kind) for kind in ("p", "q")]
             asked.append(self._nodes_for(eps, np.abs(tilt), size[0], tol, "density"))
+        if asked[0].last <= _FEW // 2:
+            return Work(0, float(asked[0].last))
         hardest = Threshold(min(a.threshold.log_tau for a in asked), max(a.threshold.u0 for a in asked))
         try:
-            if asked[0].last > _FEW // 2:
-                low, high, *_ = self._windows(hardest, most.windows)
-                return bool((high - low).sum() / min(a.spacing for a in asked) <= most.nodes)
+            windows = self._windows(hardest, most.windows)
         except TooManyRevivals:
-            return False
-        return True
+            return None
+        nodes = (windows.high - windows.low).sum() / min(a.spacing for a in asked)
+        work = Work(windows.searched, float(nodes))
+        return work if work.fits(most) else None
 
     @cached_property
     def _grids(self) -> dict[Any, Grid]:

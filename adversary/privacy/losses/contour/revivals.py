@@ -21,7 +21,10 @@ class Work(NamedTuple):
     """How many windows a search may keep, and how many nodes a sum may add up; each takes some hundred bytes."""
 
     windows: int
-    nodes: int
+    nodes: float
+
+    def fits(self, most: Work) -> bool:
+        return self.windows <= most.windows and self.nodes <= most.nodes
 
 
 LIGHT, EASY, MOST = Work(4_000, 20_000), Work(4_000, 200_000), Work(200_000, 5_000_000)
@@ -36,13 +39,14 @@ class TooManyRevivals(ValueError):
 
 
 class Windows(NamedTuple):
-    """Intervals [low, high] with the bound exp(-penalty - weight (u - centre)^2) inside."""
+    """Intervals [low, high] with the bound exp(-penalty - weight (u - centre)^2) inside; how many were searched."""
 
     low: Floats
     high: Floats
     centre: Floats
     penalty: Floats
     weight: Floats
+    searched: int
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def revivals(
     if start_weight > 0.0:
         end = min(end, float(np.sqrt(nats / start_weight)))
     zero = np.zeros(1)
-    windows = Windows(zero, np.full(1, end), zero, zero, np.full(1, start_weight))
+    windows = Windows(zero, np.full(1, end), zero, zero, np.full(1, start_weight), 1)
     telling = weights * periods**2 / 4.0 >= 1e-3
     order = np.argsort(-periods[telling], kind="stable")
     for period, weight in zip(periods[telling][order], weights[telling][order], strict=True):
@@ -88,7 +92,7 @@ def revivals(
 
 def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, most: int) -> Windows:
     """What one family leaves of the windows: the parts near a multiple of its period."""
-    low, high, centre, penalty, total = windows
+    low, high, centre, penalty, total, searched = windows
     radius = np.minimum(np.sqrt(threshold.nats(low) / weight), period / 2.0)
     first, last = np.ceil((low - radius) / period), np.floor((high + radius) / period)
     count = np.maximum(last - first + 1.0, 0.0).astype(np.int64)
@@ -108,7 +112,8 @@ def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, 
     kept = (room >= 0.0) & (low <= high)
     if int(kept.sum()) > most:
         raise TooManyRevivals(most)
-    return Windows(low[kept], high[kept], centre[kept], penalty[kept], total[kept])
+    searched = max(searched, parent.size // 10, int(kept.sum()))
+    return Windows(low[kept], high[kept], centre[kept], penalty[kept], total[kept], searched)
 
 
 def nodes_of(windows: Windows, spacing: float, last: float) -> Floats:
