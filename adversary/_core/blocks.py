@@ -99,7 +99,7 @@ def simulate(
 
 
 def _block(function: Callable[[int, np.random.Generator], Floats], asked: tuple[int, np.random.SeedSequence]) -> Floats:
-    """So many draws with a generator of their own."""
+    """Draws of one block, with a generator of their own."""
     size, child = asked
     return function(size, np.random.default_rng(child))
 

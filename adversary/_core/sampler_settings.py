@@ -47,6 +47,6 @@ class Sampling:
             raise ValueError(f"target_accept must lie between 0 and 1, got {self.target_accept}")
 
     def longer(self, times: int) -> Sampling:
-        """The same number of chains, each so many times as long and in smaller steps."""
+        """Settings of as many chains, each so many times as long and in smaller steps."""
         accept = max(self.target_accept, CAREFUL)
         return replace(self, tune=self.tune * times, draws=self.draws * times, target_accept=accept)

@@ -144,7 +144,7 @@ class _Store:
         return self.path / RECORDS / f"{quote(name, safe='')}.json"
 
     def content(self, name: str, content: bytes) -> dict[str, Any]:
-        """What is recorded: size and checksum, of the work, and of its own place, so that two cannot change places."""
+        """Record of a block: size and checksum, of the work, and of its own place, so that two cannot change places."""
         of = digest({"work": self.work, "chunk": name})
         return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "of": of}
 

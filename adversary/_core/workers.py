@@ -112,7 +112,7 @@ def map_unordered[T, R](
 
 
 def _in_pool[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[tuple[int, R]]:
-    """The same by threads of this process; on an error or an interruption, what has not begun is dropped."""
+    """`map_unordered` by threads of this process; on an error or an interruption, what has not begun is dropped."""
     pool = ThreadPoolExecutor(threads)
     try:
         places = {pool.submit(function, item): place for place, item in enumerate(items)}
@@ -277,7 +277,7 @@ def _client(scheduler: str) -> Iterator[Any]:
 
 
 def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
-    """The same on the workers of a client, so many pieces in flight."""
+    """`map_unordered` on the workers of a client, so many pieces in flight."""
     dask = import_distributed()
     threads = max(1, sum(client.nthreads().values()))
     flying: dict[Any, list[int]] = {}

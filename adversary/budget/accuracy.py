@@ -271,7 +271,7 @@ def split_rho(
     releases: int = 1,
     where: Callable[[int], str] = "row {}".format,
 ) -> xr.Dataset:
-    """How much rho each level of a table may spend: together they keep a risk profile, with the least error.
+    """The rho that each level of a table may spend: together they keep a risk profile, with the least error.
 
     The error of a level is the standard deviation of its noise over its mean count; the sum of their squares is
     smallest, for a given total, with rho inversely proportional to the mean count (the variance being 1 / (2 rho)). The

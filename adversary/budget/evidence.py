@@ -121,7 +121,7 @@ def _one_minus_product(p: Floats, q: Floats) -> Floats:
 
 
 def _threshold_of(s: Floats, other: Floats) -> Floats:
-    """What U must exceed for S > s, `other` being the log of the likelihood of the rest; ties count as equal."""
+    """The value that U must exceed for S > s, `other` being the log likelihood of the rest; ties count as equal."""
     with np.errstate(invalid="ignore"):
         slack = TIE * (1.0 + np.abs(s) + np.abs(other))
         return s + other + np.where(np.isfinite(slack), slack, 0.0)

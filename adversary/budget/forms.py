@@ -111,11 +111,11 @@ class Form:
 
     @property
     def unit(self) -> str:
-        """What the parameter is: "epsilon", "rho" or "mu"."""
+        """Name of the parameter: "epsilon", "rho" or "mu"."""
         return (DEFINITIONS.get(self.definition) or NOISES[self.definition])[0]
 
     def guarantees(self, parameter: float, *, values: bool = True) -> Together:
-        """What releases with this parameter each guarantee; about values too, or about inclusion alone."""
+        """The guarantee of releases with this parameter each; about values too, or about inclusion alone."""
         one: Guarantee
         pair: Guarantee | None
         if self.definition in NOISES:

@@ -103,7 +103,7 @@ def allocate(
     delta_each: float = 0.0,
     round_down: int | None = None,
 ) -> ReleaseBudget:
-    """What to guarantee of each of several releases of the same data, so that together they keep a risk profile.
+    """Guarantees of several releases of the same data, so that together they keep a risk profile.
 
     Adversaries are those of `relative_risk_bound`: they believe the same of everybody else whatever is true of the
     target. The largest parameter whose `equivalent_epsilon` is at most `recommended.loss`, on the safe side to a

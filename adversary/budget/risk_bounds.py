@@ -122,7 +122,7 @@ def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> F
 
 
 def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:
-    """The same from c = 1 / ratio - p q, for callers who know it without the cancellation."""
+    """Epsilon from c = 1 / ratio - p q, for callers who know it without the cancellation."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if statistic == "count":  # as of inclusion p q at value prior 1, where the root is 1 - p q too
             return np.where(room > 0.0, np.log((1.0 - p * q) / room), np.inf)

@@ -45,7 +45,7 @@ class RiskProfile:
 
     @staticmethod
     def constant(ratio: float) -> RiskProfile:
-        """The same ratio for every adversary."""
+        """One ratio for every adversary."""
         return RiskProfile(RatioOrAbsolute(ratio))
 
     @staticmethod
@@ -65,7 +65,7 @@ class RiskProfile:
 
     @staticmethod
     def box(ratio: float, inclusion: Range = (0.0, 1.0), value: Range = (0.0, 1.0)) -> RiskProfile:
-        """The same ratio for adversaries with priors in a rectangle."""
+        """One ratio for adversaries with priors in a rectangle."""
         return RiskProfile.constant(ratio).within(inclusion, value)
 
     @staticmethod
@@ -102,7 +102,7 @@ class RiskProfile:
 
     @property
     def about_values(self) -> bool:
-        """Whether what a record says is in question, or only whether it is there (value 1)."""
+        """True where what a record says is in question, and not only whether it is there (value 1)."""
         return self.tolerance.about_values
 
     def __call__(self, inclusion: ArrayLike, value: ArrayLike) -> Any:
@@ -136,5 +136,5 @@ class RiskProfile:
         return RiskProfile(Least(tuple(part for one in (self, *others) for part in one.tolerance.parts)))
 
     def within(self, inclusion: float | Range = (0.0, 1.0), value: float | Range = (0.0, 1.0)) -> RiskProfile:
-        """The same tolerance for adversaries with priors in a rectangle, or one prior; others do not matter."""
+        """This tolerance for adversaries with priors in a rectangle, or one prior; others do not matter."""
         return RiskProfile(Within(self.tolerance, prior_range("inclusion", inclusion), prior_range("value", value)))

@@ -178,7 +178,7 @@ def _spacing(edges: Floats) -> Floats:
 
 
 def _first_cells(tolerance: Tolerance) -> Cells:
-    """Where the search starts: two edges, the whole domain, or a first grid of it.
+    """The start of the search: two edges, the whole domain, or a first grid of it.
 
     Of adversaries with one p q and one r* the one with the largest p needs least: d epsilon / d p < 0 there for r* > 1.
     So a profile of p q alone is searched along q = q0, then p = p1.
@@ -202,7 +202,7 @@ def _first_edges(tolerance: Tolerance) -> list[Floats]:
 
 
 def first_priors(tolerance: Tolerance) -> list[Floats]:
-    """The same, with what stands for a prior of 0."""
+    """Priors at the edges where the search starts, with what stands for a prior of 0."""
     return [np.unique(np.maximum(side, min(NEAREST, side[-1]))) for side in _first_edges(tolerance)]
 
 

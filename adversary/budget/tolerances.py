@@ -31,7 +31,7 @@ class Binding(NamedTuple):
 
     @property
     def attained(self) -> bool:
-        """Whether there is such an adversary, or only ever closer ones."""
+        """True where there is such an adversary, and not only ever closer ones."""
         return self.inclusion > 0.0 and self.value > 0.0
 
 
@@ -55,7 +55,7 @@ class Tolerance(ABC):
     @property
     @abstractmethod
     def decreasing(self) -> bool:
-        """Whether r* rises in neither prior within the domain."""
+        """True where r* rises in neither prior within the domain."""
 
     @property
     @abstractmethod
@@ -69,17 +69,17 @@ class Tolerance(ABC):
 
     @property
     def about_values(self) -> bool:
-        """Whether what a record says is in question, or only whether it is there (value 1)."""
+        """True where what a record says is in question, and not only whether it is there (value 1)."""
         return self.domain[1][0] < 1.0
 
     @property
     def of_product(self) -> bool:
-        """Whether r* depends on p q alone within the domain."""
+        """True where r* depends on p q alone within the domain."""
         return False
 
     @property
     def is_function(self) -> bool:
-        """Whether r* is a function that was given, of which nothing is known but its values."""
+        """True where r* is a function that was given, of which nothing is known but its values."""
         return False
 
     def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
@@ -136,7 +136,7 @@ class RatioOrAbsolute(Tolerance):
         return f"{'no rise' if self.ratio == 1.0 else ratio} unless the posterior stays at or below {absolute}"
 
     def closed(self, domain: tuple[Range, Range], statistic: str) -> Binding:
-        """Where the two tolerances meet, p q = a / r, as far up in p as the rectangle goes; else a corner.
+        """The point where the two tolerances meet, p q = a / r, as far up in p as the rectangle goes; else a corner.
 
         epsilon falls in both priors where the absolute tolerance rules (Lemma 8) and falls in p along the curve; where
         the ratio rules it rises in q, and falls in p below q = 1 / (r + 1) only (Lemma 9).

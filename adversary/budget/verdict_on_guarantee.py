@@ -61,7 +61,7 @@ class Verdict:
 
     @property
     def epsilon(self) -> float:
-        """What the guarantee is worth as the epsilon of `absolute_risk_bound`, to adversaries whom it covers.
+        """The epsilon of `absolute_risk_bound` that the guarantee is worth, to adversaries whom it covers.
 
         Of replaced records "in S" and "in, not in S" are one step apart, which the bound counts as two for anything.
         """
@@ -69,7 +69,7 @@ class Verdict:
 
     @property
     def kept(self) -> bool:
-        """Whether the status is "kept"."""
+        """True where the status is "kept"."""
         return self.status == KEPT
 
     @property
@@ -114,7 +114,7 @@ def verdict(
     neighbours: str = "unbounded",
     two: Guarantee | None = None,
 ) -> Verdict:
-    """Whether a guarantee keeps a profile, for certain if it can, else but for a failure probability.
+    """The verdict on a guarantee: it keeps a profile for certain if it can, else but for a failure probability.
 
     Of adversaries who believe the same of everybody else's records whatever is true of the target.
 

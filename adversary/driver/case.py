@@ -252,13 +252,13 @@ def _loss_bound(guarantee: Guarantee, failure: float) -> float:
 
 @lru_cache(maxsize=256)
 def promise_kept(guarantee: Guarantee, plan: Any) -> bool:
-    """Whether the plan keeps the guarantee for its neighbours; taken to be so where its loss is not known."""
+    """True where the plan keeps the guarantee for its neighbours; taken to be so where its loss is not known."""
     loss = plan.neighbour_loss()
     return loss is None or guarantee.is_satisfied_by(loss)
 
 
 def largest_total(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | None:
-    """Where to cut improper beliefs so that the cut does not show: beyond what any of these releases suggests."""
+    """Total at which to cut improper beliefs so that it does not show: beyond what any of these releases suggests."""
     if all(belief.proper for cell in range(plan.cells) for belief in reader.level_beliefs(plan, cell)):
         return None
     sums, known = release["sibling_sum"], max(np.atleast_1d(reader.known))

@@ -47,7 +47,7 @@ def audit_model(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> xr.DataTree:
-    """What the adversary who believes a model learns about its target, averaged over releases of a truth.
+    """Audit of an adversary who believes a model: what is learned of its target, averaged over releases of a truth.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def audit_model(
 
 
 def _way(model: Any, names: list[str], target: str, support: Mapping[str, ArrayLike], engine: str) -> str:
-    """How the posteriors are to be found: "enumerate", "importance" or "mcmc"."""
+    """Method of the posteriors: "enumerate", "importance" or "mcmc"."""
     from adversary.models.enumeration import condition, is_enumerable
 
     continuous = latents_of(model, names, target, support)

@@ -36,7 +36,7 @@ _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[(.*)\])?")
 
 
 def is_model(value: Any) -> bool:
-    """Whether this is a `pymc.Model`; PyMC is not imported for it."""
+    """True of a `pymc.Model`; PyMC is not imported for it."""
     pymc = sys.modules.get("pymc")
     return pymc is not None and isinstance(value, pymc.Model)
 
@@ -76,7 +76,7 @@ def latents_of(
 
 
 def target_side(truth: Any, target: str, *also: str) -> int:
-    """Whether a truth says that the target is in, under its own name or another."""
+    """1 where a truth says that the target is in, under its own name or another; else 0."""
     keys = [key for key in dict.fromkeys((target, *also)) if isinstance(truth, Mapping) and key in truth]
     if not keys:
         raise ValueError(f"truth must say whether the target is in: add {target!r} = 1 or 0 to the truth")
@@ -148,7 +148,7 @@ class ModelCase:
         return release, weight, self.read(release, names), size
 
     def read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:
-        """What the model reads of these releases, under its own names; one number may be a vector of length one."""
+        """Arrays that the model reads of these releases, by its own names; one number may be a vector of length one."""
         data = observed(release) | observed(release, individually=True)
         if "noisy" in names:
             data["noisy"] = data[f"noisy[{self.plan.names[0]}]"]

@@ -210,7 +210,7 @@ def truths_of_models(plan: Any, truth: Mapping[str, Any], target: str) -> dict[s
 
 
 def at_prior_of(readings: Readings, prior: float) -> Readings:
-    """The same releases for an adversary who holds the target in with another probability, and all else the same."""
+    """These releases for an adversary who holds the target in with another probability, and all else the same."""
     before = readings.prior
     if not np.isfinite(before.log_odds):
         raise ValueError("a model that is certain of the target has no other priors")

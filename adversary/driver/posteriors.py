@@ -90,7 +90,7 @@ class Readings:
 
     @property
     def sampled(self) -> bool:
-        """Whether the posteriors are Monte Carlo estimates."""
+        """True where the posteriors are Monte Carlo estimates."""
         return "status" in self.posterior
 
     @property
@@ -104,7 +104,7 @@ class Readings:
 
     @property
     def cut_short(self) -> bool:
-        """Whether the values given for latents leave out more than can be neglected, or nobody knows how much."""
+        """True where the values given for latents leave out more than can be neglected, or nobody knows how much."""
         from adversary.models.enumeration import LARGEST_EDGE
 
         return not self.edge_mass <= LARGEST_EDGE
@@ -273,7 +273,7 @@ def read_releases(
     prior: Prior | None = None,
     **how: Any,
 ) -> Readings:
-    """What a model says of releases (release, *shape) by name: by enumeration, or by `fit_many` as `nuts` says.
+    """Posteriors of a model from releases (release, *shape) by name: by enumeration, or by `fit_many` as `nuts` says.
 
     side : of the truth; size : simulated releases, where they are not listed; prior : the model's own unless given
     """
@@ -352,7 +352,7 @@ def distinct(release: xr.Dataset, weight: xr.DataArray) -> tuple[xr.Dataset, xr.
 
 
 def distinct_arrays(data: Mapping[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], xr.DataArray]:
-    """The same of simulated releases (release, *shape) by name, each with the same share."""
+    """Distinct ones of simulated releases (release, *shape) by name, and their shares."""
     first, count = _merged([*data.values()])
     weight = xr.DataArray(count / count.sum(), dims="release", attrs={"direction": "estimate", "mass": 1.0})
     return {name: array[first] for name, array in data.items()}, weight

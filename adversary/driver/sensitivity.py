@@ -117,7 +117,7 @@ def sweep(
 def _how(
     laws: SharedLaws | None, draws: int | None, rng: Any, released: Any, target: str, support: Any, sampling: Any
 ) -> tuple[dict[str, Any], SharedLaws]:
-    """What the models of a sweep are given, and its laws."""
+    """Arguments of the models of a sweep, and its laws."""
     seed = blocks.seed_sequence(rng)
     size = DRAWS if draws is None else int(check_whole("draws", draws, minimum=1))
     of_models = {"released": released, "target": target, "support": support or {}, "draws": draws, "seed": seed}
@@ -355,7 +355,7 @@ def _dataset(
 
 
 def _base(plan: Plan | None, reader: Any) -> dict[str, Any]:
-    """What the inputs are where they are not swept."""
+    """Values of the inputs where they are not swept."""
     found: dict[str, Any] = {"base_prior": reader.prior} if isinstance(reader, Adversary) else {}
     if plan is not None:
         found["base_rho"] = plan.total_rho

@@ -28,11 +28,11 @@ class Case:
 
     @property
     def is_model(self) -> bool:
-        """Whether the adversary is a model, or builds one."""
+        """True where the adversary is a model, or builds one."""
         return not isinstance(self.reader, Adversary)
 
     def settled(self) -> Case:
-        """The same checked, its model built with these data."""
+        """The case checked, its model built with these data."""
         if not self.is_model:
             if self.data:
                 raise ValueError(f"data are of models, and an Adversary has none: {list(self.data)}")
@@ -145,7 +145,7 @@ def _check_siblings(plan: Plan, siblings: Mapping[str, Any]) -> dict[str, tuple[
 
 
 def sibling_dim(level: str) -> str:
-    """What the dim over one level's siblings is called."""
+    """Name of the dim over one level's siblings."""
     return f"siblings[{level}]"
 
 

@@ -208,7 +208,7 @@ class TableCounts:
         return np.array([codes[key] for key in keys])
 
     def states(self, *, shift: bool) -> Integers:
-        """What an adversary's position is: siblings of each level (-1 at the top), the target, counts of each level.
+        """An adversary's position: siblings of each level (-1 at the top), the target, counts of each level.
 
         (unit and cell, number). With `shift` the counts without everybody else in the cell.
         """
@@ -294,7 +294,7 @@ def whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integer
 
 
 def _shift_invariant(levels: Sequence[Level], reader: Adversary) -> bool:
-    """Whether only differences of counts matter, as where every level has siblings."""
+    """True where only differences of counts matter, as where every level has siblings."""
     plan = Plan([*(replace(level, siblings=1) for level in levels[:-1]), replace(levels[-1], siblings=None)])
     return shift_invariant(plan, reader)
 

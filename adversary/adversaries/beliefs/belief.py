@@ -69,7 +69,7 @@ class Belief(ABC):
     @property
     @abstractmethod
     def proper(self) -> bool:
-        """Whether the probabilities sum to one."""
+        """True where the probabilities sum to one."""
 
     @abstractmethod
     def others_gap(self, gap: int) -> int:
@@ -85,12 +85,12 @@ class Belief(ABC):
 
     @property
     def independent(self) -> bool:
-        """Whether its law is one of total - inside, the same whatever is inside; where not sure, no."""
+        """True where its law is one of total - inside, the same whatever is inside; where not sure, False."""
         return False
 
     @property
     def flat(self) -> bool:
-        """Whether every total from the count inside upwards is equally likely, without end."""
+        """True where every total from the count inside upwards is equally likely, without end."""
         return False
 
     @property
@@ -110,7 +110,7 @@ class Belief(ABC):
 
     @property
     def ties(self) -> bool:
-        """Whether the count outside the unit is believed to depend on the count inside."""
+        """True where the count outside the unit is believed to depend on the count inside."""
         return self.others_gap(1) > 0
 
 

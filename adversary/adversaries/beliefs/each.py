@@ -52,7 +52,7 @@ class Each(Independent):
         return Each, (law, self.siblings)
 
     def among(self, siblings: int) -> Each:
-        """The same belief about so many siblings."""
+        """This belief about so many siblings."""
         return Each(self.law, siblings)
 
     @cached_property

@@ -96,7 +96,7 @@ def _rebuilt(kind: Any, parameters: dict[str, Any]) -> PrelizLaw:
 
 
 def is_law(value: Any) -> bool:
-    """Whether a value has the methods of a frozen discrete `scipy.stats` law.
+    """True of a value with the methods of a frozen discrete `scipy.stats` law.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def is_law(value: Any) -> bool:
 
 
 def has_own_tail(law: Any) -> bool:
-    """Whether a law knows its tails: scipy adds up all counts from 0 on for others, to 1e-16 at best."""
+    """True of a law that knows its tails: scipy adds up all counts from 0 on for others, to 1e-16 at best."""
     from scipy.stats import rv_discrete
 
     kind = type(getattr(law, "dist", law))

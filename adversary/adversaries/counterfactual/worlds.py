@@ -69,7 +69,7 @@ def together(*laws: xr.DataArray) -> xr.DataArray:
 def compare_worlds(
     prior_rest: Any, prior_record: Any, likelihood: Any, *, default: Any = None, dropped: Any = None
 ) -> xr.Dataset:
-    """What the adversary concludes about the record from each release, in the actual and in the counterfactual world.
+    """The adversary's posterior about the record from each release, in the actual and in the counterfactual world.
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ class TablePrior(ABC):
 
     @property
     def independent_features(self) -> bool:
-        """Whether, given its margins, the table is multivariate hypergeometric: every database then is as likely."""
+        """True where, given its margins, the table is multivariate hypergeometric: every database then is as likely."""
         return False
 
     def log_total(self, rows: ArrayLike, columns: ArrayLike) -> float | None:

@@ -54,16 +54,16 @@ class ExactTotals:
 
     @property
     def disclosed(self) -> bool:
-        """Whether what is published exactly fixes every record, whatever the noise."""
+        """True where what is published exactly fixes every record, whatever the noise."""
         return self.semi_adjacency == 0
 
     def group_guarantee(self, guarantee: Guarantee) -> Guarantee:
-        """What a guarantee of one record gives beside them: of so many records; no privacy where a(t) is 0."""
+        """The guarantee that one of one record gives beside them: of so many records; no privacy where a(t) is 0."""
         return NoPrivacy() if self.disclosed else guarantee.group(self.records)
 
 
 def exact_totals(plan: Plan, invariants: Margins | Databases | None = None) -> ExactTotals | None:
-    """What a plan publishes exactly; None where that is nothing.
+    """The totals that a plan publishes exactly; None where there are none.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class KnownMargins:
 
     @property
     def records(self) -> int:
-        """How many records are unknown."""
+        """Number of unknown records."""
         return int(self.rows.sum())
 
     @property
@@ -86,7 +86,7 @@ class TableLaw:
 
     @property
     def reliable(self) -> bool:
-        """Whether it may be turned into numbers; margins may well settle a cell, which then never moves."""
+        """True where it may be turned into numbers; margins may well settle a cell, which then never moves."""
         return self.diagnosis is None or bool((self.diagnosis.passed | self.diagnosis.constant).all())
 
     def cell_laws(self, known: Integers, size: int) -> Floats:

@@ -230,7 +230,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 
 def _promise(guarantee: Guarantee | None, mechanism: Any, story: KnownMargins, radius: int) -> Guarantee | None:
-    """What holds between databases that far apart; None where nothing may change."""
+    """The guarantee between databases that far apart; None where nothing may change."""
     if radius == 0:
         return None
     if guarantee is not None:
@@ -242,7 +242,7 @@ def _promise(guarantee: Guarantee | None, mechanism: Any, story: KnownMargins, r
 
 
 def _odds_and_bounds(found: xr.Dataset, promise: Guarantee | None, failure: float, radius: int) -> xr.Dataset:
-    """How far the odds of a record moved, and may move."""
+    """Movement of the odds of a record, and its bounds."""
     bound = 0.0 if promise is None else promise.loss_bound(failure)
     result = found.assign(radius=radius, odds_bound=xr.DataArray(bound, attrs={"direction": "upper"}))
     if "posterior" not in found:

@@ -97,7 +97,7 @@ class Adversary:
         return Adversary, (*given, self.sampling_rate)
 
     def contributions(self, cell: int = 0) -> tuple[int, int]:
-        """What the target adds to a cell if (out, in): in the second cell the other way round."""
+        """Contributions of the target to a cell if (out, in): in the second cell the other way round."""
         out, present = self.hypotheses or (0, 1)
         return (out, present) if cell == 0 else (present, out)
 
@@ -175,7 +175,7 @@ class Adversary:
         return path
 
     def posterior(self, plan: Plan, release: xr.Dataset, counts: bool | None = None) -> xr.Dataset:
-        """What the reader concludes from each release.
+        """The adversary's posterior from each release.
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released, *, lowes
 
 
 def _if_sampled(plan: Plan, reader: Adversary, released: Released, *, lowest: bool = True) -> Floats:
-    """The same for who knows that the target was sampled."""
+    """Log Bayes factors for an adversary who knows that the target was sampled."""
     parts = [
         reader.path(plan, cell).log_bayes_factor(released.cell(cell), lowest=lowest or cell > 0)
         for cell in range(plan.cells)

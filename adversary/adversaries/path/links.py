@@ -35,7 +35,7 @@ class Link(ABC):
         """Log P(releases about the others | count inside, total), broadcasting, releases along the first axis."""
 
     def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
-        """The same of every pair of x (release, count) and total (release, total)."""
+        """Log likelihood of every pair of x (release, count) and total (release, total)."""
         return self.log_prob(released, x[:, :, None], total[:, None, :])
 
     @abstractmethod
@@ -44,11 +44,11 @@ class Link(ABC):
 
     @abstractmethod
     def rise(self, released: Released) -> Floats:
-        """How far above a count its releases suggest the total to be, per release."""
+        """Distance of the total from a count that its releases suggest, per release."""
 
     @abstractmethod
     def believes(self, released: Released) -> bool:
-        """Whether its likelihood already averages over the belief about the others."""
+        """True where its likelihood already averages over the belief about the others."""
 
     @property
     @abstractmethod
@@ -214,7 +214,7 @@ class AdjustedLink(Link):
 
     @property
     def formula(self) -> bool:
-        """Whether its likelihood is looked up, and not added up over the siblings' vectors or simulated."""
+        """True where its likelihood is looked up, and not added up over the siblings' vectors or simulated."""
         return isinstance(self.postprocessing, LeastSquares)
 
     def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:

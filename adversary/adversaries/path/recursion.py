@@ -76,7 +76,7 @@ class Path:
 
     @property
     def known(self) -> bool:
-        """Whether the reader knows everybody else at the lowest level."""
+        """True where the adversary knows everybody else at the lowest level."""
         return bool(self.steps) and self.steps[0].belief.known_count is not None
 
     def known_counts(self) -> Floats:
@@ -152,7 +152,7 @@ class Path:
         return log_sum_exp(self.kernel(step, x, total, released) + message[:, None, :])
 
     def _by_distance(self, step: int, x: Floats, total: Floats, released: Released) -> Floats | None:
-        """What `kernel` has for every total - count, from the smallest, (release, distance).
+        """Values of `kernel` for every total - count, from the smallest, (release, distance).
 
         None where counts are not one after another, or what is released of the others depends on more than that.
         """
@@ -277,7 +277,7 @@ class Path:
         return result
 
     def countable(self, released: Released) -> bool:
-        """Whether `joint` would stay within MAX_STATES."""
+        """True where `joint` would stay within MAX_STATES."""
         windows = self.windows.above(released, -1, self.contributions, closed=False)
         return bool(costs(windows, self.contributions.size, len(released)).max() <= MAX_STATES)
 
@@ -329,7 +329,7 @@ def _pair_of(noise: Mechanism, out: float, present: float) -> PrivacyLoss:
 
 
 def _bounded(noises: Iterable[Mechanism]) -> bool:
-    """Whether no release beyond those listed can have a larger loss than they have."""
+    """True where no release beyond those listed can have a larger loss than they have."""
     inside = [noise.noise.summands[0] for noise in noises]
     return all(not one.is_additive or one.is_exact or np.isfinite(one.privacy_loss(1, 1).maximum) for one in inside)
 
@@ -344,7 +344,7 @@ def _span(noise: Mechanism, values: Floats) -> Floats:
 
 
 def _consecutive(x: Floats) -> bool:
-    """Whether the counts of every release, (release, count), follow one another."""
+    """True where the counts of every release, (release, count), follow one another."""
     return bool((np.diff(x, axis=1) == 1.0).all())
 
 

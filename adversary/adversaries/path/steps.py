@@ -60,7 +60,7 @@ class Step:
 
     @property
     def adjusted(self) -> bool:
-        """Whether its own count is published only after it was made to fit the next."""
+        """True where its own count is published only after it was made to fit the next."""
         return isinstance(self.link, AdjustedLink)
 
     def exact_part(self) -> Step:
@@ -75,7 +75,7 @@ class Step:
 
 
 def link_above(plan: Plan, i: int, above: Belief) -> Link:
-    """How a level's count is tied to the next: by what is released of the siblings."""
+    """The link of a level's count to the next: what is released of the siblings."""
     level: Level = plan.levels[i]
     if plan.postprocessing is not None:
         return AdjustedLink(plan.postprocessing, level.mechanism, level.siblings or 0)

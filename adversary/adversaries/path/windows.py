@@ -35,7 +35,7 @@ class Windows:
     steps: tuple[Step, ...]
 
     def closed_form(self, step: int) -> bool:
-        """Whether the sum over the next count is a tail of a discrete Gaussian or of one geometric law: flat belief,
+        """True where the sum over the next count is a tail of a discrete Gaussian or of one geometric law: flat belief,
         last step, and parabolas or, where no siblings are released below, one noise of Laplace's."""
         above = self.steps[step + 1]
         if step + 2 < len(self.steps) or not above.belief.flat or not above.noises:
@@ -116,7 +116,7 @@ class Windows:
         return first, last
 
     def _hull_holds(self, i: int) -> bool:
-        """Whether every noise from step i upwards, and of the siblings below it, is log-concave or has an end."""
+        """True where every noise from step i upwards, and of the siblings below it, is log-concave or has an end."""
         links = [step.link for step in self.steps[max(i - 1, 0) :] if step.link]
         noises = [noise for step in self.steps[i:] for noise in step.noises] + [link.released_noise for link in links]
         return all(one.log_concave or one.reach(REACH_NATS) == one.reach(2.0 * REACH_NATS) for one in noises)
@@ -264,7 +264,7 @@ class Windows:
         return further
 
     def _reach(self, i: int, nats: Floats) -> Floats:
-        """How far from what is released a step's counts are followed, for so many nats beyond REACH_NATS.
+        """Distance from what is released to which a step's counts are followed, for so many nats beyond REACH_NATS.
 
         Where its numbers are clamped from above every larger count fits them as well, and the siblings' releases or the
         belief must hold the count.
@@ -348,7 +348,7 @@ def _peak(noise: Mechanism) -> float:
 
 
 def _at_most_one(belief: Belief) -> bool:
-    """Whether no total weighs more than one: of several siblings under a flat belief a total has many vectors."""
+    """True where no total weighs more than one: of several siblings under a flat belief a total has many vectors."""
     alone = belief.each is not None and belief.each.count == 1
     return belief.proper or belief.flat or alone
 
@@ -389,5 +389,5 @@ def costs(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Inte
 
 
 def common(windows: list[tuple[Floats, Integers]], rows: Integers) -> list[tuple[Floats, int]]:
-    """The same windows with one width for all these rows."""
+    """Windows with one width for all these rows."""
     return [(low, int(size[rows].max())) for low, size in windows]

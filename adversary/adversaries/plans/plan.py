@@ -54,7 +54,7 @@ class Level:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the count itself is published: an invariant."""
+        """True where the count itself is published: an invariant."""
         return self.mechanism.is_exact
 
     @property

@@ -16,7 +16,7 @@ from adversary.adversaries.plans.release import Layout, make_release
 def simulate_releases(
     plan: Layout, counts: Integers, each: Mapping[str, Integers], rng: np.random.Generator, size: int
 ) -> xr.Dataset:
-    """So many releases of true counts (level, cell); `each`, by level, true counts of siblings (sibling, cell)."""
+    """Simulated releases of true counts (level, cell); `each`, by level, true counts of siblings (sibling, cell)."""
     shape = (size, plan.cells)
     noisy = np.stack(
         [level.mechanism.sample(row, rng, shape) for level, row in zip(plan.levels, counts, strict=True)], 1
@@ -92,7 +92,7 @@ def published_release(
 
 
 def _sums(plan: Layout, name: str) -> bool:
-    """Whether the siblings of a level have a published sum."""
+    """True where the siblings of a level have a published sum."""
     return name in plan.names and plan.sibling_noise(plan.names.index(name)) is not None
 
 
@@ -113,7 +113,7 @@ def _sibling_releases(plan: Layout, name: str, values: Any) -> Floats:
 
 
 def _numbers(plan: Layout, what: str, level: str, value: Any) -> Floats:
-    """What is released at a level, as floats; counts that were rounded are refused."""
+    """The released numbers of a level, as floats; counts that were rounded are refused."""
     name = f"{what} of level {level!r}"
     array: Floats | None = None
     if np.asarray(value).dtype.kind in "iufO":

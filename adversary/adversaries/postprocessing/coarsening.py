@@ -42,7 +42,7 @@ class Coarsened(Mechanism):
 
     @abstractmethod
     def image(self, release: Any) -> Any:
-        """What is published in place of a release of the mechanism inside."""
+        """The number published in place of a release of the mechanism inside."""
 
     @abstractmethod
     def first(self, release: Floats) -> Floats:
@@ -55,7 +55,7 @@ class Coarsened(Mechanism):
     @property
     @abstractmethod
     def step(self) -> str:
-        """What it does to the releases of the mechanism inside, in words."""
+        """The step from releases of the mechanism inside to its own, in words."""
 
     @property
     def is_continuous(self) -> bool:

@@ -26,7 +26,7 @@ def check_rule(name: str, rule: str) -> str:
 
 
 def ties_go_down(index: Any, rule: str) -> NDArray[np.bool_]:
-    """Whether index + 1/2 is rounded to index, for whole numbers `index`."""
+    """True where index + 1/2 is rounded to index, for whole numbers `index`."""
     if rule == "half_even":
         return np.asarray(np.asarray(index) % 2 == 0)
     return np.full(np.shape(index), rule == "half_down")

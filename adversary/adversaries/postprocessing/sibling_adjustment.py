@@ -42,7 +42,7 @@ class Postprocessing(ABC):
 
     @abstractmethod
     def exact(self, siblings: int) -> bool:
-        """Whether `log_prob` is exact with so many siblings; simulated otherwise, in `parts`."""
+        """True where `log_prob` is exact with so many siblings; simulated otherwise, in `parts`."""
 
     @abstractmethod
     def adjusted(self, own: ArrayLike, others: ArrayLike, parent: ArrayLike, siblings: int) -> Integers:

@@ -261,7 +261,7 @@ def empirical_epsilon(
     draws: int = DRAWS,
     rng: Any = None,
 ) -> float:
-    """What one adversary could do: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure, in or out.
+    """The epsilon of one adversary: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure, in or out.
 
     The level at which this adversary's own pair is (e, failure) probabilistically private, everybody else as in the
     truth. Compare it with what the accounting allows every adversary, `plan.privacy_loss().loss_bound(failure)`. The

@@ -48,7 +48,7 @@ class BayesFactorLaw:
         return float(expit(self.log_odds))
 
     def at_prior(self, prior: float) -> BayesFactorLaw:
-        """The same law of the log Bayes factor, for an adversary with another prior."""
+        """This law of the log Bayes factor, for an adversary with another prior."""
         return replace(self, log_odds=float(logit(check_probability("prior", prior))))
 
     @property
@@ -59,7 +59,7 @@ class BayesFactorLaw:
 
     @property
     def simulated(self) -> bool:
-        """Whether averages are Monte Carlo estimates."""
+        """True where averages are Monte Carlo estimates."""
         return self.draws > 0
 
     def _per_listed(self, function: Callable[[Floats], Floats]) -> Floats:
@@ -208,7 +208,7 @@ class BayesFactorLaw:
 
 
 def _gap(threshold: float, values: Floats) -> Floats:
-    """What the other part must exceed; infinite where this one is as infinite as the threshold."""
+    """The value that the other part must exceed; infinite where this one is as infinite as the threshold."""
     with np.errstate(invalid="ignore"):
         gap = threshold - values
     return np.where(np.isnan(gap), np.inf, gap)

@@ -71,7 +71,7 @@ def laws_of_cells(plan: Plan, reader: Adversary, truths: Sequence[Truth], *, rng
 
 
 def shift_invariant(plan: Plan, reader: Adversary) -> bool:
-    """Whether only differences of counts matter: additive whole-number noise, and beliefs that do not cap a total.
+    """True where only differences of counts matter: additive whole-number noise, and beliefs that do not cap a total.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class _Cells:
 
     @cached_property
     def _lowest_part(self) -> DiscretePart:
-        """What is released of the lowest count."""
+        """The law of what is released of the lowest count."""
         first, *more = (
             own_release(self.plan, self.path, self.example, level, 0) for level in self.path.steps[0].levels
         )

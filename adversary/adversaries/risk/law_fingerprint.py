@@ -19,7 +19,7 @@ _LISTED = 2**16
 
 
 def same_law(one: Adversary, other: Adversary) -> bool:
-    """Whether two adversaries differ in their prior only, so that one law of the log Bayes factor serves both.
+    """True of two adversaries who differ in their prior only, so that one law of the log Bayes factor serves both.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def same_law(one: Adversary, other: Adversary) -> bool:
 
 
 def law_fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
-    """What tells one adversary's stored blocks from another's, the same in every process."""
+    """Digest that tells one adversary's stored blocks from another's, the same in every process."""
     chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
     siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
     who = (reader.prior_log_odds, reader.hypotheses, reader.sampling_rate)

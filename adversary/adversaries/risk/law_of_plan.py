@@ -142,7 +142,7 @@ def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
 
 @lru_cache(maxsize=256)
 def is_bounded(noise: Mechanism) -> bool:
-    """Whether no single release says more than so much; what an exact one says is listed as it is."""
+    """True of noise whose loss is bounded; what an exact number says is listed as it is."""
     if noise.is_exact:
         return True
     loss = noise.privacy_loss(1, 1)
@@ -322,7 +322,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
 
 
 def _of_sampled(split: tuple[Part, DiscretePart] | None, rate: float) -> tuple[Part, DiscretePart] | None:
-    """The same for an adversary who does not know whether the target was sampled; None if not listed, or too many."""
+    """Parts for an adversary who does not know whether the target was sampled; None if not listed, or too many."""
     if split is None or not isinstance(split[0], DiscretePart) or split[0].values.size * split[1].values.size > _HALF:
         return None
     values, weights = outer_sum(split[0], split[1])

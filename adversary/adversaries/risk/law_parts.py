@@ -185,7 +185,7 @@ def outer_sum(a: DiscretePart, b: DiscretePart) -> tuple[Floats, Floats]:
 
 
 def compatible(a: Part, b: DiscretePart) -> tuple[Any, DiscretePart]:
-    """The same parts where neither proves what the other rules out, up to a mass that is never seen.
+    """Both parts where neither proves what the other rules out, up to a mass that is never seen.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
 
 
 def _merge_equal(part: DiscretePart) -> DiscretePart:
-    """The same law with coincident values put together, at their weighted mean."""
+    """A law with coincident values put together, at their weighted mean."""
     value, weight = part.values, part.weights
     with np.errstate(invalid="ignore"):  # two infinities of one sign are no distance apart
         gap = np.diff(value)

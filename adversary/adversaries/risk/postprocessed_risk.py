@@ -48,7 +48,7 @@ def consistency_risk(
     rng: Any = None,
     approximate: bool = False,
 ) -> xr.Dataset:
-    """What is learned of one person from a count adjusted to its parent's, beside what the raw counts tell.
+    """The risk of one person from a count adjusted to its parent's, beside that from the raw counts.
 
     The adversary sees the parent's published count t2 and the unit's t1, and knows the parent's true count and everyone
     in the unit but the target: X1 = m ("out") or m + 1 ("in"), with count - X1 people in the d siblings.

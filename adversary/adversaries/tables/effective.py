@@ -217,7 +217,7 @@ def linear_weights(
 
 
 def _sees(query: Query, contrast: tuple[bool, ...]) -> bool:
-    """Whether a query keeps every contrast axis in detail."""
+    """True of a query that keeps every contrast axis in detail."""
     pairs = zip(query.groups, contrast, strict=True)
     return all(max(group) + 1 == len(group) for group, inside in pairs if inside)
 
