@@ -41,12 +41,12 @@ def plain(name: object) -> str:
 
 
 def level_key(level: object) -> str:
-    """What the spellings of a level share: "CBG" and "Block_Group" mean "block group", "US" means "nation"."""
+    """Key that spellings of a level share: "CBG" and "Block_Group" mean "block group", "US" means "nation"."""
     return _LEVEL_SPELLINGS.get(plain(level), plain(level))
 
 
 def query_key(query: object) -> frozenset[str]:
-    """What the spellings of a query share: its attributes, crossed by "*", "x" or a multiplication sign, in any order.
+    """Key that spellings of a query share: its attributes, crossed by "*", "x" or a multiplication sign, in any order.
 
     No attribute has an x in its name. "detailed" is the crossing of all four.
     """

@@ -134,7 +134,7 @@ class CensusScenario:
 
     @property
     def table(self) -> xr.DataArray:
-        """What each query adds to rho, in float64, dims (query, level); 0 where it is not counted."""
+        """Shares of rho that the queries add, in float64, dims (query, level); 0 where one is not counted."""
         levels = list(dict.fromkeys(query.level for query in self.queries))
         names = list(dict.fromkeys(query.query for query in self.queries))
         values = np.zeros((len(names), len(levels)))

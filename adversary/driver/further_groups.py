@@ -47,7 +47,7 @@ class Beside:
 
 
 def further_groups(question: Question, also: Collection[str], beside: Beside) -> Groups:
-    """What is asked beside the audit itself, and what has an argument of its own."""
+    """Groups beside the audit itself: those of `also`, and those that have an argument of their own."""
     if "both_truths" in also:
         both_truths.refuse_unlisted(question)  # before anything is worked out
     made: Groups = {}

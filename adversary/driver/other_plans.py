@@ -96,7 +96,7 @@ def replace_levels(plan: Plan, levels: Any) -> Plan:
 
 
 def is_processed(plan: Plan) -> bool:
-    """Whether anything is done to the numbers after the noise."""
+    """True where anything is done to the numbers after the noise."""
     return plan.postprocessing is not None or any(isinstance(one.mechanism, Coarsened) for one in plan.levels)
 
 

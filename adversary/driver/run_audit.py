@@ -64,7 +64,7 @@ def audit(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> xr.DataTree:
-    """What a reader learns about the target, averaged over releases of a truth, and what the guarantee allows.
+    """Audit of an adversary: posteriors and risks averaged over releases of a truth, beside what the guarantee allows.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class _Work:
         return SharedLaws(min(each, default=DRAWS), seed, how)
 
     def drawn(self, laws: SharedLaws) -> int:
-        """How many releases are simulated to be read; an engine of models draws its own, fewer than the laws have."""
+        """Number of releases simulated to be read; an engine of models draws its own, fewer than the laws have."""
         return laws.draws if self.engine == "exact" else self.draws or DRAWS
 
     def case(self, plan: Plan, reader: Any, truth: Any, seed: Any) -> Case | ModelCase:
@@ -319,7 +319,7 @@ def _attributes(
     seed: Any,
     rng: Any,
 ) -> dict[str, Any]:
-    """What was done, in values that NetCDF can hold."""
+    """Attributes that say what was done, in values that NetCDF can hold."""
     allocation = {
         str(name or "plan"): {
             level.name: {"noise": repr(level.mechanism), "siblings": level.siblings} for level in one.levels

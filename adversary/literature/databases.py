@@ -53,7 +53,7 @@ def record_log_likelihood(mechanism: Mechanism, released: ArrayLike, law: JointL
 def record_odds(
     law: JointLaw, log_likelihood: ArrayLike, guarantee: Guarantee, position: int = 0, failure: float = 0.0
 ) -> xr.Dataset:
-    r"""How far a release moves the odds between two values of one record, beside what the guarantee allows.
+    r"""Movement of the odds between two values of one record by a release, beside what the guarantee allows.
 
     Parameters
     ----------

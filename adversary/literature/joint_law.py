@@ -144,7 +144,7 @@ class JointLaw:
         return tuple(tuple(names[i] for i in sorted(block)) for block in blocks(self.array))
 
     def holds(self, event: Event, name: str = "event") -> NDArray[np.bool_]:
-        """Where an event is true: booleans of the law's shape."""
+        """Mask of an event: True where it holds, of the law's shape."""
         if isinstance(event, Mapping):
             return self._agrees(event, name)
         truth = self.over(event, name)
@@ -237,7 +237,7 @@ def blocks(weight: Floats) -> list[frozenset[int]]:
 
 
 def _splits(weight: Floats, inside: tuple[int, ...]) -> bool:
-    """Whether the array is a product of a function of these axes and one of the rest."""
+    """True where the array is a product of a function of these axes and one of the rest."""
     order = [*inside, *(axis for axis in range(weight.ndim) if axis not in inside)]
     table = weight.transpose(order).reshape(prod(weight.shape[i] for i in inside), -1)
     table = table / table.sum()

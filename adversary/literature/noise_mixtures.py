@@ -90,7 +90,7 @@ class Mixtures:
         return float(prior @ self._divergences(prior, weights))
 
     def capacity(self, weights: Floats) -> float:
-        """The same under the worst prior over the hypotheses, from above (within about 1e-8 nats).
+        """Mutual information under the worst prior over the hypotheses, from above (within about 1e-8 nats).
 
         The largest divergence from the mixture under any prior is an upper bound, the mean one a lower bound, and
         they meet at the worst prior (its Kuhn-Tucker conditions): the bound at the best prior found is returned.

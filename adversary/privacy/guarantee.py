@@ -55,7 +55,7 @@ DISCLOSED = "one database conforms: every record is disclosed, whatever the nois
 
 @singledispatch
 def where_else(guarantee: Any, name: str) -> str:
-    """How what a guarantee does not have is asked of another object, as the end of a message; losses register it."""
+    """End of a message that names the object to ask for what a guarantee does not have; losses register it."""
     del guarantee, name
     return ""
 
@@ -80,7 +80,7 @@ def group_of(guarantee: Any, size: int) -> Guarantee:
 
 @singledispatch
 def no_privacy(guarantee: Any) -> Guarantee:
-    """What is left of a guarantee where statistics published exactly fix every record: nothing."""
+    """The guarantee that is left where statistics published exactly fix every record: none."""
     raise TypeError(f"no rule for {guarantee!r}")
 
 
@@ -153,7 +153,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def is_satisfied_by(self, loss: Any) -> bool:
-        """Whether a mechanism with this privacy loss satisfies the guarantee, up to rounding (relative 1e-9)."""
+        """True where a mechanism with this privacy loss satisfies the guarantee, up to rounding (relative 1e-9)."""
 
     @classmethod
     def parameter_names(cls) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ class Guarantee(ABC):
 
     @property
     def after_postprocessing(self) -> Guarantee:
-        """What survives post-processing, as averaging over unknown others is: all, unless a leaf says otherwise."""
+        """Guarantee after post-processing, as averaging over unknown others is: itself, unless a leaf differs."""
         return self
 
     @property
@@ -197,12 +197,12 @@ class Guarantee(ABC):
         return None
 
     def multiple(self, times: int) -> Guarantee | None:
-        """The same definition of that many releases, where its parameter adds up; None where only worst pairs do."""
+        """This definition of that many releases, where its parameter adds up; None where only worst pairs do."""
         del times
         return None
 
     def implies(self, other: Guarantee) -> bool:
-        """Whether every release with this guarantee also satisfies the other one, decided by its worst pair."""
+        """True where every release with this guarantee also satisfies the other one, decided by its worst pair."""
         return other.is_satisfied_by(self.worst_pair)
 
     def given(self, invariants: Invariants) -> Guarantee:
@@ -224,12 +224,12 @@ class Guarantee(ABC):
 
     @property
     def swapped(self) -> Guarantee:
-        """The same guarantee with P and Q exchanged: itself, for a definition."""
+        """This guarantee with P and Q exchanged: itself, for a definition."""
         return self
 
     @property
     def directions(self) -> tuple[Guarantee, ...]:
-        """What there is to check: the guarantee itself, as it is symmetric."""
+        """The directions to check: the guarantee itself, as it is symmetric."""
         return (self,)
 
     @property
@@ -286,7 +286,7 @@ class Guarantee(ABC):
         return level_from_profile(self, power)
 
     def profile_level(self, power: ArrayLike) -> Any:
-        """The same from the profile alone; it differs only where `power` and `level` have a sharper theorem."""
+        """The level from the profile alone; it differs only where `power` and `level` have a sharper theorem."""
         return self.level(power)
 
     def log_level(self, power: float) -> float:
@@ -360,7 +360,7 @@ class Guarantee(ABC):
         return scalar_or_array(lower - p), scalar_or_array(upper - p)
 
     def never_exceeds(self, epsilon: float) -> bool:
-        """Whether no loss is above epsilon, in either direction; ties count as equal."""
+        """True where no loss is above epsilon, in either direction; ties count as equal."""
         return bool(past_ties(epsilon) >= self.loss_bound(0.0))
 
     @elementwise

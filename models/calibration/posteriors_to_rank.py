@@ -48,7 +48,7 @@ class Law:
     own: float = 1.0
 
     def place(self, truth: NDArray[Any], uniform: Floats) -> Floats:
-        r"""Where the truth (simulation, ...) falls, uniform when it has this law.
+        r"""Place of the truth (simulation, ...), uniform when it has this law.
 
         :math:`F(x-) + V \, P(x)`, or :math:`(\#\{v < x\} + V (\#\{v = x\} + 1)) / (L + 1)`.
         """

@@ -156,7 +156,7 @@ def _enumerator(
 
 
 def is_enumerable(model: Any, observed: Iterable[str], support: Support | None = None) -> bool:
-    """Whether all latents are discrete, with finite supports and few enough joint states to go through.
+    """True where all latents are discrete, with finite supports and few enough joint states to go through.
 
     Parameters
     ----------

@@ -58,11 +58,11 @@ class Conditioned:
 
     @property
     def moving(self) -> set[Variable]:
-        """What a support must not depend on."""
+        """Variables that a support must not depend on."""
         return {*self.model.basic_RVs, *self.released.values()}
 
     def uses_release(self, variable: TensorVariable) -> bool:
-        """Whether a graph reads a released variable."""
+        """True where a graph reads a released variable."""
         return not set(self.released.values()).isdisjoint(ancestors([variable]))
 
     def values_of(self, name: str) -> TensorVariable:
@@ -128,7 +128,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
 
 
 def without_starts(model: pm.Model) -> pm.Model:
-    """The same variables without initial values, which no density depends on.
+    """The model without initial values, which no density depends on.
 
     PyMC refuses to observe, change or copy a model that has any.
 

@@ -93,7 +93,7 @@ def _refuse_parameters(names: Sequence[str], terms: Sequence[TensorVariable]) ->
 
 
 def _is_fixed(graph: Variable) -> bool:
-    """Whether a graph reads constants and data alone."""
+    """True where a graph reads constants and data alone."""
     return all(isinstance(one, Constant | SharedVariable) for one in graph_inputs([graph]))
 
 

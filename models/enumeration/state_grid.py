@@ -57,7 +57,7 @@ class Slot:
 
 
 def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each distinct row first stands, and which of these every row is.
+    """First places of the distinct rows, and the number of its distinct row for every row.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ class Ends:
         return cls(name, values, names, compile_batches(graphs, each), mass)
 
     def reached(self, draws: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Whether some cell is at an end with mass beyond it, at points (point, *shape) of every latent."""
+        """True where some cell is at an end with mass beyond it, at points (point, *shape) of every latent."""
         own = draws[self.name].reshape(len(draws[self.name]), -1)
         if self.beyond is None:
             missing = ~(self.outside(draws) <= _ROUNDING)[:, None]
@@ -230,7 +230,7 @@ def edge_of_draws(
     prior: Mapping[str, NDArray[Any]],
     posterior: Mapping[str, NDArray[Any]] | None = None,
 ) -> tuple[Floats, str]:
-    """The same from draws of all latents within the values: at their ends, or of laws that go on beyond them.
+    """Probability at the edge from draws of all latents within the values: at their ends, or where laws go on beyond.
 
     Parameters
     ----------

@@ -186,7 +186,7 @@ def law_bounds(
 def own_bounds(
     rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> tuple[Any, Any] | None:
-    """The same whatever is given for the latent itself; None where a latent that it depends on has no finite support.
+    """Bounds whatever is given for the latent itself; None where a latent that it depends on has no finite support.
 
     Parameters
     ----------

@@ -194,7 +194,7 @@ def _break_ties(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray
 
 
 def attributes(engine: str, sampling: Sampling, seed: Any) -> dict[str, Any]:
-    """What was done, in values that NetCDF can hold."""
+    """Attributes that say what was done, in values that NetCDF can hold."""
     packages = (NAME, "numpy", "scipy", "xarray", "pymc", "pytensor", "nutpie", "arviz")
     return {
         "engine": engine,

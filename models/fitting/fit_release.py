@@ -110,7 +110,7 @@ def _edge(model: Any, support: Mapping[str, ArrayLike], prior: Arrays, latents: 
 
 
 def _summary(one: Fit, before: float | None, sampled: bool, edge: float | None) -> xr.Dataset:
-    """What is said of the target, and of the draws where there are any; `edge` is the probability a support lacks."""
+    """Summary of the target, and of the draws where there are any; `edge` is the probability a support lacks."""
     found: dict[str, Any] = {}
     stands = one.passed and (edge is None or edge <= LARGEST_EDGE)
     if before is not None:

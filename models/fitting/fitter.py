@@ -69,7 +69,7 @@ class Fit:
 
     @property
     def stats(self) -> Arrays:
-        """Which draws diverged, and their energies, (chain, draw) each; NaN without NUTS."""
+        """Divergences and energies of the draws, (chain, draw) each; NaN without NUTS."""
         unknown = np.full(self.chance.shape, np.nan)
         found = (unknown, unknown) if self.trace is None else (self.trace.diverging, self.trace.energy)
         return dict(zip(STATS, found, strict=True))
@@ -116,7 +116,7 @@ class Fitter:
         return found if not prior.is_smooth or prior.enough_of_what_is_known else found.given_side_data(second)
 
     def given_side_data(self, seed: np.random.SeedSequence) -> Fitter:
-        """The same with draws given the side data, in place of draws of the prior that these outweigh.
+        """This fitter with draws given the side data, in place of draws of the prior that these outweigh.
 
         By a better proposal where one does; otherwise by one fit without the release, whose chains start apart.
 
@@ -267,7 +267,7 @@ class Fitter:
             return np.asarray((present - out)[:, 0])
 
     def _agrees(self, sample: Sample, trace: Trace, chance: Floats) -> bool:
-        """Whether a fit has the modes that the weighed draws have.
+        """True where a fit has the modes that the weighed draws have.
 
         Where these can be trusted, P(target = 1) and the mean place of every cell among draws of the prior are the
         same; elsewhere the fit reaches as far as the heaviest of them.
@@ -287,7 +287,7 @@ class Fitter:
         return bool((np.abs(off) <= slack).all())
 
     def _places(self, points: Floats) -> Floats:
-        """Where the cells of points (..., cell) fall among the draws of the prior, from 0 to 1."""
+        """Places of the cells of points (..., cell) among the draws of the prior, from 0 to 1."""
         pairs = zip(self._sorted_draws, np.moveaxis(points, -1, 0), strict=True)
         return np.stack([np.searchsorted(drawn, cell) / drawn.size for drawn, cell in pairs], axis=-1)
 

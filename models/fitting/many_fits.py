@@ -156,7 +156,7 @@ def fit_many(
 def _groups(
     groups: Groups, traces: Arrays, first: Arrays, released: Arrays, stats: Arrays, rng: np.random.Generator
 ) -> dict[str, xr.Dataset]:
-    """What ArviZ reads, dim release last but for the variables' own; missing where a fit has no draws."""
+    """Groups of ArviZ, dim release last but for the variables' own; missing where a fit has no draws."""
     every = np.arange(next(iter(stats.values())).shape[2])
     lost = [np.isnan(v).any(axis=(0, 1, *range(3, v.ndim))) for v in traces.values()]
     drawn = every[~np.any(lost, axis=0)]
@@ -174,7 +174,7 @@ def _groups(
 
 
 def _method(prior: Any, sampled: int, size: int) -> str:
-    """What made the draws, in words."""
+    """Method that made the draws, in words."""
     if sampled == size:
         return SAMPLED
     return WEIGHED + f"; {sampled} of {size} releases by nutpie" * bool(sampled) if prior.values else SUMMED

@@ -76,7 +76,7 @@ class MarginGibbs(GibbsStep):
         self.updates = None if updates is None else int(check_whole("updates", updates, minimum=1))
 
     def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
-        """So many lines of each table."""
+        """One step: so many lines of each table."""
         for name, margins in self.margins.items():
             places = [np.flatnonzero(margin) for margin in margins]
             free = (places[0].size - 1) * (places[1].size - 1)

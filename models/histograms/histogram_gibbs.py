@@ -67,7 +67,7 @@ class HistogramGibbs(GibbsStep):
         self.updates = None if updates is None else int(check_whole("updates", updates, minimum=1))
 
     def step(self, point: Point) -> tuple[Point, list[dict[str, Any]]]:
-        """So many lines of each histogram."""
+        """One step: so many lines of each histogram."""
         for name in self.densities:
             for _ in range(self.updates or 4 * point[name].size):
                 point = {**point, name: self.chosen(name, self._line(point[name]), point)}

@@ -108,7 +108,7 @@ def with_draws(
 
 
 def cuts_support(model: pm.Model) -> bool:
-    """Whether a transform leaves less than the support of a latent's law, so that the density depends on it.
+    """True where a transform leaves less than the support of a latent's law, so that the density depends on it.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def _centred(logs: TensorVariable) -> TensorVariable:
 
 
 def _is_near_an_end(rv: TensorVariable, transform: Any) -> bool:
-    """Whether a law that can be drawn on the log scale may have a small shape."""
+    """True where a law that can be drawn on the log scale may have a small shape."""
     kind, _ = _LOG_SCALE.get(type(rv.owner.op), (None, None))
     if kind is None or type(transform) is not kind:
         return False
@@ -171,7 +171,7 @@ def _is_near_an_end(rv: TensorVariable, transform: Any) -> bool:
 
 
 def _may_cut(rv: TensorVariable, transform: Any) -> bool:
-    """Whether a transform may leave less than the law's support: it is not the law's own."""
+    """True where a transform may leave less than the law's support: it is not the law's own."""
     own = _default_transform(rv.owner.op, rv)
     if type(transform) is not type(own):
         return True
@@ -181,7 +181,7 @@ def _may_cut(rv: TensorVariable, transform: Any) -> bool:
 
 
 def _is_exchangeable(rv: TensorVariable, transform: Any) -> bool:
-    """Whether a vector is made ordered whose cells are independent and alike."""
+    """True where a vector is made ordered whose cells are independent and alike."""
     op = rv.owner.op
     if not isinstance(_last(transform), Ordered) or getattr(op, "ndims_params", None) is None or op.ndim_supp:
         return False

@@ -110,7 +110,7 @@ class PriorPredictive:
         return cls(shapes, sampler, generators, bool(terms), sum(draw.log_share for draw in draws.values()))
 
     def draw(self, worlds: int, rng: np.random.Generator) -> tuple[Draws, float]:
-        """So many independent worlds, arrays (worlds, *shape), and the share of those proposed that was accepted.
+        """Independent worlds, arrays (worlds, *shape), and the share of those proposed that was accepted.
 
         A vector that was sorted counts as if it had been drawn until it was in order.
         """
@@ -130,7 +130,7 @@ class PriorPredictive:
         return drawn, found / proposed * float(np.exp(self.log_share))
 
     def _propose(self, worlds: int, rng: np.random.Generator) -> Draws:
-        """What is kept of so many worlds."""
+        """Worlds that are accepted of so many proposed ones."""
         *values, log_weight = self.sampler(worlds)
         for (name, shape), value in zip(self.shapes.items(), values, strict=True):
             if value.shape != (worlds, *shape):

@@ -61,12 +61,12 @@ class Sample:
 
     @property
     def reliable(self) -> bool:
-        """Whether the answer may be used."""
+        """True where the answer may be used."""
         return self.answer.reliable and self.reached and self.lost <= LARGEST_LOSS
 
     @property
     def reached(self) -> bool:
-        """Whether some draw explains the release."""
+        """True where some draw explains the release."""
         return self.explained >= -SLACK
 
 

@@ -160,7 +160,7 @@ class Proposal:
         return np.asarray(logsumexp([earlier, *parts], axis=0, b=sizes / sizes.sum()))
 
     def with_one_more(self, mixture: Mixture, size: int) -> Proposal:
-        """The same with one more mixture, and so many draws of it."""
+        """This proposal with one more mixture, and so many draws of it."""
         return Proposal((*self.mixtures, mixture), (*self.sizes, size), self.earlier, self.before)
 
     def earlier_density(self, points: Floats, log_prior: Floats) -> Floats:

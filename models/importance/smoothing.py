@@ -160,5 +160,5 @@ class Hypotheses:
 
     @property
     def reliable(self) -> bool:
-        """Whether the draws carry the answer: an exact one needs them only to reach the release at all."""
+        """True where the draws carry the answer: an exact one needs them only to reach the release at all."""
         return bool(self.k_hat <= LARGEST_KHAT and self.ess >= SMALLEST_ESS)

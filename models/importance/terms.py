@@ -120,7 +120,7 @@ class Terms:
 
     @property
     def knows_more(self) -> bool:
-        """Whether side data or potentials are known beside the release."""
+        """True where side data or potentials are known beside the release."""
         return self.pure[0] is not self.pure[1]
 
     def base(self, draws: Sequence[NDArray[Any]], far: bool = False) -> Floats:
@@ -156,7 +156,7 @@ class Terms:
         return dict(zip(self.given.latents, states, strict=True)) | drawn
 
     def is_one(self, draws: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
-        """Where the target is 1: (1, met, apart), or (draw, met, 1) where it reads a drawn latent."""
+        """Mask of the target being 1: (1, met, apart), or (draw, met, 1) where it reads a drawn latent."""
         (values,) = self.one(*(d[:, None] for d in draws))
         if not np.isin(values, (0, 1)).all():
             raise ValueError(f"target must be 0 or 1, it takes the values {np.unique(values)[:10].tolist()}")
@@ -258,7 +258,7 @@ def _one_of_each(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.in
 
 
 def _several(log_weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """So many indices from one list of unnormalised log weights."""
+    """Indices drawn from one list of unnormalised log weights."""
     cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
     place = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
     return np.asarray(place, dtype=np.int64)

@@ -142,8 +142,10 @@ class WeighedPrior:
 
     @property
     def enough_of_what_is_known(self) -> bool:
-        """Whether what is known beside the release leaves enough of the draws, as the first of these show and then all,
-        and no point far away explains it better."""
+        """True where what is known beside the release leaves enough draws, and no point far away explains it better.
+
+        The first draws show it, and then all.
+        """
         if not self.terms.knows_more:
             return True
         few, size = [value[:_FEWEST_DRAWS] for value in self.values], len(self.log_prior)
@@ -169,12 +171,12 @@ class WeighedPrior:
         return found.present, float(np.hypot(found.mcse, self.lost))
 
     def held(self, settled: Mapping[str, NDArray[Any]] | None = None) -> Hypotheses:
-        """What is held of the target before the release."""
+        """The adversary's hypotheses about the target before the release."""
         present, out = self._log_joint({n: v[:1] for n, v in (settled or {}).items()})
         return Hypotheses.of(present[:, 0] - self.log_density, out[:, 0] - self.log_density)
 
     def held_sample(self) -> Sample:
-        """The same as a sample, whose release is what the model knows beside it."""
+        """`held` as a sample, whose release is what the model knows beside it."""
         joint = self._log_joint({})
         best = float(best_of(np.logaddexp(*joint), self.log_prior, self.log_density)[0])
         explained = best - self.far.best({})[0] if self.terms.knows_more else np.inf
@@ -209,12 +211,12 @@ class WeighedPrior:
 
     @property
     def is_smooth(self) -> bool:
-        """Whether something is drawn, and all of it continuous."""
+        """True where something is drawn, and all of it continuous."""
         return bool(self.values) and all(value.dtype.kind == "f" for value in self.values)
 
     @property
     def may_be_refined(self) -> bool:
-        """Whether all that is drawn is continuous, and not too much."""
+        """True where all that is drawn is continuous, and not too much."""
         return self.is_smooth and stacked(self.values).shape[1] <= LARGEST_DIMENSION
 
     def _refine(
@@ -249,7 +251,7 @@ class WeighedPrior:
         return refine(start, not self.known, density, enough, size, rng)
 
     def given_side_data(self, rng: np.random.Generator) -> WeighedPrior:
-        """The same with draws of better proposals for what is known beside the release."""
+        """This prior with draws of better proposals for what is known beside the release."""
         present, out = (part[:, 0] for part in self._log_joint({}))
         size = len(self.log_prior)
 
@@ -260,7 +262,7 @@ class WeighedPrior:
         return self._with(self._population({}, self.terms.table({}), (present, out), many, size, rng))
 
     def given_chains(self, points: Floats) -> WeighedPrior:
-        """The same with draws (draw, cell) given what is known beside the release; their density is theirs there."""
+        """This prior with draws (draw, cell) given what is known beside the release; their density is theirs there."""
         values = self.split(points)
         joint = self.terms.hypotheses(values, {}, None, None, far=True)
         present, out = (part[:, 0] for part in joint)
@@ -268,7 +270,7 @@ class WeighedPrior:
         return self._with(Population(points, (present, out), log_prior, np.logaddexp(present, out)))
 
     def _with(self, found: Population) -> WeighedPrior:
-        """The same with other draws, those without weight left out, and with points far from them too."""
+        """This prior with other draws, those without weight left out, and with points far from them too."""
         log_weights = np.logaddexp(*found.log_joint) - found.log_density
         weights = np.exp(log_weights - log_weights.max())
         kept, rng = np.flatnonzero(weights > 0), np.random.default_rng(self.rng)
@@ -288,14 +290,14 @@ class WeighedPrior:
         return unstacked(points, self.values)
 
     def draws_of(self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator) -> Arrays:
-        """So many draws (draw, *shape) of every latent on its own scale given one release, by a sample's weights."""
+        """Draws (draw, *shape) of every latent on its own scale given one release, by a sample's weights."""
         place = rng.permutation(_systematic(sample.answer.weights, size, rng))
         values = [value[place] for value in sample.values]
         pure = None if sample.pure is None else sample.pure[place]
         return self.terms.latents(values, row, rng, size, pure, sample.table)
 
     def prior_draws(self, size: int, rng: np.random.Generator) -> Arrays:
-        """So many draws of every latent given what is known beside the release, (draw, *shape)."""
+        """Draws of every latent given what is known beside the release, (draw, *shape)."""
         held = self.held()
         if not held.ess > 0:
             raise ValueError("what the model knows beside the release is impossible under its prior")
@@ -306,7 +308,7 @@ class WeighedPrior:
         return {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.terms.slots}
 
     def at_first_draws(self, released: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
-        """What the model computes for these releases at a few draws, (draw, release) under each hypothesis."""
+        """Values that the model computes for these releases at a few draws, (draw, release) under each hypothesis."""
         return self.terms.hypotheses([value[:3] for value in self.values], released)
 
     @property
@@ -320,7 +322,7 @@ class WeighedPrior:
 
     @cached_property
     def reach(self) -> Reach:
-        """How well releases drawn from the prior are explained by its draws.
+        """Reach of the prior's draws: how well they explain releases drawn from it.
 
         Where every draw meets every release anew, of fewer releases, draws and far points.
         """

@@ -59,13 +59,13 @@ def on_lattice(value: TensorVariable, logp: TensorVariable) -> TensorVariable:
 
 
 def centre(rv: Any, size: Any, mu: Any, *rest: Any) -> TensorVariable:
-    """Where a chain starts: the first parameter of a law."""
+    """Start of a chain: the first parameter of a law."""
     del rv, rest
     return mu if rv_size_is_none(size) else pt.full(size, mu)
 
 
 def _mode(rv: Any, size: Any, mu: Any, scale: Any) -> TensorVariable:
-    """The same, at a whole number."""
+    """Start of a chain at a whole number."""
     return centre(rv, size, pt.round(mu + pt.zeros_like(scale)))
 
 

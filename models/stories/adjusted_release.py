@@ -29,7 +29,7 @@ from adversary.privacy.mechanisms import Mechanism
 
 
 def released_adjusted(plan: Plan, rule: Postprocessing) -> None:
-    """What is published of the counts of the model in context: t2, then t1.
+    """Published numbers of the counts of the model in context: t2, then t1.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class OthersOfLevel:
 
     @property
     def each(self) -> bool:
-        """Whether the beliefs are about every sibling of the unit below."""
+        """True where the beliefs are about every sibling of the unit below."""
         about = [belief.each is not None for belief in self.beliefs]
         if any(about) and not all(about):
             raise ValueError(f"level {self.level!r}: siblings are read one by one in every cell or in none")
@@ -225,7 +225,7 @@ def given_rate(belief: Belief, others: OthersOfLevel) -> Count:
 
 
 def has_rate(belief: Belief) -> bool:
-    """Whether a belief is about an unknown rate."""
+    """True where a belief is about an unknown rate."""
     return given_rate.dispatch(type(belief)) is not given_rate.dispatch(object)
 
 

@@ -115,7 +115,7 @@ def hierarchical_counts(
 
 
 def _must_be_apart(plan: Plan) -> bool:
-    """Whether siblings publish clamped or rounded numbers, which have no sum."""
+    """True where siblings publish clamped or rounded numbers, which have no sum."""
     sums = [plan.sibling_noise(i) for i, level in enumerate(plan.levels) if level.siblings]
     return plan.postprocessing is None and None in sums
 

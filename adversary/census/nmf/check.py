@@ -119,7 +119,7 @@ def _contradictions(tree: Tree, product: Product, found: dict[str, Level]) -> It
 
 
 def _shapes(product: Product, found: dict[str, Level]) -> Iterator[str]:
-    """Where shapes and axes are not those of the product, or of the same query at another level."""
+    """Shapes and axes that are not those of the product, or of the same query at another level."""
     first: dict[str, Column] = {}
     for level in found.values():
         for column in (*level.measured.values(), *level.known.values()):

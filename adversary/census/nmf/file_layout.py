@@ -74,7 +74,7 @@ def present(directory: Path) -> list[str]:
 
 
 def folder(directory: Path, level: str, kind: str) -> Path:
-    """Where the records of a kind lie at a level."""
+    """Folder of the records of a kind at a level."""
     return directory / f"{level}.parquet" / kind
 
 
@@ -131,7 +131,7 @@ def bare(query: str) -> str:
 
 
 def spelling_in_file(query: str, names: Iterable[str]) -> str | None:
-    """How a file spells a query that was asked for: letter for letter, or but for case and order of axes.
+    """Spelling of a query in a file: letter for letter, or but for case and order of axes; None where it has none.
 
     >>> spelling_in_file("CENRACE*hispanic", ["total_dpq", "hispanic * cenrace_dpq"])
     'hispanic * cenrace_dpq'

@@ -148,7 +148,7 @@ def own_column(asked: Column, level: Level) -> Column | None:
 
 
 def twofold(asked: Column) -> bool:
-    """Whether a query has two cells, of which each is measured twice where their sum is known."""
+    """True where a query has two cells, of which each is measured twice where their sum is known."""
     return int(np.prod(asked.shape or (0,))) == 2
 
 

@@ -93,7 +93,7 @@ class Measurements:
         return tuple(map(int, np.unravel_index(int(self.cells[index]), self.shape)))
 
     def part(self, nodes: Integers, tree: Tree) -> Measurements:
-        """The same of some of the units, which make up a tree."""
+        """Measurements of some of the units, which make up a tree."""
         alone = None if self.alone is None else self.alone.part(nodes, tree)
         return replace(self, tree=tree, alone=alone, **{name: getattr(self, name)[nodes] for name in ARRAYS})
 

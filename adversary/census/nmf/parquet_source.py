@@ -35,7 +35,7 @@ class File(NamedTuple):
     codes: tuple[str, ...]
 
     def strays(self, geocodes: Any) -> NDArray[np.bool_]:
-        """Which units of an Arrow column do not belong into the partitions; `State=44` is both branches of a state."""
+        """Mask of the units of an Arrow column outside the partitions; `State=44` is both branches of a state."""
         compute, found = arrow().compute, np.zeros(len(geocodes), dtype=bool)
         for code in self.codes:
             here = compute.starts_with(geocodes, code)
@@ -84,7 +84,7 @@ class Source:
                 yield from self._walk(path, (code, *codes) if known else codes, faults)
 
     def _overlaps(self, code: str) -> bool:
-        """Whether a partition may hold a unit that is read."""
+        """True where a partition may hold a unit that is read."""
         root = self.root
         if len(root) < 3 or len(code) < 3:
             return not root or root[-2:] == code[1:3] or root[1:3] == code or root == code
@@ -200,7 +200,7 @@ def _check_columns(schema: Any, columns: Sequence[str], path: str) -> None:
 
 @contextmanager
 def _errors_name_file(path: str) -> Iterator[None]:
-    """What Arrow cannot read is told with its file."""
+    """Errors of Arrow, with the file that they are about."""
     try:
         yield
     except (arrow().ArrowException, OSError) as error:

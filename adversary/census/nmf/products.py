@@ -95,7 +95,7 @@ class Product:
         return tuple(map(len, self.axes.values()))
 
     def cut(self, shape: Shape) -> Product:
-        """The same with the first categories of each axis only, as made-up files may have it."""
+        """This product with the first categories of each axis only, as made-up files may have it."""
         return replace(self, axes={name: c[:n] for (name, c), n in zip(self.axes.items(), shape, strict=True)})
 
     def groups(self, axis: str, word: str, length: int) -> tuple[Group, ...] | None:

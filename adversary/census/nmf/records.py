@@ -78,7 +78,7 @@ class Column:
         return np.stack(found, axis=1)
 
     def joined(self, faults: list[str] | None) -> Column:
-        """The same with its batches put together; a unit with two records is refused."""
+        """This column with its batches put together; a unit with two records is refused."""
         if self.parts:
             names, self.values, self.variance, self.sign, self.file = (
                 np.concatenate([part[i] for part in self.parts]) for i in range(5)
@@ -292,7 +292,7 @@ def label_of(product: Product, column: Column, cell: int) -> str:
 
 
 def _buys(budget: Floats, variance: Floats) -> NDArray[np.bool_]:
-    """Whether a budget rho of two neighbouring records is that of discrete Gaussian noise of a variance, or sigma^2."""
+    """True where a budget rho of two neighbours is that of discrete Gaussian noise of a variance, or sigma^2."""
     with np.errstate(invalid="ignore", over="ignore"):
         fits = np.abs(budget * variance - 1.0) <= CLOSE
         narrow = ~fits & np.isfinite(budget) & (budget > 0.5)  # below sigma^2 = 2 the variance is no longer sigma^2
@@ -303,7 +303,7 @@ def _buys(budget: Floats, variance: Floats) -> NDArray[np.bool_]:
 
 
 def _has_labels(cells: Any) -> bool:
-    """Whether any cell is asked for by its label."""
+    """True where any cell is asked for by its label."""
     return any(isinstance(one, str) for one in (cells if isinstance(cells, list) else [cells])) and cells != "all"
 
 

@@ -142,7 +142,7 @@ def geoid(code: str) -> str:
 
 
 def name_of(code: str, level: str, states: Mapping[str, State]) -> str:
-    """What a unit is called: a block by its GEOID, states by the names given; "" where the spine has no name for it."""
+    """Name of a unit: a block's GEOID, a state's given name; "" where the spine has none for it."""
     if level == "Block":
         return geoid(code) if len(code) > GEOID else ""
     digits = code if level == WHOLE_STATE else code[1:3]

@@ -193,7 +193,7 @@ def parquet_file(path: Path, schema: Any) -> Iterator[Any]:
 
 
 def _clear_up(directory: Path) -> None:
-    """What processes that were killed left beside a directory: nobody holds its lock."""
+    """Remove what processes that were killed left beside a directory: nobody holds its lock."""
     ours = re.compile(rf"\.{re.escape(directory.name)}\.[a-z0-9_]{{8}}({re.escape(OLD)})?")
     for path in sorted(directory.parent.glob(".*")):
         if ours.fullmatch(path.name) and path.is_dir():

@@ -58,7 +58,7 @@ def solve(
     failure: float = bounds_answer.FAILURE,
     deltas: Sequence[float] = bounds_answer.DELTAS,
 ) -> xr.DataTree:
-    """What a concern costs, and what follows: the groups of `bounds_answer.solve`, `scenarios` (one) and `queries`.
+    """Answer about a concern: the groups of `bounds_answer.solve`, `scenarios` (one) and `queries`.
 
     Tests and epsilon are of the exact composition, certified, of the Gaussian with the same rho, and of zCDP.
     """

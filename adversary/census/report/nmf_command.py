@@ -75,7 +75,7 @@ def check_command(
     directory: Directory,
     product: Product = None,
 ) -> Answer:
-    """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
+    """Contents of a file: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
     _need_arrow()
     return _contents(check.contents(directory, product, progress=True))
 
@@ -94,7 +94,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _contents(found: dict[str, Any]) -> Answer:
-    """What `nmf.check.contents` found."""
+    """Answer with what `nmf.check.contents` lists."""
     rows = [(level["level"], query) for level in found["levels"] for query in level["queries"]]
     ends = np.array([query["variance"] or (np.nan, np.nan) for _, query in rows]).reshape(-1, 2)
     columns = {

@@ -60,7 +60,7 @@ class Cell(NamedTuple):
 def solve(
     question: Question, made: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = FAILURE
 ) -> tuple[xr.DataTree, list[Cell]]:
-    """What `nmf.runs.run` made of a question, as `gather` gives it; one cell of its files is held at a time."""
+    """Answer of `nmf.runs.run` to a question, as `gather` gives it; one cell of its files is held at a time."""
     labels = dict(zip(made.read.cells.tolist(), made.read.labels, strict=True))
     evidence = None if made.above is None else np.ravel(made.above.log_evidence)
     cells = (

@@ -64,7 +64,7 @@ class _Page(SpineVerdict):
 
     @property
     def known(self) -> str:
-        """What the adversary knows of the others, in words."""
+        """The adversary's knowledge of the others, in words."""
         return described_others(self.about.get("known"))
 
     def table(self, group: str, columns: Columns, name: str = "", **more: Any) -> Table:

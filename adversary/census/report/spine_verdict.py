@@ -41,7 +41,7 @@ class SpineVerdict:
 
     @property
     def title(self) -> str:
-        """What was asked."""
+        """The question, as a title."""
         only = "" if self.several else self.labels[0]
         return f"Every block: {self.about['query']}{f', {only}' if only else ''}"
 
@@ -54,7 +54,7 @@ class SpineVerdict:
         return f"{self.labels[self.most if cell is None else cell]}: {text}" if self.several and text else text
 
     def protected(self, cell: int) -> bool:
-        """Whether noise protects any block with an answer."""
+        """True where noise protects any block with an answer."""
         return bool(self.of("cells", cell)["answered"] > self.of("cells", cell)["unprotected"])
 
     def beyond(self, cell: int) -> float:
@@ -62,7 +62,7 @@ class SpineVerdict:
         return float(one["share_below"]) + float(one["share_above"])
 
     def ends(self, quantity: str) -> tuple[float, float]:
-        """What the guarantee allows the adversary."""
+        """Ends of a quantity that the guarantee allows the adversary."""
         low, high = self.of("bounds")[quantity].sel(prior=self.prior).values
         return float(low), float(high)
 
@@ -72,7 +72,7 @@ class SpineVerdict:
 
     @property
     def verdict(self) -> tuple[str, str]:
-        """What the release does to the adversary's prior over the blocks, and whether the guarantee holds."""
+        """Verdict on the release's effect on the adversary's prior over the blocks, and on the guarantee."""
         if not self.answered.any():
             return "No block has an answer that is proven.", "unreliable"
         cells, one, prior = range(len(self.labels)), self.of("cells"), format_probability(self.prior)
@@ -115,7 +115,7 @@ class SpineVerdict:
         return misstatement(float(self.of("guarantee", i)["path_rho"]) - float(np.nansum(0.5 / spread**2)))
 
     def warnings_of(self, i: int) -> Iterator[str]:
-        """What to know before the numbers of a cell are believed."""
+        """Warnings to read before the numbers of a cell are believed."""
         one, found = self.of("cells", i), self.of("statuses", i)["blocks"].to_series()
         bound, tolerance = float(one["truncation_bound"]), float(self.about.get("tolerance", np.inf))
         if self.about.get("queries") == "all" and (limit := self.misstated(i)) > MISSTATED:
@@ -157,5 +157,5 @@ class SpineVerdict:
 
 
 def blocks_words(number: int) -> str:
-    """So many blocks."""
+    """Number of blocks in words."""
     return f"{number:,} block{'s' * (number != 1)}"

@@ -65,7 +65,7 @@ def likelihoods(
 
 
 def _is_discrete_gaussian(mechanism: Mechanism) -> bool:
-    """Whether rho says everything about it, infinite of an exact count."""
+    """True where rho says everything about it, infinite of an exact count."""
     return mechanism.is_exact or (mechanism.parabola is not None and not mechanism.is_continuous)
 
 

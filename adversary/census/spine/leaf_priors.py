@@ -215,7 +215,7 @@ class SharedRate(LeafPrior):
         return self._log_mixture(counts - 1.0) - self._log_mixture(counts) + step
 
     def weighted(self, weights: ArrayLike) -> SharedRate:
-        """The same grid with other weights."""
+        """This grid with other weights."""
         return SharedRate(self.means, weights, self.shape, self.within)
 
 

@@ -50,7 +50,7 @@ def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: 
 
 
 def _within_limits(tree: Tree, solution: Solution, others: Integers, reruns: int) -> tuple[Floats, Floats, Integers]:
-    """The same of one solution."""
+    """Log Bayes factors of membership, their errors and their statuses, of one solution."""
     leaves = tree.leaves
     known = np.full(len(tree), -1, dtype=np.int64)
     known[leaves] = others
@@ -128,7 +128,7 @@ def rerun(
     tree: Tree, solution: Solution, asked: Integers, known: Integers, told: Any, start: int, enough: float,
     takes: Floats | None = None, allowed: float = np.inf,
 ) -> tuple[Floats, Floats, float]:  # fmt: skip
-    """The same for leaves, with tilts and windows laid anew about the known count of the first one; and products.
+    """Log ratios and errors of leaves, with tilts and windows anew about the known count of the first; and products.
 
     Tried on the part of the tree below unit `start`, with what that unit was told, and once more on a larger one where
     the first leaf's error is above `enough`; where it is not proven, on larger and larger parts, as far as is allowed.
@@ -186,7 +186,7 @@ def _with_known_leaf(tree: Tree, part: Solution, leaf: int, count: int) -> Solut
 
 
 def _for_siblings(tree: Tree, part: Solution, pinned: Solution, places: Integers) -> Solution:
-    """The same for siblings that are known to have the same count: only the first leaf's own message is another.
+    """The solution for siblings that are known to have the same count: only the first leaf's own message is another.
 
     Totals leave a sibling what they left the first leaf: they are alike in all that exact totals see.
     """
@@ -245,7 +245,7 @@ def _first_rerun(tree: Tree, solution: Solution, leaves: Integers, others: Integ
 
 
 def _with_leaf(tree: Tree, solution: Solution, leaf: int, count: int) -> Bounds:
-    """What exact totals leave possible where a leaf has a count or one more, whatever its own prior allows."""
+    """Bounds that exact totals leave where a leaf has a count or one more, whatever its own prior allows."""
     bounds = solution.bounds
     low, high = bounds.own_low.copy(), bounds.own_high.copy()
     low[leaf], high[leaf] = count, count + 1
@@ -255,7 +255,7 @@ def _with_leaf(tree: Tree, solution: Solution, leaf: int, count: int) -> Bounds:
 
 
 def message_around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] | None:
-    """What a unit is told, for `Message.around`; None where rates are shared above parents."""
+    """Message to a unit, for `Message.around`; None where rates are shared above parents."""
     if solution.within not in (None, "parent"):
         return None
     if "told" not in solution.memo:
@@ -269,7 +269,7 @@ def message_around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, 
 
 
 def _message_to(told: Any, unit: int) -> tuple[int, Floats, Floats, float] | None:
-    """What one unit is told: (lowest count, values, what they lack, most beyond them)."""
+    """Message to one unit: (lowest count, values, what they lack, most beyond them)."""
     if told is None or told.windows[unit]["size"] == 0:
         return None
     window = told.windows[unit]
@@ -278,7 +278,7 @@ def _message_to(told: Any, unit: int) -> tuple[int, Floats, Floats, float] | Non
 
 
 def _part(solution: Solution, tree: Tree, nodes: Integers) -> Solution:
-    """What a solution says of a unit and everything below it; its messages left as they are."""
+    """Part of a solution, of a unit and everything below it; its messages left as they are."""
     units = solution.layout.units[nodes]
     units["parent"][1:] = np.searchsorted(nodes, units["parent"][1:])
     units["first"] = np.searchsorted(nodes, units["first"])

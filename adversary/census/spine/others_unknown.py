@@ -81,7 +81,7 @@ def _expected_ratio(tree: Tree, prior: LeafPrior, solution: Solution, dropped: f
 
 
 def _finer(solution: Solution) -> tuple[Solution, float]:
-    """The same on wider windows, and what they leave out."""
+    """The solution on wider windows, and the mass that they leave out."""
     from adversary._core import call
     from adversary.census.spine.compiled import upward
 
@@ -94,7 +94,7 @@ def _finer(solution: Solution) -> tuple[Solution, float]:
 
 
 def _by_listed_law(tree: Tree, pmf: Floats, solution: Solution) -> tuple[Floats, Floats, Integers]:
-    """The same for a law that is a list, which may end where one more is possible: B count by count."""
+    """Log ratios, errors, statuses for a law that is a list, which may end where one more is possible: B by count."""
     factor, error, certain = _listed_ratio(tree, pmf, solution)
     if not (error <= TRUSTED)[~certain].all() and solution.tau > FINER:
         better, proven, _ = _listed_ratio(tree, pmf, _finer(solution)[0])
@@ -126,7 +126,7 @@ def _listed_ratio(tree: Tree, pmf: Floats, solution: Solution) -> tuple[Floats, 
 
 
 def _with_room(tree: Tree, solution: Solution) -> Solution:
-    """The same with limits, and windows, that leave room for one person more in a leaf than its law allows."""
+    """The solution with limits, and windows, that leave room for one person more in a leaf than its law allows."""
     from adversary._core import call
     from adversary.census.spine.compiled import upward
 

@@ -72,7 +72,7 @@ class Bounds(NamedTuple):
 
 
 def plausible(variance: Floats) -> NDArray[np.bool_]:
-    """Whether the solver accepts a noise variance: within `VARIANCES`, 0 (an exact count) or infinite (not measured).
+    """Mask of noise variances that the solver accepts: within `VARIANCES`, 0 (an exact count) or infinite (unmeasured).
 
     Parameters
     ----------
@@ -367,7 +367,7 @@ def check_proper(tree: Tree, made: Layout, outside: Message | None) -> None:
 
 
 def with_count_of_leaf(made: Layout, unit: int, count: int) -> Layout:
-    """The same with one leaf known to have a count, and not measured."""
+    """This layout with one leaf known to have a count, and not measured."""
     units = made.units.copy()
     units[unit]["given_first"], units[unit]["given_size"], units[unit]["given_low"] = made.given.size, 1, count
     for name in ("given_tilt", "given_dropped", "released", "rho", "alpha", "table_size"):

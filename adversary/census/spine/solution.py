@@ -69,11 +69,11 @@ class Solution:
 
     @property
     def resolved(self) -> bool:
-        """Whether so little was left out that moments and probabilities are given."""
+        """True where so little was left out that moments and probabilities are given."""
         return self.truncation_bound <= TRUSTED
 
     def telling(self, unit: int) -> Solution:
-        """The same with what was measured above a unit above it, if some of it was moved to the unit or below.
+        """This solution with what was measured above a unit above it, if some of it was moved to the unit or below.
 
         What was moved further up stays where it is: there the tilts are those of units without a measurement. The
         unit's own becomes that of a unit below a measurement, for whoever goes on below without it.
@@ -127,7 +127,7 @@ def _solve_layout(
     tree: Tree, like: Likelihood, prior: LeafPrior, bounds: Bounds, lodged: Integers, messages: Mapping[str, Message],
     outside: Message | None, tolerance: float, tau: float, made: Any,
 ) -> Solution | None:  # fmt: skip
-    """The same of one layout; None where its counts are limited, and nothing is found possible."""
+    """The solution of one layout; None where its counts are limited, and nothing is possible."""
     from adversary._core import call
     from adversary.census.spine.compiled import saddle, upward
 
@@ -196,7 +196,7 @@ def _finer_trims(tree: Tree, made: Any, lost: Floats, dropped: float, tolerance:
 def downwards(
     made: Any, theta: Floats, tau: float, messages: Any, outside: Message | None
 ) -> tuple[Floats, tuple[Floats, Floats, Floats], float]:
-    """What units are told, their (mean, variance, mass), and the bound on what all windows leave out."""
+    """Messages to units, their (mean, variance, mass), and the bound on what all windows leave out."""
     from adversary._core import call
     from adversary.census.spine.compiled import posterior_moments
 
@@ -294,7 +294,7 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
 def with_sole_children(
     tree: Tree, like: Likelihood, messages: Mapping[str, Message], first: int = 0
 ) -> tuple[Likelihood, Integers]:
-    """The same with the noisy counts of units moved to their only children where these have none, and these children.
+    """The likelihood with the noisy counts of units moved to their only children where these have none; these children.
 
     Their counts are the same, so no answer changes. But a rate shared in such a child is then tilted by what was
     measured: without it no tilt but that above is allowed there, in which most of the mixture may lie off the windows.

@@ -117,7 +117,7 @@ class SpinePosterior:
                           attrs={"prob": prob})  # fmt: skip
 
     def covers(self, counts: ArrayLike, prob: float = 0.9) -> xr.DataArray:
-        """Whether the highest posterior density sets hold given counts, (unit,) or (unit, cell), or by name."""
+        """True where the highest posterior density sets hold given counts, (unit,) or (unit, cell), or by name."""
         counts = as_array(in_order(self.tree.names, counts, "counts"))
         given = np.broadcast_to(counts.T, (len(self.solutions), len(self.tree)))
         whole = [check_whole("counts", row) for row in given]
@@ -133,7 +133,7 @@ class SpinePosterior:
         return call(highest_density, solution.messages, solution.outer, p, counts)
 
     def membership(self, prior: ArrayLike = 0.5, known: Any = None, *, reruns: int = 8, workers: int = 1) -> xr.Dataset:
-        """What a reader concludes about one more person in a leaf, for every leaf.
+        """The adversary's posterior about one more person in a leaf, for every leaf.
 
         Without `known` the reader has the leaf's law, given everything else, for the number of others: covered by the
         guarantee. With it, the reader is certain of that number, and mistaken where the release contradicts it; under a
@@ -271,7 +271,7 @@ class SpinePosterior:
         return share_law(self.tree, self.solutions[cell], units, of)
 
     def downward_message(self, name: str, cell: int | None = None) -> Any:
-        """What everything outside a unit says about its count: for the posterior of the subtree below it.
+        """Message of everything outside a unit about its count: for the posterior of the subtree below it.
 
         A `Message` for one cell; for several, one per cell unless a cell is named.
         """

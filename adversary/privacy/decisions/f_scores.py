@@ -127,7 +127,7 @@ def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, floa
 
 @singledispatch
 def _of_the_release(guarantee: Guarantee, level: Any) -> dict[str, Any]:
-    """What the best test of this level asks of the release itself, where one law of noise has this loss."""
+    """The best test of this level on the release itself, as variables, where one law of noise has this loss."""
     return {}
 
 

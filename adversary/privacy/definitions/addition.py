@@ -16,7 +16,7 @@ from adversary.privacy.losses import compose_losses, repeat_loss
 
 @compose.register
 def _(a: Guarantee, b: Any) -> Any:
-    """What `a + b` does; 0, where `sum` starts, leaves `a` as it is, and NotImplemented is of what is no guarantee.
+    """The sum `a + b`; 0, where `sum` starts, leaves `a` as it is, and NotImplemented is of what is no guarantee.
 
     >>> from adversary.privacy.definitions import GaussianDP, PureDP, ZeroConcentratedDP
     >>> GaussianDP(3.0) + GaussianDP(4.0), PureDP(1.0) + ZeroConcentratedDP(0.5), 4 * GaussianDP(1.0)
@@ -35,7 +35,7 @@ def _(a: Guarantee, b: Any) -> Any:
 
 @repeat.register
 def _(g: Guarantee, n: int) -> Any:
-    """What `n * g` does: g itself for n = 1, and for n = 0 the loss of no release, 0."""
+    """The multiple `n * g`: g itself for n = 1, and for n = 0 the loss of no release, 0."""
     n = int(check_whole("times", n, minimum=0))
     if (found := g.multiple(n)) is not None:
         return found

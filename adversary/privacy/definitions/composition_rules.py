@@ -187,7 +187,7 @@ def _homogeneous(epsilon: float, count: int) -> tuple[float, int]:
 
 
 def _remaining_delta(count: int, delta: float, delta_each: float) -> float:
-    """What is left of the total delta for the finite losses: 1 - (1 - delta) / (1 - delta_each)^count."""
+    """Part of the total delta that is left for the finite losses: 1 - (1 - delta) / (1 - delta_each)^count."""
     total, each = float(check_delta("delta", delta)), float(check_delta("delta_each", delta_each))
     need = float(-np.expm1(np.log1p(-total) - count * np.log1p(-each)))
     if need < -1e-15:

@@ -122,7 +122,7 @@ class GroupPrivacy(Attained):
 
 @group_of.register
 def _(base: EpsilonDelta, size: int) -> Guarantee:
-    """What `base` guarantees for `size` records: itself for one, `NoPrivacy` where some test is always right.
+    """The guarantee of `base` for `size` records: itself for one, `NoPrivacy` where some test is always right.
 
     Of more than `MOST_STEPS` records the usual (k epsilon, delta_k), which is looser.
     """

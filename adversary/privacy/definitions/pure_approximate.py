@@ -68,7 +68,7 @@ class EpsilonDelta(Guarantee):
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        """The same bound inverted: max(e^-epsilon (r - delta), 1 - delta - e^epsilon (1 - r), 0)."""
+        """The bound of `power` inverted: max(e^-epsilon (r - delta), 1 - delta - e^epsilon (1 - r), 0)."""
         return power_bounds(self.epsilon0, self.delta0, check_probability("power", power))[0]
 
     @property

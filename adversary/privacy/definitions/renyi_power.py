@@ -62,7 +62,7 @@ def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> 
 
 
 def share_used(log_odds: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
-    """How much of the bound a power uses up: at most 1 where both divergences of order 1 + gap are at most gamma.
+    """Share of the bound that a power uses up: at most 1 where both divergences of order 1 + gap are at most gamma.
 
     D_alpha <= gamma says sum q (r^alpha - 1) <= e^((alpha - 1) gamma) - 1, with r the likelihood ratio; both sides
     over alpha (alpha - 1), where they have limits at alpha = 1, and over e^((alpha - 1) gamma), so nothing overflows.

@@ -182,7 +182,7 @@ def transport_radius(apart: Integers, p: Floats, q: Floats) -> int:
 
 
 def _has_coupling(near: NDArray[np.bool_], p: Floats, q: Floats) -> bool:
-    """Whether p can be carried to q along the pairs that are near: a transport problem, as a linear program."""
+    """True where p can be carried to q along the pairs that are near: a transport problem, as a linear program."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, vstack
 

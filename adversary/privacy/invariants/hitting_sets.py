@@ -67,7 +67,7 @@ def _greedy(sizes: tuple[int, ...], points: int) -> int:
 
 
 def arrangeable(sizes: Sequence[int], points: int, needed: int) -> bool | None:
-    """Whether sets of these sizes can be placed so that no fewer than `needed` points meet them all.
+    """True where sets of these sizes can be placed so that no fewer than `needed` points meet them all.
 
     A point is the group of sets it lies in. Of the fewest points that have room for all sets, look for fewer than
     `needed` whose groups hold every set between them; if there are such, each way to forbid one of these groups, and

@@ -96,7 +96,7 @@ class Databases:
 
     @property
     def exact(self) -> bool:
-        """Whether `semi_adjacency` is a(t) itself: of a list, always."""
+        """True where `semi_adjacency` is a(t) itself: of a list, always."""
         return True
 
 
@@ -145,7 +145,7 @@ class Margins:
 
     @property
     def exact(self) -> bool:
-        """Whether `semi_adjacency` is a(t) itself, and not the least known upper bound."""
+        """True where `semi_adjacency` is a(t) itself, and not the least known upper bound."""
         least, most = self.limits(self.reading)
         return least == most
 

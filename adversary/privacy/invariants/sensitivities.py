@@ -58,7 +58,7 @@ class Sensitivities(ABC):
 
     @abstractmethod
     def contains(self, change: ArrayLike) -> bool:
-        """Whether this is one of the changes."""
+        """True where this is one of the changes."""
 
     @property
     def cells(self) -> int:
@@ -85,7 +85,7 @@ class Sensitivities(ABC):
         return self.orthonormal.T @ self.orthonormal
 
     def on_span(self, change: Floats, size: Any = 0.0) -> Any:
-        """Whether changes (..., cells) lie on the span, to the rounding of numbers of this size: truth values (...)."""
+        """Mask (...) of the changes (..., cells) that lie on the span, to the rounding of numbers of this size."""
         with np.errstate(invalid="ignore"):
             off = np.abs(change - (change @ self.orthonormal.T) @ self.orthonormal).max(-1, initial=0.0)
             return off <= _SNAP * np.maximum(1.0, np.abs(change).max(-1, initial=0.0)) + _ROUNDING * size

@@ -47,7 +47,7 @@ class VectorNoise(ABC):
         return self.space.rank
 
     def on_span(self, noise: Floats, size: Any = 0.0) -> Any:
-        """Whether noise (..., cells), a difference of numbers of this size, lies on the span: truth values (...)."""
+        """Mask (...) of the noise (..., cells), a difference of numbers of this size, that lies on the span."""
         return self.space.on_span(noise, size)
 
     @abstractmethod
@@ -225,7 +225,7 @@ class KNorm(VectorNoise):
         return scalar_or_array(np.where(self.on_span(v), self._gauge(v), np.inf))
 
     def _gauge(self, vector: Floats) -> Floats:
-        """The same of vectors (..., cells) known to be on the span."""
+        """Gauge of vectors (..., cells) known to be on the span."""
         return self.space.hull.gauge(self.space.along(vector))
 
     def log_density(self, noise: Floats) -> Floats:

@@ -211,7 +211,7 @@ class LaplaceSum(Summed, ContinuousNoise):
 
 @lru_cache(maxsize=4096)
 def _reach_of_sum(count: int, nats: float) -> float:
-    """Where the density of a sum of so many Laplaces of scale 1 has fallen by so many nats, from beyond."""
+    """Distance at which the density of a sum of so many Laplaces of scale 1 has fallen by so many nats, from beyond."""
     unit = LaplaceSum(Laplace(1.0), count)
     peak = float(unit.log_noise(np.zeros(())))
 

@@ -163,7 +163,7 @@ class DiscreteGaussianSum(Summed, IntegerNoise):
         return ZeroConcentratedDP(self.rho) if self.is_quadratic() else self.privacy_loss(1, 1)
 
     def is_quadratic(self) -> bool:
-        """Whether the log pmf is a parabola to rounding."""
+        """True where the log pmf is a parabola to rounding."""
         d, rho = self.count, self.rho * self.count
         return d == 1 or 2 * d * math.exp(-(math.pi**2) * (1 - 1 / d) / rho) < REVIVAL
 

@@ -101,11 +101,11 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def is_continuous(self) -> bool:
-        """Whether some releases lie on a continuum, with a density; the releases of others are whole numbers."""
+        """True where some releases lie on a continuum, with a density; the releases of others are whole numbers."""
 
     @property
     def log_concave(self) -> bool:
-        """Whether the log likelihood of a release is concave in the value; False also where that is not known.
+        """True where the log likelihood of a release is concave in the value; False also where that is not known.
 
         The ratio of the likelihoods of two values then never falls along the releases, so that its extremes lie in the
         tails, and a product of such likelihoods falls away from its one summit at least as fast as each of them.
@@ -128,7 +128,7 @@ class Mechanism(ABC):
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """What is done to the releases of `noise`, in words, first things first; nothing unless it wraps another."""
+        """Steps done to the releases of `noise`, in words, first things first; none unless it wraps another."""
         return ()
 
     @property
@@ -194,7 +194,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def scaled(self, factor: float) -> Mechanism:
-        """The same kind of noise with its rho multiplied: epsilon times sqrt(factor), width divided by it."""
+        """This kind of noise with its rho multiplied: epsilon times sqrt(factor), width divided by it."""
 
     @abstractmethod
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:

@@ -211,7 +211,7 @@ def _step_and_place(offset: Any, width: float) -> tuple[Floats, Floats]:
 
 
 def _pieces(moved: float, share: float) -> tuple[Floats, Floats, Floats, Any]:
-    """Where both densities, P's about `moved` and Q's about 0, are constant, from one width before 0 to one behind P's.
+    """Pieces where both densities, P's about `moved` and Q's about 0, are constant, a width before 0 to one behind P's.
 
     Returns
     -------

@@ -89,7 +89,7 @@ def column(table: Columns, name: str) -> Any:
 
 
 def is_proven(table: Columns, name: str) -> Any:
-    """Whether a row has a proven answer in a column; where `status` is missing, whether it has a number."""
+    """True where a row has a proven answer in a column; where `status` is missing, a number."""
     known = np.isin(column(table, "status"), PROVEN) if "status" in table else True
     return known & np.isfinite(column(table, name).astype(np.float64))
 
@@ -117,7 +117,7 @@ def blocks(table: Columns, name: str) -> Floats:
 
 
 def is_unprotected(table: Columns) -> Any:
-    """Whether no noise protects a block: its count is published exactly, or exact counts settle what is asked."""
+    """True where no noise protects a block: its count is published exactly, or exact counts settle what is asked."""
     settled = column(table, "status") == CERTAIN if "status" in table else False
     return np.asarray((column(table, "variance").astype(np.float64) == 0.0) | settled)
 
@@ -149,7 +149,7 @@ def worst_rows(table: Columns, count: int) -> Any:
 
 
 def statuses(table: Columns, name: str = "status") -> dict[str, int]:
-    """How many blocks have each status; blocks are the units with a path, those without a status left out."""
+    """Numbers of blocks with each status; blocks are the units with a path, those without a status left out."""
     found = column(table, name)[_leaves(table)]
     names, counts = np.unique(found[found != None].astype(str), return_counts=True)  # noqa: E711 (of every entry)
     return dict(zip(map(str, names), counts.tolist(), strict=True))
@@ -221,7 +221,7 @@ def path_guarantee(table: Columns, failure: float = FAILURE) -> PathGuarantee:
 
 
 def errors(tree: Tree, truth: Any, estimates: Mapping[str, Any], prob: float = 0.9) -> xr.Dataset:
-    """How far estimates miss the truth, and how often their intervals hold it, level by level.
+    """Errors of the estimates against the truth, and the coverage of their intervals, level by level.
 
     Parameters
     ----------

@@ -161,7 +161,7 @@ class Question:
         return told | {"cells": cells, "known": known, "leaf_prior": description(self.leaf_prior)}
 
     def read(self, *, progress: bool = False) -> Measurements:
-        """What is asked about, from the file."""
+        """Measurements of what the question is about, from the file."""
         names = ("product", "root", "state", "county", "totals", "queries")
         where = {name: getattr(self, name) for name in names}
         return read(self.directory, self.query, self.cells, progress=progress, **where)
@@ -270,7 +270,7 @@ def run(
 
 
 def _run_pieces(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
-    """The same on the workers of a scheduler, or in this process without one."""
+    """The run on the workers of a scheduler, or in this process without one."""
     tree = found.tree
     split = tree.levels.index(question.level) if question.level in tree.levels else 0
     roots = np.flatnonzero(tree.level == split)
@@ -335,7 +335,7 @@ def _piece(found: Measurements, others: Floats | None, name: str) -> Piece:
 
 
 def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
-    """What a county says about its own count: messages of all cells, as arrays."""
+    """Messages of a county about its own count, of all cells, as arrays."""
     released, rho, bounds = _columns(piece.read)
     messages = spine.upward_message(
         piece.read.tree, released, rho, question.leaf_prior, bounds=bounds, tau=tau, whole=False

@@ -111,7 +111,7 @@ def unit_columns(found: spine.SpinePosterior, read: Measurements, prob: float) -
 def with_leaves(
     columns: dict[str, Any], tree: Tree, members: Any, path: tuple[Floats, Any], mistaken: float = 0.0
 ) -> dict[str, Any]:
-    """The same with what a reader learns in every leaf: `SpinePosterior.membership`, and `path_rho`.
+    """The columns with what an adversary learns in every leaf: `SpinePosterior.membership`, and `path_rho`.
 
     mistaken : posterior probability of what the reader knows below which that is taken to be wrong
     """

@@ -114,7 +114,7 @@ def _beta(categories: int, weight: Floats, size: int, rng: np.random.Generator) 
 
 
 def _mostly_last_age(share: Floats) -> Floats:
-    """The same shares with nearly all of the last age."""
+    """Shares with nearly all of the last age."""
     ages = share.shape[1]
     old = np.full(ages, 0.04 / max(ages - 1, 1))
     old[-1] = 1.0 - old[:-1].sum()

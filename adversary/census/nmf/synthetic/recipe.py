@@ -53,7 +53,7 @@ class Query:
 
     @property
     def detailed(self) -> bool:
-        """Whether this is the histogram itself."""
+        """True where this is the histogram itself."""
         return set(self.attributes) == set(AXES)
 
     @property
@@ -68,7 +68,7 @@ class Query:
 
     @property
     def axes(self) -> dict[str, str]:
-        """What each axis is in the query."""
+        """Parts of the axes in the query, by axis."""
         if self.detailed:
             return dict.fromkeys(AXES, "detailed")
         inside = dict(zip(AXES, AXES, strict=True)) | ({"hhgq": GROUPED} if GROUPED in self.attributes else {})
@@ -147,7 +147,7 @@ class Recipe:
 
     @property
     def county_number(self) -> int:
-        """How many counties there are."""
+        """Number of counties."""
         if self.counties is not None:
             return int(self.counties)
         return min(max(1, round(self.blocks / 4000)), 999)
@@ -178,11 +178,11 @@ class Recipe:
 
     @property
     def area_number(self) -> int:
-        """How many of the counties, the last ones, are American Indian areas."""
+        """Number of the counties, the last ones, that are American Indian areas."""
         return self.county_number // 4 if self.areas is None else int(self.areas)
 
     def inside(self, county: int) -> bool:
-        """Whether a county is an American Indian area."""
+        """True where a county is an American Indian area."""
         return county >= self.county_number - self.area_number
 
     def code(self, county: int) -> str:
