@@ -92,7 +92,13 @@ def common_step(families: Sequence[Family]) -> tuple[float | None, bool]:
 
 
 def total_rho(families: Sequence[Family], variance: float) -> float:
-    """zCDP of the releases together."""
+    """zCDP of the releases together, in nats.
+
+    Parameters
+    ----------
+    families : gathered, as for `compose_by_contour`
+    variance : of a Gaussian release's loss, mu^2; 0 for none
+    """
     return float(sum(f.copies * f.shift**2 * float(f.v) for f in families)) / 2.0 + variance / 2.0
 
 
