@@ -93,9 +93,7 @@ def description(prior: LeafPrior) -> dict[str, Any]:
     {'kind': 'Poisson', 'mean': 0.7}
     """
     found = {f.name: getattr(prior, f.name) for f in fields(prior) if f.name != "law"}  # type: ignore[arg-type]
-    plain = {
-        name: value if isinstance(value, str | None) else np.asarray(value).tolist() for name, value in found.items()
-    }
+    plain = {name: x if isinstance(x, str | None) else np.asarray(x).tolist() for name, x in found.items()}
     return {"kind": type(prior).__name__, **plain}
 
 
