@@ -226,6 +226,33 @@ def test_scipy_stats_and_models_are_imported_late(name: str) -> None:
     assert room_of(name) in COMPILED or not any(module in FILES and room_of(module) in COMPILED for module in taken)
 
 
+def test_the_default_failure_probability_stands_in_one_place() -> None:
+    """Of every argument, option and key of a file called `failure`, but for the 0 of what holds for certain."""
+    literals = []
+    for name in FILES:
+        for node in ast.walk(ast.parse(PATHS[name].read_text())):
+            if isinstance(node, ast.FunctionDef):
+                every = [*node.args.posonlyargs, *node.args.args]
+                given = [None] * (len(every) - len(node.args.defaults)) + node.args.defaults
+                pairs = [
+                    *zip(every, given, strict=True),
+                    *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+                ]
+                defaults = [default for arg, default in pairs if arg.arg == "failure"]
+            elif isinstance(node, ast.Dict):
+                keys = [ast.unparse(key) if key else "" for key in node.keys]
+                defaults = [
+                    value.args[2]
+                    for key, value in zip(keys, node.values, strict=True)
+                    if key == "'failure'" and isinstance(value, ast.Call) and len(value.args) > 2
+                ]
+            else:
+                continue
+            found = [one.value for one in defaults if isinstance(one, ast.Constant)]
+            literals += [f"{name}: {value}" for value in found if value not in (None, 0.0)]
+    assert not literals
+
+
 def test_importing_the_package_loads_nothing_heavy() -> None:
     code = "import json, sys, adversary; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

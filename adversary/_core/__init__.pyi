@@ -1,3 +1,4 @@
+from .argument_checks import DEFAULT_FAILURE as DEFAULT_FAILURE
 from .argument_checks import check_bounds as check_bounds
 from .argument_checks import check_budget as check_budget
 from .argument_checks import check_non_negative as check_non_negative

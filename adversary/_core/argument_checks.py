@@ -14,6 +14,8 @@ from adversary._core.numeric import PLAIN, SMALLEST, Floats, Integers, as_array,
 
 _BETWEEN = re.compile(r"[\s_-]+")
 _LAST_WHOLE = {"float16": 11, "float32": 24}
+DEFAULT_FAILURE = 0.05
+"""Probability with which a bound that is not certain may fail, where nothing else is asked."""
 WIDEST = 1e60
 """Ends of an interval are so far apart at most, and one over it at least: powers of its width are numbers too."""
 

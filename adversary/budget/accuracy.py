@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, check_number, check_whole, over_labels
+from adversary._core import DEFAULT_FAILURE, Floats, check_number, check_whole, over_labels
 from adversary.adversaries.plans import Level, Plan
 from adversary.budget.equivalents import equivalent_epsilon
 from adversary.budget.forms import NOISES
@@ -183,7 +183,7 @@ def tradeoff_table(
     noise: str = "geometric",
     statistic: str = "any",
     round_down: int | None = None,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     releases: int = 1,
 ) -> xr.Dataset:
     """For several risk profiles: the epsilon each allows, and what it leaves of the accuracy of a count and its rate.
@@ -266,7 +266,7 @@ def split_rho(
     profile: RiskProfile,
     *,
     cells: Sequence[str] | None = None,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     statistic: str = "any",
     releases: int = 1,
     where: Callable[[int], str] = "row {}".format,

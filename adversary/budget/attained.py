@@ -16,6 +16,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary._core import (
+    DEFAULT_FAILURE,
     Floats,
     as_array,
     check_non_negative,
@@ -113,7 +114,7 @@ def attained_profile(
     value: ArrayLike,
     *,
     guarantee: Guarantee | None = None,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     statistic: str = "any",
     two: Guarantee | None = None,
 ) -> xr.Dataset:

@@ -14,7 +14,15 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks, check_number, check_probability, check_whole, failure_of, format_bound
+from adversary._core import (
+    DEFAULT_FAILURE,
+    blocks,
+    check_number,
+    check_probability,
+    check_whole,
+    failure_of,
+    format_bound,
+)
 from adversary.budget.forms import COMPOSED, COMPOSITIONS, DEFINITIONS, NOISES, Form
 from adversary.budget.recommend import (
     BOUNDED,
@@ -204,7 +212,7 @@ def budget_table(
     recommended: Recommendation | RiskProfile,
     releases: int = 1,
     *,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     delta: float = 1e-6,
     delta_each: float = 0.0,
     forms: Sequence[tuple[str, str]] = FORMS,
@@ -244,7 +252,7 @@ def release_curve(
     definition: str = "approximate DP",
     *,
     compositions: Sequence[str] | None = None,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     delta: float = 1e-6,
     delta_each: float = 0.0,
     progress: bool = False,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import xarray as xr
 
-from adversary._core import check_probability, failure_of, format_bound, format_uncrossed
+from adversary._core import DEFAULT_FAILURE, check_probability, failure_of, format_bound, format_uncrossed
 from adversary.adversaries.plans import NEIGHBOURS, Plan
 from adversary.budget.equivalents import equivalent_epsilon
 from adversary.budget.recommend import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
@@ -108,7 +108,7 @@ class Verdict:
 def verdict(
     profile: RiskProfile,
     guarantee: Guarantee,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     *,
     statistic: str = "any",
     neighbours: str = "unbounded",
@@ -208,7 +208,7 @@ def verdicts(
     plan: Plan,
     profile: RiskProfile,
     guarantees: Mapping[str, Guarantee] | None = None,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     *,
     statistic: str = "any",
     violated: Collection[str] = (),

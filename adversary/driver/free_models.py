@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Sampling, blocks, check_probability, check_whole, dask_address
+from adversary._core import DEFAULT_FAILURE, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of
 from adversary.driver.model_case import FITS, is_model, latents_of, target_side
@@ -35,7 +35,7 @@ def audit_model(
     target: str = "in",
     guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
     records: int = 1,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     engine: str = "exact",
     support: Mapping[str, ArrayLike] | None = None,
     simulate: Simulator | None = None,

@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
+from adversary._core import DEFAULT_FAILURE, NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.adversaries.known_totals import exact_totals
 from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import Plan
@@ -45,7 +45,7 @@ def audit(
     truth: Mapping[str, Any],
     *,
     guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     engine: str = "exact",
     target: str = "in",
     support: Mapping[str, ArrayLike] | None = None,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from adversary._core import Integers, check_probability, join_words, refuse_rounded
+from adversary._core import DEFAULT_FAILURE, Integers, check_probability, join_words, refuse_rounded
 from adversary.adversaries.beliefs import Uniform
 from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import Level, Plan
@@ -40,7 +40,7 @@ def audit_table(
     *,
     cells: Sequence[str] | None = None,
     guarantee: Guarantee | None = None,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     rng: Any = None,
     where: Callable[[int], str] = "row {}".format,
 ) -> pd.DataFrame:

@@ -16,7 +16,15 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit
 
-from adversary._core import Floats, check_number, check_probability, check_whole, one_number, posterior_ratio
+from adversary._core import (
+    DEFAULT_FAILURE,
+    Floats,
+    check_number,
+    check_probability,
+    check_whole,
+    one_number,
+    posterior_ratio,
+)
 from adversary.adversaries.path import Adversary, ImpossibleRelease, opposite, settle_truth
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
@@ -256,7 +264,7 @@ def empirical_epsilon(
     plan: Plan,
     reader: Adversary,
     truth: Mapping[str, Any],
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     *,
     draws: int = DRAWS,
     rng: Any = None,
@@ -294,7 +302,7 @@ def empirical_epsilon(
     return empirical_epsilon_of(laws, failure)
 
 
-def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = 0.05) -> float:
+def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = DEFAULT_FAILURE) -> float:
     """Empirical epsilon: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure under each of several laws.
 
     As `empirical_epsilon`, for laws already computed.

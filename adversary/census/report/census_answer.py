@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
+    DEFAULT_FAILURE,
     PERCENT,
     as_array,
     blocks,
@@ -55,7 +56,7 @@ def solve(
     made: CensusScenario,
     priors: Sequence[float] = bounds_answer.PRIORS,
     levels: Sequence[float] = bounds_answer.LEVELS,
-    failure: float = bounds_answer.FAILURE,
+    failure: float = DEFAULT_FAILURE,
     deltas: Sequence[float] = bounds_answer.DELTAS,
 ) -> xr.DataTree:
     """Answer about a concern: the groups of `bounds_answer.solve`, `scenarios` (one) and `queries`.

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from adversary._core import DEFAULT_FAILURE
 from adversary.census import CensusScenario, dhc, pl94
 from adversary.census import scenario as census_scenario
 from adversary.census.report import census_answer
@@ -28,7 +29,7 @@ def scenario_command(
     cells: options.Cells = 2,
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
-    failure: options.Failure = bounds_answer.FAILURE,
+    failure: options.Failure = DEFAULT_FAILURE,
 ) -> Answer:
     """A concern of Kifer et al. (2022): the queries that bear on it, their privacy cost, and what they allow."""
     if name is None:
@@ -42,7 +43,7 @@ def release_command(
     cells: options.Cells = 2,
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
-    failure: options.Failure = bounds_answer.FAILURE,
+    failure: options.Failure = DEFAULT_FAILURE,
 ) -> Answer:
     """The whole redistricting release of 2020, persons and housing: a record of which everything changes."""
     return _answer(pl94(cells), prior, level, failure)
@@ -57,7 +58,7 @@ def dhc_command(
     cells: options.Cells = 2,
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
-    failure: options.Failure = bounds_answer.FAILURE,
+    failure: options.Failure = DEFAULT_FAILURE,
 ) -> Answer:
     """All queries of an allocation file, such as one geographic path of the 2020 DHC release."""
     return _answer(dhc(path, cells), prior, level, failure)

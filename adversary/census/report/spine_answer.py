@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, ranks_shown, shared_ranks, tied
+from adversary._core import DEFAULT_FAILURE, Floats, ranks_shown, shared_ranks, tied
 from adversary.census.nmf.runs import (
-    FAILURE,
     MISTAKEN,
     PROVEN,
     QUANTILES,
@@ -58,7 +57,7 @@ class Cell(NamedTuple):
 
 
 def solve(
-    question: Question, made: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = FAILURE
+    question: Question, made: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = DEFAULT_FAILURE
 ) -> tuple[xr.DataTree, list[Cell]]:
     """Answer of `nmf.runs.run` to a question, as `gather` gives it; one cell of its files is held at a time."""
     labels = dict(zip(made.read.cells.tolist(), made.read.labels, strict=True))
@@ -90,7 +89,7 @@ def gather(
     cells: Iterable[Cell],
     about: Mapping[str, Any],
     thresholds: Sequence[float] = THRESHOLDS,
-    failure: float = FAILURE,
+    failure: float = DEFAULT_FAILURE,
     errors: xr.Dataset | None = None,
 ) -> tuple[xr.DataTree, list[Cell]]:
     """Numbers of every cell in one tree.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adversary._core import check_positive, check_probability, check_whole
+from adversary._core import DEFAULT_FAILURE, check_positive, check_probability, check_whole
 from adversary.census import spine
 from adversary.census.nmf.runs import FORMS, Question, leaf_prior, run
 from adversary.census.report import spine_answer, spine_page
@@ -78,7 +78,9 @@ def spine_command(
     threshold: Annotated[
         list[float], typer.Option(help="Ratio of posterior to prior to count blocks above; may be repeated.")
     ] = [*spine_answer.THRESHOLDS],  # noqa: B006
-    failure: Annotated[float, typer.Option(help="Probability with which the bound may fail.", metavar="P")] = 0.05,
+    failure: Annotated[
+        float, typer.Option(help="Probability with which the bound may fail.", metavar="P")
+    ] = DEFAULT_FAILURE,
     level: Annotated[str, typer.Option(help="Level whose units are done one by one.")] = "County",
     workers: Workers = None,
     scheduler: Scheduler = None,

@@ -17,6 +17,7 @@ import xarray as xr
 from scipy.special import betainccinv, betaincinv
 
 from adversary._core import (
+    DEFAULT_FAILURE,
     Floats,
     align_arguments,
     as_array,
@@ -216,7 +217,7 @@ def epsilon_lower_bound_from_counts(
     positives: int,
     false_alarms: Any,
     negatives: int,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     delta: float = 0.0,
     mechanism: str = "any",
 ) -> Target:
@@ -256,7 +257,7 @@ def epsilon_lower_bound_from_counts(
 
 
 def epsilon_lower_bound_from_scores(
-    present: Any, out: Any, failure: float = 0.05, delta: float = 0.0, mechanism: str = "any"
+    present: Any, out: Any, failure: float = DEFAULT_FAILURE, delta: float = 0.0, mechanism: str = "any"
 ) -> Target:
     """Lower confidence bound on epsilon from an attack's scores, at the best of thresholds taken from them.
 

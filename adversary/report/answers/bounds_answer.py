@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
+    DEFAULT_FAILURE,
     PERCENT,
     as_array,
     as_given,
@@ -41,7 +42,6 @@ from adversary.report.kit import (
 PRIORS = (0.01, 0.1, 0.5)
 LEVELS = (0.01, 0.05, 0.1)
 DELTAS = (1e-6, 1e-10)
-FAILURE = 0.05
 """What is shown where nothing is asked for."""
 SIDES = ["lower", "upper"]
 
@@ -75,7 +75,7 @@ def solve(
     priors: Sequence[float] = PRIORS,
     levels: Sequence[float] = LEVELS,
     deltas: Sequence[float] = DELTAS,
-    failure: float = FAILURE,
+    failure: float = DEFAULT_FAILURE,
 ) -> xr.DataTree:
     """Every bound: groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta), `summary`.
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
+    DEFAULT_FAILURE,
     PERCENT,
     failure_of,
     format_bound,
@@ -66,7 +67,7 @@ def solve(
     noises: dict[str, Mechanism],
     prior: float,
     cells: Sequence[str] | None = None,
-    failure: float = 0.05,
+    failure: float = DEFAULT_FAILURE,
     seed: int = 2020,
     where: Callable[[int], str] = "row {}".format,
 ) -> xr.DataTree:

@@ -15,14 +15,14 @@ import numpy as np
 import xarray as xr
 
 from adversary import budget
-from adversary._core import error_text
+from adversary._core import DEFAULT_FAILURE, error_text
 from adversary.adversaries.path import settle_truth
 from adversary.driver import OWN
 from adversary.privacy import Guarantee
 from adversary.report.files import ProfileFile, Scenario
 from adversary.report.kit import LEFT_OUT, Document, Section, Summary, attempt, audit_words, guarded_document, left_out
 from adversary.report.sections import descriptions, profile_section
-from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, USUAL, explain
+from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
 
 EVERYONE = "all"
 FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "technical": "For whoever keeps the data"}
@@ -290,7 +290,7 @@ NAMES = {"priors": "prior"}
 def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
     """What the report explains: a folded section for each subject and audience."""
     failure = min(float(tree.attrs.get("failure", scenario.failure)), BELOW_ONE)
-    asked = ExplainRequest(failure=failure if "failure" in scenario.document or failure != USUAL else None)
+    asked = ExplainRequest(failure=failure if "failure" in scenario.document or failure != DEFAULT_FAILURE else None)
 
     def text(title: str, one: Subject, audience: str) -> Section:
         return Section(title, paragraphs=asked.text(one, audience).split("\n\n"), folded=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from adversary._core import DEFAULT_FAILURE
 from adversary.report.answers import bounds_answer, epsilon_answer
 from adversary.report.commands import options
 from adversary.report.files import load_profile_file
@@ -28,7 +29,7 @@ def bounds_command(
     ] = None,
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
-    failure: options.Failure = bounds_answer.FAILURE,
+    failure: options.Failure = DEFAULT_FAILURE,
 ) -> Answer:
     """What a guarantee allows adversaries to conclude: beliefs, tests, and epsilon at a delta."""
     deltas = bounds_answer.deltas_of(delta)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from adversary._core import DEFAULT_FAILURE
 from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism, listable
 from adversary.report.answers import counts_answer
 from adversary.report.commands.options import SEED, Failure, answering, number
@@ -39,7 +40,7 @@ def table_command(
     ] = None,
     cells: Counted = None,
     prior: Annotated[float, typer.Option(help="The adversary's prior, such as 0.1 or 1/864.", metavar="P")] = 0.5,
-    failure: Failure = 0.05,
+    failure: Failure = DEFAULT_FAILURE,
     seed: Annotated[int, typer.Option(help="Seed of simulated releases.")] = SEED,
 ) -> Answer:
     """What an adversary learns about one person in every cell of a table, under planned noise."""

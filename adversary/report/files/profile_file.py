@@ -14,14 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_non_negative, check_probability, check_whole
+from adversary._core import DEFAULT_FAILURE, check_non_negative, check_probability, check_whole
 from adversary.budget import NOISES, STATISTICS, RiskProfile
 from adversary.report.files.keys import Key, Keys, Told, plain, probability, read_toml, texts
 from adversary.report.files.plan_keys import check_releases
 from adversary.report.files.profile_keys import PROFILE, read_profile
 
 DELTA = 1e-6
-FAILURE = 0.05
 """What is assumed where a file says nothing."""
 
 DIGITS = 15
@@ -90,8 +89,8 @@ _UTILITY = {
 ASKED = {
     "statistic": Key("word", "what may be published: anything, or one count only", STATISTICS[0], STATISTICS),
     "round_down": Key("whole", "decimals to keep of epsilon", None, example="2", make=_digits),
-    "failure": Key("real", "probability with which a definition that is not certain may fail", FAILURE, live=True,
-                   make=probability),
+    "failure": Key("real", "probability with which a definition that is not certain may fail", DEFAULT_FAILURE,
+                   live=True, make=probability),
     "delta": Key("real", "of approximate DP", DELTA, example="1e-6", make=_delta),
     "releases": Key("whole", "releases of the same data that keep the profile together", None, example="12",
                     make=lambda _, given: check_releases(given)),

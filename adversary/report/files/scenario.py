@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_whole
+from adversary._core import DEFAULT_FAILURE, check_whole
 from adversary.adversaries.beliefs import Belief
 from adversary.adversaries.path import MEANINGS, Adversary, all_but, count_pmf, settle_truth
 from adversary.adversaries.plans import NEIGHBOURS, Plan
@@ -68,7 +68,7 @@ FILE = {
     **texts(),
     "neighbours": Key("word", "for which the budget is: a record is added (unbounded) or changes (bounded)",
                       words=NEIGHBOURS, example='"unbounded"'),
-    "failure": Key("real", "probability with which a bound that is not certain may fail", 0.05, live=True,
+    "failure": Key("real", "probability with which a bound that is not certain may fail", DEFAULT_FAILURE, live=True,
                    make=probability),
     "plan": Key("table", "what is published, with which noise", keys=PLAN),
     "truth": Key("open", "the true counts, of every level", None, keys=TRUTH, live=True),

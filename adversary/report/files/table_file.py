@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from adversary._core import DEFAULT_FAILURE
 from adversary.adversaries.known_totals import Dirichlet, Independent, TablePrior, table_prior, unknown_margins
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
@@ -53,7 +54,11 @@ _GUARANTEE = GUARANTEE | {"zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}
 FILE = {
     **texts(),
     "failure": Key(
-        "real", "probability with which a bound that is not certain may fail", 0.05, live=True, make=probability
+        "real",
+        "probability with which a bound that is not certain may fail",
+        DEFAULT_FAILURE,
+        live=True,
+        make=probability,
     ),
     "invariants": Key("table", "margins that are published exactly", keys=INVARIANTS),
     "table": Key("table", "the noise, and what was released", keys=_TABLE),
@@ -105,7 +110,7 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
     Parameters
     ----------
     path : TOML file with `[invariants]` and `[table]`
-    failure : probability that a bound may fail, in place of that of the file (0.05 where it has none)
+    failure : probability that a bound may fail, in place of that of the file (`DEFAULT_FAILURE` where it has none)
 
     Returns
     -------

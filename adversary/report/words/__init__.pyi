@@ -1,4 +1,3 @@
-from .belief_limits import USUAL as USUAL
 from .budget_facts import coverage as coverage
 from .explanation import ALSO as ALSO
 from .explanation import AUDIENCES as AUDIENCES

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import as_read, check_whole
+from adversary._core import DEFAULT_FAILURE, as_read, check_whole
 from adversary.budget import first_beyond
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP, worst_prior
@@ -21,8 +21,6 @@ LARGEST = 1_000_000
 LARGEST_OF_LOSSES = 1_000
 """Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed."""
 
-USUAL = 0.05
-"""A failure to speak of where none was asked for."""
 SMALLER = (0.01, 1e-3, 1e-4, 1e-5, 1e-6)
 """Failures to speak of instead, where nearly the same limit holds."""
 NEARLY = 1.01
@@ -108,13 +106,13 @@ def usual_limit(guarantee: Guarantee) -> Limit | None:
 
 
 def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
-    """0.05, or the smallest of `SMALLER` whose bound on that many releases is at most 1 % above that at 0.05.
+    """`DEFAULT_FAILURE`, or the smallest of `SMALLER` whose bound on that many releases is at most 1 % above it.
 
     What a small delta adds to epsilon, for instance, is negligible down to failures not far above it.
     """
-    usual, found = limits_after(guarantee, releases, USUAL)[-1], USUAL
+    usual, found = limits_after(guarantee, releases, DEFAULT_FAILURE)[-1], DEFAULT_FAILURE
     if usual.certain:
-        return USUAL
+        return DEFAULT_FAILURE
     most = NEARLY * usual.loss
     for failure in SMALLER:
         if not limits_after(guarantee, releases, failure)[-1].loss <= most < np.inf:

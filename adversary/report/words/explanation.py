@@ -160,8 +160,8 @@ def explain(
         recommends; of a release budget "budget", or those of a guarantee, of each release and of all; of a verdict
         "budget"; of an audit "audit"
     priors : where adversaries start, in [0, 1]; a few usual ones if None
-    failure : probability, in [0, 1), with which a limit may fail that is not certain; where None 0.05, or a smaller one
-        at which nearly the same limit holds; of a `ReleaseBudget` its own
+    failure : probability, in [0, 1), with which a limit may fail that is not certain; where None the default, or a
+        smaller one at which nearly the same limit holds; of a `ReleaseBudget` its own
     releases : how many releases with this guarantee each are described together
     statistic : of a `RiskProfile`, as in `recommend_epsilon`
     threshold : belief in (0, 1); the text says after how many releases an adversary may pass it who starts at the first

@@ -1,4 +1,3 @@
-from .block_results import FAILURE as FAILURE
 from .block_results import PROVEN as PROVEN
 from .block_results import QUANTILES as QUANTILES
 from .block_results import Columns as Columns

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adversary._core import Floats, check_non_negative, check_probability, check_whole
+from adversary._core import DEFAULT_FAILURE, Floats, check_non_negative, check_probability, check_whole
 from adversary.census.nmf.measurements import Measurements
 from adversary.census.nmf.runs.unit_table import path_rho, unit_columns, with_leaves
 from adversary.census.spine import Tree, align_labels, in_order
@@ -31,7 +31,6 @@ Columns = Mapping[str, Any]
 CERTAIN = "certain"
 PROVEN = ("ok", "rerun", CERTAIN)
 """What a block's status is where its numbers are given."""
-FAILURE = 0.05
 MISTAKEN_BELOW = 1e-3
 """Posterior probability of what a reader knows below which that is taken to be wrong."""
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
@@ -178,7 +177,7 @@ class PathGuarantee:
 
     rho: float
     records: int = 1
-    failure: float = FAILURE
+    failure: float = DEFAULT_FAILURE
 
     def __post_init__(self) -> None:
         check_non_negative("rho", self.rho, finite=False)
@@ -206,7 +205,7 @@ class PathGuarantee:
         return float(low), float(high)
 
 
-def path_guarantee(table: Columns, failure: float = FAILURE) -> PathGuarantee:
+def path_guarantee(table: Columns, failure: float = DEFAULT_FAILURE) -> PathGuarantee:
     """The weakest guarantee of all blocks but unprotected ones, which have none: of the path with the largest rho.
 
     It is about the one count that was read; other queries of the same release add to what a reader can learn.

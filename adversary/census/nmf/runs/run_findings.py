@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Floats
+from adversary._core import DEFAULT_FAILURE, Floats
 from adversary.census.nmf.file_layout import arrow
 from adversary.census.nmf.runs.block_results import (
-    FAILURE,
     Columns,
     PathGuarantee,
     blocks,
@@ -124,7 +123,7 @@ class Findings:
         return (float((ratios < low).mean()), float((ratios > high).mean())) if ratios.size else (0.0, 0.0)
 
 
-def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
+def findings(tables: Iterable[Columns], failure: float = DEFAULT_FAILURE) -> Findings:
     """Everything of one cell, from its results by column, one part of the spine after the other.
 
     Parameters
@@ -215,7 +214,7 @@ def cells_of(files: Iterable[Path]) -> list[int]:
     return list(found)
 
 
-def of_cell(files: Iterable[Path], cell: int, failure: float = FAILURE) -> Findings:
+def of_cell(files: Iterable[Path], cell: int, failure: float = DEFAULT_FAILURE) -> Findings:
     """`findings` of one cell from the files of a run; of each file only the rows of the cell are read.
 
     Parameters
