@@ -5,8 +5,12 @@ Where a law concerns some of them, the test selects by class or by a word of the
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +23,19 @@ from adversary.privacy.losses.composition import compose_losses, repeat_loss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss, Route
 from tests.oracles import paths
+
+SKELETONS = Path(__file__).parents[1] / ".github" / "skeletons"
+
+
+def skeleton(kind: str) -> ModuleType:
+    """A skeleton as a module."""
+    spec = importlib.util.spec_from_file_location(f"skeleton_{kind}", SKELETONS / f"{kind}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where dataclasses look
+    spec.loader.exec_module(module)
+    return module
+
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
@@ -74,6 +91,7 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "rounded, then clamped": adv.postprocessing.clamped(adv.postprocessing.rounded(DG(0.05), 3)),
     "rounded staircase, clamped": adv.postprocessing.clamped(adv.postprocessing.rounded(adv.Staircase(1.5), 2)),
     "rounded laplace": adv.postprocessing.rounded(adv.Laplace(1.5), 2, "half_up"),
+    "skeleton": skeleton("mechanism").DiscreteLogistic(1.5),
 }
 
 
@@ -136,6 +154,7 @@ GUARANTEES: dict[str, adv.Guarantee] = {
     "gaussian": adv.GaussianDP(0.5),
     "gaussian, strong": adv.GaussianDP(3.0),
     "none": adv.NoPrivacy(),
+    "skeleton": skeleton("guarantee").TotalVariation(0.2),
 }
 
 
@@ -166,6 +185,7 @@ BELIEFS: dict[str, Believed] = {
     "unknown chance": Believed(
         adv.BetaBinomial(5, 1.5, 4.0), paths.others(_pmf(scipy.stats.betabinom(5, 1.5, 4.0), 6))
     ),
+    "skeleton": Believed(skeleton("belief").Turnout(3, 0.3), paths.others(_pmf(scipy.stats.binom(3, 0.3), 4))),
 }
 
 PROPER = [name for name, one in BELIEFS.items() if one.belief.proper]

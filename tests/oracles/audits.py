@@ -30,7 +30,7 @@ NATS = 42.0
 def release_law(noise: Any) -> Callable[[int], Pmf]:
     """The law of a release given a count; TypeError where the releases cannot be listed."""
     kind = type(noise).__name__
-    if kind in ("DiscreteGaussian", "Geometric"):
+    if kind in ("DiscreteGaussian", "Geometric", "DiscreteLogistic"):
         return _shifted(_additive(noise))
     if kind in ("DiscreteGaussianSum", "GeometricSum"):
         return _shifted(added(_additive(noise.single), noise.count))
@@ -56,6 +56,9 @@ def _additive(noise: Any) -> Pmf:
     if type(noise).__name__ == "Geometric":
         reach = math.ceil(NATS / noise.epsilon)
         return {k: math.exp(-noise.epsilon * abs(k)) * math.tanh(noise.epsilon / 2.0) for k in range(-reach, reach + 1)}
+    if type(noise).__name__ == "DiscreteLogistic":
+        reach, s = math.ceil(NATS * noise.scale), noise.scale
+        return {k: math.sinh(0.5 / s) / (math.cosh(k / s) + math.cosh(0.5 / s)) for k in range(-reach, reach + 1)}
     variance = float(noise.sigma2)
     reach = math.ceil(math.sqrt(2.0 * variance * NATS))
     weight = {k: math.exp(-k * k / (2.0 * variance)) for k in range(-reach, reach + 1)}

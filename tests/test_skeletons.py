@@ -1,0 +1,46 @@
+"""Skeletons of leaves to copy: each is listed where contributors look, and works as it stands.
+
+Laws of the catalogue hold for the mechanism, the belief and the guarantee among them: see `catalogue.skeleton`.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import adversary as adv
+from tests.catalogue import SKELETONS, skeleton
+
+KINDS = sorted(path.stem for path in SKELETONS.glob("*.py"))
+
+
+def test_contributors_are_shown_every_skeleton() -> None:
+    page = (SKELETONS.parent / "CONTRIBUTING.md").read_text("utf-8")
+    listed = re.findall(r"\| `(\w+)\.py` \| `([\w/]+)/` \|", page)
+    assert sorted(kind for kind, _ in listed) == KINDS
+    root = Path(__file__).parents[1]
+    assert [folder for _, folder in listed if not (root / folder).is_dir()] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_examples_run(kind: str) -> None:
+    failed, tried = doctest.testmod(skeleton(kind), optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+    assert tried > 0
+
+
+def test_the_model_is_its_story() -> None:
+    noise, others = adv.Geometric(0.8), np.arange(5)
+    model = skeleton("model").shared_household(noise, prior=0.2, size=4, together=0.6)
+    for noisy in (-1, 0, 2, 6):
+        either = [
+            (scipy.stats.binom(4, chance).pmf(others) * np.exp(noise.log_prob(noisy, others + own))).sum()
+            for own, chance in ((0, 0.3), (1, 0.6))
+        ]
+        exact = 0.2 * either[1] / (0.2 * either[1] + 0.8 * either[0])
+        assert adv.enumerate_posterior(model, {"noisy": noisy}).posterior.item() == pytest.approx(exact, abs=1e-12)
