@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.stats
+import xarray as xr
 
 import adversary as adv
+from adversary import models
 from adversary.literature.canonical import Tulap
 from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.invariants import SpanGaussian, sensitivity_space
 from adversary.privacy.losses.composition import compose_losses, repeat_loss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss, Route
@@ -332,6 +335,72 @@ STORIES: dict[str, Story] = {
         {"block": 1, "tract": 2, "county": 2},
     ),
 }
+
+
+def _levels(**options: Any) -> adv.Plan:
+    return adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", DG(0.6))], **options)
+
+
+def _knows(belief: Any) -> adv.Adversary:
+    return adv.Adversary(0.4, beliefs={"tract": belief})
+
+
+def _nested(name: str) -> Any:
+    return models.hierarchical_counts(STORIES[name].plan, STORIES[name].reader, upper=9)
+
+
+_PEOPLE = xr.DataArray([0.2, 0.5, 0.3], dims="rest")
+_RECORD = xr.DataArray([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]], dims=("rest", "record"))
+_ANSWERS = xr.DataArray(np.arange(18).reshape(3, 3, 2) % 5, dims=("rest", "record", "query"))
+_WORLD = (_PEOPLE, _RECORD, DG(0.5), _ANSWERS)
+
+_TOTALS = ([3, 2], [2, 2, 1])
+_SHARES = np.array([[0.3, 0.1, 0.1], [0.1, 0.1, 0.3]])
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "membership": lambda: models.membership(_ONE, adv.Adversary(0.3, known=2)),
+    "membership, others unknown": lambda: models.membership(
+        _ONE, adv.Adversary(0.3, beliefs={"block": scipy.stats.poisson(2.0)})
+    ),
+    **{f"hierarchical_counts, {name}": lambda name=name: _nested(name) for name in STORIES},  # type: ignore[misc]
+    "hierarchical_counts, siblings one by one": lambda: models.hierarchical_counts(
+        adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", DG(0.6))]),
+        _knows(adv.Each([0.5, 0.3, 0.2])),
+        individually=True,
+    ),
+    "membership, all but three": lambda: models.membership(
+        _ONE, adv.attacks.all_but([0.1, 0.2, 0.3, 0.4], 1, level="block")
+    ),
+    "hierarchical_counts, least squares": lambda: models.hierarchical_counts(
+        _levels(postprocessing=adv.postprocessing.LeastSquares()), _knows(adv.Uniform(5))
+    ),
+    "hierarchical_counts, projected": lambda: models.hierarchical_counts(
+        adv.Plan(
+            [adv.Level("block", DG(0.9), siblings=1), adv.Level("tract", DG(0.9))],
+            postprocessing=adv.postprocessing.NonNegative(),
+        ),
+        _knows(adv.Uniform(4)),
+    ),
+    "hierarchical_counts, clamped": lambda: models.hierarchical_counts(
+        adv.Plan([adv.Level("block", adv.postprocessing.clamped(DG(0.4)))]), adv.Adversary(0.4, known=1)
+    ),
+    "actual_world": lambda: models.actual_world(*_WORLD),
+    "counterfactual_world": lambda: models.counterfactual_world(*_WORLD),
+    "counterfactual_world, a record instead": lambda: models.counterfactual_world(*_WORLD, default=1),
+    "invariants": lambda: models.invariants(_TOTALS, DG(0.4), _SHARES, target=(0, 1)),
+    "invariants, some records known": lambda: models.invariants(
+        ([3, 2], [2, 3]),
+        adv.Laplace(1.5),
+        adv.known_totals.Dirichlet([[1.0, 2.0], [0.5, 1.5]]),
+        known=[[1, 0], [0, 1]],
+        target=(1, 1),
+    ),
+    "invariants, noise on the span": lambda: models.invariants(
+        _TOTALS, SpanGaussian(sensitivity_space(*_TOTALS, 3), 1.0), target=(1, 0)
+    ),
+    "skeleton": lambda: skeleton("model").shared_household(adv.Geometric(0.8), 0.2),
+}
+"""Models whose latents are all discrete, by the name of the function that builds them."""
 
 SMALLEST, LARGEST = 5e-324, 1e250
 """The smallest positive double, and one whose square is none while ten of it are."""

@@ -14,28 +14,24 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from scipy.stats import norm, poisson
+from scipy.stats import norm
 
 import adversary as adv
 from adversary import models
-from adversary.adversaries.beliefs.each import Each
 from adversary.adversaries.beliefs.unknown_rate import BetaBinomial, GammaPoisson
-from adversary.adversaries.known_totals.contingency import Dirichlet
-from adversary.adversaries.postprocessing.coarsening import clamped
-from adversary.adversaries.postprocessing.nonnegative import NonNegative
-from adversary.adversaries.postprocessing.sibling_adjustment import LeastSquares
 from adversary.models import noise
 from adversary.models.calibration import posteriors_to_rank
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Law, as_law, posterior_of
 from adversary.models.calibration.simulation_based import calibrate, uniformity
 from adversary.models.importance import PriorPredictive
 from adversary.models.stories.belief_laws import Tabulated
-from adversary.privacy.invariants.span_noise import SpanGaussian
-from adversary.privacy.invariants.two_way_tables import sensitivity_space
-from tests.catalogue import DG, STORIES
+from tests.catalogue import DG, MODELS, STORIES
 
-ONE = adv.Plan([adv.Level("block", DG(0.4))])
 SIMULATIONS = 3000
+ELSEWHERE = {"bounded", "regression", "noisy_histograms"}
+"""The posterior of `bounded` is calibrated in tests/bounded, draws from `regression` are compared with importance
+sampling of its prior, and `noisy_histograms` is calibrated with the sampler of its step method."""
+ONE = adv.Plan([adv.Level("block", DG(0.4))])
 
 
 def levels(**options: Any) -> adv.Plan:
@@ -46,59 +42,6 @@ def reader(belief: Any, prior: float = 0.4) -> adv.Adversary:
     return adv.Adversary(prior, beliefs={"tract": belief})
 
 
-def nested(name: str) -> pm.Model:
-    story = STORIES[name]
-    return models.hierarchical_counts(story.plan, story.reader, upper=9)
-
-
-PEOPLE = xr.DataArray([0.2, 0.5, 0.3], dims="rest")
-RECORD = xr.DataArray([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]], dims=("rest", "record"))
-ANSWERS = xr.DataArray(np.arange(18).reshape(3, 3, 2) % 5, dims=("rest", "record", "query"))
-WORLD = (PEOPLE, RECORD, DG(0.5), ANSWERS)
-
-TOTALS = ([3, 2], [2, 2, 1])
-SHARES = np.array([[0.3, 0.1, 0.1], [0.1, 0.1, 0.3]])
-
-CASES: dict[str, Callable[[], pm.Model]] = {
-    "membership": lambda: models.membership(ONE, adv.Adversary(0.3, known=2)),
-    "membership, others unknown": lambda: models.membership(ONE, adv.Adversary(0.3, beliefs={"block": poisson(2.0)})),
-    **{f"hierarchical_counts, {name}": lambda name=name: nested(name) for name in STORIES},  # type: ignore[misc]
-    "hierarchical_counts, siblings one by one": lambda: models.hierarchical_counts(
-        adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", DG(0.6))]),
-        reader(Each([0.5, 0.3, 0.2])),
-        individually=True,
-    ),
-    "membership, all but three": lambda: models.membership(
-        ONE, adv.attacks.all_but([0.1, 0.2, 0.3, 0.4], 1, level="block")
-    ),
-    "hierarchical_counts, least squares": lambda: models.hierarchical_counts(
-        levels(postprocessing=LeastSquares()), reader(adv.Uniform(5))
-    ),
-    "hierarchical_counts, projected": lambda: models.hierarchical_counts(
-        adv.Plan([adv.Level("block", DG(0.9), siblings=1), adv.Level("tract", DG(0.9))], postprocessing=NonNegative()),
-        reader(adv.Uniform(4)),
-    ),
-    "hierarchical_counts, clamped": lambda: models.hierarchical_counts(
-        adv.Plan([adv.Level("block", clamped(DG(0.4)))]), adv.Adversary(0.4, known=1)
-    ),
-    "actual_world": lambda: models.actual_world(*WORLD),
-    "counterfactual_world": lambda: models.counterfactual_world(*WORLD),
-    "counterfactual_world, a record instead": lambda: models.counterfactual_world(*WORLD, default=1),
-    "invariants": lambda: models.invariants(TOTALS, DG(0.4), SHARES, target=(0, 1)),
-    "invariants, some records known": lambda: models.invariants(
-        ([3, 2], [2, 3]), adv.Laplace(1.5), Dirichlet([[1.0, 2.0], [0.5, 1.5]]), known=[[1, 0], [0, 1]], target=(1, 1)
-    ),
-    "invariants, noise on the span": lambda: models.invariants(
-        TOTALS, SpanGaussian(sensitivity_space(*TOTALS, 3), 1.0), target=(1, 0)
-    ),
-}
-"""Models whose latents are all discrete, by the name of the function that builds them."""
-
-ELSEWHERE = {"bounded", "regression", "noisy_histograms"}
-"""The posterior of `bounded` is calibrated in tests/analyst, draws from `regression` are compared with importance
-sampling of its prior, and `noisy_histograms` is calibrated with the sampler of its step method."""
-
-
 def overall(tree: xr.DataTree) -> float:
     return float(uniformity(tree)["overall"])
 
@@ -106,13 +49,13 @@ def overall(tree: xr.DataTree) -> float:
 def test_every_exported_model_is_calibrated_here() -> None:
     functions = {name: value for name in models.__all__ if inspect.isfunction(value := getattr(models, name))}
     built = {n for n, f in functions.items() if inspect.signature(f).return_annotation in ("pm.Model", pm.Model)}
-    assert built - ELSEWHERE == {name.split(",")[0] for name in CASES}
+    assert built - ELSEWHERE == {name.split(",")[0] for name in MODELS} - {"skeleton"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", MODELS)
 def test_the_posterior_of_a_model_is_calibrated(name: str) -> None:
-    tree = calibrate(CASES[name](), simulations=SIMULATIONS, rng=20, progress=False)
+    tree = calibrate(MODELS[name](), simulations=SIMULATIONS, rng=20, progress=False)
     assert set(tree["prior_sbc"].data_vars) == set(tree["likelihood_sbc"].data_vars)
     assert overall(tree) > 1e-3, uniformity(tree)["adjusted"].to_series()
 
@@ -309,7 +252,7 @@ def test_worlds_drawn_at_once_are_those_drawn_one_by_one() -> None:
 def test_arviz_draws_the_result_without_warnings(group: str) -> None:
     import matplotlib.pyplot as plt
 
-    tree = calibrate(nested("two levels, two cells"), simulations=200, rng=1, progress=False)
+    tree = calibrate(MODELS["hierarchical_counts, two levels, two cells"](), simulations=200, rng=1, progress=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         az.plot_ecdf_pit(tree, group=group, backend="matplotlib")
@@ -363,12 +306,12 @@ def test_twenty_thousand_simulations_where_they_are_enumerated() -> None:
 
 
 def test_models_without_a_target_are_calibrated() -> None:
-    tree = calibrate(models.actual_world(*WORLD), variables=["record"], simulations=50, rng=1, progress=False)
+    tree = calibrate(MODELS["actual_world"](), variables=["record"], simulations=50, rng=1, progress=False)
     assert set(tree["prior_sbc"].data_vars) == {"record"}
-    tree = calibrate(models.actual_world(*WORLD), target="answer", simulations=50, rng=1, progress=False)
+    tree = calibrate(MODELS["actual_world"](), target="answer", simulations=50, rng=1, progress=False)
     assert set(tree["prior_sbc"].data_vars) == {"rest", "record", "answer"}
     with pytest.raises(ValueError, match=r"target 'out' is not in the model; name one of \['rest', 'record'"):
-        calibrate(models.actual_world(*WORLD), target="out", simulations=50)
+        calibrate(MODELS["actual_world"](), target="out", simulations=50)
 
 
 @pytest.mark.slow
