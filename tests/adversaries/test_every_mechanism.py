@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import adversary as adv
+from adversary.privacy.mechanisms import IntegerNoise
 from tests.catalogue import MECHANISMS
 from tests.tables import over
 
@@ -98,3 +100,42 @@ def test_the_average_posterior_is_the_sum_over_all_releases(noise: Any, target: 
     posterior = np.where(some, 0.3 * p / np.where(some, 0.3 * p + 0.7 * q, 1.0), 0.0)
     tree = adv.audit(plan, reader, {"block": target})
     assert float(tree["risk"].posterior_mean) == pytest.approx(float(posterior @ (p if target else q)), rel=1e-10)
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(IntegerNoise):
+    """Noise that ends: every whole number up to 3 away is equally likely, and no other."""
+
+    def describe(self) -> str:
+        return "uniform"
+
+    variance = 4.0
+    rho = math.inf
+
+    def log_noise(self, offset: Any) -> Any:
+        return np.where(np.abs(offset) <= 3, -math.log(7.0), -np.inf)
+
+    def log_survival(self, offset: Any) -> Any:
+        with np.errstate(divide="ignore"):
+            return np.log(np.clip(4.0 - offset, 0.0, 7.0) / 7.0)
+
+    def reach(self, nats: float = 40.0) -> int:
+        return 4 if nats > 0 else 0
+
+    def total(self, count: int) -> adv.Mechanism:
+        return self if count else adv.Exact()
+
+    def scaled(self, factor: float) -> adv.Mechanism:
+        raise ValueError(f"no uniform noise has {factor} times the rho")
+
+
+@pytest.mark.parametrize("siblings", [None, 1])
+def test_noise_that_ends_rules_counts_out(siblings: int | None) -> None:
+    """Alone, 1 of 7 releases proves where the target is and the others say nothing."""
+    above = [] if siblings is None else [adv.Level("tract", adv.Laplace(1e9))]
+    plan = adv.Plan([adv.Level("block", Uniform(), siblings), *above])
+    reader = adv.Adversary(0.3, 2, {level.name: adv.Known(0) for level in above})
+    truth = {"block": 3, "in": 1} | {level.name: 3 for level in above}
+    tree = adv.audit(plan, reader, truth, rng=1)
+    assert float(tree["risk"].posterior_mean) == pytest.approx((1.0 + 6.0 * 0.3) / 7.0, abs=1e-6)
+    assert tree["risk"]["status"] == "ok"

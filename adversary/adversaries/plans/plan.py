@@ -34,7 +34,7 @@ class Level:
     name : what the level is called in truths, releases and beliefs ("block")
     mechanism : the noise added to the count of every unit at this level
     siblings : number of other units of the same parent, required below the top; 0 = the next level has the same
-        people
+        people. Of a run of levels of the same people, the highest has the siblings of the unit
     query_of : name of the level whose unit this is another query of; see `queries` of `Plan`
     """
 

@@ -160,6 +160,7 @@ def own_release(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> 
     if noise.is_continuous:
         return None if noise.steps else _of_density(noise.privacy_loss(shift, 1), truth.target)
     support, weight = noise.releases(int(truth.counts[level, cell]))
+    support, weight = support[weight > 0.0], weight[weight > 0.0]
     values = as_array(noise.log_ratio(support, present, out))
     if not isinstance(noise, IntegerNoise) or np.isinf(values).any():
         return DiscretePart(values, weight)

@@ -35,8 +35,9 @@ _SLICES = 4096
 class Additive(Mechanism):
     """A release is the value and noise that does not depend on it.
 
-    Taken for granted everywhere: the law is symmetric about 0 and nowhere rises away from it. Not taken for granted,
-    and asked where it matters: `log_concave`.
+    Taken for granted everywhere, and laws of the catalogue: the law is symmetric about 0 and nowhere rises away from
+    it; where it is zero it stays zero outwards. A law that breaks these is a `Mechanism` of its own. Not taken for
+    granted, and asked where it matters: `log_concave`, and whether the noise ends.
     """
 
     __slots__ = ()
