@@ -334,10 +334,13 @@ def error_text(error: Exception) -> str:
 
     Parameters
     ----------
-    error : any exception
+    error : any exception; of a package that is missing, what to install is named
 
     >>> error_text(ValueError("rho must be positive")), error_text(KeyError("rho"))
     ('rho must be positive', "KeyError: 'rho'")
     """
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0].replace("_", "-")
+        return f"{package} is not installed: python3 -m pip install {package}"
     text = " ".join(str(error).split())
     return text if type(error) is ValueError and text else f"{type(error).__name__}: {text}".removesuffix(": ")

@@ -40,8 +40,8 @@ class Adversary:
     prior : probability, before the release, that the target is in the published cell
     known : count of everybody else in that cell of the target's lowest unit; one per cell when the plan has two
     beliefs : for every upper level, what the adversary believes about its total given the count inside; a belief about
-        the lowest level replaces `known`. Of a run of levels of the same people it stands at the lowest. A bare `scipy.stats` law or pmf means `Others(law)`; a tuple of beliefs, laws or
-        pmfs means one per cell
+        the lowest level replaces `known`. Of a run of levels of the same people it stands at the lowest. A bare
+        `scipy.stats` law or pmf means `Others(law)`; a tuple of beliefs, laws or pmfs means one per cell
     hypotheses : what the target adds to the count if (out, in); (0, 1) unless given
     log_odds : the prior's log-odds; needed only where a reader is so sure that the probability rounds to 0 or 1
     attack : what being in means, one of ATTACKS; the same formulas serve all of them

@@ -127,14 +127,22 @@ for _name, _entry in COMMANDS.items():
 def main() -> None:
     """Entry point of the `adversary` command; a warning is one line on standard error.
 
-    Where the terminal's encoding lacks a character, it is shown by its number.
+    Where the terminal's encoding lacks a character, it is shown by its number. What needs a package that is missing
+    ends in one line too.
     """
+    from adversary._core import error_text
     from adversary.report.kit import tell
 
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    app(prog_name="adversary")
+    try:
+        app(prog_name="adversary")
+    except ModuleNotFoundError as error:
+        if (error.name or "adversary").partition(".")[0] == "adversary":
+            raise
+        tell(f"error: {error_text(error)}")
+        raise SystemExit(1) from None
 
 
 def _version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shutil
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -59,9 +60,11 @@ def init_command(
 def doctor_command() -> Answer:
     """Versions, cores, caches and optional extras of this installation."""
     for module in sorted(set(MODULES.values())):
-        import_module(module)
+        with suppress(ModuleNotFoundError):  # what is missing stands in the table
+            import_module(module)
     for compile_ahead in COMPILED:
-        compile_ahead()
+        with suppress(ModuleNotFoundError):
+            compile_ahead()
     return Answer(examine(), document)
 
 
