@@ -6,12 +6,14 @@ Laws of the catalogue hold for the mechanism, the belief and the guarantee among
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.stats
+import typer
 
 import adversary as adv
 from tests.catalogue import SKELETONS, skeleton
@@ -44,3 +46,15 @@ def test_the_model_is_its_story() -> None:
         ]
         exact = 0.2 * either[1] / (0.2 * either[1] + 0.8 * either[0])
         assert adv.enumerate_posterior(model, {"noisy": noisy}).posterior.item() == pytest.approx(exact, abs=1e-12)
+
+
+def test_the_command_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app = typer.Typer()
+    app.command()(skeleton("command").distance_command)
+    for options in ([], ["--json"], ["--out", str(tmp_path / "page")]):
+        app(["--rho", "0.125", *options], standalone_mode=False)
+    written, _ = capsys.readouterr()
+    assert "With probability 95\u00a0% the noise moves a count by at most 4." in written
+    (record,) = json.loads(written[written.index("{") : written.rindex("}") + 1])["records"]
+    assert (record["prob"], record["quantity"], record["value"]) == (0.95, "distance", 4)
+    assert {path.name for path in (tmp_path / "page").iterdir()} >= {"report.html", "noise.csv"}

@@ -141,8 +141,10 @@ def _as_text(one: Parameter) -> tuple[Parameter, Callable[[Any], Any]]:
     option, many, usual = copy(option), get_origin(listed) is list, one.default
     option.metavar = option.metavar or "NUMBER"
     name = next(iter(option.param_decls or ()), f"--{one.name.replace('_', '-')}")
-    default = None if usual is None else [f"{x:g}" for x in usual] if many else f"{usual:g}"
-    shown = one.replace(annotation=Annotated[list[str] | None if many else str | None, option], default=default)
+    required = usual is Parameter.empty
+    default = usual if required or usual is None else [f"{x:g}" for x in usual] if many else f"{usual:g}"
+    text = list[str] if many else str
+    shown = one.replace(annotation=Annotated[text if required else text | None, option], default=default)
 
     def read(given: Any) -> Any:
         return given and ([PARSED[inner](name, x) for x in given] if many else PARSED[inner](name, given))
