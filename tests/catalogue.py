@@ -19,7 +19,7 @@ import xarray as xr
 
 import adversary as adv
 from adversary import models
-from adversary.literature.canonical import Tulap
+from adversary.literature.canonical import Tulap  # annex: literature
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.invariants import SpanGaussian, sensitivity_space
 from adversary.privacy.losses.composition import compose_losses, repeat_loss
@@ -76,8 +76,8 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "laplace, sum of 3": adv.Laplace(0.8).total(3),
     "staircase": adv.Staircase(1.1),
     "staircase, three wide": adv.Staircase(2.0, 0.7, sensitivity=3),
-    "tulap": Tulap(0.9),
-    "tulap, bounded": Tulap(0.9, 0.02),
+    "tulap": Tulap(0.9),  # annex: literature
+    "tulap, bounded": Tulap(0.9, 0.02),  # annex: literature
     "randomized response": adv.RandomizedResponse(1.0),
     "randomized response, 5 answers": adv.RandomizedResponse(0.4, categories=5),
     "exact": adv.Exact(),

@@ -1,0 +1,135 @@
+"""The core without an annex: `python -m tests.without_annex NAME...`, on demand.
+
+In a copy of the working tree the annex's folders are deleted, its entries in the registers, and what is its own among
+tests: its folder, and lines and files elsewhere that name it. A core audit must then print the same bytes, and the fast
+suite must pass.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.test_house import ANNEXES
+
+ROOT = Path(__file__).parents[1]
+REGISTERS = (
+    "adversary/__init__.pyi", "models/__init__.pyi", "adversary/report/commands/cli.py",
+    "adversary/report/files/kinds.py",
+)  # fmt: skip
+AUDIT = "audit data/granville_1940.toml --format json"
+
+
+def names_of(annex: str) -> re.Pattern[str]:
+    """A text that uses the annex: its modules, its public names, or a command or a file of its own."""
+    modules = [re.escape(module) for module in ANNEXES[annex]]
+    modules += [re.escape(module.replace("adversary.models", "models")) for module in ANNEXES[annex]]
+    public = re.findall(
+        rf"^from \.(?:{annex})?(?: |\.).* import (\w+)", (ROOT / REGISTERS[0]).read_text(), re.MULTILINE
+    )
+    own = [name for name in public if name == annex or _is_own(annex, name)]
+    models = [
+        name
+        for folder in (module.rpartition(".")[2] for module in ANNEXES[annex] if ".models." in module)
+        for name in re.findall(rf"^from \.{folder} import (\w+)", (ROOT / REGISTERS[1]).read_text(), re.MULTILINE)
+    ]
+    return re.compile(
+        "|".join(
+            [*(rf"\b{one}\b" for one in modules), *(rf"\badv(?:ersary)?\.{one}\b" for one in own)]
+            + [rf"\bfrom adversary import .*\b{one}\b" for one in own]
+            + [rf"\bmodels\.{one}\b" for one in models]
+            + [rf"[\"' ]{command}[\"' ]" for command in commands_of(annex)]
+        )
+    )
+
+
+def _is_own(annex: str, name: str) -> bool:
+    return f"from .{annex} import {name} as" in (ROOT / REGISTERS[0]).read_text()
+
+
+def commands_of(annex: str) -> list[str]:
+    """Names of the annex's commands."""
+    from adversary.report.commands.cli import MODULES
+
+    return [name for name, module in MODULES.items() if module.startswith(f"adversary.{annex}.")]
+
+
+def copy_without(annex: str, into: Path) -> list[str]:
+    """A copy of the tree without the annex; returns the test files that were left out because they name it."""
+    ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "build")
+    shutil.copytree(ROOT, into, symlinks=True, ignore=ignored)
+    own, commands = names_of(annex), commands_of(annex)
+    for module in ANNEXES[annex]:
+        shutil.rmtree(into.joinpath(*module.removeprefix("adversary.").split("."))
+                      if ".models." in module else into.joinpath(*module.split(".")))  # fmt: skip
+    shutil.rmtree(into / "tests" / annex, ignore_errors=True)
+    for register in REGISTERS:
+        path = into / register
+        path.write_text(_without(path.read_text(), annex, commands))
+    left = []
+    for path in sorted((into / "tests").rglob("test_*.py")):
+        if own.search(path.read_text()) and path.name != "test_house.py":
+            left.append(str(path.relative_to(into)))
+            path.unlink()
+    catalogue, house = into / "tests" / "catalogue.py", into / "tests" / "test_house.py"
+    catalogue.write_text(re.sub(rf"^.*  # annex: {annex}\n", "", catalogue.read_text(), flags=re.MULTILINE))
+    rooms = "|".join([annex, *(module.partition(".")[2] for module in ANNEXES[annex])])
+    house.write_text(re.sub(rf"^    \"(?:{rooms})[\".].*\n", "", house.read_text(), flags=re.MULTILINE))
+    return left
+
+
+def _without(text: str, annex: str, commands: list[str]) -> str:
+    """A register without the entries of an annex: whole items of a dictionary, and single lines."""
+    folders = [module.rpartition(".")[2] for module in ANNEXES[annex]]
+    names = "|".join([rf"adversary\.{annex}\b", *(rf"^from \.{one}\b" for one in folders)])
+    names += "".join(rf"|^    \"{one}\":" for one in commands)
+    kept: list[str] = []
+    lines = iter(text.splitlines(keepends=True))
+    for line in lines:
+        item = line + next(lines, "") if line.rstrip().endswith(("Kind(", "Entry(")) else line
+        if not re.search(names, item, re.MULTILINE):
+            kept.append(item)
+        elif item.count("(") > item.count(")"):
+            for more in lines:
+                item += more
+                if item.count("(") == item.count(")"):
+                    break
+    return "".join(kept)
+
+
+def run(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Python in the copy, whose modules come first."""
+    where = os.environ | {"PYTHONPATH": str(copy)}
+    return subprocess.run([sys.executable, *words], cwd=copy, env=where, capture_output=True, text=True)
+
+
+def audited(copy: Path) -> str:
+    """What the audit prints."""
+    code = "from adversary.report.commands.cli import main; main()"
+    done = run(copy, "-c", code, *AUDIT.split())
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout
+
+
+def check(annex: str) -> str:
+    """What is wrong without the annex; "" if nothing is."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        left = copy_without(annex, copy)
+        print(f"{annex}: {len(left)} further files of tests name it: {' '.join(left)}", flush=True)
+        if audited(copy) != audited(ROOT):
+            return "the audit prints other bytes"
+        done = run(copy, "-m", "pytest", "-q", "-n", "2", "-m", "not slow and not thorough")
+        return "" if done.returncode == 0 else done.stdout[-3000:]
+
+
+if __name__ == "__main__":
+    wrong = {annex: check(annex) for annex in sys.argv[1:] or ANNEXES}
+    print("\n".join(f"{annex}: {text or 'the core answers without it'}" for annex, text in wrong.items()))
+    sys.exit(any(wrong.values()))
