@@ -14,8 +14,7 @@ from adversary._core.blocks import BLOCK
 from adversary._core.store import RECORDS
 from adversary.driver import ALSO
 from adversary.report.answers import audit_answer
-from adversary.report.kit import Figure, rendering
-from adversary.report.sections import method_sections
+from adversary.report.kit import Figure, audit_words, rendering
 from tests import commands
 from tests.census.test_scheduler import cluster
 from tests.report.test_cli import SIMULATED
@@ -52,7 +51,7 @@ def _hurry(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rendering, "to_html", lambda _: "page")
     patch.setattr(Figure, "svg", "")
     patch.setattr(audit_answer, "EVERYTHING", ALSO)
-    patch.setattr(method_sections, "readings", lambda _: ({}, {}))
+    patch.setattr(audit_words, "readings", lambda _: ({}, {}))
 
 
 @pytest.fixture(scope="module")

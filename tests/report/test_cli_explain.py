@@ -14,7 +14,7 @@ import adversary as adv
 from adversary.budget.recommend import Recommendation, recommend_epsilon
 from adversary.budget.release_budget import ReleaseBudget, allocate
 from adversary.budget.verdict_on_guarantee import verdict
-from adversary.report.answers import audit_answer, explain_answer
+from adversary.report.answers import audit_page, explain_answer
 from adversary.report.commands.options import SEED
 from adversary.report.files.profile_file import load_profile_file
 from adversary.report.files.scenario import Scenario
@@ -339,7 +339,7 @@ def text_of(html: str) -> str:
 
 def test_the_report_has_the_texts_of_every_promise_and_of_the_audit() -> None:
     scenario, tree = clinic()
-    html = to_html(audit_answer.document(scenario, tree))
+    html = to_html(audit_page.document(scenario, tree))
     text = text_of(html).rpartition(" In words ")[2]
     assert scenario.profile is not None
     subjects = [*(scenario.guarantee or {}).values(), recommend_epsilon(scenario.profile), tree]

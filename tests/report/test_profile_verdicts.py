@@ -13,8 +13,9 @@ import adversary as adv
 from adversary.budget.recommend import recommend_epsilon
 from adversary.budget.risk_bounds import relative_risk_bound
 from adversary.budget.verdict_on_guarantee import own_losses, verdict
-from adversary.report.answers import audit_answer
+from adversary.report.answers import audit_answer, audit_page
 from adversary.report.files.scenario import Scenario
+from adversary.report.kit import profile_verdict
 from adversary.report.kit.rendering import to_markdown
 from adversary.report.sections import profile_section
 from tests import commands
@@ -63,7 +64,7 @@ def audited(scenario: Scenario, failure: float | None = None) -> xr.DataTree:
 
 def read(scenario: Scenario, failure: float | None = None) -> str:
     """The document in Markdown without its marks, on one line."""
-    text = to_markdown(audit_answer.document(scenario, audited(scenario, failure), words=False))
+    text = to_markdown(audit_page.document(scenario, audited(scenario, failure), words=False))
     return " ".join(text.replace("\\", "").replace("|", " ").replace("\u00a0", " ").split())
 
 
@@ -75,7 +76,7 @@ def stands(scenario: Scenario, name: str | None = None) -> dict[str, float]:
 
 
 def judged(scenario: Scenario) -> xr.Dataset:
-    return profile_section.verdicts(scenario, audited(scenario))
+    return profile_verdict.verdicts(scenario, audited(scenario))
 
 
 def status_of(found: xr.Dataset) -> dict[str, str]:
@@ -133,7 +134,7 @@ def test_a_promise_that_the_noise_does_not_keep_counts_for_nothing(tmp_path: Pat
     assert found.attrs["status"] == "broken"
     section = profile_section.section(scenario, audited(scenario))
     assert section is not None
-    assert section.finding == profile_section.SAID["broken"]
+    assert section.finding == profile_verdict.SAID["broken"]
     assert section.tables[0].rows[1][1] == "kept, but the noise violates this guarantee"
     checked = commands.run("audit", str(scenario.path), "--quiet", "--check")
     assert (checked.exit_code, checked.stdout) == (3, "")
@@ -233,7 +234,7 @@ def test_bounded_neighbours_do_not_cover_a_profile_about_inclusion(tmp_path: Pat
     assert set(found["status"].values) == {"not covered"}
     assert found.attrs["status"] == "not covered"
     text = read(scenario)
-    assert profile_section.SAID["not covered"] in text
+    assert profile_verdict.SAID["not covered"] in text
     assert "unsure whether the person is in the data" in text
 
 
@@ -332,7 +333,7 @@ def test_readers_whose_beliefs_of_others_hang_on_the_target_are_told_apart(tmp_p
 
 @pytest.mark.parametrize("neighbours", ["unbounded", "bounded"])
 def test_a_reader_of_two_cells_is_not_tied_by_that(neighbours: str, tmp_path: Path) -> None:
-    assert profile_section.dependent_adversaries(block(tmp_path, EVERYBODY, neighbours)) == {}
+    assert profile_verdict.dependent_adversaries(block(tmp_path, EVERYBODY, neighbours)) == {}
 
 
 def test_a_reader_who_holds_it_impossible_has_no_ratio(tmp_path: Path) -> None:
@@ -353,7 +354,7 @@ def test_the_failure_asked_for_is_the_one_judged_by() -> None:
 
 def test_noise_that_bounds_nothing_for_certain_is_said_to(tmp_path: Path) -> None:
     scenario = block(tmp_path, EVERYBODY)
-    broken = profile_section.SAID[profile_section.UNPROMISED]
+    broken = profile_verdict.SAID[profile_verdict.UNPROMISED]
     text = read(scenario, 0.0)
     assert broken in text
     assert "The noise bounds no privacy loss for certain; the profile allows 0.6496." in text
@@ -376,13 +377,12 @@ def test_a_scenario_without_a_profile_is_as_it_was(tmp_path: Path) -> None:
     plain = adv.load_scenario(written(tmp_path, CLINIC.replace(PROFILE, "")))
     tree = audited(plain)
     assert plain.profile is None
-    assert profile_section.with_verdicts(plain, tree) is tree
+    assert profile_verdict.with_verdicts(plain, tree) is tree
     assert not {"profile", "tolerated"} & set(tree.children)
     assert profile_section.section(plain, tree) is None
-    assert profile_section.of_readers(plain, tree) is None
     assert "risk profile" not in read(plain)
     with pytest.raises(ValueError, match="profile: is required"):
-        profile_section.verdicts(plain, tree)
+        profile_verdict.verdicts(plain, tree)
     for name in set(tree.children) - {"release"}:
         xr.testing.assert_equal(tree[name].to_dataset(), audited(shipped())[name].to_dataset())
 

@@ -16,7 +16,7 @@ import adversary as adv
 from adversary.adversaries.risk import empirical_epsilon, law_of_plan
 from adversary.adversaries.risk.postprocessed_risk import consistency_risk
 from adversary.driver import EVERYTHING, GROUPS
-from adversary.report.answers import audit_answer, comparison, explain_answer
+from adversary.report.answers import audit_answer, audit_page, comparison, explain_answer
 from adversary.report.files.scenario import Scenario
 from adversary.report.kit import Document, Measured, as_json
 from adversary.report.kit.rendering import to_html, to_markdown
@@ -35,11 +35,11 @@ def audited(name: str) -> tuple[Scenario, xr.DataTree]:
 
 @cache
 def document(name: str) -> Document:
-    return audit_answer.document(*audited(name))
+    return audit_page.document(*audited(name))
 
 
 def of(scenario: Scenario, **how: Any) -> Document:
-    return audit_answer.document(scenario, audit_answer.solve(scenario, rng=1, **how), words=False)
+    return audit_page.document(scenario, audit_answer.solve(scenario, rng=1, **how), words=False)
 
 
 def titles(made: Document) -> list[str]:
@@ -295,7 +295,7 @@ def test_estimates_carry_one_error_wherever_they_stand(tmp_path: Path) -> None:
     for name in ("posterior_mean", "ratio_mean", "prob_correct"):
         np.testing.assert_array_equal(risk[name], both[name].sel(target=side))
         np.testing.assert_array_equal(risk["mcse"].sel(measure=name), both["mcse"].sel(target=side, measure=name))
-    made = audit_answer.document(scenario, tree, words=False)
+    made = audit_page.document(scenario, tree, words=False)
     (averages,) = [one for one in made.tables if one.name == "averages"]
     assert all(isinstance(row[3], Measured) and row[3].error > 0 for row in averages.rows)
     assert "estimates from 2048 simulated releases" in words(made)
@@ -341,7 +341,7 @@ def test_what_does_not_depend_on_the_truth_is_said_and_drawn_once(tmp_path: Path
 def test_a_meaning_of_the_budget_that_does_not_apply_is_a_sentence() -> None:
     scenario, tree = audited("school_classes")
     assert "Not applicable: bounded, both cells read, because the scenario describes a single cell." in words(
-        audit_answer.document(scenario, tree, words=False)
+        audit_page.document(scenario, tree, words=False)
     )
 
 
@@ -353,7 +353,7 @@ def test_a_failed_sampler_gives_a_word_instead_of_a_number(tmp_path: Path) -> No
     bound = failed["bound"].to_dataset()
     failed["bound"] = xr.DataTree(bound.assign(status=bound["status"].copy(data=["unreliable"] * 3)))
     failed["diagnostics"] = xr.DataTree(xr.Dataset({"releases": 10, "unreliable_releases": 3, "unreliable_mass": 0.25}))
-    made = audit_answer.document(scenario, failed, words=False)
+    made = audit_page.document(scenario, failed, words=False)
     assert made.card is not None
     assert (audit_answer.verdict(scenario, failed)[1], made.card.numbers) == ("unreliable", [])
     (row,) = table(made, "averages")
@@ -423,7 +423,7 @@ def test_one_meaning_is_listed_and_another_simulated(tmp_path: Path, monkeypatch
     tree = audit_answer.solve(scenario, rng=1, draws=400)
     assert ["mcse" in tree[name] for name in ("risk", "alternatives")] == [False, True]
     assert ["mcse" in tree[f"sensitivity/{name}"] for name in ("base", "rho")] == [False, True]
-    made = audit_answer.document(scenario, tree, words=False)
+    made = audit_page.document(scenario, tree, words=False)
     assert ["±" in " ".join(row) for row in table(made, "other meanings")] == [True, True, False]
     assert ["±" in " ".join(row) for row in table(made, "sensitivity")] == [False, True, False]
     wide = scenario.with_neighbours("bounded", 1)
@@ -458,7 +458,7 @@ def test_a_section_that_fails_is_one_line_and_the_others_stay(
 ) -> None:
     whole = document("granville_1940")
     monkeypatch.setattr(module, name, fails)
-    made = audit_answer.document(*audited("granville_1940"))
+    made = audit_page.document(*audited("granville_1940"))
     assert made.failures == [f"{title}: RuntimeError: made to fail"]
     (section,) = [one for one in made.every_section if one.title == title]
     assert (section.finding, section.tables) == ("Left out: RuntimeError: made to fail", [])
@@ -469,8 +469,8 @@ def test_a_section_that_fails_is_one_line_and_the_others_stay(
 
 def test_the_numbers_stay_where_the_words_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, tree = audited("granville_1940")
-    monkeypatch.setattr(audit_answer, "_card", fails)
-    made = audit_answer.document(scenario, tree)
+    monkeypatch.setattr(audit_page, "_card", fails)
+    made = audit_page.document(scenario, tree)
     assert made.failures == ["Words, tables and figures: RuntimeError: made to fail"]
     assert made.summary.title == scenario.name
     assert made.data is tree
@@ -494,7 +494,7 @@ def test_numbers_beside_the_audit_that_fail_are_left_out(
     tree = audit_answer.solve(scenario, rng=1)
     assert group not in tree.children
     xr.testing.assert_equal(tree["risk"].to_dataset(), whole["risk"].to_dataset())
-    assert audit_answer.document(scenario, tree, words=False).failures == [f"{title}: RuntimeError: made to fail"]
+    assert audit_page.document(scenario, tree, words=False).failures == [f"{title}: RuntimeError: made to fail"]
     what = scenario.plan, scenario.adversary, scenario.truth
     with pytest.raises(RuntimeError, match="made"):
         adv.audit(*what, also=EVERYTHING, alternatives={"again": what}, progress=False)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.report.answers import audit_answer
+from adversary.report.answers import audit_answer, audit_page
 from adversary.report.commands import cli
 from adversary.report.kit import Column, Figure, Table, rendering, style
 from adversary.report.kit.rendering import to_csv, to_html
@@ -96,7 +96,7 @@ def test_a_hostile_scenario_is_shown_as_it_is_written(tmp_path: Path, monkeypatc
     for text in ("[/red]", "[bold]x", "[31mred]0;owned", "abc", "<script>", "block [/red][2J 1"):
         assert text in shown
     scenario = adv.load_scenario(path)
-    page = to_html(audit_answer.document(scenario, audit_answer.solve(scenario, rng=1)))
+    page = to_html(audit_page.document(scenario, audit_answer.solve(scenario, rng=1)))
     assert harmless(page)
     assert "Left out" not in page
     assert "<script>" not in page

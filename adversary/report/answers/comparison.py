@@ -23,10 +23,11 @@ from adversary.report.kit import (
     attempt,
     audit_words,
     guarded_document,
+    profile_verdict,
     tabulate,
 )
 from adversary.report.kit.audit_words import definition_words, group, joined
-from adversary.report.sections import method_sections, profile_section, result_sections
+from adversary.report.sections import method_sections, result_sections
 
 TABLES = {
     "probabilities": ("probability", {
@@ -78,7 +79,7 @@ def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
     said = audit_answer.VERDICTS[audit_answer.worst_status(tree)]
     if scenario.profile is None:
         return said
-    return f"{said} {profile_section.verdict_sentence(profile_section.verdicts(scenario, tree))}"
+    return f"{said} {profile_verdict.verdict_sentence(profile_verdict.verdicts(scenario, tree))}"
 
 
 @guarded_document

@@ -20,8 +20,18 @@ from adversary.adversaries.path import settle_truth
 from adversary.driver import OWN
 from adversary.privacy import Guarantee
 from adversary.report.files import ProfileFile, Scenario
-from adversary.report.kit import LEFT_OUT, Document, Section, Summary, attempt, audit_words, guarded_document, left_out
-from adversary.report.sections import descriptions, profile_section
+from adversary.report.kit import (
+    LEFT_OUT,
+    Document,
+    Section,
+    Summary,
+    attempt,
+    audit_words,
+    guarded_document,
+    left_out,
+    profile_verdict,
+)
+from adversary.report.sections import descriptions
 from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
 
 EVERYONE = "all"
@@ -187,9 +197,9 @@ def _promises(
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     """What texts about a scenario leave to be said: neighbours, adversaries that are not covered, the truth assumed."""
     found = [REPLACED] if scenario.neighbours == "bounded" else []
-    if names := profile_section.dependent_adversaries(scenario):
+    if names := profile_verdict.dependent_adversaries(scenario):
         found.append(
-            f"{profile_section.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
+            f"{profile_verdict.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
             f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."
         )
         if scenario.profile is not None:

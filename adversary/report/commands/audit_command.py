@@ -1,4 +1,4 @@
-"""`adversary audit`, `compare` and `sensitivity`: what adversaries learn, side by side, and with other inputs."""
+"""`adversary audit`: what adversaries learn, averaged over releases, and what guarantees allow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import xarray as xr
@@ -17,11 +17,13 @@ from adversary._core import exclusive_lock, has_blocks, remove_empty
 from adversary.adversaries.risk import DRAWS
 from adversary.budget import check_word
 from adversary.driver import ALSO, ENGINES, EVERYTHING
-from adversary.report.answers import audit_answer, comparison
+from adversary.report.answers import audit_answer
 from adversary.report.commands import options
 from adversary.report.files import Scenario
 from adversary.report.kit import DATA, PAGE, Answer, check_directory
-from adversary.report.sections import sensitivity_sections as sensitivity_answer
+
+if TYPE_CHECKING:
+    from adversary.report.kit import Document
 
 FURTHER = tuple(name for name in EVERYTHING if name not in ALSO)
 """What an audit has beside its usual groups where a page is written, or where it is named."""
@@ -74,7 +76,7 @@ def audit_command(
                 return audit_answer.solve(read, failure=chance, whole=store is not None, store=store, **how)
 
         def show(tree: xr.DataTree) -> None:
-            output.deliver(Answer(tree, partial(audit_answer.document, read)))
+            output.deliver(Answer(tree, partial(_page, read)))
 
         if out is None:
             show(tree := run(None))
@@ -84,33 +86,11 @@ def audit_command(
         options.end(CHECK_FAILED, failure_line)
 
 
-@options.answering()
-def compare_command(
-    first: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="A.toml")],
-    second: Annotated[Path, typer.Argument(help="Another.", metavar="B.toml")],
-    engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
-) -> Answer:
-    """Two audits side by side: the same scenario with other noise, other neighbours or another adversary."""
-    names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
-    if first.resolve() == second.resolve():
-        raise ValueError(f"{first}: give two different scenarios, got the same file twice")
-    read = {name: options.read_scenario(path, None) for name, path in zip(names, (first, second), strict=True)}
-    with options.extras():
-        found = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
-    return Answer(comparison.solve(found), partial(comparison.document, found))
+def _page(scenario: Scenario, tree: xr.DataTree) -> Document:
+    """The audit for people, with which come tables, figures and texts: JSON loads none of them."""
+    from adversary.report.answers import audit_page
 
-
-@options.answering("scenario")
-def sensitivity_command(
-    scenario: Annotated[
-        Path, typer.Argument(help=r"Scenario file with a table \[sensitivity].", metavar="SCENARIO.toml")
-    ],
-    truth: options.Truths = None,
-) -> Answer:
-    """How far the answers move with prior, budget, siblings and beliefs."""
-    read = options.read_scenario(scenario, truth)
-    return Answer(sensitivity_answer.solve(read), partial(sensitivity_answer.document, read))
+    return audit_page.document(scenario, tree)
 
 
 def _audit_and_report(

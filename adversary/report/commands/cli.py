@@ -60,7 +60,8 @@ COMMANDS = {
 """Every command `x`, in the order in which a user needs them: `x_command` of its module."""
 _HERE = "adversary.report.commands"
 MODULES = {
-    **dict.fromkeys(("audit", "compare", "sensitivity"), f"{_HERE}.audit_command"),
+    "audit": f"{_HERE}.audit_command",
+    **dict.fromkeys(("compare", "sensitivity"), f"{_HERE}.comparison_commands"),
     **dict.fromkeys(("table", "plan"), f"{_HERE}.table_command"),
     **dict.fromkeys(("epsilon", "bounds"), f"{_HERE}.guarantee_commands"),
     **dict.fromkeys(("init", "schema", "doctor"), f"{_HERE}.setup_commands"),

@@ -15,7 +15,6 @@ from adversary.driver import UNRELIABLE as UNRELIABLE
 from adversary.driver import group_name
 from adversary.privacy.mechanisms import Mechanism
 from adversary.report.files import Scenario
-from adversary.report.kit.tables import Column
 
 STATUS = {
     "holds": "holds",
@@ -27,9 +26,9 @@ STATUS = {
 
 
 AVERAGES = {
-    "in": Column("expected posterior, in", "probability"),
-    "out": Column("expected posterior, out", "probability"),
-    "ratio": Column("expected ratio, in", "number"),
+    "in": ("expected posterior, in", "probability"),
+    "out": ("expected posterior, out", "probability"),
+    "ratio": ("expected ratio, in", "number"),
 }
 """Columns of `both_targets`."""
 RULED_OUT = {None: "ruled out"}
@@ -110,6 +109,11 @@ def warnings(tree: xr.DataTree) -> list[str]:
     return [str(line) for line in json.loads(tree.attrs.get("warnings", "[]"))]
 
 
+def is_unlimited(bound: xr.Dataset) -> bool:
+    """Whether no guarantee, nor the noise's own loss, excludes any posterior."""
+    return bool(np.isinf(bound["loss_bound"]).all())
+
+
 def unreliable(risk: xr.Dataset) -> bool:
     """Whether the sampler's diagnostics failed, so that an adversary's averages must not be told."""
     return "status" in risk and bool((risk["status"] == UNRELIABLE).any())
@@ -188,3 +192,44 @@ SHORT = 7
 def definition_words(name: str) -> str:
     """A definition in words."""
     return "the plan's own loss" if name == "privacy loss" else name
+
+
+READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
+"""Neighbours that a budget may mean, and cells that an adversary may watch."""
+
+
+def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
+    """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
+    found, refused = {}, []
+    for neighbours, cells in READINGS:
+        name = reading(neighbours, cells)
+        if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):
+            continue
+        try:
+            found[name] = scenario.with_neighbours(neighbours, cells)
+        except (ValueError, TypeError):
+            refused.append(f"{name}, {_unfit(scenario, cells)}")
+    return found, refused
+
+
+def _unfit(scenario: Scenario, cells: int) -> str:
+    """Why a meaning of the budget does not apply."""
+    if cells == 1:
+        return "because the scenario's noise, counts or beliefs do not fit it"
+    attack = next((one.attack for one in scenario.readers.values() if one.attack != "characteristics"), None)
+    if attack is not None:
+        return f"because a {attack} attack asks about a single cell"
+    if scenario.plan.postprocessing is not None:
+        return "because the post-processing is of a single cell"
+    return "because the scenario describes a single cell"
+
+
+def reading(neighbours: str, cells: int) -> str:
+    """A meaning of the budget by name."""
+    return f"{neighbours}, {'one cell' if cells == 1 else 'both cells'} read"
+
+
+def budget(scenario: Scenario) -> str:
+    """The budget of the plan in all, and at each level of the file; "" where its noise has none."""
+    levels = [(scenario.origins[level.name], level.mechanism) for level in scenario.plan.levels]
+    return budget_words(levels, 2 if scenario.neighbours == "bounded" else 1)

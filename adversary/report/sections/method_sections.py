@@ -15,8 +15,8 @@ from adversary.adversaries.plans import Level
 from adversary.driver import GROUPS, UNRELIABLE, side_by_side
 from adversary.privacy.mechanisms import Exact
 from adversary.report.files import Scenario
-from adversary.report.kit import Column, Section, Table, tabulate
-from adversary.report.kit.audit_words import budget_words, joined
+from adversary.report.kit import Column, Section, Table, audit_words, tabulate
+from adversary.report.kit.audit_words import joined
 from adversary.report.sections import descriptions
 
 NEIGHBOURS = {
@@ -30,9 +30,6 @@ NEIGHBOURS = {
         ", and the same rho buys noise with sigma² = 1/rho, twice the variance",
     ),
 }
-
-READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
-"""Neighbours that a budget may mean, and cells that an adversary may watch."""
 
 
 def coverage_section(scenario: Scenario) -> Section:
@@ -63,43 +60,12 @@ def _neighbours(scenario: Scenario, neighbours: str) -> str:
     return moves + buys * any(level.mechanism.parabola is not None for level in scenario.plan.levels)
 
 
-def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
-    """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
-    found, refused = {}, []
-    for neighbours, cells in READINGS:
-        name = reading(neighbours, cells)
-        if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):
-            continue
-        try:
-            found[name] = scenario.with_neighbours(neighbours, cells)
-        except (ValueError, TypeError):
-            refused.append(f"{name}, {_unfit(scenario, cells)}")
-    return found, refused
-
-
-def _unfit(scenario: Scenario, cells: int) -> str:
-    """Why a meaning of the budget does not apply."""
-    if cells == 1:
-        return "because the scenario's noise, counts or beliefs do not fit it"
-    attack = next((one.attack for one in scenario.readers.values() if one.attack != "characteristics"), None)
-    if attack is not None:
-        return f"because a {attack} attack asks about a single cell"
-    if scenario.plan.postprocessing is not None:
-        return "because the post-processing is of a single cell"
-    return "because the scenario describes a single cell"
-
-
-def reading(neighbours: str, cells: int) -> str:
-    """A meaning of the budget by name."""
-    return f"{neighbours}, {'one cell' if cells == 1 else 'both cells'} read"
-
-
 def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The same budget for other neighbours, or read in other cells; None where nobody asked."""
     if "alternatives" not in tree.children:
         return None
-    own = reading(scenario.neighbours, scenario.plan.cells)
-    plans = {own: scenario} | readings(scenario)[0]
+    own = audit_words.reading(scenario.neighbours, scenario.plan.cells)
+    plans = {own: scenario} | audit_words.readings(scenario)[0]
     plans = dict(sorted(plans.items()))
     risk, others = tree["risk"].to_dataset(), tree["alternatives"].to_dataset()
     of_each = {key: risk if key == own else others.sel(alternative=key, drop=True) for key in plans}
@@ -147,13 +113,7 @@ def publication_words(scenario: Scenario) -> str:
         text += f" Without noise, exactly: {join_words(exact)}."
     if any(level.siblings for level in plan.levels):
         text += " Siblings are the other units of the same parent" + _siblings_read(scenario)
-    return f"{text} The budget is {spent}." if (spent := budget(scenario)) else text
-
-
-def budget(scenario: Scenario) -> str:
-    """The budget of the plan in all, and at each level of the file; "" where its noise has none."""
-    levels = [(scenario.origins[level.name], level.mechanism) for level in scenario.plan.levels]
-    return budget_words(levels, 2 if scenario.neighbours == "bounded" else 1)
+    return f"{text} The budget is {spent}." if (spent := audit_words.budget(scenario)) else text
 
 
 def _siblings_read(scenario: Scenario) -> str:

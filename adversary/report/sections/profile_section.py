@@ -1,30 +1,19 @@
-"""Whether the planned release keeps the risk profile of its scenario, and where its adversaries stand in it."""
+"""Sections on the risk profile of a scenario: the verdicts, and where its adversaries stand in it."""
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 import numpy as np
 import xarray as xr
 
-from adversary import budget
-from adversary._core import failure_of, format_bound, format_uncrossed, join_words, percentage, sentence
-from adversary.budget import BROKEN, KEPT, NOT_COVERED, SURE
+from adversary._core import failure_of, format_bound, format_uncrossed, percentage, sentence
+from adversary.budget import KEPT, NOT_COVERED, SURE
 from adversary.driver import GROUPS, OWN
 from adversary.report.files import Scenario
 from adversary.report.kit import Section, Table, tabulate
 from adversary.report.kit.audit_words import definition_words
+from adversary.report.kit.profile_verdict import verdict_sentence, verdicts
 from adversary.report.words import coverage
 
-GROUP = "profile"
-UNPROMISED = "broken, and nothing guaranteed"
-SAID = {
-    KEPT: "The planned release keeps the risk profile.",
-    BROKEN: "The risk profile is broken: neither a guarantee nor the noise itself keeps it.",
-    UNPROMISED: "The risk profile is broken: the noise does not keep it.",
-    NOT_COVERED: "The risk profile is not covered: no guarantee here is about the adversaries it protects against.",
-}
-"""The verdict on the planned release in a sentence."""
 SURE_ONLY = (
     "This holds for adversaries who are sure that the target is in the data: the guarantees are about records that are "
     "replaced, and do not cover the others, of whom the profile asks too."
@@ -38,75 +27,6 @@ ASSUMED = (
     "A profile limits what a release reveals of one person to adversaries whose beliefs about everybody else do not "
     "depend on that person, whatever else they know."
 )
-
-
-def with_verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.DataTree:
-    """The audit with its verdicts in the group "profile"; as it is where the scenario has no profile."""
-    if scenario.profile is None:
-        return tree
-    result = tree.copy()
-    result[GROUP] = xr.DataTree(verdicts(scenario, tree))
-    return result
-
-
-def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
-    """Those of `policy.budget.verdicts`; attribute `caveat` tells of adversaries whom no profile covers."""
-    if GROUP in tree.children:
-        return tree[GROUP].to_dataset()
-    if scenario.profile is None:
-        raise ValueError(f"{scenario.path}: profile: is required (what the release is judged by)")
-    bound = tree["bound"].to_dataset()["status"]
-    violated = [str(name) for name in bound["definition"].values if (bound.sel(definition=name) == "violated").any()]
-    failure = float(tree.attrs.get("failure", scenario.failure))
-    plan, kind = scenario.plan, scenario.statistic
-    found = budget.verdicts(plan, scenario.profile, scenario.guarantee, failure, statistic=kind, violated=violated)
-    return found.assign_attrs(caveat=caveat(scenario))
-
-
-def dependent_adversaries(scenario: Scenario) -> dict[str, int]:
-    """Adversaries whose beliefs about others depend on the target, with the people these move with the target."""
-    moved = {name: (one.count_shift(scenario.plan), one.shift) for name, one in scenario.readers.items()}
-    return {name: count for name, (count, own) in moved.items() if count > own}
-
-
-def depends(names: Collection[str]) -> str:
-    """That what these adversaries believe of everybody else depends on the target, as a sentence."""
-    named = f"adversar{'ies' if len(names) > 1 else 'y'} {join_words(list(names))}"
-    who = named if all(names) else "this adversary"
-    return f"What {who} believe{'s' * (len(names) == 1)} of everybody else depends on whether the target is in."
-
-
-def caveat(scenario: Scenario) -> str:
-    """What is to be said of adversaries whom no profile speaks of; nothing where there are none."""
-    if not (names := dependent_adversaries(scenario)):
-        return ""
-    return (
-        f"{depends(names)} A profile is not about such beliefs, and a release may take them further than it tolerates "
-        "though it is kept."
-    )
-
-
-def verdict_sentence(found: xr.Dataset) -> str:
-    """The sentence of these verdicts."""
-    status = str(found.attrs["status"])
-    return SAID[UNPROMISED if status == BROKEN and found.sizes["definition"] == 1 else status]
-
-
-def broken_line(found: xr.Dataset) -> str:
-    """Which profile is not kept, what it allows, and what every guarantee and the noise spend; "" where it is kept."""
-    status = str(found.attrs["status"])
-    if status == KEPT:
-        return ""
-    profile = f"the risk profile ({found.attrs['words']}) is {status}"
-    true = found.isel(definition=found["true"].values & (found["status"].values == status))
-    if status == NOT_COVERED:
-        return f"{profile}: {true['words'].values[-1]}"
-    spent = [
-        f"{format_bound(loss, True)} by {definition_words(str(name))} ({failure_of(failure)})"
-        for name, loss, failure in zip(*(true[key].values for key in ("definition", "loss", "failure")), strict=True)
-    ]
-    allowed = np.nan_to_num(float(true["allowed"][-1]), nan=0.0)  # NaN asks for less than no information
-    return f"{profile}: it allows a privacy loss of {format_bound(allowed, False)}, and spent are {join_words(spent)}"
 
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:

@@ -179,14 +179,9 @@ def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
     table = tabulate(found, columns, name="bounds", called=names, missing=UNRELIABLE)
     seen = set(map(str, found["status"].values.ravel()))
     said = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
-    said = "No guarantee limits what is learned." if is_unlimited(found) else said
+    said = "No guarantee limits what is learned." if audit_words.is_unlimited(found) else said
     notes = [f"{audit_words.STATUS[status].capitalize()}." for status in sorted(seen - {"holds"})]
     return Section("What the guarantees allow", said, tables=[table], notes=notes)
-
-
-def is_unlimited(bound: xr.Dataset) -> bool:
-    """Whether no guarantee, nor the noise's own loss, excludes any posterior."""
-    return bool(np.isinf(bound["loss_bound"]).all())
 
 
 def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:

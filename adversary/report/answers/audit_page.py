@@ -1,0 +1,117 @@
+"""An audit as one document: verdict, for whom it holds, what adversaries learn, method, words, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import xarray as xr
+
+from adversary._core import PERCENT, format_probability, outward_percent
+from adversary.adversaries.path import MEANINGS
+from adversary.driver import GROUPS, shown_bound
+from adversary.report import figures
+from adversary.report.answers import explain_answer
+from adversary.report.files import Scenario
+from adversary.report.kit import (
+    Card,
+    Document,
+    Figure,
+    Section,
+    attempt,
+    audit_words,
+    guarded_document,
+    left_out,
+)
+from adversary.report.kit.audit_words import cases, of_reader
+from adversary.report.sections import method_sections, profile_section, result_sections
+
+TITLES = {name: one.title for name, one in GROUPS.items()}
+TITLES |= {"sensitivity": "Sensitivity", "profile": "The risk profile"}
+"""What the page calls a group that an audit left out because it failed."""
+
+
+@guarded_document
+def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
+    """What `solve` found for people; `words`: explained to two audiences at the end."""
+    missing = left_out(tree)
+    if "profile" in missing:
+        scenario = replace(scenario, profile=None)
+    every = cases(scenario, tree)
+    sections = [attempt("For whom this holds", method_sections.coverage_section, scenario)]
+    told = [result_sections.results(name, one, part) for name, one, part in every]
+    _say_once(told)
+    for later in told[1:]:
+        later.notes.append("What does not depend on the truth stands under the first.")
+    sections += told
+    more = [
+        attempt("The risk profile", profile_section.section, scenario, tree),
+        attempt(GROUPS["alternatives"].title, method_sections.other_meanings, *every[0][1:]),
+        attempt("What is published", method_sections.published, scenario),
+        attempt("How to read the numbers", method_sections.reading_section, scenario, tree),
+    ]
+    sections += filter(None, more)
+    sections += [Section(TITLES.get(name, name), failure=why) for name, why in missing.items()]
+    if words:
+        sections.append(attempt("In words", _in_words, scenario, tree))
+    return Document(
+        tree,
+        card=_card(*every[0][1:]),
+        lead=[line for line in (scenario.description, scenario.source and f"Source: {scenario.source}") if line],
+        sections=sections,
+        provenance=[*method_sections.provenance(scenario, tree), ("Written", date.today().isoformat())],
+    )
+
+
+def _in_words(scenario: Scenario, tree: xr.DataTree) -> Section:
+    said, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
+    return Section("In words", parts=said, notes=notes, on_screen=False)
+
+
+def _say_once(sections: Iterable[Section]) -> None:
+    """What holds under several truths is said of the first; a figure is left out where the page is written."""
+    said: set[str] = set()
+    first: dict[str, Any] = {}
+    for section in sections:
+        for part in section.walk():
+            for lines in (part.paragraphs, part.notes, *(table.notes for table in part.tables)):
+                lines[:] = [line for line in lines if line not in said]
+                said.update(lines)
+            found = part.finding, [(table.columns, table.texts) for table in part.tables]
+            if first.setdefault(part.title, found) is not found and first[part.title] == found:
+                part.finding, part.tables = "", []
+        section.drop_empty_parts()
+
+
+def _card(one: Scenario, part: xr.DataTree) -> Card:
+    """Numbers about the adversary who learns most under the first truth, of which these are scenario and audit."""
+    risk = part["risk"].to_dataset()
+    if audit_words.unreliable(risk):
+        return Card(sentence=result_sections.finding(one, part))
+    name, *also = result_sections.most_informed(risk)
+    of_one, bound = of_reader(risk, name), shown_bound(of_reader(part["bound"].to_dataset(), name))
+    limit = float(bound["posterior"].sel(side="upper"))
+    named = audit_words.bound_name(shown_bound(part["bound"].to_dataset()))
+    may_fail = audit_words.may_fail(float(bound["failure"]))
+    whose = f", adversary {name}" if len(one.readers) > 1 else ""
+    whose += f", one of {len(also) + 1} who learn as much" if also else ""
+    numbers = [
+        (f"Before the release{whose}", format_probability(float(of_one["prior"]))),
+        ("After it, on average", format_probability(float(of_one["posterior_mean"]))),
+        ("In nine releases of ten", audit_words.nine_in_ten(of_one)),
+        (f"At most, by {audit_words.bound_name(bound)}", outward_percent(limit, True) + PERCENT),
+    ]
+    finding = result_sections.finding(one, part)
+    asked = dict.fromkeys(MEANINGS[reader.attack] for reader in one.readers.values())
+    return Card(
+        numbers,
+        Figure(
+            "beliefs",
+            lambda: figures.audit_figures.belief_ranges(part),
+            f"Before and after the release, and the most that {named} allows.",
+            finding,
+        ),
+        "Percentages are probabilities, to the adversary, that " + "; or that ".join(asked) + "." + may_fail,
+    )

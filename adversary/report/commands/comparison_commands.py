@@ -1,0 +1,44 @@
+"""`adversary compare` and `sensitivity`: two audits side by side, and one with other inputs."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adversary.driver import ENGINES
+from adversary.report.answers import audit_answer, comparison
+from adversary.report.commands import options
+from adversary.report.kit import Answer
+from adversary.report.sections import sensitivity_sections as sensitivity_answer
+
+
+@options.answering()
+def compare_command(
+    first: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="A.toml")],
+    second: Annotated[Path, typer.Argument(help="Another.", metavar="B.toml")],
+    engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
+) -> Answer:
+    """Two audits side by side: the same scenario with other noise, other neighbours or another adversary."""
+    names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
+    if first.resolve() == second.resolve():
+        raise ValueError(f"{first}: give two different scenarios, got the same file twice")
+    read = {name: options.read_scenario(path, None) for name, path in zip(names, (first, second), strict=True)}
+    with options.extras():
+        found = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
+    return Answer(comparison.solve(found), partial(comparison.document, found))
+
+
+@options.answering("scenario")
+def sensitivity_command(
+    scenario: Annotated[
+        Path, typer.Argument(help=r"Scenario file with a table \[sensitivity].", metavar="SCENARIO.toml")
+    ],
+    truth: options.Truths = None,
+) -> Answer:
+    """How far the answers move with prior, budget, siblings and beliefs."""
+    read = options.read_scenario(scenario, truth)
+    return Answer(sensitivity_answer.solve(read), partial(sensitivity_answer.document, read))
