@@ -15,7 +15,7 @@ import html5lib
 import pytest
 import xarray as xr
 
-from adversary.report.kit import FORMS, Figure, output, records
+from adversary.report.kit import FORMS, Card, Document, Figure, Section, Table, as_json, output, records
 from tests import commands
 from tests.tables import DATA
 
@@ -27,7 +27,7 @@ DISTRICT, TOWN = (str(DATA / f"{name}.toml") for name in ("districts_1940_total"
 class Question:
     """Arguments of a command, what computes its answer, and an option that is refused.
 
-    `computes` is a module below `adversary.report` and a name in it.
+    `computes` is a module below `adversary` and a name in it.
     """
 
     arguments: tuple[str, ...]
@@ -40,20 +40,26 @@ class Question:
 
 QUESTIONS = {
     "explain": Question(
-        ("explain", "--epsilon", "1"), ("report.explain_answer", "solve"), ("--audience", "judge"), False, False
+        ("explain", "--epsilon", "1"), ("report.answers.explain_answer", "solve"), ("--audience", "judge"), False, False
     ),
-    "infer": Question(("infer", BLOOD), ("answers.bounded_answer", "solve"), ("--prior", "jeffreys"), compiled=True),
-    "invariants": Question(("invariants", DISTRICT), ("commands.invariants_command", "audit"), ("--failure", "2")),
-    "invariants of a table": Question(("invariants", TOWN), ("answers.table_answer", "solve"), ("--truth", "a=1")),
+    "infer": Question(
+        ("infer", BLOOD), ("bounded.report.bounded_answer", "solve"), ("--prior", "jeffreys"), compiled=True
+    ),
+    "invariants": Question(
+        ("invariants", DISTRICT), ("report.commands.invariants_command", "audit"), ("--failure", "2")
+    ),
+    "invariants of a table": Question(
+        ("invariants", TOWN), ("report.answers.table_answer", "solve"), ("--truth", "a=1")
+    ),
     "infer a line": Question(
-        ("infer", CIRRHOSIS), ("answers.regression_answer", "solve"), ("--prior", "jeffreys"), light=False
+        ("infer", CIRRHOSIS), ("bounded.report.regression_answer", "solve"), ("--prior", "jeffreys"), light=False
     ),
     "audit": Question(
-        ("audit", str(DATA / "dare_1940.toml")), ("report.audit_answer", "solve"), ("--truth", "block=ten")
+        ("audit", str(DATA / "dare_1940.toml")), ("report.answers.audit_answer", "solve"), ("--truth", "block=ten")
     ),
     "table": Question(
         ("table", str(DATA / "town_counts.csv"), "--epsilon", "2", "--levels", "block,group", "--cells", "renters"),
-        ("answers.counts_answer", "solve"),
+        ("report.answers.counts_answer", "solve"),
         ("--prior", "2"),
         light=False,
     ),
@@ -63,25 +69,27 @@ QUESTIONS = {
             str(DATA / "town_counts.csv"),
             *("--profile", str(DATA / "survey_profile.toml"), "--levels", "block,group,tract"),
         ),
-        ("answers.counts_answer", "solve_plan"),
+        ("report.answers.counts_answer", "solve_plan"),
         ("--levels", "street"),
         light=False,
     ),
     "sensitivity": Question(
         ("sensitivity", str(DATA / "clinic_visits.toml")),
-        ("answers.sensitivity_answer", "solve"),
+        ("report.sections.sensitivity_sections", "solve"),
         ("--truth", "patients=ten"),
         light=False,
     ),
     "epsilon": Question(
         ("epsilon", str(DATA / "durham_infant_mortality.toml")),
-        ("answers.epsilon_answer", "solve"),
+        ("report.answers.epsilon_answer", "solve"),
         ("--round-down", "two"),
     ),
-    "bounds": Question(("bounds", "--mu", "1"), ("answers.bounds_answer", "solve"), ("--prior", "2")),
-    "census scenario": Question(("census", "scenario", "A"), ("answers.census_answer", "_powers"), ("--level", "1.5")),
-    "doctor": Question(("doctor",), ("commands.setup_commands", "examine"), (), compiled=True),
-    "census list": Question(("census", "scenario"), ("answers.census_answer", "prices"), ("--cells", "none")),
+    "bounds": Question(("bounds", "--mu", "1"), ("report.answers.bounds_answer", "solve"), ("--prior", "2")),
+    "census scenario": Question(
+        ("census", "scenario", "A"), ("census.report.census_answer", "_powers"), ("--level", "1.5")
+    ),
+    "doctor": Question(("doctor",), ("report.commands.setup_commands", "examine"), (), compiled=True),
+    "census list": Question(("census", "scenario"), ("census.report.census_answer", "prices"), ("--cells", "none")),
 }
 every_command = pytest.mark.parametrize("name", QUESTIONS)
 
@@ -103,7 +111,7 @@ def computed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for module, name in {one.computes for one in QUESTIONS.values()}:
-            place = import_module(f"adversary.report.{module}")
+            place = import_module(f"adversary.{module}")
             patch.setattr(place, name, remembered(getattr(place, name)))
         yield
 
@@ -137,10 +145,26 @@ def test_records_have_the_same_keys_in_every_answer(name: str) -> None:
         assert one["direction"] in ("exact", "estimate", "lower", "upper")
 
 
+@every_command
+def test_json_is_made_of_the_numbers_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(*_: object) -> None:
+        raise AssertionError
+
+    answer = answered(name)
+    for part in (Section, Table):
+        monkeypatch.setattr(part, "__post_init__", made)
+    for part in (Card, Document, Figure):
+        monkeypatch.setattr(part, "__init__", made)
+    result = commands.run(*QUESTIONS[name].arguments, "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, answer)
+
+
 def test_the_records_are_the_numbers_of_the_data_file(written: tuple[str, Path]) -> None:
     name, out = written
     answer = answered(name)
     with xr.open_datatree(out / output.DATA, engine="h5netcdf") as tree:
+        assert as_json(tree)["title"] == answer["title"]
+        assert as_json(tree)["verdict"] == answer["verdict"]
         groups = dict.fromkeys(one["group"] for one in answer["records"])
         assert [row for group in groups for row in records(tree[group].to_dataset(), group)] == answer["records"]
 
@@ -190,7 +214,7 @@ def test_refusals_come_before_anything_is_computed(name: str, tmp_path: Path, mo
     if question.refused:
         commands.refused(tmp_path, *question.arguments, *question.refused, words=question.refused[-1])
     monkeypatch.setattr(
-        import_module(f"adversary.report.{module}"), function, lambda *_, **__: pytest.fail("computed too early")
+        import_module(f"adversary.{module}"), function, lambda *_, **__: pytest.fail("computed too early")
     )
     commands.refused(tmp_path, *question.arguments, "--format", "xml", words="--format must be one of text, json")
     for missing in (tmp_path / "nowhere.toml", tmp_path) * any(one.endswith(".toml") for one in question.arguments):

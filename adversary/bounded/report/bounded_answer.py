@@ -14,9 +14,10 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import as_array, as_given, exactly, percent
+from adversary.bounded import report
 from adversary.bounded.bounded_posterior import UNSURE
 from adversary.bounded.prior import Flat
-from adversary.bounded.report import both_readings, posterior_figures
+from adversary.bounded.report import both_readings
 from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
 from adversary.bounded.report.posterior_words import PARAMETERS
 from adversary.bounded.report.release_file import HYPERPARAMETERS, PRIORS, ReleaseFile
@@ -212,18 +213,18 @@ def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> l
     drawn = [
         Figure(
             "marginals",
-            lambda: posterior_figures.marginals(named, file.prob, **words),
+            lambda: report.posterior_figures.marginals(named, file.prob, **words),
             f"Densities of both; shaded: shortest {percent(file.prob)} interval; grey: impossible.",
         ),
         Figure(
             "joint",
-            lambda: posterior_figures.joint(named, **words),
+            lambda: report.posterior_figures.joint(named, **words),
             "Mean and standard deviation together: regions with 50 % and 95 % of each posterior, the largest standard "
             "deviation that the bounds allow, and the published values (cross).",
         ),
         Figure(
             "predictive",
-            lambda: posterior_figures.predictive(named, **words),
+            lambda: report.posterior_figures.predictive(named, **words),
             "Density of one more value; grey: values outside the bounds.",
         ),
     ]

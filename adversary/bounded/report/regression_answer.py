@@ -11,8 +11,9 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import as_array, percent
+from adversary.bounded import report
 from adversary.bounded.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
-from adversary.bounded.report import both_readings, regression_figures
+from adversary.bounded.report import both_readings
 from adversary.bounded.report.both_readings import READINGS, interval_text, side_by_side
 from adversary.bounded.report.posterior_words import COEFFICIENTS, of_what, shortest
 from adversary.bounded.report.regression_file import RegressionFile
@@ -146,12 +147,12 @@ def line_figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[
     return [
         Figure(
             "lines",
-            lambda: regression_figures.lines(named, file.release, file.prob, x=file.x, y=file.y),
+            lambda: report.regression_figures.lines(named, file.release, file.prob, x=file.x, y=file.y),
             f"The regression line: median, and the band that holds each height with probability {prob}.",
         ),
         Figure(
             "marginals",
-            lambda: regression_figures.marginals(named, file.prob),
+            lambda: report.regression_figures.marginals(named, file.prob),
             f"Densities of the parameters; shaded: shortest {prob} interval.",
         ),
     ]

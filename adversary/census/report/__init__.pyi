@@ -1,1 +1,1 @@
-
+from . import spine_figures as spine_figures

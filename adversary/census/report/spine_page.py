@@ -22,7 +22,7 @@ from adversary._core import (
     percent,
     sentence,
 )
-from adversary.census.report import spine_figures
+from adversary.census import report
 from adversary.census.report.spine_answer import DRAWN_CELLS, MEANING, Cell
 from adversary.census.report.spine_verdict import SpineVerdict
 from adversary.report.kit import Card, Document, Figure, Section, Table, attempt, guarded_document, tabulate
@@ -141,7 +141,7 @@ class _Page(SpineVerdict):
             ratios, at = cell.found.ratios, self.data["thresholds"]["threshold"].values
             marked = next((float(x) for x in at if ratios.size and x <= ratios.max()), None)
             table = {"ratio": ratios, "protected": cell.found.protected}
-            return spine_figures.risk(table, self.limits(cell), marked, self.failure)
+            return report.spine_figures.risk(table, self.limits(cell), marked, self.failure)
 
         return Section(
             "How the risk is spread over the blocks",
@@ -266,7 +266,7 @@ class _Page(SpineVerdict):
             [self.table("levels", measured), *[fixed] * bool(fixed.rows or exact), counted],
             self.figures(
                 "shrinkage",
-                lambda cell: spine_figures.shrinkage(cell.found.levels),
+                lambda cell: report.spine_figures.shrinkage(cell.found.levels),
                 f"A point is a unit. On the diagonal the posterior mean repeats the noisy count.{thinned}",
             ),
             ["Numbers are of people, errors root mean squares.", *notes[:NOTED], *rest],
