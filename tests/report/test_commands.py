@@ -268,3 +268,16 @@ print("HEAVY", sorted(heavy - {{"numba"}} if {compiled} else heavy))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.splitlines()[-1] == "HEAVY []"
+
+
+def test_an_audit_as_json_loads_nothing_of_its_page() -> None:
+    code = f"""
+import sys
+from adversary.report.commands import app
+app({["audit", str(DATA / "dare_1940.toml"), "--json"]!r}, standalone_mode=False)
+rooms = "figures", "sections", "words", "kit.document", "kit.rendering", "kit.tables"
+loaded = [name for name in sys.modules if name.startswith(tuple(f"adversary.report.{{one}}" for one in rooms))]
+print(loaded, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stderr == "[]\n"
