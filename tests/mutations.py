@@ -155,6 +155,9 @@ BUGS = {
         "count + T.start[leaf, cell]) / (count + 1.5)",
         "census/test_histogram_sampler.py",
     ),
+    "a list of losses that run on, taken for all": Bug(
+        "bounded=shift == 0), cells)", "bounded=True), cells)", "privacy/test_mechanisms.py"
+    ),
     "a contour where all atoms could be listed": Bug(
         "self._listed or self._beside_sharp or self._contour or",
         "self._contour or self._listed or self._beside_sharp or",

@@ -172,6 +172,18 @@ def test_maximum_is_the_end_of_the_law(loss: Any) -> None:
         assert loss.tail(5.0)[0] > 0 or loss.log_moment(1.0) > 0
 
 
+@over({name: loss for name, loss in LOSSES.items() if isinstance(loss, LatticeLoss)}, "loss")
+def test_a_lattice_whose_losses_run_on_has_no_largest_loss(loss: Any) -> None:
+    twice = loss + loss
+    for side, double in ((loss, twice), (loss.swapped, twice.swapped)):
+        ends = math.inf if side.infinite_p or not loss.bounded else side.losses[-1]
+        assert (side.bounded, side.maximum) == (loss.bounded, ends)
+        assert double.maximum == pytest.approx(2.0 * ends, rel=1e-12)
+    if not loss.bounded:
+        assert loss.loss_bound(0.0) == math.inf
+        assert not loss.never_exceeds(loss.losses[-1] + 1.0)
+
+
 # Ties: a loss a few last digits from a threshold equals it
 
 

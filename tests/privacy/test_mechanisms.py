@@ -193,6 +193,18 @@ def test_far_releases_are_finite_numbers_unless_the_noise_ends(noise: Any) -> No
         assert 0.0 <= noise.cdf(release, 0) <= 1.0
 
 
+@over({k: m for k, m in ADDITIVE.items() if k != "laplace, sum of 3"}, "noise")  # of which no loss is derived
+def test_no_release_however_far_out_has_a_loss_beyond_the_maximum(noise: Any) -> None:
+    """What `bounded` of a lattice says, as its last atom is then the maximum."""
+    loss, far = noise.privacy_loss(1, 1), math.ceil(noise.reach(3000.0)) + 2
+    release = np.unique(np.rint(np.concatenate([np.arange(-9, 10), np.linspace(-far, far, 4001)])))
+    p, q = (np.asarray(noise.log_prob(release, value), dtype=float) for value in (1, 0))
+    possible = np.isfinite(p) | np.isfinite(q)
+    ratio = p[possible] - q[possible]
+    assert ratio.max() <= loss.maximum * (1.0 + 1e-9) + 1e-12
+    assert -ratio.min() <= loss.swapped.maximum * (1.0 + 1e-9) + 1e-12
+
+
 @over({k: m for k, m in FINITE.items() if not isinstance(m, Coarsened)}, "noise")  # theirs depends on the value
 def test_variance_is_the_second_moment(noise: adv.Mechanism) -> None:
     if isinstance(noise, adv.RandomizedResponse):

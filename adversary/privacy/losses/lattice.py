@@ -60,7 +60,9 @@ class LatticeLoss(PrivacyLoss):
     losses, log_p, log_q : arrays of one length; losses in nats
     infinite_p : P's mass where Q has none (L = +inf)
     infinite_q : Q's mass where P has none (L = -inf)
-    bounded : False when the values run on for ever and only masses below exp(-745) were left out
+    bounded : True only if no release has a finite loss beyond the atoms, at either end: then the last atom is the
+        `maximum`. False if losses run on, or may, and only masses below exp(-745) were left out: then `maximum` is
+        infinite, and nothing is guaranteed with failure 0
     blur : by how much a loss may be off, relative to 1 + |loss|
     parts : the losses of other kinds this law was listed from, so that more can be composed in any order
     rounded : True when losses were moved to a grid, so that Q's masses, p e^-loss, need not add up to one
