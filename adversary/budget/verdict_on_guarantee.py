@@ -20,7 +20,7 @@ from adversary.budget.recommend import SEARCH, SEARCHED, UNCONSTRAINED, recommen
 from adversary.budget.risk_bounds import check_word
 from adversary.budget.risk_profile import RiskProfile
 from adversary.driver import OWN
-from adversary.privacy import TOLERANCE, Guarantee
+from adversary.privacy import TOLERANCE, Guarantee, tolerated
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.losses import PrivacyLoss, check_guarantee
 from adversary.privacy.mechanisms import Exact
@@ -140,7 +140,7 @@ def verdict(
         found = recommend_epsilon(profile.within(inclusion=(1.0, 1.0)), statistic=statistic)
     values = statistic == "any" and profile.about_values and not replaced
     allowed = found.loss * (2.0 if replaced and statistic == "any" else 1.0)
-    limit = allowed * (1.0 + TOLERANCE)
+    limit = tolerated(allowed)
     certain, loss = (equivalent_epsilon(guarantee, f, values=values, two=two) for f in (0.0, chance))
     if certain <= limit or loss >= certain * (1.0 - TOLERANCE) < np.inf:
         chance, loss = 0.0, certain

@@ -204,8 +204,12 @@ class Bounds:
             if readings.sampled
             else law.outside(limit, prior.invariant)
         )
-        exceeded = bool(outside > failure + 3.0 * error + 1e-12)
-        return (np.nan if readings.failed else outside), exceeded and not readings.failed
+        return (np.nan if readings.failed else outside), exceeds(outside, failure, error) and not readings.failed
+
+
+def exceeds(outside: float, failure: float, error: float) -> bool:
+    """Whether releases pass a bound more often than it may fail: beyond three standard errors and what is left out."""
+    return bool(outside > failure + 3.0 * error + 1e-12)
 
 
 def shown_bound(bound: xr.Dataset) -> xr.Dataset:

@@ -20,6 +20,7 @@ from adversary._core import Floats, logit, posterior_ratio
 from adversary.adversaries.path import Truth
 from adversary.adversaries.plans import Plan
 from adversary.adversaries.risk import NOTHING, BayesFactorLaw, DiscretePart, release_table, risk_summary
+from adversary.privacy import tolerated
 
 UNRELIABLE = "unreliable"
 """Status of a fit, or of an average over fits, that stands for no number."""
@@ -134,7 +135,7 @@ class Readings:
         size = np.abs(np.nan_to_num(odds, posinf=np.inf, neginf=-np.inf))
         order = np.argsort(-size, kind="stable")
         beyond = np.cumsum(self.weight.values[order])
-        place = int(np.searchsorted(beyond, failure * (1 + 1e-9) + 1e-15, side="right"))
+        place = int(np.searchsorted(beyond, tolerated(failure, 1e-15), side="right"))
         return np.nan if self.failed else float(size[order][min(place, size.size - 1)])
 
     def clearly_outside(self, limits: tuple[float, float]) -> tuple[float, float]:

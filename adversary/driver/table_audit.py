@@ -21,7 +21,7 @@ from adversary.adversaries.beliefs import Uniform
 from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.risk import BayesFactorLaw, few_others, laws_of_cells, shift_invariant, tilt_warning
-from adversary.driver.case import Bounds, guarantee_within, own_loss, promise_kept
+from adversary.driver.case import Bounds, exceeds, guarantee_within, own_loss, promise_kept
 from adversary.privacy import Guarantee
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ def _answer(law: BayesFactorLaw, failure: float, limit: float, kept: bool) -> di
     """The columns of one state."""
     mean, error = law.posterior_mean()
     outside, uncertain = law.outside(limit)
-    exceeded = outside > failure + 3.0 * uncertain + 1e-12
+    exceeded = exceeds(outside, failure, uncertain)
     return {
         "posterior_mean": mean,
         "mcse": error,

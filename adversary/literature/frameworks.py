@@ -35,7 +35,7 @@ import xarray as xr
 from adversary._core import check_non_negative, check_probability, check_whole, over_labels
 from adversary.literature.joint_law import LEVELS, Event, Hypotheses, blocks, common_coarsening
 from adversary.literature.joint_law import JointLaw as JointLaw
-from adversary.privacy.guarantee import TOLERANCE
+from adversary.privacy import TOLERANCE
 from adversary.privacy.losses import PrivacyLoss, check_loss
 from adversary.privacy.mechanisms import Mechanism
 

@@ -45,10 +45,6 @@ from adversary.privacy.profiles import (
     tail_bound,
 )
 
-TOLERANCE = 1e-9
-"""Relative slack within which a guarantee counts as satisfied: rounding must never call a true one false."""
-
-
 DISCLOSED = "one database conforms: every record is disclosed, whatever the noise, and no privacy is left"
 """Said where invariants leave one database, whose semi-adjacency is 0."""
 
@@ -153,7 +149,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def is_satisfied_by(self, loss: Any) -> bool:
-        """True where a mechanism with this privacy loss satisfies the guarantee, up to rounding (relative 1e-9)."""
+        """True where a mechanism with this privacy loss satisfies the guarantee, up to rounding (`tolerated`)."""
 
     @classmethod
     def parameter_names(cls) -> tuple[str, ...]:

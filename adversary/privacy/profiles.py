@@ -37,6 +37,28 @@ class Profile(Protocol):
     def loss_bound(self, failure: float) -> float: ...
 
 
+TOLERANCE = 1e-9
+"""Relative slack within which a guarantee counts as satisfied: rounding must never call a true one false."""
+
+
+def tolerated(limit: Any, rounding: float = 0.0) -> Any:
+    """Largest value at which what is limited still counts as within the limit.
+
+    Parameters
+    ----------
+    limit : of a loss, in nats, a probability or a divergence; any shape
+    rounding : what rounding may add whatever the limit, in its units
+
+    Returns
+    -------
+    limit (1 + `TOLERANCE`) + rounding
+
+    >>> tolerated(1.0) > 1.0 + 5e-10, tolerated(0.0)
+    (True, 0.0)
+    """
+    return limit * (1.0 + TOLERANCE) + rounding
+
+
 _OUTER = np.geomspace(1e-9, 700.0, 240)
 LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
 """A first grid of losses, fine about 0 and reaching the far ends."""

@@ -15,6 +15,7 @@ from scipy.special import expit
 import adversary as adv
 from adversary.privacy.definitions.moments import MomentBound, RenyiDP
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
+from adversary.privacy.losses.analytic import GaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
 from tests.catalogue import DG, GUARANTEES
@@ -367,3 +368,22 @@ def test_the_ends_of_probabilistic_bounds(g: adv.Guarantee) -> None:
 def test_the_probabilistic_epsilon_of_zcdp_is_what_its_profile_gives(rho: float, delta: float) -> None:
     g = adv.ZeroConcentratedDP(rho)
     assert g.pbdp_epsilon(delta) == pytest.approx(adv.Guarantee.pbdp_epsilon(g, delta), rel=1e-9)
+
+
+# One tolerance
+
+JUST = {
+    "pure": (adv.PureDP(1.0), lambda x: adv.PureDP(x).worst_pair),
+    "approximate": (adv.ApproximateDP(1.0, 1e-3), lambda x: adv.ApproximateDP(1.0, 1e-3 * x).worst_pair),
+    "probabilistic": (adv.ProbabilisticDP(1.0, 1e-3), lambda x: adv.ApproximateDP(0.9, 1e-3 * x).worst_pair),
+    "Renyi": (adv.RenyiDP(2.0, 1.0), lambda x: GaussianLoss(math.sqrt(x))),
+    "zCDP": (adv.ZeroConcentratedDP(0.5), lambda x: GaussianLoss(math.sqrt(x))),
+    "Gaussian": (adv.GaussianDP(1.0), GaussianLoss),
+}
+"""A guarantee, and a loss whose parameter is so many times what it allows."""
+
+
+@pytest.mark.parametrize("name", JUST)
+def test_a_loss_counts_as_within_a_guarantee_up_to_one_tolerance(name: str) -> None:
+    guarantee, loss = JUST[name]
+    assert [guarantee.is_satisfied_by(loss(1.0 + gap)) for gap in (0.0, 1e-10, 1e-7)] == [True, True, False]

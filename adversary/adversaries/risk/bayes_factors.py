@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from adversary._core import Floats, check_probability, logit, solve_decreasing
 from adversary.adversaries.risk.law_parts import DiscretePart, Part, pairwise_dot
+from adversary.privacy import tolerated
 
 TIE = 1e-9
 """Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
@@ -170,10 +171,10 @@ class BayesFactorLaw:
         return (to_in, to_out) if self.target else (to_out, to_in)
 
     def outside(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
-        """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
+        """(P(|log Bayes factor - centre| > bound), standard error), up to rounding."""
         if np.isinf(bound) or np.isinf(self.log_odds) or np.isinf(centre):
             return 0.0, 0.0
-        return self._prob_beyond(bound * (1 + 1e-9) + 1e-12, centre)
+        return self._prob_beyond(tolerated(bound, 1e-12), centre)
 
     def loss_bound(self, failure: float) -> float:
         """Smallest e with P(|log Bayes factor| > e) <= failure: a value that it takes, to the last digits.
@@ -182,7 +183,7 @@ class BayesFactorLaw:
         """
         if failure in (0.0, 1.0) and (failure or self.unbounded):
             return 0.0 if failure else float("inf")
-        return solve_decreasing(lambda e: self._prob_beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
+        return solve_decreasing(lambda e: self._prob_beyond(e)[0] - tolerated(failure), 0.0, 1.0)
 
     def quantiles(self, levels: ArrayLike) -> Floats:
         """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level, to the last digits.

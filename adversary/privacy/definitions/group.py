@@ -16,8 +16,9 @@ from scipy.special import expit, log_expit
 
 from adversary._core import SMALLEST, Floats, as_array, check_whole, elementwise
 from adversary.privacy.definitions.pure_approximate import ApproximateDP, EpsilonDelta, NoPrivacy, PureDP
-from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of
+from adversary.privacy.guarantee import Guarantee, group_of
 from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
+from adversary.privacy.profiles import tolerated
 
 MOST_STEPS = 1_000_000
 """Records beyond which the steps of an iterated trade-off are not listed."""
@@ -114,7 +115,7 @@ class GroupPrivacy(Attained):
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         """A profile is convex in e^epsilon and this one straight between its losses: they are all there is to check."""
         at = self.worst_pair.losses
-        most = as_array(self.delta(at)) * (1 + TOLERANCE) + 1e-15
+        most = tolerated(as_array(self.delta(at)), 1e-15)
         return self.implied.is_satisfied_by(loss) and all(
             bool(np.all(as_array(side.bracket.delta(at)[0]) <= most)) for side in loss.directions
         )

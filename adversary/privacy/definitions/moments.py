@@ -34,9 +34,9 @@ from adversary._core import (
 from adversary.privacy.definitions.concentrated_bounds import check_order, direct_loss_bound
 from adversary.privacy.definitions.pure_approximate import NoPrivacy
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order, log_odds_of_one_order
-from adversary.privacy.guarantee import TOLERANCE, Guarantee
+from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import Attained, GaussianLoss, PrivacyLoss
-from adversary.privacy.profiles import delta_at_negative, level_from_profile, loss_bound_from_profile
+from adversary.privacy.profiles import delta_at_negative, level_from_profile, loss_bound_from_profile, tolerated
 
 
 class MomentBound(Guarantee):
@@ -173,7 +173,7 @@ class RenyiDP(MomentBound):
     def implies(self, other: Guarantee) -> bool:
         """Of one order the smaller gamma implies the larger."""
         if isinstance(other, RenyiDP) and self.alpha == other.alpha:
-            return bool(self.gamma <= other.gamma * (1 + TOLERANCE))
+            return bool(self.gamma <= tolerated(other.gamma))
         return Guarantee.implies(self, other)
 
     @labelled
@@ -234,8 +234,8 @@ class RenyiDP(MomentBound):
         return RenyiDP(order, float(self.gamma) * (a - 1.0) * float(np.expm1(-log_share)))
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        slack = 1e-14 / min(self.alpha - 1.0, 1.0)
-        return all(side.renyi(self.alpha) <= self.gamma * (1 + TOLERANCE) + slack for side in loss.directions)
+        most = tolerated(self.gamma, 1e-14 / min(self.alpha - 1.0, 1.0))
+        return all(side.renyi(self.alpha) <= most for side in loss.directions)
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class ZeroConcentratedDP(MomentBound):
     def implies(self, other: Guarantee) -> bool:
         """The smaller rho implies the larger."""
         if isinstance(other, ZeroConcentratedDP):
-            return bool(self.rho <= other.rho * (1 + TOLERANCE))
+            return bool(self.rho <= tolerated(other.rho))
         return Guarantee.implies(self, other)
 
     @labelled
@@ -342,7 +342,7 @@ class ZeroConcentratedDP(MomentBound):
         scaled = np.geomspace(1e-3, 10.0, 60) / np.sqrt(max(float(self.rho), 1e-300))
         gaps = np.unique(np.concatenate([scaled, np.geomspace(1e-4, 1.0, 30), np.arange(1, 9)]))
         return all(
-            side.renyi(1.0 + a) <= self.rho * (1.0 + a) * (1 + TOLERANCE) + 1e-14 / a
+            side.renyi(1.0 + a) <= tolerated(self.rho * (1.0 + a), 1e-14 / a)
             for side in loss.directions
             for a in gaps[gaps < 1e12].tolist()
         )
@@ -396,5 +396,5 @@ class GaussianDP(Attained):
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         e = self.implied_rho + max(self.mu, 1e-12) * np.linspace(-8.0, 8.0, 641)
-        most = as_array(self.delta(e)) * (1 + 1e-7) + 1e-14
+        most = as_array(GaussianDP(tolerated(self.mu)).delta(e)) + 1e-14
         return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= most)) for side in loss.directions)

@@ -25,8 +25,9 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.definitions.conversions import check_delta, power_bounds, probabilistic_epsilon
-from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of, no_privacy
+from adversary.privacy.guarantee import Guarantee, group_of, no_privacy
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
+from adversary.privacy.profiles import tolerated
 
 
 def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
@@ -34,7 +35,7 @@ def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
     beyond, at_most = loss.bracket.tail(epsilon)
     if beyond == at_most:
         return float(beyond + loss.swapped.tail(epsilon)[1])
-    return float(beyond + 1.0 - loss.bracket.tail(-epsilon * (1.0 + TOLERANCE) - 1e-14)[1])
+    return float(beyond + 1.0 - loss.bracket.tail(-tolerated(epsilon, 1e-14))[1])
 
 
 class EpsilonDelta(Guarantee):
@@ -98,9 +99,9 @@ class EpsilonDelta(Guarantee):
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         """No loss above epsilon, of pure DP; else no certified lower end of the profile above delta."""
         if self.delta0 == 0.0:
-            return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in loss.directions)
+            return all(side.maximum <= tolerated(self.epsilon0, 1e-14) for side in loss.directions)
         least = max(float(side.bracket.delta(self.epsilon0)[0]) for side in loss.directions)
-        return least <= self.delta0 * (1 + TOLERANCE) + 1e-300
+        return bool(least <= tolerated(self.delta0))
 
 
 @dataclass(frozen=True)
@@ -202,9 +203,9 @@ class ProbabilisticDP(Guarantee):
         return self if check_whole("size", size, minimum=1) == 1 else self.implied.group(size)
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        edge = self.epsilon0 * (1 + TOLERANCE)
+        edge = tolerated(self.epsilon0)
         outside = max(_outside_certified(side, edge) for side in loss.directions)
-        return bool(outside <= self.delta0 * (1 + TOLERANCE) + 1e-300)
+        return bool(outside <= tolerated(self.delta0))
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ from adversary._core import (
     scalar_or_array,
     solve_decreasing_each,
 )
-from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of, where_else
+from adversary.privacy.guarantee import Guarantee, group_of, where_else
 from adversary.privacy.losses.likelihood_ratio import LikelihoodRatioTest, likelihood_ratio_test, sample_size
 from adversary.privacy.losses.posterior_law import PosteriorLaw
-from adversary.privacy.profiles import loss_bound_from_profile
+from adversary.privacy.profiles import loss_bound_from_profile, tolerated
 
 Expectation = Callable[[Floats], Floats]
 Interval = tuple[Any, Any]
@@ -267,7 +267,7 @@ class PrivacyLoss(Guarantee):
         reach = min(60.0, max(self.maximum, loss.maximum, 1e-12))
         e = np.linspace(-reach, reach, 801)
         return all(
-            bool(np.all(other.bracket.delta(e)[0] <= mine.bracket.delta(e)[1] * (1 + TOLERANCE) + 1e-15))
+            bool(np.all(other.bracket.delta(e)[0] <= tolerated(mine.bracket.delta(e)[1], 1e-15)))
             for mine, other in ((self, loss), (self.swapped, loss.swapped))
         )
 

@@ -26,7 +26,7 @@ from adversary._core import (
     those_tied,
     tied,
 )
-from adversary.privacy import TOLERANCE
+from adversary.privacy import tolerated
 from adversary.report import figures
 from adversary.report.files import ProfileFile, Utility
 from adversary.report.kit import Card, Column, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
@@ -122,7 +122,7 @@ def _forms(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
     count, given = _count(file), {"failure": file.failure, "delta": file.delta}
     rows = budget.FORMS if count > 1 else ONCE
     found = budget.budget_table(one, count, **given, forms=rows, progress=True)
-    values, limit = one.statistic == "any" and one.profile.about_values, one.loss * (1.0 + TOLERANCE)
+    values, limit = one.statistic == "any" and one.profile.about_values, tolerated(one.loss)
     added = np.full((3, len(rows)), np.nan)
     for i, (row, parameter, status) in enumerate(
         zip(rows, found["parameter"].values, found["status"].values, strict=True)

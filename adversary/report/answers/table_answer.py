@@ -12,7 +12,7 @@ import xarray as xr
 from adversary._core import format_bound, format_number, percent
 from adversary.adversaries.known_totals import ExactTotals, table_posterior
 from adversary.driver import UNRELIABLE
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, tolerated
 from adversary.privacy.invariants import VectorNoise, compare_costs, sensitivity_space
 from adversary.report import figures
 from adversary.report.files import MOST_RECORDS, TableFile
@@ -91,7 +91,7 @@ def _odds_shift(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None)
     data: dict[str, Any] = {"achieved": achieved, "failure": failure}
     if guarantee is not None:
         single = float(guarantee.loss_bound(failure))
-        exceeded = bool(np.isfinite(single)) and achieved > single * (1 + 1e-9)
+        exceeded = bool(np.isfinite(single)) and achieved > tolerated(single)
         data |= {"single_record_bound": ((), single, above), "single_record_exceeded": exceeded}
     return xr.Dataset(data)
 

@@ -29,7 +29,7 @@ from adversary._core import (
     percent,
     tied,
 )
-from adversary.privacy import TOLERANCE, Guarantee
+from adversary.privacy import TOLERANCE, Guarantee, tolerated
 from adversary.privacy.definitions import ZeroConcentratedDP, mu_of_rho, pbdp_delta_markov, simple_epsilon
 from adversary.privacy.losses import GaussianLoss, PrivacyLoss
 from adversary.report.kit import style as kit
@@ -110,7 +110,7 @@ def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floa
     near = {test for (_, test, *_), one in zip(found, tied([used for used, *_ in found]), strict=True) if one}
     also = f", as {len(near) - 1} more," if len(near) > 1 else ""
     start = f"{who}{also} detects {format_probability(detections)} with {format_probability(alarms)} false alarms"
-    if detections > allowed * (1.0 + TOLERANCE):
+    if detections > tolerated(allowed):
         return f"{start}: {whose} allows no more than {at_most(allowed)}"
     return f"Closest to a limit: {start}; {whose} allows {at_most(allowed)}"
 
