@@ -18,8 +18,9 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.definitions import NoPrivacy
-from adversary.privacy.guarantee import TOLERANCE, Guarantee
+from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
+from adversary.privacy.profiles import tolerated
 
 
 @dataclass(frozen=True)
@@ -78,4 +79,4 @@ class TotalVariation(Guarantee):
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         least = max(float(side.bracket.delta(0.0)[0]) for side in loss.directions)
-        return least <= self.distance * (1.0 + TOLERANCE)
+        return bool(least <= tolerated(self.distance))
