@@ -22,8 +22,13 @@ FIRST = (
 """Files that have the quadrature and the spine compiled, and beside them what needs those late: they compile once."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with long tests come first, so that all workers end together."""
+    """Cases named as slow are marked so; files with long tests come first, so that all workers end together."""
+    for item in items:
+        named = item.get_closest_marker("slow_cases")
+        if named and item.name.partition("[")[2].removesuffix("]") in named.args:
+            item.add_marker("slow")
     long = {_file(item) for item in items if item.get_closest_marker("slow")}
 
     def place(item: pytest.Item) -> int:

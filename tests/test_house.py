@@ -296,6 +296,11 @@ def test_no_module_bears_the_name_of_what_a_door_hands_out() -> None:
             assert f"{name}.{exported}" not in PATHS or module == name, f"{name}.{exported}"
 
 
+@pytest.mark.slow_cases(
+    "adversary.bounded.thesis.statistics_gibbs",
+    "adversary.census.histograms.histogram_sampler",
+    "adversary.census.spine",
+)
 @pytest.mark.parametrize("name", [name for name, path in PATHS.items() if ">>>" in path.read_text()])
 def test_examples_in_docstrings_run(name: str) -> None:
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)

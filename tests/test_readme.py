@@ -28,6 +28,7 @@ def test_examples_run(page: str) -> None:
     assert (failed, seen > 5) == (0, True)
 
 
+@pytest.mark.slow_cases("adversaries.md")
 @pytest.mark.parametrize("page", ["README.md", "adversaries.md"])
 def test_blocks_of_code_run_one_after_the_other(page: str) -> None:
     blocks = [block for block in re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.DOTALL) if ">>>" not in block]
@@ -37,6 +38,10 @@ def test_blocks_of_code_run_one_after_the_other(page: str) -> None:
     assert float(names["tree"]["risk"]["posterior_mean"]) > float(names["tree"]["risk"]["prior"])
 
 
+@pytest.mark.slow_cases(
+    "compare data/granville_1940.toml data/granville_1940_bounded.toml --quiet",
+    "spine county --query TOTAL --queries all --out found",
+)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_print_an_answer(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").symlink_to(ROOT / "data")
@@ -61,6 +66,7 @@ def test_its_commands_print_what_it_shows() -> None:
     assert shown == 1
 
 
+@pytest.mark.slow
 def test_its_picture_is_the_figure_of_its_command(tmp_path: Path) -> None:
     """Text for text: the words and numbers of the file beside the notebooks are those which `--out` writes."""
     command = next(one for one in COMMANDS if one.startswith("audit"))

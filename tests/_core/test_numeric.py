@@ -74,6 +74,7 @@ def test_log_tail_sum_keeps_shapes() -> None:
     assert np.all(np.diff(together) < 1e-13)
 
 
+@pytest.mark.slow_cases("0.001-7e-05")
 @pytest.mark.parametrize("rho", [1e-9, 2e-6, 7e-5, 3e-4, 0.3])
 @pytest.mark.parametrize("step", [1e-3, 0.3, 1.0])
 def test_rows_of_tail_sums_are_tail_sums(rho: float, step: float) -> None:

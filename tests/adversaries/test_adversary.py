@@ -136,6 +136,7 @@ def agree(case: Case, noisy: list[int], sums: list[int]) -> None:
         assert float(pmf.sum()) == pytest.approx(1.0, abs=1e-11)
 
 
+@pytest.mark.slow
 @given(case=cases(), data=st.data())
 @settings(deadline=None, max_examples=130)
 def test_posterior_lists_every_state(case: Case, data: st.DataObject) -> None:
@@ -157,6 +158,7 @@ def test_posterior_where_the_same_people_are_published_twice_and_thrice() -> Non
         agree(case(["discrete gaussian", "geometric", "discrete gaussian"], siblings, beliefs), [2, 1, 3], [1, 1])
 
 
+@pytest.mark.slow
 @given(case=cases(), data=st.data())
 @settings(deadline=None, max_examples=60)
 def test_many_releases_at_once_are_one_by_one(case: Case, data: st.DataObject) -> None:
@@ -693,6 +695,7 @@ def test_a_broad_belief_beside_an_adjusted_count_is_followed_as_far_as_the_relea
     np.testing.assert_allclose(reader.posterior(plan, release, counts=False)["log_odds"], found, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_narrow_belief_far_from_a_broad_release_is_all_that_is_followed() -> None:
     """Millions of counts that the belief all but rules out, or rules out, took minutes to add up."""
     plan = adv.Plan([adv.Level("tract", adv.Laplace(1e5))])

@@ -350,6 +350,7 @@ def test_not_knowing_the_rest_gives_no_test_more_power() -> None:
 # the same worlds in PyMC
 
 
+@pytest.mark.slow_cases("default")
 @pytest.mark.parametrize(
     ("noise", "kind"),
     [

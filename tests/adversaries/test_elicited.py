@@ -29,6 +29,7 @@ tract = %s
 """
 
 
+@pytest.mark.slow_cases("negative binomial-between0-0.9")
 @pytest.mark.parametrize(("law", "between", "mass"), [("negative binomial", (3, 20), 0.9), ("poisson", (3, 20), 0.9)])
 def test_a_law_has_its_mass_between_the_counts(law: str, between: tuple[int, int], mass: float) -> None:
     found = adv.law_between(*between, mass=mass, law=law)

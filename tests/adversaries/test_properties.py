@@ -102,6 +102,7 @@ def test_shifting_everything_known_changes_nothing(m: int, block: int, tract: in
     assert float(moved["log_odds"]) == pytest.approx(float(start["log_odds"]), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(data=st.data(), prior=PROBABILITIES)
 @settings(deadline=None, max_examples=25)
 def test_releases_can_be_read_in_any_order(data: st.DataObject, prior: float) -> None:

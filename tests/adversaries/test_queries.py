@@ -203,6 +203,7 @@ NOISE = {"total": adv.DiscreteGaussian(0.6), "a": adv.Geometric(1.5), "b": adv.D
 THREE = TWO[:3]
 
 
+@pytest.mark.slow_cases("None")
 @pytest.mark.parametrize("absent", [None, (1, 0)])
 def test_the_law_of_the_log_bayes_factor_is_the_sum_of_the_losses(absent: Any) -> None:
     """Every release of the rows that move, one by one: its probability if in, and its log Bayes factor."""

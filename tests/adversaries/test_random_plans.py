@@ -188,6 +188,7 @@ def test_every_mechanism_by_hand(name: str, siblings: int | None) -> None:
     assert law_of_the_prior(drawn, found) <= 1.0  # type: ignore[operator]
 
 
+@pytest.mark.slow_cases("staircase")
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_every_continuous_mechanism_by_an_integral(name: str) -> None:
     noise, reader = MECHANISMS[name], adv.Adversary(0.3, 2)

@@ -74,6 +74,7 @@ def test_six_census_levels_are_one_normal_law(prior: float, truth: str, sign: in
     assert float(found["posterior_mean"]) == pytest.approx(mean, abs=1e-11)
 
 
+@pytest.mark.slow_cases("six levels-0.1")
 @pytest.mark.parametrize(("kind", "prior"), [("long", 0.5), ("long", 0.001), ("six levels", 0.1)])
 def test_the_average_posterior_over_both_truths_is_the_prior(kind: str, prior: float) -> None:
     noises = [DG(0.01)] * 400 if kind == "long" else [DG(rho) for rho in adv.census.DETAILED_RHO.values()]

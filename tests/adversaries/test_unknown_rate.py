@@ -79,6 +79,7 @@ PRELIZ: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
+@pytest.mark.slow_cases("beta binomial")
 @pytest.mark.parametrize("name", PRELIZ)
 def test_preliz_laws_are_beliefs_like_scipys(name: str) -> None:
     import preliz

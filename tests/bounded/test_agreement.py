@@ -45,6 +45,7 @@ def check(drawn: Any, expected: float, name: str, other: float = 0.0) -> None:
     assert abs(float(drawn[name].mean()) - expected) < 5.0 * math.hypot(error, other), name
 
 
+@pytest.mark.slow_cases("0")
 @pytest.mark.parametrize("i", [0, 3, 12, 18])
 def test_records_and_quadrature_agree_without_the_bounds(i: int) -> None:
     """n is 3, 5, 3 and 10."""
@@ -92,6 +93,7 @@ def model_density(prior: str, constrained: bool) -> tuple[Any, Any]:
     return model, pytensor.function(model.value_vars, outputs, mode=NUMPY_MODE)
 
 
+@pytest.mark.slow_cases("0", "1")
 @pytest.mark.parametrize("i", range(SETTINGS))
 def test_the_marginal_model_has_the_density_of_prior_and_likelihood(i: int) -> None:
     release, prior, constrained = setting(i)

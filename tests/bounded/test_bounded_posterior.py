@@ -266,6 +266,7 @@ def test_quadrature_and_the_corrected_sampler_agree(i: int) -> None:
         assert found.sd(name) == pytest.approx(values.std(), rel=8.0 / np.sqrt(size) + 0.02), name
 
 
+@pytest.mark.slow_cases("0")
 @pytest.mark.parametrize("i", range(SETTINGS))
 def test_two_quadratures_of_the_likelihood_agree(i: int) -> None:
     """The one behind `posterior` shares its points among means, the one of the PyMC model halves panels for each."""

@@ -79,6 +79,7 @@ def test_the_interval_of_a_deviation_is_the_shortest_one(tmp_path: Path) -> None
     assert "The population standard deviation is 6247 to 22391 with probability 95 %." in flat(printed(path))
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_data_themselves_is_offered_beside_that_of_their_population(tmp_path: Path) -> None:
     assert 'themselves: quantity = "data" under [posterior].' in flat(printed(str(BLOOD)))
     path = written(tmp_path, BLOOD.read_text() + "[posterior]\nquantity = 'data'\n")

@@ -50,6 +50,7 @@ def test_every_constraint_that_does_not_follow_from_others_ends_some_chord() -> 
 # the law that a step keeps
 
 
+@pytest.mark.slow
 def test_steps_of_the_sums_keep_the_law_that_rejection_draws_from() -> None:
     """Sums of a normal law about a point outside the region: moved, rejection's draws look as they did.
 

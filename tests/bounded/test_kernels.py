@@ -118,6 +118,7 @@ print(log_likelihood(rows, means, variances, constrained=True).tobytes().hex())
 """
 
 
+@pytest.mark.slow
 def test_machine_code_answers_to_the_last_bit_as_when_it_was_compiled(tmp_path: Path) -> None:
     where = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", ANSWERS]

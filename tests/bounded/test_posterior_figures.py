@@ -130,6 +130,7 @@ def test_the_predictive_density_holds_all_that_the_bounds_allow() -> None:
     assert said(figure) == "Ignoring the bounds makes 34 % of new values impossible"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constrained", [True, False])
 @pytest.mark.parametrize(
     "prior", [Flat(), NormalInverseGamma(12.5, 1.0, 1.0, 3.8), NormalInverseGamma(80.0, 20.0, 9.0, 38.0)]

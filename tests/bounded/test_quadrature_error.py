@@ -35,6 +35,7 @@ def test_evidence_is_as_close_to_theorem_18_as_it_says(mean: float, variance: fl
     assert error < 4e-5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the quadrature of:RuntimeWarning")
 def test_errors_from_theorem_18_are_covered_at_random_settings() -> None:
     rng = np.random.default_rng(1818)
@@ -105,6 +106,7 @@ def excess(i: int) -> tuple[float, str, int]:
 QUICK = (4, 10, 18)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("i", QUICK)
 def test_the_estimate_covers_the_error(i: int) -> None:
     assert excess(i)[0] <= 1.0
@@ -119,6 +121,7 @@ def test_the_estimate_covers_the_error_in_99_of_100_settings() -> None:
     assert np.mean([ratio <= 1.0 for ratio, _, _ in found]) >= 0.99
 
 
+@pytest.mark.slow
 def test_a_second_mode_far_from_the_first_is_found() -> None:
     """A prior that the release contradicts: a mode of standard deviation 0.007 by it, 27 % of the mass beyond."""
     release = BoundedRelease(0.770558084141, 0.132493653455, n=136, epsilon=(0.22834116179, 7.0445923418))

@@ -210,6 +210,7 @@ def loss_of(rho: Any, statistic: str = "any", releases: int = 1) -> adv.budget.V
     return adv.budget.own_verdict(plan, PROFILE, 0.05, statistic)
 
 
+@pytest.mark.slow_cases("count-1")
 @pytest.mark.parametrize(("statistic", "releases"), [("any", 1), ("count", 1), ("any", 2)])
 def test_a_split_keeps_the_profile_and_a_little_more_does_not(statistic: str, releases: int) -> None:
     found = adv.budget.split_rho(TOWN, ["block", "tract", "city"], PROFILE, statistic=statistic, releases=releases)

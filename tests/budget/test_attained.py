@@ -152,6 +152,7 @@ def test_tails_fall_and_the_worst_truth_is_in_s(name: str, counted: str) -> None
         assert (tails[:, -2:] == 0.0).all()
 
 
+@pytest.mark.slow_cases("any-gaussian", "any-gaussian, narrow")
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("counted", STATISTICS)
 def test_beliefs_are_right_on_average(name: str, counted: str) -> None:
@@ -210,6 +211,14 @@ def test_without_failure_the_ratio_is_the_largest_and_with_nothing_else_the_smal
         ).all()
 
 
+@pytest.mark.slow_cases(
+    "0.05-any-gaussian",
+    "0.05-any-gaussian, narrow",
+    "0.3-any-gaussian",
+    "0.3-any-gaussian, narrow",
+    "1e-06-any-gaussian",
+    "1e-06-any-gaussian, narrow",
+)
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("counted", STATISTICS)
 @pytest.mark.parametrize("failure", [0.0, 1e-6, 0.05, 0.3])

@@ -430,6 +430,7 @@ def test_profiles_are_ratios_from_one_to_infinity_that_broadcast(name: str) -> N
     assert profile.words
 
 
+@pytest.mark.slow_cases("count")
 @both_statistics
 def test_epsilon_of_a_minimum_is_the_least_epsilon(statistic: str) -> None:
     rng = np.random.default_rng(51)
@@ -500,6 +501,7 @@ def random_table(rng: np.random.Generator, *, decreasing: bool) -> tuple[Any, An
     return *edges, table
 
 
+@pytest.mark.slow_cases("any-False", "count-False")
 @pytest.mark.parametrize("decreasing", [True, False])
 @both_statistics
 def test_functions_that_jump(statistic: str, decreasing: bool) -> None:
@@ -545,6 +547,7 @@ def test_a_function_that_is_a_built_in_profile_gets_its_answer(statistic: str) -
         assert found.bracket[1] >= truth.epsilon
 
 
+@pytest.mark.slow
 @both_statistics
 def test_random_landscapes_are_never_overestimated(statistic: str) -> None:
     """A tolerance lowered by a few bells, at least 0.02 wide; the truth from a zoom on each of a hundred squares."""

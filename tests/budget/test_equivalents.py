@@ -87,6 +87,7 @@ def mechanisms(rng: np.random.Generator, count: int) -> Iterator[tuple[Laws, adv
             yield laws, adv.ApproximateDP(epsilon, delta)
 
 
+@pytest.mark.slow
 def test_no_three_law_mechanism_exceeds_the_failure() -> None:
     """(epsilon, delta)-DP between P and O and between N and O, whatever the priors and whichever law is true."""
     rng = np.random.default_rng(20)

@@ -346,6 +346,7 @@ def test_the_summary_counts_leaves_and_puts_the_bound_beside_them(done: Any, ask
 REPORTED = (".html", ".nc", ".csv", ".svg")
 
 
+@pytest.mark.slow
 def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("spine", str(file), "--query", "detailed", "--cell", "1", "--cell", "1,0,0,2", "--prior", "1/5", "--out")

@@ -45,6 +45,7 @@ def law_of(values: Any, p: Any, low: int, size: int) -> Any:
     return np.bincount(values - low, p, size)
 
 
+@pytest.mark.slow_cases("shared")
 @pytest.mark.parametrize("law", PRIORS)
 def test_sums_differences_and_shares_are_those_of_all_vectors(law: str) -> None:
     counts, p = written_out(law)

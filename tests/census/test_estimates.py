@@ -52,6 +52,7 @@ def dense(made: Replica, code: str, recorded: Any, of: dict[str, str]) -> tuple[
     return table @ (inverse @ right)[: kept.size], ((table @ inverse[: kept.size, : kept.size]) * table).sum(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "of", "cells"), [("hhgq", MEASURED["hhgq"], [0, 3]), ("detailed", DETAILED, [0, 261, 1700])]
 )
@@ -124,6 +125,7 @@ def test_a_run_has_one_query_beside_all_of_them(tmp_path: Path) -> None:
         assert both.promised.total > alone.promised.total
 
 
+@pytest.mark.slow
 def test_the_page_has_the_risk_under_one_query_beside_that_under_all(tmp_path: Path) -> None:
     file = nmf.synthesise(tmp_path / "file", nmf.Recipe(40, 1, seed=4, areas=0, shape=(3, 2, 2, 4)))
     command = ("spine", str(file), "--query", "detailed", "--cell", "0,1,0,0", "--state", "99", "--out")

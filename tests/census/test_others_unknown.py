@@ -97,6 +97,7 @@ def evidence(whole: oracle.Enumeration, leaf: int) -> float:
     return float(logsumexp(total))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_the_enumeration(case: str) -> None:
     prior, groups, most = CASES[case]
@@ -269,6 +270,7 @@ def test_pieces_whose_blocks_share_rates_answer_as_the_whole() -> None:
     agree(whole, in_pieces(tree, obs, rho, prior))
 
 
+@pytest.mark.slow
 def test_such_readers_are_right_on_average() -> None:
     """Truths drawn from the prior, with the person in or not: the posterior is the share of those where it is in."""
     rng, prior = np.random.default_rng(5), spine.NegativeBinomial(0.5, 2.0)
@@ -287,6 +289,7 @@ def test_such_readers_are_right_on_average() -> None:
     assert believed[inside].mean() > believed[~inside].mean() + 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["flat", "negative binomial", "rate shared by a parent"])
 def test_bounds_limit_counts_as_in_the_enumeration(case: str) -> None:
     prior, groups, _ = CASES[case]

@@ -19,6 +19,7 @@ def answered(folder: Path, out: Path, product: str, query: str, *more: str) -> d
     return commands.answered(*command, silent=False)
 
 
+@pytest.mark.slow
 def test_a_state_has_both_parts_its_total_and_names(published: tuple[Path, dict[str, Replica]], tmp_path: Path) -> None:
     folder, made = published
     prior = ("--leaf-prior", "negative-binomial=0.5,8")
@@ -43,6 +44,7 @@ def test_a_state_has_both_parts_its_total_and_names(published: tuple[Path, dict[
     assert "What is known exactly" in page
 
 
+@pytest.mark.slow
 def test_cells_are_asked_for_in_words(published: tuple[Path, dict[str, Replica]], tmp_path: Path) -> None:
     words = ("--cell", "Hispanic, 18 and over", "--cell", "0", "--county", "44001")
     answer = answered(published[0], tmp_path / "out", "US_Person_PL", "VOTINGAGE*HISPANIC", *words)

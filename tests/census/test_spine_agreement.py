@@ -218,6 +218,7 @@ def test_any_integer_noise_by_its_mechanism(mechanism, prior):
         assert found.membership(known=1)["log_bayes_factor"].values == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_weights_of_rates_are_learned_as_the_average_posterior():
     _, released = noisy(8, cells=3)
     fitted = spine.fit_rate_prior(TREE, released, RHO, rounds=1)

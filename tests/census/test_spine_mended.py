@@ -114,6 +114,7 @@ def test_a_law_with_a_long_end_under_a_total_that_calls_for_more() -> None:
     agrees(found, enumerated(tree, released, rho, alone([1, 2], oracle.poisson(1.0)), 160))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "law",
     [scipy.stats.poisson(5000), scipy.stats.binom(9000, 0.5), scipy.stats.nbinom(400, 0.08)],
@@ -335,6 +336,7 @@ def test_children_with_too_many_counts_are_named() -> None:
         spine.posterior(tree, released, rho, spine.Flat())
 
 
+@pytest.mark.slow
 def test_a_group_that_nobody_measured_is_told_by_the_rest() -> None:
     rng = np.random.default_rng(5)
     up: dict[str, str | None] = {"county": None} | {f"g{i}": "county" for i in range(4)}
@@ -385,6 +387,7 @@ CHAIN = {"r": None, "h": "r", "t": "r", "u": "t", "g": "u", "a": "g", "b": "g", 
 """A tract t whose only group g, by way of u, was not measured; and a block c beside them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("released", "rho"),
     [

@@ -142,6 +142,7 @@ def test_p12_an_unknown_rate_for_each_block_group():
     assert found.rate_weights()[0] == pytest.approx([0.123252525, 0.370425304, 0.506322171], **CLOSE)
 
 
+@pytest.mark.slow_cases("0.0-0.0255032558-0.000919363764-0.374414134-0.0706331944")
 @pytest.mark.parametrize(
     ("theta", "a", "b", "kept", "root"),
     [

@@ -232,6 +232,7 @@ def test_intervals_of_least_squares_hold_what_they_claim(prob: float) -> None:
     assert float(found["rmse"]) == pytest.approx(np.sqrt((miss[1:] ** 2).mean()))
 
 
+@pytest.mark.slow
 def test_cells_of_a_run_stand_beside_one_another(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     recipe = nmf.Recipe(60, 2, 5, (1, 2, 1, 2), ("VOTINGAGE * CENRACE",))

@@ -173,6 +173,7 @@ def test_many_blocks_are_empty_and_some_are_large(read: Any) -> None:
     assert (detailed == 0).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_geocodes_are_those_of_the_published_layout(state: Path, read: Any) -> None:
     tree = read("total")[0].tree
     names = {level: tree.names[tree.level == i].tolist() for i, level in enumerate(tree.levels)}

@@ -73,6 +73,7 @@ def test_a_known_block_under_a_tract_is_enumeration() -> None:
     )
 
 
+@pytest.mark.slow_cases("2")
 @pytest.mark.parametrize("cells", [1, 2])
 def test_the_models_of_the_same_story_agree(cells: int) -> None:
     levels = [adv.Level("block", OWN, siblings=1), adv.Level("tract", OWN)]

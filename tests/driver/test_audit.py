@@ -73,6 +73,7 @@ def test_attributes_say_what_was_done() -> None:
     assert "siblings" in tree.attrs["allocation"]
 
 
+@pytest.mark.slow_cases("two levels, flat")
 @pytest.mark.parametrize(
     "name", ["two levels, flat", "one block, two cells", "one block, gaussian", "two levels, invariant"]
 )
@@ -141,6 +142,7 @@ def test_exact_and_enumerate_agree_on_two_levels(belief: adv.Belief) -> None:
 # Several plans, readers, truths
 
 
+@pytest.mark.slow
 def test_mappings_become_dims() -> None:
     plan, reader, truth = STORIES["two levels, flat"]
     readers = {
@@ -453,6 +455,7 @@ def test_fewer_releases_are_simulated_where_each_takes_long_to_read(monkeypatch:
     assert audit(_simulated(), rng=1, draws=3000).attrs["draws"] == 3000
 
 
+@pytest.mark.slow
 def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
     from adversary.adversaries.risk import law_of_plan, listed_releases
 

@@ -108,6 +108,7 @@ def test_side_data_count_in_what_the_truth_leaves_open() -> None:
     assert found.mean() == pytest.approx(17 / 23, abs=4 * st.beta(17, 6).std() / np.sqrt(2000))
 
 
+@pytest.mark.slow
 def test_real_valued_releases_of_a_continuous_model_are_weighed() -> None:
     with pm.Model() as model:
         mu = pm.Normal("mu", 0.0, 2.0)
@@ -175,6 +176,7 @@ def unknown_rate() -> pm.Model:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["exact", "importance"])
 @pytest.mark.parametrize("build", ["rate", "second mode", "discrete"])
 def test_a_support_that_is_too_short_has_no_averages(build: str, engine: str) -> None:
@@ -200,6 +202,7 @@ def test_a_support_that_is_too_short_has_no_averages(build: str, engine: str) ->
     assert "give a wider support" in short.attrs["reason"]
 
 
+@pytest.mark.slow
 def test_a_support_that_is_long_enough_gives_the_average() -> None:
     """By quadrature over the rate: a negative binomial law of the others."""
     tree = adv.audit_model(

@@ -149,6 +149,7 @@ def test_siblings_may_be_read_one_by_one() -> None:
     assert float(found["risk"]["posterior_mean"]) == pytest.approx(float(expected["risk"]["posterior_mean"]), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_exact_levels_condition_the_prior_of_a_model() -> None:
     plan = adv.Plan([adv.Level("block", DG(0.4), siblings=1), adv.Level("tract", adv.Exact())])
     truth = {"block": 1, "tract": 2, "in": 1}
@@ -159,6 +160,7 @@ def test_exact_levels_condition_the_prior_of_a_model() -> None:
     assert float(tree["risk"]["invariant_ratio"]) == pytest.approx(base / 0.3, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_models_and_adversaries_are_audited_together(tmp_path: Path) -> None:
     readers = {"model": two_levels(), "told": READER, "half": adv.Adversary(0.5, 0, READER.beliefs)}
     tree = adv.audit(TWO, readers, {"a": TRUTH, "b": {"block": 0, "tract": 2, "in": 0}})
@@ -180,6 +182,7 @@ def test_records_of_a_model_are_what_one_says() -> None:
     np.testing.assert_allclose(bound["posterior"], promise.group(3).posterior_bounds(0.3, failure=0.05), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_an_infinite_latent_is_cut_where_nothing_is_lost_or_where_one_says() -> None:
     with pm.Model() as model:
         present = pm.Bernoulli("in", np.float64(0.3))
@@ -206,6 +209,7 @@ def test_simulated_releases_of_a_model_carry_their_error() -> None:
     assert abs(float(tree["risk"]["posterior_mean"]) - exact) < 4 * error
 
 
+@pytest.mark.slow_cases("person-importance")
 @pytest.mark.parametrize("engine", ["enumerate", "mcmc", "importance"])
 @pytest.mark.parametrize("dims", [None, "person"])
 def test_a_release_may_be_a_vector_of_length_one(engine: str, dims: str | None) -> None:
@@ -281,6 +285,7 @@ def test_side_data_that_read_the_release_are_no_part_of_the_prior() -> None:
     assert float(result.posterior) == pytest.approx(joint[1] / sum(joint), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_support_that_is_too_short_shows_in_the_risk_group() -> None:
     with pm.Model() as model:
         present = pm.Bernoulli("in", np.float64(0.3))
@@ -466,6 +471,7 @@ def test_a_deterministic_target_is_sampled_as_it_is_enumerated(target: str) -> N
     assert abs(off) < 4 * float(found["risk"]["mcse"].sel(measure="posterior_mean"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["mcmc", "importance"])
 def test_with_nothing_left_to_sample_the_answer_is_exact_and_has_draws(engine: str) -> None:
     exact = adv.audit(TWO, two_levels(), TRUTH)
@@ -493,6 +499,7 @@ def test_small_tables_of_releases_keep_their_exact_weights() -> None:
     np.testing.assert_allclose(tree["estimate"]["posterior"].values, exact["exact"]["posterior"].values, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("adversary.models.importance.smoothing.SMALLEST_ESS", 1e9)
     readers = {"swept": with_a_rate(), "told": adv.Adversary(0.2, beliefs={"block": st.binom(2, 0.5)})}
@@ -566,6 +573,7 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert float(tree["diagnostics"]["r_hat"]) <= 1.01
 
 
+@pytest.mark.slow
 def test_a_weighed_model_has_one_prior_whatever_the_truth_and_the_plan() -> None:
     """With side data too: the survey moves the rate and the target."""
     with pm.Model() as model:

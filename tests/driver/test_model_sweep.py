@@ -44,6 +44,7 @@ def unknown_rate(plan: adv.Plan, shape: float) -> pm.Model:
     return model
 
 
+@pytest.mark.slow
 def test_a_model_by_values_of_its_data_is_the_adversary_with_those_priors() -> None:
     chances, rest = [0.1, 0.6], {"truth": "in", "quantile": 0.5}
     expected = sweep(ONE, adv.Adversary(), {"block": 1}, prior=chances)
@@ -61,6 +62,7 @@ def test_a_model_by_values_of_its_data_is_the_adversary_with_those_priors() -> N
     np.testing.assert_allclose(priors["posterior_mean"].values, expected["posterior_mean"].values, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_an_audit_goes_over_the_inputs_of_a_model() -> None:
     chances, truth = [0.1, 0.6], {"block": 1, "in": 1}
     inputs = {"prior": chances, "data": {"chance": chances}}
@@ -79,6 +81,7 @@ def test_an_audit_goes_over_the_inputs_of_a_model() -> None:
         adv.audit(ONE, by_chance(0.3), truth, sensitivity={"noise": [1.0]}, rng=1, progress=False)
 
 
+@pytest.mark.slow
 def test_one_set_of_draws_serves_every_prior_of_the_latents_and_every_budget() -> None:
     shapes, totals, priors = [1.0, 2.0, 5.0], [0.3, 1.2], [0.2, 0.5]
     found = sweep(TWO, unknown_rate, TRUTH, rho=totals, prior=priors, data={"shape": shapes}, draws=300, rng=1)["risk"]
@@ -94,6 +97,7 @@ def test_one_set_of_draws_serves_every_prior_of_the_latents_and_every_budget() -
         assert (off <= 4 * found["mcse"].sel(measure=measure).values + slack).all(), measure
 
 
+@pytest.mark.slow
 def test_the_shared_draws_reach_a_mode_that_only_one_prior_has() -> None:
     """A prior with a second mode far from all the others' draws is weighed right, one by one release."""
     laws = {
@@ -135,6 +139,7 @@ def test_the_shared_draws_reach_a_mode_that_only_one_prior_has() -> None:
     assert answered >= 6
 
 
+@pytest.mark.slow
 def test_releases_that_no_draw_explains_are_unreliable_and_others_of_the_sweep_are_not() -> None:
     def model(place: float) -> pm.Model:
         with pm.Model() as found:
@@ -149,6 +154,7 @@ def test_releases_that_no_draw_explains_are_unreliable_and_others_of_the_sweep_a
     np.testing.assert_allclose(found["anew"].sel(place=60.0), 1.0)
 
 
+@pytest.mark.slow
 def test_arviz_scales_the_powers_of_prior_and_likelihood_of_what_a_sweep_returns() -> None:
     tree = sweep(TWO, unknown_rate, TRUTH, data={"shape": [2.0]}, draws=20, rng=1)
     summary = az.psense_summary(tree, prior_var_names=["rate"], var_names=["rate"])
@@ -156,6 +162,7 @@ def test_arviz_scales_the_powers_of_prior_and_likelihood_of_what_a_sweep_returns
     assert isinstance(tree, xr.DataTree)
 
 
+@pytest.mark.slow
 def test_releases_too_rare_to_be_explained_are_part_of_the_error_and_errors_of_shared_draws_add_up() -> None:
     """Releases of a share of 1e-5 are not answered; the average is, within its error, which was too small before."""
     with pm.Model() as model:
@@ -172,6 +179,7 @@ def test_releases_too_rare_to_be_explained_are_part_of_the_error_and_errors_of_s
     assert float(risk["lower"][0]) <= float(risk["posterior_mean"]) <= float(risk["upper"][0])
 
 
+@pytest.mark.slow
 def test_laws_over_data_and_laws_as_arguments() -> None:
     import preliz
 
@@ -205,6 +213,7 @@ def test_models_and_adversaries_stand_side_by_side() -> None:
         np.testing.assert_allclose(found.sel(beliefs=name), found.sel(beliefs="adversary"), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_both_truths_may_be_given_and_impossible_ones_are_marked() -> None:
     both = {"in": {"block": 2}, "out": {"block": 0}}
     given = sweep(ONE, by_chance(0.3), both)["risk"]["posterior_mean"]
@@ -244,6 +253,7 @@ def test_a_function_that_builds_no_model_is_refused() -> None:
         sweep(ONE, lambda: 3, {"block": 1, "in": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("continuous", [False, True])
 def test_a_sweep_over_a_support_that_is_too_short_has_no_numbers(continuous: bool) -> None:
     """Where it is long enough for one value of the data and not for the other, the other alone."""

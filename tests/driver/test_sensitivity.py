@@ -37,6 +37,7 @@ def averages(plan: adv.Plan, one: adv.Adversary, truth: dict[str, int]) -> xr.Da
     return adv.audit(plan, one, truth)["risk"].to_dataset()
 
 
+@pytest.mark.slow
 def test_every_entry_is_the_audit_of_that_plan_reader_and_truth() -> None:
     beliefs = {"flat": adv.Uniform(), "sure": adv.Point(3), "proper": adv.Uniform(6)}
     plan = two_levels(0.3, 0.4, 3)
@@ -147,6 +148,7 @@ def test_rho_is_that_of_the_whole_plan_and_every_level_gets_the_same_factor() ->
     assert mixed.scaled(3.0).total_rho == pytest.approx(3.0)
 
 
+@pytest.mark.slow
 def test_siblings_are_swept_for_the_lowest_level_or_by_name() -> None:
     levels = [adv.Level(name, adv.DiscreteGaussian.from_rho(0.3), d) for name, d in (("a", 2), ("b", 3), ("c", None))]
     plan, truth = adv.Plan(levels), {"a": 1, "b": 2, "c": 4}

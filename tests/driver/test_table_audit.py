@@ -39,6 +39,7 @@ def one_by_one(
     return adv.audit(adv.Plan(plan), reader, truth | {"in": int(present)}, rng=1, **how)
 
 
+@pytest.mark.slow_cases("mechanism1-belief1")
 @pytest.mark.parametrize(
     ("mechanism", "belief"),
     [(NOISE, adv.Uniform()), (adv.Geometric(0.8), adv.Uniform()), (adv.Geometric(2.0), adv.Uniform(upper=60))],
@@ -74,6 +75,7 @@ def test_three_levels_are_within_their_errors_of_single_audits() -> None:
         assert abs(row["posterior_mean"] - float(risk["posterior_mean"])) <= 0.2 * error + 1e-9
 
 
+@pytest.mark.slow_cases("siblings3")
 @pytest.mark.parametrize("siblings", [(3, None), (0, 2, None), (2, 0, None), (2, 1, None)])
 def test_laws_of_many_cells_are_those_of_each(siblings: tuple[int | None, ...]) -> None:
     plan = adv.Plan([adv.Level(f"l{i}", adv.Geometric(1.5), siblings=n) for i, n in enumerate(siblings)])

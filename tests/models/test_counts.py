@@ -87,6 +87,7 @@ SCENARIOS: dict[str, Scenario] = {
 """Plan, reader, the end of a flat law, and the truth: every story of the catalogue, and what they leave out."""
 
 
+@pytest.mark.slow_cases("far from the truth")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_posteriors_equal_the_exact_engine(name: str) -> None:
     plan, reader, upper, truth = SCENARIOS[name]

@@ -125,6 +125,7 @@ def test_many_states_and_many_releases_are_cut_into_chunks(
     xr.testing.assert_allclose(enumerate_posterior(two_levels, observed, ["in", "total"]), whole, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_vector_latents_potentials_and_deterministics() -> None:
     pmf = np.array([0.2, 0.5, 0.3])
     with pm.Model(coords={"cell": ["a", "b"]}) as model:
@@ -190,6 +191,7 @@ def test_data_containers_can_be_batched_observed_or_left_alone() -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_observed_model_and_a_derived_release() -> None:
     with pm.Model() as model:
         x = pm.Bernoulli("in", np.float64(0.5))
@@ -204,6 +206,7 @@ def test_an_observed_model_and_a_derived_release() -> None:
     np.testing.assert_allclose(clamped.posterior[:2], [weights[1][i] / (weights[0][i] + weights[1][i]) for i in (0, 1)])
 
 
+@pytest.mark.slow
 def test_given_supports_report_what_lies_at_their_edge() -> None:
     with pm.Model() as model:
         x = pm.Poisson("x", np.float64(4))

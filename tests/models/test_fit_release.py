@@ -47,6 +47,7 @@ def sampled() -> xr.DataTree:
     return fit(story(unknown_rate=True), RELEASE, rng=1, progress=False)
 
 
+@pytest.mark.slow
 def test_draws_of_a_discrete_model_are_independent_ones_from_its_posterior(listed: xr.DataTree) -> None:
     exact = enumerate_posterior(story(unknown_rate=False), RELEASE, ["in", "others"])
     assert listed["exact"]["posterior"].item() == pytest.approx(exact["posterior[in]"].item(), abs=1e-12)
@@ -120,6 +121,7 @@ def test_a_vector_latent_keeps_its_dims() -> None:
     assert tree["log_prior"]["present"].dims == ("chain", "draw")
 
 
+@pytest.mark.slow
 def test_a_model_without_a_target_is_fitted() -> None:
     model = actual_world(1.0, [0.5, 0.3, 0.2], BLOCK, [0, 1, 2])
     tree = fit(model, {"noisy": 1}, sampling=Sampling(draws=500), rng=1)
@@ -148,6 +150,7 @@ def test_a_model_of_continuous_latents_alone_is_fitted() -> None:
         assert abs(draws.mean() - float(exact.mean(name))) < 0.1 * draws.std()
 
 
+@pytest.mark.slow
 def test_seeds_reproduce_a_fit() -> None:
     model = story(unknown_rate=False)
     one, two, other = (fit(model, RELEASE, sampling=Sampling(draws=20), rng=seed) for seed in (1, 1, 2))

@@ -31,6 +31,7 @@ NOISY = np.array([[3, 1], [0, 2], [1, 1]])
 SPACE = sensitivity_space(*MARGINS, 3)
 
 
+@pytest.mark.slow_cases("geometric")
 @pytest.mark.parametrize(
     ("noise", "prior", "known"),
     [

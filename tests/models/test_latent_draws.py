@@ -125,6 +125,7 @@ def test_releases_of_an_open_truth_obey_a_transform() -> None:
         releases_under(model, {"in": 1, "x": [1.0, -1.0]}, ["noisy"], 10, np.random.default_rng(1))
 
 
+@pytest.mark.slow
 def test_an_audit_of_ordered_latents_is_right() -> None:
     chance, law = larger_of_two()
     tree = adv.audit_model(two_ordered(initval=[-1.0, 1.0]), {"in": 1}, draws=400, rng=1, progress=False)

@@ -83,6 +83,7 @@ def log_joint(model: pm.Model, row: dict[str, Any]) -> Any:
 # Against a loop over the model's own density
 
 
+@pytest.mark.slow_cases("depending_scales-row1")
 @pytest.mark.parametrize(
     ("build", "row"),
     [(unknown_rate, {name: int(values[0]) for name, values in RELEASES.items()}), (depending_scales, {"noisy": 1.9})],
@@ -125,6 +126,7 @@ def test_discrete_latents_are_drawn_from_their_conditional() -> None:
     assert expit(present - out)[0, 0] == pytest.approx(joint[1].sum(), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_draws_come_back_on_the_models_own_scale() -> None:
     prior = prior_of(depending_scales(), ("noisy",), draws=1000)
     rng = np.random.default_rng(2)
@@ -161,6 +163,7 @@ def test_a_prior_of_unknown_size_is_averaged_with_its_error() -> None:
     assert abs(drawn.mean() - (grid * tilted).sum() / tilted.sum()) < 0.03
 
 
+@pytest.mark.slow
 def test_a_prior_given_an_exact_level_is_the_models_own() -> None:
     """The rate's prior is conditioned too: against the negative binomial law of the others."""
     exact = mechanisms.Exact()
@@ -316,6 +319,7 @@ def test_a_fit_too_short_to_judge_is_tried_again_and_then_given_up(
     assert not np.isnan(many.groups["posterior"]["rate"]).any()  # left for whoever wants to look
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     data = {name: rng.integers(-2, 8, 5) for name in NAMES}
@@ -351,6 +355,7 @@ def densities(compiled: PerThread[Fitter], releases: dict[str, Any]) -> Any:
     return prior.at_first_draws(prior.batched(releases))
 
 
+@pytest.mark.slow
 def test_a_model_that_is_sent_to_a_worker_is_compiled_there_to_the_same_numbers() -> None:
     here = PerThread(Fitter.of, unknown_rate(), NAMES, "in", None, (), np.random.SeedSequence(4))
     there = pickle.loads(pickle.dumps(partial(densities, here)))
@@ -358,6 +363,7 @@ def test_a_model_that_is_sent_to_a_worker_is_compiled_there_to_the_same_numbers(
     assert there.args[0].value is not here.value
 
 
+@pytest.mark.slow
 def test_files_are_named_after_what_the_model_computes(tmp_path: Path) -> None:
     def files(**more: Any) -> int:
         model, data = more.pop("model", unknown_rate()), more.pop("data", RELEASES)

@@ -134,6 +134,7 @@ def test_sum_of_laplaces_is_a_density_and_equals_the_exact_engine(count: int) ->
     assert area == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.slow_cases("<lambda>0")
 @pytest.mark.parametrize("base", [lambda: noise.DiscreteGaussian.dist(1, 4.0), lambda: noise.Geometric.dist(1, 0.5)])
 def test_truncated_and_censored_versions_are_exact(base: Callable[[], Any]) -> None:
     ks = np.arange(0.0, 5.0)

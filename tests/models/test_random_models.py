@@ -124,6 +124,7 @@ def check(seed: int) -> tuple[int, int]:
     return answered, reached
 
 
+@pytest.mark.slow
 def test_models_made_at_random_are_right_or_said_not_to_be() -> None:
     assert sum(check(seed)[0] for seed in (1, 2, 3)) > 3
 

@@ -279,6 +279,7 @@ def story_of(number: int) -> Story:
     return KINDS[number % len(KINDS)](np.random.default_rng([7, number]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 3, 7, 10], ids=lambda number: KINDS[number].__name__)
 def test_a_model_made_at_random_is_right_or_said_not_to_be(number: int) -> None:
     errors, _ = off(story_of(number), 1)

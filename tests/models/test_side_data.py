@@ -48,6 +48,7 @@ def test_rows_of_a_logistic_regression_count_as_on_a_grid(rows: int) -> None:
         assert abs(found.answer.present - expit(logs[0] - logs[1])) < 4 * found.answer.mcse < 0.04
 
 
+@pytest.mark.slow
 def test_side_data_with_two_modes_weigh_both() -> None:
     """A survey says how large |a| is and nothing of its sign: P(a > 0) stays that of the prior."""
     with pm.Model() as model:

@@ -105,6 +105,7 @@ def listed_law(weights: Any) -> Any:
 LISTED = [0.1, 0.2, 0.3, 0.4]
 
 
+@pytest.mark.slow_cases("too wide")
 @pytest.mark.parametrize(
     ("build", "support"),
     [
@@ -125,6 +126,7 @@ def test_a_support_that_a_law_does_not_leave_has_no_mass_beyond_its_ends(build: 
     assert "not_checked" not in mass.attrs
 
 
+@pytest.mark.slow_cases("vector")
 @pytest.mark.parametrize(
     ("build", "support", "noisy"),
     [
@@ -221,6 +223,7 @@ def test_a_support_that_is_all_a_table_has_is_judged_by_its_law(length: int) -> 
 # Latents without a largest value, cut where nothing is lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "law"),
     [
@@ -254,6 +257,7 @@ def test_an_unbounded_latent_reaches_as_far_as_its_releases_need(build: Any, law
     assert (found["edge_mass"] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("several", [False, True])
 def test_an_unbounded_latent_reaches_as_far_as_its_prior_needs(several: bool) -> None:
     """The release of a small count leaves no doubt that the target is out; before it, the chance was 0.4."""
@@ -270,6 +274,7 @@ def test_an_unbounded_latent_reaches_as_far_as_its_prior_needs(several: bool) ->
     assert (found["cut_mass"] <= 1e-12).all()
 
 
+@pytest.mark.slow
 def test_one_release_is_enough_for_the_prior_to_be_whole() -> None:
     with pm.Model() as model:
         x = pm.Poisson("x", pt.switch(pm.Bernoulli("in", 0.4), 200.0, 2.0))
@@ -277,6 +282,7 @@ def test_one_release_is_enough_for_the_prior_to_be_whole() -> None:
     assert enumerate_posterior(model, {"noisy": 2})["prior"].item() == pytest.approx(0.4, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_an_unbounded_latent_reaches_the_second_mode_of_its_law() -> None:
     with pm.Model() as model:
         parts = [pm.Poisson.dist(2.0), pm.Poisson.dist(900.0)]

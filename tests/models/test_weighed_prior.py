@@ -234,6 +234,7 @@ MODELS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow_cases("zero_inflated")
 @pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
 def test_a_model_of_ones_own_is_right_or_said_not_to_be(build: Callable[[], tuple[pm.Model, Any, Exact]]) -> None:
     model, data, exact = build()
@@ -336,6 +337,7 @@ def test_draws_given_a_release_follow_its_posterior() -> None:
     assert drawn["relatives"].shape == (4000, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [Gaussian(1.0), Laplace(1.0)], ids=["Gaussian", "Laplace"])
 def test_many_released_cells_hide_no_place_that_no_draw_reaches(law: Any) -> None:
     """The log likelihood of 800 cells has a spread of 20 nats and more, and the place that they come from is 30 nats

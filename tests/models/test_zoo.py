@@ -317,6 +317,7 @@ def enumerated(name: str) -> np.ndarray[Any, Any]:
     return posterior
 
 
+@pytest.mark.slow_cases("siblings each, flat, as a sum", "siblings each, flat, individually")
 @pytest.mark.parametrize("name", ZOO)
 def test_enumeration_equals_a_list_of_worlds(name: str) -> None:
     np.testing.assert_allclose(enumerated(name), listed_worlds(name).posteriors, rtol=0, atol=1e-10)
@@ -369,6 +370,7 @@ def test_individual_siblings_in_two_cells_agree_with_the_exact_engine() -> None:
     np.testing.assert_allclose(result.posterior, reader.posterior(plan, release).posterior, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_actual_world_can_be_sampled_with_default_steps() -> None:
     """Which propose people outside the tables."""
     model = models.actual_world([0.2, 0.8], [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]], LOW, [[0, 1, 2], [2, 0, 1]])
@@ -400,6 +402,7 @@ def rate_grid(belief: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return u, st.beta(belief.alpha, belief.beta).logpdf(u) + np.log(w * 140 * t**3 * (1 - t) ** 3)
 
 
+@pytest.mark.slow_cases("gamma-Poisson")
 @pytest.mark.parametrize("name", RATES)
 def test_an_unknown_rate_integrated_out_gives_the_exact_posterior(name: str) -> None:
     belief, high, laws = RATES[name]

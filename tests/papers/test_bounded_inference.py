@@ -146,6 +146,7 @@ def test_e4_one_number_is_cut_in_the_text_and_rounded_in_the_captions() -> None:
     assert (math.floor(100 * deviation) / 100, round(deviation, 2)) == (47.16, 47.17)
 
 
+@pytest.mark.slow
 def test_e5_shares_of_5000_correlated_draws_are_not_the_posterior() -> None:
     """The thesis counts 11.3 % infeasible (sigma2 too large, mu inside); exactly 9.15 %, or 10.07 % in all.
 

@@ -90,6 +90,7 @@ def test_e2_the_published_figure_shows_sigma2_above_4(published: Any) -> None:
     np.testing.assert_allclose(sums.std(("chain", "draw")), [5.3, 5.5], atol=0.4)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the draws are unreliable")  # many short chains: R-hat sees each one's few draws
 def test_e2_constraints_narrow_the_slope_where_the_thesis_says_they_widen_it(published: Any) -> None:
     """Standard deviation of the slope: 1.13 as published, 0.34 without constraints, 0.30 with sigma2 <= 1/4."""

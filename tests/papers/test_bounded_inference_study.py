@@ -100,11 +100,13 @@ def small() -> xr.Dataset:
     return study([10, 32, 100, 1000], 0.1, 250)
 
 
+@pytest.mark.slow_cases("10")
 @pytest.mark.parametrize("n", [10, 32, 100, 1000])
 def test_bi15_figures_of_the_study_small(small: xr.Dataset, n: int) -> None:
     compared(small, 0.1, n)
 
 
+@pytest.mark.slow
 def test_bi15_figures_of_the_study_at_epsilon_one_small() -> None:
     compared(study(100, 1.0, 250), 1.0, 100)
 
@@ -146,6 +148,7 @@ def test_published_lengths_run_short(small: xr.Dataset) -> None:
             assert one["length"] < 1.028 * length, (n, truth)
 
 
+@pytest.mark.slow
 def test_e4_figure_4_12_is_of_epsilon_a_tenth_not_one(small: xr.Dataset) -> None:
     """Its caption says epsilon 1 + 1; its lengths at n = 10 are those of 0.1 + 0.1."""
     other = study(10, 1.0, 250)

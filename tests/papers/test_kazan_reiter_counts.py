@@ -404,6 +404,7 @@ def test_c34_a_proper_prior_is_never_hurt_by_the_hierarchy() -> None:
     assert accuracy > 0.588860
 
 
+@pytest.mark.slow
 def test_proper_prior_averages_to_itself() -> None:
     """The same prior's martingale identity: the mean posterior is 1/2 exactly."""
     plan, who = two_levels(), reader(belief=adv.Uniform(4))
@@ -415,6 +416,7 @@ def test_proper_prior_averages_to_itself() -> None:
     assert mean == pytest.approx(0.5, abs=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("x2", "expected"), [(1, 0.594586), (2, 0.592356), (3, 0.590866), (4, 0.590092)])
 def test_c37_figure_2_5_is_the_published_chain(x2: int, expected: float) -> None:
     """Figure 2.5 as printed: an outlier at x2 = 1, then 0.5905; the stationary law of the faulty chain (E2)."""

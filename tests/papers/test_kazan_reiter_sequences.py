@@ -99,6 +99,7 @@ def test_c36_a_fifth_needs_a_release_of_eight() -> None:
     assert risk.prob_correct(plan, reader, {"block": 1}) == pytest.approx(0.001752, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_c38_unique_up_to_the_nation() -> None:
     """Figure 2.7, right: risk R at levels 2 to 6 for p = 1/864; about exp(2 sum rho)."""
     ratios = [1.9897, 2.1986, 2.4335, 2.6880, 2.9709]

@@ -327,6 +327,7 @@ def test_epsilon_from_a_point_is_the_inverse(mechanism: str, parameter: float, r
         assert target == pytest.approx(parameter, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(epsilon=st.floats(0.01, 6.0), delta=st.floats(1e-9, 0.3), odds=ODDS, beta=BETAS, recall=st.floats(0.001, 0.999))
 def test_targets_of_approximate_dp_are_the_inverse(

@@ -479,6 +479,7 @@ def test_tails_that_need_more_revivals_than_the_profile_are_found() -> None:
         np.testing.assert_allclose(one, other, atol=1e-11)
 
 
+@pytest.mark.slow_cases("1000", "200")
 @pytest.mark.parametrize("count", [40, 120, 200, 1000])
 def test_tails_far_below_rho_do_not_cancel(count: int) -> None:
     """They were sums of terms as large as exp(3 rho / 4): no digit was left from rho = 40 on."""
@@ -514,6 +515,7 @@ def test_levels_of_tails_that_fall_in_steps_are_sharp() -> None:
     assert loss.auc == pytest.approx(1.0, abs=1e-12)  # slopes of 1e-36 with errors of 1e-26 made it NaN
 
 
+@pytest.mark.slow
 def test_a_bound_on_the_loss_of_three_scales_adds_up_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """An audit with these took minutes: for each atom of one, thousands of sums over 70,000 nodes of the others."""
     nodes, waves = list[int](), contour_sum.waves

@@ -92,6 +92,7 @@ def test_average_precision_lies_between_the_prior_and_one(g: adv.Guarantee) -> N
     assert rises(average)
 
 
+@pytest.mark.slow_cases("extreme loss: discrete gaussians, 1e-10 and 0.3, and geometric")
 @over(EVERY)
 def test_bounds_on_beliefs_hold_the_prior_and_stay_in_range(g: adv.Guarantee) -> None:
     loss = g.loss_bound(CHANCES)
@@ -216,6 +217,7 @@ def test_answers_of_losses_have_the_shape_and_the_labels_of_the_question(g: Any,
     _shaped(lambda x: ANSWERS_OF_LOSSES[name](g, x))
 
 
+@pytest.mark.slow_cases("f_score-ZeroConcentratedDP, unbounded")
 @over(FEW)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_are_those_of_each_number_with_the_shape_and_labels_of_all(g: adv.Guarantee, name: str) -> None:

@@ -45,6 +45,7 @@ def test_the_two_oracles_agree() -> None:
             assert invariants.margins_semi_adjacency(pair) == invariants.semi_adjacency(invariants.databases_with(pair))
 
 
+@pytest.mark.slow_cases("four features")
 @pytest.mark.parametrize("margins", [PAIRS, TRIPLES, FOURS], ids=["two features", "three features", "four features"])
 def test_margins_have_the_semi_adjacency_of_brute_force(margins: list[Any]) -> None:
     for one in margins:

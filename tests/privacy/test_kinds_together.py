@@ -28,6 +28,7 @@ def told(loss: Any) -> Any:
     return np.concatenate([loss.delta(np.array([-1.0, 0.5, 2.0])), [loss.epsilon(1e-6), loss.power(0.05)]])
 
 
+@pytest.mark.slow_cases("narrow, wide, geometric", "narrow, wide, response")
 @pytest.mark.parametrize("names", list(itertools.combinations(KINDS, 3)), ids=", ".join)
 def test_three_kinds_compose_in_any_order(names: tuple[str, str, str]) -> None:
     x, y, z = (KINDS[name] for name in names)

@@ -312,6 +312,7 @@ def _pmf(noise: Any) -> Any:
     raise TypeError(noise)
 
 
+@pytest.mark.slow_cases("discrete gaussian, very wide", "geometric, weak")
 @pytest.mark.parametrize("name", [n for n, m in INTEGER.items() if isinstance(m, adv.DiscreteGaussian | adv.Geometric)])
 def test_tails_have_relative_accuracy(name: str) -> None:
     noise: Any = INTEGER[name]

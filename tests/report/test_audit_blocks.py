@@ -81,6 +81,7 @@ def _malformed(*_: Any, **__: Any) -> None:
     raise ValueError("a page that cannot be drawn")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [_full, _malformed, pytest.param(None, id="interrupted")])
 def test_blocks_stay_until_the_results_are_written(
     fails: Any, scenario: str, whole: tuple[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +111,7 @@ def test_what_fails_before_any_block_leaves_nothing(scenario: str, tmp_path: Pat
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.slow
 def test_two_at_work_in_one_folder_are_kept_apart(
     scenario: str, page: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_regions_without_an_epsilon_are_named(name: str) -> None:
     assert heading(figure).startswith(start)
 
 
+@pytest.mark.slow
 def test_several_profiles_have_a_panel_each() -> None:
     every = recommended(*PROFILES, *NOBODY)
     figure = saved(epsilon_by_reader(every))

@@ -80,6 +80,7 @@ def test_a_cut_text_and_an_overlap_are_noticed() -> None:
     assert list(flaws(figure)) == ["cut: 'a long line'", "on one another: 'one', 'two'"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_figure_of_a_command_is_legible(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
@@ -120,6 +121,7 @@ def gaps(figure: Figure) -> Iterator[str]:
         yield from (str(line.get_gid()) for line in ax.lines if not np.isfinite(np.asarray(line.get_xydata())).all())
 
 
+@pytest.mark.slow_cases("curves, ladder of definitions")
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_other_figure_is_legible_and_says_something(name: str) -> None:
     figure = DRAWN[name]()

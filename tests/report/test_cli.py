@@ -61,6 +61,7 @@ def test_the_worked_scenario_answers_in_one_json_object(more: list[str], correct
     assert all(row["error"] is None for row in answer["records"])
 
 
+@pytest.mark.slow
 def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path: Path) -> None:
     told = "The belief about the block group is uniform without an upper end, and the true count there is small (1)."
     assert told in commands.flat(commands.printed("audit", GRANVILLE))
@@ -94,6 +95,7 @@ def test_a_further_group_is_worked_out_where_it_is_named() -> None:
     assert "--also must be one of 'priors', 'repeated', 'postprocessing', 'budgets', got 'risk'" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_warning_of_python_is_one_line(tmp_path: Path) -> None:
     code = f"""
 import sys, warnings
@@ -152,6 +154,7 @@ def test_failure_replaces_the_files_own() -> None:
     assert number(answered(GRANVILLE, "--failure", "0.01"), "failure", definition="zCDP") == 0.01
 
 
+@pytest.mark.slow
 def test_simulated_answers_carry_standard_errors_and_repeat(tmp_path: Path) -> None:
     path = simulated(tmp_path)
     one, two = (answered(path, "--draws", "2048") for _ in range(2))
@@ -190,6 +193,7 @@ def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
     assert (fine.exit_code, fine.stdout, fine.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_one_adversary_with_a_name_is_written_as_several_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Figure, "svg", "")
     path, out = tmp_path / "one.toml", tmp_path / "out"
@@ -200,6 +204,7 @@ def test_one_adversary_with_a_name_is_written_as_several_are(tmp_path: Path, mon
         assert 0.0 < float(tree["risk"]["prob_correct"].squeeze()) < 1.0
 
 
+@pytest.mark.slow
 def test_workers_need_dask_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
     result = run("audit", simulated(tmp_path), "--workers", "2", "--out", str(tmp_path / "report"))
@@ -250,6 +255,7 @@ def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
         assert sorted(tmp_path.iterdir()) == before, arguments
 
 
+@pytest.mark.slow
 def test_the_report_of_another_scenario_is_replaced_by_force_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +312,7 @@ def test_the_example_of_a_command_is_one_that_it_takes(path: tuple[str, ...]) ->
         assert not word.startswith("data/") or (DATA.parent / word).exists()
 
 
+@pytest.mark.slow
 def test_the_shell_completes_commands_and_options() -> None:
     asked = {
         "adversary b": "bounds",

@@ -116,6 +116,7 @@ def test_bounds_are_certain_where_they_can_be() -> None:
     assert number(answered("--rho", "1", "--failure", "0"), "loss_bound") is None
 
 
+@pytest.mark.slow_cases("--rho 1e-12")
 @pytest.mark.parametrize(
     "arguments",
     [

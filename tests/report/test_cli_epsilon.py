@@ -76,6 +76,7 @@ def test_on_the_screen_epsilon_is_rounded_down_and_bounds_outward(kind: str, tmp
         assert "towards 0" in row
 
 
+@pytest.mark.slow
 def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None:
     path = written(tmp_path, "failure = 0.02\ndelta = 1e-5\nreleases = 3\n" + PLAIN)
     answer, found = answered(path), adv.recommend_epsilon(KINDS["closed"][1])
@@ -249,6 +250,7 @@ def test_the_same_epsilon_is_shown_everywhere_after_rounding(tmp_path: Path) -> 
     assert set(re.findall(r"0\.40\d+", text.partition("The same in other")[0])) == {"0.405", "0.4054", "0.4050"}
 
 
+@pytest.mark.slow
 def test_noise_of_several_releases_is_shown_with_its_parameter(tmp_path: Path) -> None:
     rate = '[utility]\nnoise = "laplace"\nbase = 1000\ntarget = 0.1\ndeviations = [0.01]\n'
     each = '[profiles.{}]\nkind = "difference"\nby = {}\n'
@@ -287,6 +289,7 @@ def test_what_is_refused(text: str, arguments: tuple[str, ...], words: str, tmp_
     commands.refused(tmp_path, "epsilon", str(bad), *arguments, words=words)
 
 
+@pytest.mark.slow
 def test_the_data_file_has_the_tolerance_of_every_reader(tmp_path: Path) -> None:
     result = run(str(SURVEY), "--out", str(tmp_path), "--quiet")
     assert (result.exit_code, result.stdout) == (0, ""), result.stderr

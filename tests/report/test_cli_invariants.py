@@ -41,6 +41,7 @@ def has(answer: dict[str, Any], quantity: str) -> bool:
 # Scenarios
 
 
+@pytest.mark.slow
 def test_a_district_total_doubles_the_guarantee_and_one_adversary_needs_no_release() -> None:
     answer = answered(DISTRICT)
     assert numbers(answer, "margin", feature="district") == [45, 955]
@@ -110,6 +111,7 @@ def test_a_thousand_releases_are_named_and_only_all_together_bounded(
     assert numbers(answer, "loss_bound", group="composition") == [3000.0, 3000.0]
 
 
+@pytest.mark.slow
 def test_the_published_numbers_of_the_state_totals() -> None:
     """Cho and Awan, section 6: rho 2.56 to 10.24; epsilon at 1e-10 by the simple conversion 17.91528 and 40.95057."""
     answer, zcdp = answered(STATES), {"guarantee": "zCDP"}
@@ -166,6 +168,7 @@ def test_adversaries_are_left_out_who_do_not_condition_on_the_margins(tmp_path: 
     assert exact_adversaries.moves(one, tree) == {}
 
 
+@pytest.mark.slow
 def test_margins_beyond_the_exact_level_count_in_the_guarantee_alone(tmp_path: Path) -> None:
     """Seven features of 1,000 people: more databases than a float can count, and a(t) only between two numbers."""
     halves = ", ".join(["[500, 500]"] * 6)

@@ -139,6 +139,7 @@ def test_what_a_budget_is_divided_into_stands_in_the_answer(
     assert commands.answered(*asked, silent=False)["attributes"]["budget"] == budget
 
 
+@pytest.mark.slow
 def test_the_noise_that_a_plan_names_is_taken_by_table() -> None:
     """Its last words are a command, which prints an answer; a table given to audit names that command too."""
     town, asked = (

@@ -43,6 +43,13 @@ ELSEWHERE = ("invariants redistricting_2020_state_totals", *test_canvas.COMMANDS
 """Whose numbers are in `test_cli_invariants`, and whose figures are looked at."""
 
 
+@pytest.mark.slow_cases(
+    "clinic_visits-audit",
+    "granville_1940_bounded-audit",
+    "redistricting_2020_state_totals-audit",
+    "redistricting_2020_state_totals-explain",
+    "school_classes-audit",
+)
 @pytest.mark.parametrize(
     ("file", "command"),
     [
@@ -76,6 +83,7 @@ def test_true_counts_of_siblings_are_told_in_words() -> None:
     assert "“class” 2, “school” 4 and its siblings at “class” 0 and 2" in printed("explain", str(SCHOOL))
 
 
+@pytest.mark.slow
 def test_the_numbers_of_an_audit_outlive_a_page_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> str:
         raise TypeError("no such words")

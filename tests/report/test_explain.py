@@ -221,6 +221,7 @@ def test_a_small_delta_is_told_at_a_failure_that_suits_it() -> None:
 # Pure or approximate
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(guarantees, failures)
 def test_whether_a_larger_change_can_happen(guarantee: Guarantee, failure: float) -> None:
@@ -247,6 +248,7 @@ def test_whether_a_larger_change_can_happen(guarantee: Guarantee, failure: float
 # Composition
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.one_of(
@@ -279,6 +281,7 @@ def test_several_releases_are_told_as_they_compose(guarantee: Guarantee, release
     assert not LAY_NEVER.search(told["lay"])
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.one_of(st.floats(1e-3, 1.0).map(adv.PureDP), st.floats(1e-4, 0.3).map(adv.ZeroConcentratedDP)), failures)
 def test_the_number_of_releases_is_the_last_below_the_threshold(guarantee: Guarantee, failure: float) -> None:
@@ -476,6 +479,7 @@ def test_replaced_records_say_nothing_of_those_unsure_of_inclusion() -> None:
     is_upper(row[2], 100.0 / (1.0 + 9.0 * np.exp(-1.2)), 1e-3)
 
 
+@pytest.mark.slow
 def test_no_text_speaks_of_everybody_or_of_a_release_there_is_none_of() -> None:
     for name in TOLD:
         assert not WIDE.search(shown(name)), name

@@ -277,6 +277,7 @@ def test_many_releases_of_a_profile_are_refused_by_name(tmp_path: Path) -> None:
     assert [word for word in ("releases", "at most 1,000", "1000000") if word not in error] == [], error
 
 
+@pytest.mark.slow
 def test_laplace_noise_of_a_tiny_epsilon_does_not_set_the_grid(tmp_path: Path) -> None:
     noise = 'noise = "laplace"\nepsilon = 1e-9'
     check(("scenario", SCENARIO.replace(FIRST, f'name = "block"\n{noise}')), 0, tmp_path)
@@ -315,6 +316,7 @@ def test_extreme_noise_and_beliefs_are_answered(what: str, tmp_path: Path) -> No
     assert check(("scenario", ANSWERED_NOW[what]), 0, tmp_path), (tmp_path / "case.toml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 2000, 20_000])
 def test_a_full_disk_is_told_with_the_name_of_the_file(room: int, tmp_path: Path) -> None:
     (tmp_path / "case.toml").write_text(SCENARIO, encoding="utf-8")
@@ -328,6 +330,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(room: int, tmp_path: Path
     assert result.stderr.startswith(f"error: cannot write {tmp_path / 'out' / 'data.nc'}: "), result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [(".hidden", "..", "."), ("/", "a/b", "...c")])
 def test_names_of_truths_hide_no_file_and_leave_no_folder(names: tuple[str, ...], tmp_path: Path) -> None:
     head, truth = SCENARIO.split("[truth]")

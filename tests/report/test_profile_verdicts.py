@@ -320,6 +320,7 @@ def test_a_reader_to_whom_a_release_exactly_does_what_is_tolerated_is_not_beyond
     assert one["outside"] == 0.0
 
 
+@pytest.mark.slow
 def test_readers_whose_beliefs_of_others_hang_on_the_target_are_told_apart(tmp_path: Path) -> None:
     text = (DATA / "granville_1940.toml").read_text(encoding="utf-8")
     for belief, notes in (('"block group" = "uniform" ', 0), ('"block group" = { total = 60 } ', 1)):

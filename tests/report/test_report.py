@@ -166,6 +166,7 @@ def test_a_plan_without_a_guarantee_that_holds_is_bounded_by_its_own_loss(tmp_pa
     assert 100.0 * float(expit(logit(0.2) + own)) <= float(most.split("\u00a0")[0])
 
 
+@pytest.mark.slow
 def test_tables_show_the_numbers_of_the_tree() -> None:
     assert table(document("granville_1940"), "averages") == [
         ["50 %", "50 %", "43.56 %", "22.26 to 64.68 %", "0.8712", "-6.439", "18.02 %"]
@@ -197,6 +198,7 @@ def test_both_meanings_of_the_budget_have_their_numbers(name: str) -> None:
     assert marked == {"bounded, both cells read" if "bounded" in name else "unbounded, one cell read"}
 
 
+@pytest.mark.slow
 def test_sections_are_those_that_apply(tmp_path: Path) -> None:
     always = {"For whom this holds", "What the guarantees allow", "What else the same budget could mean"}
     some = {"Repeated releases", "Post-processing", "Sensitivity", "The risk profile", "Diagnostics"}
@@ -254,6 +256,7 @@ def test_empirical_epsilon_is_below_what_the_accounting_allows() -> None:
             assert own <= float(limit.sel(adversary=key) if key else limit)
 
 
+@pytest.mark.slow_cases("granville_1940_bounded-rho 0.3457 in all: 0.09923 at the block and 0.2465 at the block group")
 @pytest.mark.parametrize(
     ("name", "budget"),
     [
@@ -285,6 +288,7 @@ def test_provenance_names_seed_versions_allocation_scenario_and_date() -> None:
     assert str(DATA) not in to_html(document("granville_1940")), "no path of this machine"
 
 
+@pytest.mark.slow
 def test_estimates_carry_one_error_wherever_they_stand(tmp_path: Path) -> None:
     path = tmp_path / "simulated.toml"
     path.write_text(SIMULATED, encoding="utf-8")
@@ -302,6 +306,7 @@ def test_estimates_carry_one_error_wherever_they_stand(tmp_path: Path) -> None:
     assert float(tree["empirical"]["mcse"].sel(measure="epsilon").min()) > 0
 
 
+@pytest.mark.slow
 def test_several_truths_have_a_section_each(tmp_path: Path) -> None:
     scenario = changed(
         tmp_path, "granville_1940", ("[truth]", "[truths.alone]"),
@@ -322,6 +327,7 @@ def test_several_truths_have_a_section_each(tmp_path: Path) -> None:
         assert base == [risk]
 
 
+@pytest.mark.slow
 def test_what_does_not_depend_on_the_truth_is_said_and_drawn_once(tmp_path: Path) -> None:
     """With the same others under both truths; the page says so where something is left out."""
     scenario = changed(
@@ -338,6 +344,7 @@ def test_what_does_not_depend_on_the_truth_is_said_and_drawn_once(tmp_path: Path
     assert words(made).count("What does not depend on the truth stands under the first.") == 1
 
 
+@pytest.mark.slow
 def test_a_meaning_of_the_budget_that_does_not_apply_is_a_sentence() -> None:
     scenario, tree = audited("school_classes")
     assert "Not applicable: bounded, both cells read, because the scenario describes a single cell." in words(
@@ -439,6 +446,7 @@ def fails(*_: Any, **__: Any) -> Any:
     raise RuntimeError("made\nto fail")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name", "title"),
     [
@@ -467,6 +475,7 @@ def test_a_section_that_fails_is_one_line_and_the_others_stay(
     assert "Left out: RuntimeError: made to fail" in to_html(made)
 
 
+@pytest.mark.slow
 def test_the_numbers_stay_where_the_words_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, tree = audited("granville_1940")
     monkeypatch.setattr(audit_page, "_card", fails)

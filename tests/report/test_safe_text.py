@@ -38,6 +38,7 @@ HOSTILE = (
 HEBREW, EMOJI = "\u05e9\u05dc\u05d5\u05dd", "\U0001f469\u200d\U0001f52c"
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_what_is_shown_moves_no_cursor_and_turns_no_line(text: str) -> None:
     shown = printable(text)
@@ -89,6 +90,7 @@ def harmless(text: str) -> bool:
     return not set(text) & set("\x1b\x07\u202e\u2066")
 
 
+@pytest.mark.slow
 def test_a_hostile_scenario_is_shown_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = hostile(tmp_path)
     shown = printed("audit", str(path))
@@ -198,6 +200,7 @@ def test_an_error_about_a_hostile_file_is_one_harmless_line(tmp_path: Path) -> N
     assert re.fullmatch(r"error: [^\n]+\n", result.stderr)
 
 
+@pytest.mark.slow
 def test_truths_that_look_alike_have_files_and_groups_of_their_own(tmp_path: Path) -> None:
     path, out = hostile(tmp_path, more="[sensitivity]\nprior = [0.2, 0.3]\n"), tmp_path / "out"
     assert run("sensitivity", str(path), "--out", str(out)).exit_code == 0

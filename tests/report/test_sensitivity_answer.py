@@ -56,6 +56,7 @@ def visits() -> tuple[Scenario, xr.DataTree]:
     return scenario, sensitivity_answer.solve(scenario)
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_sweeps() -> None:
     scenario, tree = visits()
     assert scenario.sensitivity is not None
@@ -66,6 +67,7 @@ def test_rows_are_those_of_sweeps() -> None:
             np.testing.assert_allclose(tree[group][name], expected[name], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_command_answers_and_writes_both_truths(tmp_path: Path) -> None:
     more = '[sensitivity]\nprior = [0.1, 0.5]\nrho = [0.2, 0.7]\n[sensitivity.beliefs."sure of 5"]\n'
     more += "tract = { total = 5 }\n"
