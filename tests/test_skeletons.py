@@ -17,7 +17,8 @@ import typer
 
 import adversary as adv
 from adversary.driver import GROUPS, further_groups
-from adversary.report.answers.audit_answer import document, solve
+from adversary.report.answers.audit_answer import solve
+from adversary.report.answers.audit_page import document
 from adversary.report.kit.rendering import to_markdown
 from adversary.report.sections.release_sections import SECTIONS
 from tests.catalogue import SKELETONS, skeleton
