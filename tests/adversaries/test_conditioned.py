@@ -303,7 +303,7 @@ def test_no_reader_of_databases_is_moved_beyond_the_bound() -> None:
     rng, epsilon = np.random.default_rng(3), 1.0
     listed = [(1, 1, 0), (1, 0, 1), (0, 1, 1)]
     noise = adv.RandomizedResponse(epsilon)
-    every = cd.record_log_likelihood(noise, CUBE, JointLaw.listed(listed, np.full(3, 1 / 3)))
+    every = adv.literature.record_log_likelihood(noise, CUBE, JointLaw.listed(listed, np.full(3, 1 / 3)))
     law = np.exp([[one[database] for database in listed] for one in every])  # (release, database)
     prior = rng.dirichlet(np.full(3, 0.4), size=4000)
     joint = prior[:, None] * law
@@ -322,7 +322,7 @@ def test_no_record_is_moved_beyond_its_radius() -> None:
     for concentration in (0.1, 0.5, 1.0, 1.0, 10.0):
         prior = rng.dirichlet(np.full(len(listed), concentration))
         known = JointLaw.listed(listed, prior)
-        odds = cd.record_odds(known, cd.record_log_likelihood(noise, answers, known), promise)
+        odds = adv.literature.record_odds(known, adv.literature.record_log_likelihood(noise, answers, known), promise)
         assert (abs(odds.log_odds_factor).max("release") <= odds.bound + 1e-7).all()
         np.testing.assert_array_equal(odds.bound, odds.radius)
         x, y = 0, 3
@@ -337,7 +337,7 @@ def test_no_record_is_moved_beyond_its_radius() -> None:
 def test_learning_twice_is_learning_from_both() -> None:
     prior = np.random.default_rng(2).dirichlet(np.ones(8))
     known = JointLaw.listed(CUBE, prior).given(lambda database: sum(database) == 2)
-    law = cd.record_log_likelihood(adv.RandomizedResponse(0.7), [[0, 1, 1], [1, 1, 0]], known)
+    law = adv.literature.record_log_likelihood(adv.RandomizedResponse(0.7), [[0, 1, 1], [1, 1, 0]], known)
     again, both = known.after(law[0]).after(law[1]), known.after(law.sum(0))
     np.testing.assert_allclose(again.array, both.array, rtol=1e-12)
     joint = known.array * np.exp(law.sum(0))
@@ -381,15 +381,15 @@ def test_impossible_releases_are_refused() -> None:
     with pytest.raises(ValueError, match="impossible under every database"):
         known.after([[0.0, -math.inf], [0.0, 0.0]])
     with pytest.raises(ValueError, match="impossible under every database"):
-        cd.record_odds(known, [[0.0, -math.inf], [0.0, 0.0]], adv.PureDP(1.0))
+        adv.literature.record_odds(known, [[0.0, -math.inf], [0.0, 0.0]], adv.PureDP(1.0))
     with pytest.raises(ValueError, match="log_likelihood must have the law's shape"):
         known.after([0.0])
     with pytest.raises(ValueError, match="log_likelihood must be finite or -inf"):
         known.after([[0.0, math.nan], [0.0, 0.0]])
     with pytest.raises(ValueError, match="one number per record"):
-        cd.record_log_likelihood(adv.RandomizedResponse(1.0), [0, 1, 1], known)
+        adv.literature.record_log_likelihood(adv.RandomizedResponse(1.0), [0, 1, 1], known)
     with pytest.raises(ValueError, match="position must be one of the 2 records"):
-        cd.record_odds(known, np.zeros((2, 2)), adv.PureDP(1.0), 2)
+        adv.literature.record_odds(known, np.zeros((2, 2)), adv.PureDP(1.0), 2)
 
 
 @pytest.mark.parametrize(

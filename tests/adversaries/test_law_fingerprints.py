@@ -67,7 +67,7 @@ def fingerprints() -> dict[str, str]:
 def test_they_differ_from_one_another_and_not_from_process_to_process() -> None:
     here = fingerprints()
     assert len(set(here.values())) == len(here)
-    code = "import json; from tests.reader import test_law_fingerprints as t; print(json.dumps(t.fingerprints()))"
+    code = "import json; from tests.adversaries import test_law_fingerprints as t; print(json.dumps(t.fingerprints()))"
     where = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], env=where, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == here

@@ -46,7 +46,7 @@ def test_s27_the_bound_that_ignores_the_invariant_is_false() -> None:
     known = law.given(has_two)
     assert known.possible.sum() == 3
     assert 1.0 / law.mass(has_two) == pytest.approx(8 / 3)
-    found = known.after(cd.record_log_likelihood(RESPONSE, (0, 1, 1), law))
+    found = known.after(adv.literature.record_log_likelihood(RESPONSE, (0, 1, 1), law))
     truth, other = mass(found, (0, 1, 1)), mass(found, (1, 0, 1))
     assert truth == pytest.approx(1 / (1 + 2 * math.exp(-2)), rel=1e-12)
     assert truth == pytest.approx(0.786986, abs=1e-6)
@@ -63,7 +63,7 @@ def test_s28_one_record_is_moved_beyond_the_literal_semi_adjacency() -> None:
     assert len(listed) == 9
     answers = list(itertools.product(range(4), repeat=3))
     law = listed_law(listed)
-    odds = cd.record_odds(law, cd.record_log_likelihood(adv.RandomizedResponse(1.0, 4), answers, law), PURE)
+    odds = adv.literature.record_odds(law, adv.literature.record_log_likelihood(adv.RandomizedResponse(1.0, 4), answers, law), PURE)
     largest = float(np.exp(odds.log_odds_factor.max()))
     assert largest == pytest.approx(2 / (math.exp(-2) + math.exp(-3)), rel=1e-12)
     assert largest == pytest.approx(10.803666, abs=1e-6)
@@ -82,7 +82,7 @@ def test_s29_all_but_one_record_and_the_margins_leave_nothing_to_learn(epsilon: 
     """The paper's section 7: posterior 1 whatever the noise and whatever it answers."""
     told = listed_law().given(lambda database: (sum(database), *database[1:]) == (2, 1, 1))
     for answer in CUBE:
-        found = told.after(cd.record_log_likelihood(adv.RandomizedResponse(epsilon), answer, told))
+        found = told.after(adv.literature.record_log_likelihood(adv.RandomizedResponse(epsilon), answer, told))
         assert mass(found, (0, 1, 1)) == 1.0
     known = np.array([[3, 1], [2, 2]])
     table = cd.table_posterior(
@@ -147,7 +147,7 @@ def test_a_prior_that_ties_a_record_to_others_widens_the_bound() -> None:
     answers = list(itertools.product((0, 1), repeat=4))
     radii = []
     for known in (tied, free):
-        odds = cd.record_odds(known, cd.record_log_likelihood(RESPONSE, answers, known), PURE)
+        odds = adv.literature.record_odds(known, adv.literature.record_log_likelihood(RESPONSE, answers, known), PURE)
         radii.append(int(odds.radius.max()))
         assert float(odds.log_odds_factor.max()) <= float(odds.bound.max()) + 1e-12
     assert radii == [4, 2]
@@ -172,8 +172,8 @@ def test_a_reader_who_expects_an_association_is_moved_beyond_every_semi_adjacenc
     listed = [tuple(2 * a + b for a, b in database) for database in oracle.databases(*margins)]
     weight = np.prod(pi.ravel()[np.array(listed)], axis=1)
     known = listed_law(listed, weight / weight.sum())
-    answers = cd.record_log_likelihood(adv.RandomizedResponse(epsilon, 8), listed, known)
-    odds = cd.record_odds(known, answers, adv.PureDP(epsilon))
+    answers = adv.literature.record_log_likelihood(adv.RandomizedResponse(epsilon, 8), listed, known)
+    odds = adv.literature.record_odds(known, answers, adv.PureDP(epsilon))
     largest = float(odds.log_odds_factor.max())
     assert semi_adjacency(margins) == 3
     assert largest == pytest.approx(3.72 * epsilon, rel=0.01)
