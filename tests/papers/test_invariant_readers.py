@@ -63,7 +63,9 @@ def test_s28_one_record_is_moved_beyond_the_literal_semi_adjacency() -> None:
     assert len(listed) == 9
     answers = list(itertools.product(range(4), repeat=3))
     law = listed_law(listed)
-    odds = adv.literature.record_odds(law, adv.literature.record_log_likelihood(adv.RandomizedResponse(1.0, 4), answers, law), PURE)
+    odds = adv.literature.record_odds(
+        law, adv.literature.record_log_likelihood(adv.RandomizedResponse(1.0, 4), answers, law), PURE
+    )
     largest = float(np.exp(odds.log_odds_factor.max()))
     assert largest == pytest.approx(2 / (math.exp(-2) + math.exp(-3)), rel=1e-12)
     assert largest == pytest.approx(10.803666, abs=1e-6)
