@@ -14,12 +14,11 @@ settings.load_profile("untimed")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it starts in the background ignore it
 
 FIRST = (
-    "tests/bounded/test_calibration_bounded.py",
     "tests/test_long_notebooks.py",
     "tests/census/test_spine.py",
     "tests/test_notebooks.py",
 )
-"""Files that have the quadrature and the spine compiled, and beside them what needs those late: they compile once."""
+"""Files that have the spine compiled, and beside them what needs those late: they compile once."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -67,8 +67,7 @@ ROOMS = (
     "census.nmf.synthetic",
     "census.nmf.runs",
     "census.report",
-    "bounded.compiled",
-    "bounded.quadrature",
+    "bounded.grid",
     "bounded",
     "bounded.thesis",
     "bounded.regression",
@@ -92,7 +91,6 @@ REGISTERS = {"adversary", "adversary.models", "adversary.report.commands.cli", "
 COMPILED = (
     "census.spine.compiled",
     "census.histograms.compiled",
-    "bounded.compiled",
     "models.summaries.compiled",
 )
 """Rooms of compiled functions: they import numba, and are themselves imported inside functions."""

@@ -7,9 +7,9 @@ from .bounded_posterior import Predictive as Predictive
 from .bounded_posterior import posterior as posterior
 from .bounded_release import FAR as FAR
 from .bounded_release import BoundedRelease as BoundedRelease
-from .mixtures import TruncatedGammaMixture as TruncatedGammaMixture
-from .mixtures import gamma_laplace_logz as gamma_laplace_logz
-from .mixtures import normal_laplace_logpdf as normal_laplace_logpdf
+from .grid import TruncatedGammaMixture as TruncatedGammaMixture
+from .grid import gamma_laplace_logz as gamma_laplace_logz
+from .grid import normal_laplace_logpdf as normal_laplace_logpdf
 from .prior import IMPROPER as IMPROPER
 from .prior import Flat as Flat
 from .prior import NormalInverseGamma as NormalInverseGamma

@@ -1,4 +1,4 @@
-r"""What an analyst knows about the mean and variance of bounded data after a noisy release, by quadrature.
+r"""What an analyst knows about the mean and variance of bounded data after a noisy release.
 
 .. math::
 
@@ -11,7 +11,7 @@ the posterior given that the statistics came out feasible; "normalised" divides 
 the feasible statistics, C(mu, sigma2), as for statistics that cannot come out otherwise. With `quantity="data"` mean
 and variance are those of the n values themselves, mu and sigma2 of their population integrated out.
 
-Numbers come from two marginals on panels (`quadrature`). `quadrature_error` compares two solutions on different panels.
+Numbers come from two marginals on a grid (`grid`). `quadrature_error` compares two solutions on different grids.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from scipy.special import ndtr
 
 from adversary._core import Extra, Floats, Labels, as_array, check_number, check_probability, one_number
 from adversary.bounded.bounded_release import BoundedRelease
+from adversary.bounded.grid import Marginal, Question, Solution, solve_all
 from adversary.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior, log_prior_mass, question_of, together
 from adversary.bounded.propriety import check_proper, largest_looked_at
-from adversary.bounded.quadrature import Marginal, Solution, map_rows, solve_all
 
 if TYPE_CHECKING:
     import xarray as xr
 
 FEASIBILITIES = ("event", "normalised")
 QUANTITIES = ("population", "data")
-UNSURE = 1e-2
+UNSURE = 5e-3
 """Estimated error above which an answer comes with a warning."""
 NAMES = ("mu", "sigma2", "sigma")
 _POWERS = {"mu": 1, "sigma2": 2, "sigma": 1}
@@ -75,7 +75,8 @@ class Posterior:
     prior: Prior
     constrained: bool
     feasibility: str
-    solution: Solution
+    question: Question
+    solutions: list[Solution]
     shape: tuple[int, ...]
     cap: Floats
     labels: Labels = field(default_factory=Labels)
@@ -86,10 +87,10 @@ class Posterior:
         """Estimated numerical error of probabilities and `log_evidence`; where the standard deviation is finite, of its
         log and of the mean in units of it too.
 
-        3e-5 and sixty times the difference of two solutions on different panels: more than the error in at least 99 of
-        100 random settings, and mostly far more.
+        3e-5 and three times the difference of two solutions on different grids: more than the error in at least 99 of
+        100 random settings. Further solutions follow until it is below 1e-3.
         """
-        return self.with_release_shape(self.solution.quadrature_error)
+        return self.with_release_shape([one.quadrature_error for one in self.solutions])
 
     @property
     def max_variance(self) -> Any:
@@ -99,20 +100,20 @@ class Posterior:
     def mean(self, name: str) -> Any:
         """Posterior mean. Flat, with neither bounds nor cap, the tail of the variance is too heavy for small n: of
         sigma2 it is infinite for n <= 5, of sigma for n = 4, where that of mu does not exist (NaN)."""
-        values = self._moments(name, lambda x: x)
+        values = self._moments(name)
         power, none = {"mu": (0.5, np.nan), "sigma": (0.5, np.inf), "sigma2": (1.0, np.inf)}[name]
-        return self.with_release_shape(np.where(self.solution.question.has_moment(power), values, none))
+        return self.with_release_shape(np.where(self.question.has_moment(power), values, none))
 
     def sd(self, name: str) -> Any:
         """Posterior standard deviation; infinite where the tail of the variance is too heavy."""
-        centre = self._moments(name, lambda x: x)
-        squares = self._moments(name, lambda x: (x - centre[:, None]) ** 2)
+        centre = self._moments(name)
+        squares = self._moments(name, centre, 2)
         power = {"mu": 1.0, "sigma": 1.0, "sigma2": 2.0}[name]
-        return self.with_release_shape(np.where(self.solution.question.has_moment(power), np.sqrt(squares), np.inf))
+        return self.with_release_shape(np.where(self.question.has_moment(power), np.sqrt(squares), np.inf))
 
     def mode(self, name: str) -> Any:
         """Where the density of the named quantity is highest: that of sigma is not the root of that of sigma2."""
-        return self.with_release_shape(self.in_units(name, self._marginal(name).modes()))
+        return self.with_release_shape(self._each(name, lambda law: law.mode))
 
     def hdi(self, name: str, prob: float = 0.95) -> Any:
         """(low, high) of highest density; with several modes, the shortest interval (`regions` has the union).
@@ -124,15 +125,13 @@ class Posterior:
         ------
         ValueError : prob not strictly between 0 and 1
         """
-        marginal, prob = self._marginal(name), _share("prob", prob)
-        parts = map_rows(lambda rows: marginal.rows(rows).intervals(prob), len(marginal.edges))
-        found = self.in_units(name, np.concatenate(parts))
-        return self.with_release_shape(found, {"ci_bound": list(_ENDS)})
+        share = _share("prob", prob)
+        return self.with_release_shape(self._each(name, lambda law: law.interval(share), 2), {"ci_bound": list(_ENDS)})
 
     def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
         """The set of highest density as a union of intervals, for one release."""
         self._require_single()
-        found = self.in_units(name, np.array(self._marginal(name).stretches(_share("prob", prob))))
+        found = self.in_units(name, np.array(self._marginals(name)[0].stretches(_share("prob", prob))), 0)
         return [(float(lo), float(hi)) for lo, hi in found]
 
     def eti(self, name: str, prob: float = 0.95) -> Any:
@@ -148,18 +147,22 @@ class Posterior:
     def density(self, name: str, x: ArrayLike) -> Any:
         """Marginal density at x, per unit of the data; the axes of x come last."""
         points, factor = self._points(name, x)
-        return self._at(self._marginal(name).densities(points) * factor, x, f"{name}_grid")
+        laws = self._marginals(name)
+        found = as_array([law.density(row) for law, row in zip(laws, points, strict=True)])
+        return self._at(found * factor, x, f"{name}_grid")
 
     def cdf(self, name: str, x: ArrayLike) -> Any:
         """Marginal probability of at most x; the axes of x come last."""
         points, _ = self._points(name, x)
-        return self._at(np.clip(self._marginal(name).masses(points), 0.0, 1.0), x, f"{name}_grid")
+        laws = self._marginals(name)
+        found = as_array([law.cdf(row) for law, row in zip(laws, points, strict=True)])
+        return self._at(np.clip(found, 0.0, 1.0), x, f"{name}_grid")
 
     def expect(self, function: Callable[[Floats, Floats], ArrayLike]) -> Any:
         """Mean of a function of (mu, sigma2), which gets arrays (mu, 1) and (sigma2,) in the units of the data.
 
         It may return several, (..., mu, sigma2), whose means come last. It should be smooth: sharp edges, as of an
-        indicator, are seen only as finely as the panels.
+        indicator, are seen only as finely as the grid.
         """
         found = self.expectations(function)
         return self.with_release_shape(found, {f"value_{i}": None for i in range(found.ndim - 1)})
@@ -168,7 +171,7 @@ class Posterior:
         self, function: Callable[[Floats, Floats], ArrayLike], several: tuple[int, ...] | None = None
     ) -> Floats:
         """`expect` in rows, one a release; `several` is the shape of the means of one, for no releases at all."""
-        found = [self._expect_row(i, function) for i in range(len(self.solution.log_mass))]
+        found = [self._expect_row(i, function) for i in range(len(self.solutions))]
         return np.array(found) if found else np.zeros((0, *(several or ())))
 
     def with_release_shape(self, rows: ArrayLike, extra: Extra | None = None) -> Any:
@@ -179,11 +182,8 @@ class Posterior:
     @cached_property
     def infeasible(self) -> Any:
         """P(sigma2 > (mu - a)(b - mu), or mu outside the bounds): what no data could have; 0 under the bounds."""
-        rows = range(len(self.solution.log_mass))
-        if self.constrained:
-            return self.with_release_shape(np.zeros(len(rows)))
-        inside = [self.solution.joint(i, limit=True)[2].sum() for i in rows]
-        return self.with_release_shape(np.clip(1.0 - np.array(inside), 0.0, 1.0))
+        shares = [0.0 if self.constrained else 1.0 - one.feasible for one in self.solutions]
+        return self.with_release_shape(np.clip(shares, 0.0, 1.0))
 
     @cached_property
     def log_evidence(self) -> Any:
@@ -194,7 +194,9 @@ class Posterior:
         integral); a log density of the user's as it is.
         """
         release = self.release
-        log = self.solution.log_mass - log_prior_mass(self.prior, release.bounds, self.constrained, self.shape)
+        log = as_array([one.log_mass for one in self.solutions]) - log_prior_mass(
+            self.prior, release.bounds, self.constrained, self.shape
+        )
         units = (release.mean is not None) + 2 * (release.variance is not None)
         return self.with_release_shape(log - units * np.log(release.width))
 
@@ -226,11 +228,16 @@ class Posterior:
 
         return exported(self)
 
-    def _marginal(self, name: str) -> Marginal:
+    def _marginals(self, name: str) -> list[Marginal]:
         if name not in NAMES:
             raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
-        solution = self.solution
-        return {"mu": solution.mean, "sigma2": solution.variance, "sigma": solution.deviation}[name]
+        law = {"mu": "mean", "sigma2": "variance", "sigma": "deviation"}[name]
+        return [getattr(one, law) for one in self.solutions]
+
+    def _each(self, name: str, read: Callable[[Marginal], Any], *more: int) -> Floats:
+        """What is read off every marginal, (row, *more), in the units of the data."""
+        laws = self._marginals(name)
+        return self.in_units(name, as_array([read(law) for law in laws]).reshape(len(laws), *more))
 
     def in_units(self, name: str, unit: Floats, row: int | None = None) -> Floats:
         """A quantity on [0, 1], of every row along the first axis or of one row, as numbers of the data."""
@@ -244,12 +251,17 @@ class Posterior:
         divisor = n / (n - 1.0) if self.quantity == "data" and name != "mu" else np.ones(n.size)
         return np.asarray((self.release.width**2 * divisor) ** (0.5 * _POWERS[name]))
 
-    def _moments(self, name: str, function: Callable[[Floats], Floats]) -> Floats:
-        return self._marginal(name).moments(lambda x: function(self.in_units(name, x)))
+    def _moments(self, name: str, about: Any = 0.0, power: int = 1) -> Floats:
+        """Means of powers of the distance from numbers, one a row."""
+        laws = self._marginals(name)
+        about = np.broadcast_to(about, len(laws))
+        return as_array([
+            (law.weights * (self.in_units(name, law.x, i) - about[i]) ** power).sum() for i, law in enumerate(laws)
+        ])  # fmt: skip
 
     def _quantiles(self, name: str, shares: Floats) -> Floats:
         """In rows; 0 and 1 are the ends of the support, however far the panels reach."""
-        unit = self._marginal(name).quantiles(shares)
+        unit = as_array([law.quantiles(shares) for law in self._marginals(name)]).reshape(-1, shares.size)
         low, high = (0.0, np.ones((1, 1))) if self.constrained else (-np.inf, np.full((1, 1), np.inf))
         if name != "mu":
             most = np.where(self.constrained, 0.25, np.inf) if self.quantity == "data" else self.cap
@@ -267,7 +279,7 @@ class Posterior:
         return (points - self.release.bounds[0] * (name == "mu")).ravel() * factor, factor
 
     def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> Floats:
-        mu, v, weights = self.solution.joint(i)
+        mu, v, weights = self.solutions[i].joint()
         values = np.asarray(function(self.in_units("mu", mu, i), self.in_units("sigma2", v, i)), dtype=np.float64)
         return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))  # infeasible corners may have no value
 
@@ -336,7 +348,7 @@ def posterior(
 
     Warns
     -----
-    RuntimeWarning : the `quadrature_error` of a release is above 1e-2
+    RuntimeWarning : the `quadrature_error` of a release is above 5e-3
 
     >>> release = BoundedRelease(34.30, 2224.8, n=43, epsilon=(0.25, 0.25), bounds=(0, 100))
     >>> round(posterior(release).mean("mu"), 1), round(posterior(release, quantity="data").mean("mu"), 1)
@@ -354,8 +366,9 @@ def posterior(
     release, known, labels = together(release, known)
     caps = largest_looked_at(release, constrained, cap)
     question, shape = question_of(release, known, constrained, feasibility == "normalised", caps)
-    solution = solve_all(replace(question, of_data=quantity == "data"))
-    errors = solution.quadrature_error
+    question = replace(question, of_data=quantity == "data")
+    solutions = solve_all(question)
+    errors = as_array([one.quadrature_error for one in solutions])
     unsure = np.flatnonzero(~(errors < UNSURE))
     if len(unsure):
         warnings.warn(
@@ -365,7 +378,9 @@ def posterior(
             RuntimeWarning,
             stacklevel=2,
         )
-    return Posterior(release, known, constrained, feasibility, solution, shape, question.caps, labels, quantity)
+    return Posterior(
+        release, known, constrained, feasibility, question, solutions, shape, question.caps, labels, quantity
+    )
 
 
 def _check_quantity(quantity: str, prior: Prior, feasibility: str) -> None:

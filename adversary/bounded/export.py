@@ -23,15 +23,13 @@ def drawn(posterior: Any, draws: int, rng: Any) -> xr.DataTree:
     size = int(check_whole("draws", draws, minimum=1))
     seed = seed_sequence(rng)
     generator = np.random.default_rng(seed)
-    _, _, weights = posterior.solution.joint(0)
-    table = np.clip(weights, 0.0, None)
+    solution = posterior.solutions[0]
+    _, _, table = solution.joint()
     cells = np.searchsorted(np.cumsum(table.ravel()), generator.random(size) * table.sum(), side="right")
     rows, columns = np.unravel_index(np.minimum(cells, table.size - 1), table.shape)
     mean_shares = _uniform_in_cell(table.sum(1), rows, generator)
     variance_shares = _uniform_in_cell(table.sum(0), columns, generator)
-    solution = posterior.solution
-    unit_mu = solution.mean.quantiles(mean_shares)[0]
-    unit_v = solution.variance.quantiles(variance_shares)[0]
+    unit_mu, unit_v = solution.mean.quantiles(mean_shares), solution.variance.quantiles(variance_shares)
     if posterior.constrained:
         unit_v = np.minimum(unit_v, unit_mu * (1.0 - unit_mu))
     mu, sigma2 = (posterior.in_units(name, unit, 0) for name, unit in (("mu", unit_mu), ("sigma2", unit_v)))

@@ -21,7 +21,7 @@ from scipy.special import gammaln, log_ndtr, logsumexp
 
 from adversary._core import Floats, Labels, as_array, broadcast_arguments, check_number, common_shape
 from adversary.bounded.bounded_release import BoundedRelease
-from adversary.bounded.quadrature import Question
+from adversary.bounded.grid import Question
 
 LogDensity = Callable[[Floats, Floats], Any]
 IMPROPER = (

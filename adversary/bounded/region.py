@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import as_array, check_number, check_positive, check_whole, scalar_or_array
-from adversary.bounded.quadrature import log_likelihood
+from adversary.bounded.grid import log_likelihood
 
 
 def largest_variance(mean: ArrayLike) -> Any:
@@ -64,7 +64,9 @@ def feasible_mass(mu: ArrayLike, sigma2: ArrayLike, n: ArrayLike) -> Any:
     if not np.isfinite(means).all():
         raise ValueError(f"mu must be finite, got {means[~np.isfinite(means)].ravel()[0]}")
     m, v, size = (np.ravel(x) for x in np.broadcast_arrays(means, variances, sizes))
-    seen = np.array([[0.0, 0.0, 1.0, 0.5, 0.0, 1.0, 0.5]] * m.size).reshape(m.size, 7)
-    seen[:, 0] = size
-    logs = log_likelihood(seen, m[:, None, None], v[:, None], True)
+    logs = np.empty(m.size)
+    for i in np.unique(size):
+        rows = size == i
+        nothing = np.array([i, 0.0, 1.0, 0.5, 0.0, 1.0, 0.5])
+        logs[rows] = log_likelihood(nothing, m[rows], v[rows], True)
     return scalar_or_array(np.exp(logs).reshape(np.broadcast_shapes(means.shape, variances.shape, sizes.shape)))

@@ -23,7 +23,7 @@ import numpy as np
 
 from adversary._core import Floats, log_sum_exp
 from adversary.bounded.bounded_release import BoundedRelease
-from adversary.bounded.mixtures import normal_laplace_logpdf
+from adversary.bounded.grid import normal_laplace_logpdf
 
 LogDensity = Callable[[Floats, Floats], Floats]
 

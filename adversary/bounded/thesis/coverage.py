@@ -93,7 +93,7 @@ def coverage_study(
     ----------
     The thesis, section 4.3; the reference's section 11.
 
-    >>> study = coverage_study(n=50, truths=(0.1, 0.04), epsilon=1.0, datasets=20, rng=1)
+    >>> study = coverage_study(n=50, truths=(0.1, 0.04), epsilon=1.0, datasets=5, rng=1)
     >>> dict(study.sizes)
     {'n': 1, 'truth': 1, 'epsilon': 1, 'prior': 1, 'constrained': 2, 'estimate': 2}
     """

@@ -17,9 +17,10 @@ import numpy as np
 from scipy.special import exp1, gammaincc, gammainccinv, gammaincinv, gammaln, log_ndtr
 
 from adversary._core import Floats, log_sum_exp
-from adversary.bounded.quadrature.question import Question
+from adversary.bounded.grid.noisy_likelihood import Seen
+from adversary.bounded.grid.question import Question
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+_RULE, _ROUGH = np.polynomial.legendre.leggauss(10), np.polynomial.legendre.leggauss(2)
 _SHARES = np.array([1e-20, 1e-10, 1e-4])
 """Of the gamma law below the edges of panels, and above them; the least is left out."""
 _AWAY = np.array([-9.0, -3.0, 0.0, 3.0, 9.0])
@@ -28,44 +29,42 @@ _AT_ONCE = 20_000
 """Integrals over v that are worked out together."""
 
 
-def log_density(question: Question, y: Floats, u: Floats) -> Floats:
-    """Log density of mean and variance (divisor n) of the data and of the released numbers, (row, mean, variance).
+def log_statistics(
+    question: Question, y: Floats, u: Floats, *, rough: bool = False, free: bool = False
+) -> tuple[Floats, Floats]:
+    """Log density of mean and variance (divisor n) of the data of one row before the release, (mean, variance).
+
+    In two parts: that of mu and sigma2 without the bounds, and the log probability of the bounds given the statistics.
 
     Parameters
     ----------
-    question : rows with a flat or conjugate prior
-    y : (row, mean) on [0, 1]
-    u : (row, variance), above 0
+    question : a row with a flat or conjugate prior
+    y : (mean, 1) on [0, 1]
+    u : (variance,) above 0
+    rough, free : the second part only to a tenth or so, or not at all
     """
-    n, logs = question.seen[:, :1], np.empty((len(y), y.shape[1], u.shape[1]))
-    s = u * n / (n - 1.0)
-    for i, (belief, cap) in enumerate(zip(question.beliefs, question.caps, strict=True)):
-        logs[i] = _log_prior(float(n[i, 0]), belief, cap, question.constrained, y[i, :, None], s[i])
-    noise = _log_noise(question.seen[:, 1:4], y)[..., None] + _log_noise(question.seen[:, 4:7], s)[:, None]
-    return np.asarray(logs + noise + np.log(n / (n - 1.0))[..., None])
-
-
-def _log_noise(seen: Floats, x: Floats) -> Floats:
-    """Log density of a released number, its exact value being x (row, point); 0 where it was not released."""
-    kind, scale, released = seen.T[..., None]
-    z = (released - x) / scale
-    laplace, gaussian = -np.abs(z) - np.log(2.0 * scale), -0.5 * z * z - np.log(scale * np.sqrt(2.0 * np.pi))
-    return np.where(kind == 1.0, laplace, np.where(kind == 2.0, gaussian, 0.0))
-
-
-def _log_prior(n: float, belief: Floats, cap: float, constrained: bool, y: Floats, s: Floats) -> Floats:
-    """Log density of sample mean (mean, 1) and variance (variance,) before the release, of one row."""
-    alpha, (informed, mu0, kappa, nu, s2) = 0.5 * (n - 1.0), belief
+    n = float(question.seen[0])
+    s, cap, constrained = np.ravel(u) * n / (n - 1.0), float(question.caps), question.constrained
+    alpha, (informed, mu0, kappa, nu, s2) = 0.5 * (n - 1.0), question.beliefs
     power, centre, weight = alpha - 1.0, y, n
     rate = alpha * s + 0.0 * y
-    constant = alpha * np.log(alpha) + (alpha - 1.0) * np.log(s) - gammaln(alpha)
+    constant = alpha * np.log(alpha) + (alpha - 1.0) * np.log(s) - gammaln(alpha) + np.log(n / (n - 1.0))
     if informed:
         half, wide = 0.5 * nu, 1.0 / n + 1.0 / kappa
         power, centre, weight = alpha + half + 0.5, (n * y + kappa * mu0) / (n + kappa), n + kappa
         rate = rate + half * s2 + 0.5 * (y - mu0) ** 2 / wide
         constant = constant + half * np.log(half * s2) - gammaln(half) - 0.5 * np.log(2.0 * np.pi * wide)
-    cut = _log_cut(power, rate, cap, centre, weight) if constrained else _log_upper_gamma(power, rate / cap)
-    return np.asarray(constant - power * np.log(rate) + cut)
+    limited = constrained and power > 0.0
+    whole = gammaln(power) + 0.0 * rate if limited else _log_upper_gamma(power, rate / cap)
+    cut = _log_cut(power, rate, cap, centre, weight, rough) - whole if constrained and not free else 0.0 * rate
+    return constant - power * np.log(rate) + whole, np.minimum(cut, 0.0)
+
+
+def log_noise(question: Question, y: Floats, u: Floats) -> Floats:
+    """Log density of the released numbers given mean and variance (divisor n) of the data."""
+    seen = Seen.of(question.seen)
+    s = u * seen.n / (seen.n - 1.0)
+    return np.asarray(seen.mean.fall(y) + seen.variance.fall(s) + seen.mean.constant + seen.variance.constant)
 
 
 def _log_upper_gamma(power: float, start: Floats) -> Floats:
@@ -74,15 +73,16 @@ def _log_upper_gamma(power: float, start: Floats) -> Floats:
         return np.asarray(np.log(exp1(start)) if power == 0.0 else np.log(gammaincc(power, start)) + gammaln(power))
 
 
-def _log_cut(power: float, rate: Floats, cap: float, centre: Floats, weight: float) -> Floats:
+def _log_cut(power: float, rate: Floats, cap: float, centre: Floats, weight: float, rough: bool) -> Floats:
     """Log of the integral of x^(power - 1) exp(-x) times the mass that N(centre, v / weight) has on the means that are
     feasible with v = rate / x, over v up to the cap: shape of `rate`, (mean, variance)."""
     rates, centres = rate.ravel(), np.broadcast_to(centre, rate.shape).ravel()
     places = np.array_split(np.arange(rates.size), rates.size // _AT_ONCE + 1)
-    return np.concatenate([_log_cut_of(power, rates[i], cap, centres[i], weight) for i in places]).reshape(rate.shape)
+    found = [_log_cut_of(power, rates[i], cap, centres[i], weight, rough) for i in places]
+    return np.concatenate(found).reshape(rate.shape)
 
 
-def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: float) -> Floats:
+def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: float, rough: bool) -> Floats:
     """The same of points in a row, by panels in log x."""
     v = np.maximum(centre * (1.0 - centre), 0.0)  # there the region's edge passes the centre, if that is within [0, 1]
     beyond = np.maximum(np.abs(centre - 0.5) - 0.5, 0.0)
@@ -96,10 +96,10 @@ def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: 
     edges = np.concatenate([bulk - shift, corner], 1)
     low = np.maximum(np.where(bulk[0] > -np.inf, edges.min(1), -np.inf), np.log(rate / cap))[:, None]
     edges = np.sort(np.clip(edges, low, np.maximum(bulk[-1], low) + 20.0), 1)
-    half = 0.5 * np.diff(edges)[..., None]
-    x = (edges[:, :-1, None] + half * (1.0 + _NODES)).reshape(rate.size, -1)
+    half, (nodes, shares) = 0.5 * np.diff(edges)[..., None], _ROUGH if rough else _RULE
+    x = (edges[:, :-1, None] + half * (1.0 + nodes)).reshape(rate.size, -1)
     with np.errstate(divide="ignore", under="ignore"):
-        weights = np.log(half * _WEIGHTS).reshape(rate.size, -1)
+        weights = np.log(half * shares).reshape(rate.size, -1)
         v = rate[:, None] * np.exp(-x)
         reach, sd = np.sqrt(np.maximum(0.25 - v, 0.0)), np.sqrt(v / weight)
         off = np.abs(centre[:, None] - 0.5)  # symmetric about 1/2: both limits below the centre, which keeps digits

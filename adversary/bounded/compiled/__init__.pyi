@@ -1,1 +1,0 @@
-from .likelihood import fill as fill

@@ -1,0 +1,278 @@
+r"""The likelihood of a noisy mean and variance, the exact ones integrated out, in arrays of parameters.
+
+.. math::
+
+    g(\mu, v) = \int \mathrm{Gamma}(x; \alpha, \alpha / v)\, q_2(S^* - x) \int_{y (1 - y) \ge x / 4m}
+    N(y; \mu, v/n)\, q_1(Y^* - y)\, dy\, dx
+
+with m the largest variance of n values in [0, 1]. Without the bounds the inner integral is over all y, and g is a
+product. `log_cut` is the log of what the bounds leave of that product; it is smooth, and 0 far from the bounds. The
+inner integral is a difference of normal probabilities. The outer one runs over Gauss-Legendre points of
+:math:`x = m / \cosh^2 \tau`, in panels
+between its top, its corners and where it has fallen by DEPTH nats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, gammaln, log_ndtr
+
+from adversary._core import Floats, log_sum_exp
+from adversary.bounded.grid.mixtures import normal_laplace_logpdf
+
+DEPTH = 22.0
+_FEW, _RULES = 6.0, (np.polynomial.legendre.leggauss(28), np.polynomial.legendre.leggauss(16))
+"""Numbers of values below which panels are long, and their rule; the rule of others."""
+_HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+_FAR = 340.0
+"""Of tau: exp(2 tau) is a number."""
+_BREAKS = np.array([-12.0, -3.0, 0.0, 3.0])
+"""Panels are also cut at so many noise scales from the released mean, where a scale is below the sd of a sample
+mean."""
+_AT_ONCE = 4096
+"""Integrals over x worked out together."""
+
+
+Curve = Callable[[Floats], Floats]
+
+
+class Noise(NamedTuple):
+    """A released number and its noise, of log density `constant` - rate |gap| - precision gap^2 / 2."""
+
+    centre: float
+    rate: float
+    precision: float
+    constant: float
+
+    @classmethod
+    def of(cls, kind: float, scale: float, centre: float) -> Noise:
+        """Kind 0 for a number that was not released, 1 for Laplace noise, 2 for Gaussian."""
+        if kind == 0.0:
+            return cls(0.5, 0.0, 0.0, 0.0)
+        if kind == 1.0:
+            return cls(centre, 1.0 / scale, 0.0, -float(np.log(2.0 * scale)))
+        return cls(centre, 0.0, scale**-2.0, -float(np.log(scale) + _HALF_LOG_2PI))
+
+    def fall(self, x: Floats) -> Floats:
+        """Log density at exact values, less its constant."""
+        gap = np.abs(x - self.centre)
+        return -gap * (self.rate + 0.5 * self.precision * gap)
+
+    def slope(self, x: Floats) -> Floats:
+        """Its derivative, with the sign turned."""
+        gap = x - self.centre
+        return self.rate * np.sign(gap) + self.precision * gap
+
+
+class Seen(NamedTuple):
+    """What was released: number of values, noise of the mean, noise of the variance."""
+
+    n: float
+    mean: Noise
+    variance: Noise
+
+    @classmethod
+    def of(cls, row: Floats) -> Seen:
+        """Of seven numbers as in `Question.seen`."""
+        n, *numbers = (float(x) for x in row)
+        return cls(n, Noise.of(*numbers[:3]), Noise.of(*numbers[3:]))
+
+    @property
+    def nothing(self) -> Seen:
+        """The same number of values, with neither statistic released."""
+        return Seen(self.n, Noise.of(0.0, 1.0, 0.5), Noise.of(0.0, 1.0, 0.5))
+
+
+def log_likelihood(row: Floats, mu: Any, v: Any, constrained: bool) -> Floats:
+    """Log density of the released numbers at means and variances on [0, 1], which broadcast; nats.
+
+    Parameters
+    ----------
+    row : seven numbers as in `Question.seen`
+    mu, v : means, and variances above 0
+    constrained : whether the statistics are those of data in [0, 1]
+    """
+    seen = Seen.of(row)
+    free = log_free(seen, mu, v)
+    return free + log_cut(seen, *np.broadcast_arrays(mu, v)) if constrained else free
+
+
+def log_free(seen: Seen, mu: Any, v: Any) -> Floats:
+    """Log likelihood without the bounds: of the mean, times that of the variance."""
+    v = np.asarray(v, dtype=np.float64)
+    of_variance = _log_variance(seen, v.ravel())[0].reshape(v.shape)
+    return np.asarray(of_variance + _log_mean(seen, np.asarray(mu), v) + seen.mean.constant)
+
+
+def log_cut(seen: Seen, mu: Floats, v: Floats, *, rough: bool = False) -> Floats:
+    """Log probability, given parameters and release, that the statistics are feasible; arrays of one shape.
+
+    With `rough` only to a few nats, from the tops of the integrands.
+    """
+    shape, mu, v = mu.shape, mu.ravel(), v.ravel()
+    places = np.array_split(np.arange(mu.size), mu.size // _AT_ONCE + 1)
+    parts = [_log_cut(seen, mu[i], v[i], rough) for i in places]
+    return np.concatenate(parts).reshape(shape)
+
+
+def _log_cut(seen: Seen, mu: Floats, v: Floats, rough: bool) -> Floats:
+    most = 0.25 * seen.n / (seen.n - 1.0)
+    if rough:
+        return _log_limited(seen, mu, v, most, rough)
+    values, back = np.unique(v, return_inverse=True)
+    log_z, largest = (x[back] for x in _log_variance(seen, values))
+    full = _log_mean(seen, mu, v)
+    low = 0.5 * (1.0 - np.sqrt(np.maximum(1.0 - largest / most, 0.0)))
+    beyond = np.logaddexp(_log_mean(seen, mu, v, None, low), _log_mean(seen, mu, v, 1.0 - low, None))
+    some = np.flatnonzero((largest >= most) | (beyond - full > -DEPTH))
+    logs = np.zeros(mu.size)
+    if some.size:
+        logs[some] = _log_limited(seen, mu[some], v[some], most, rough) - log_z[some] - full[some]
+    return logs
+
+
+def _log_variance(seen: Seen, v: Floats) -> tuple[Floats, Floats]:
+    """Log density of the released variance without the bounds, and the largest x that counts."""
+    noise, alpha = seen.variance, 0.5 * (seen.n - 1.0)
+    height, slope, low, high = _without_bounds(seen, v)
+    corners = [0.5 * float(np.log(noise.centre))] if noise.rate > 0.0 and noise.centre > 0.0 else []
+    edges = _panels(height, _top(slope, low, high), high, corners)
+    tau, weights = _points(edges, seen.n)
+    with np.errstate(over="ignore"):
+        x = np.exp(2.0 * tau)
+        logs = alpha * (2.0 * tau - np.log(v)[:, None] - x / v[:, None]) + noise.fall(x) + weights + np.log(2.0)
+    constant = alpha * np.log(alpha) - gammaln(alpha) + noise.constant
+    return log_sum_exp(logs) + constant, np.exp(2.0 * edges[-1])
+
+
+def _without_bounds(seen: Seen, v: Floats) -> tuple[Curve, Curve, Floats, Floats]:
+    """The integrand over tau, x = exp(2 tau): its log, the sign of its slope, and ends."""
+    noise, alpha = seen.variance, 0.5 * (seen.n - 1.0)
+
+    def height(tau: Floats) -> Floats:
+        x = np.exp(2.0 * tau)
+        return alpha * (2.0 * tau - np.log(v) - x / v) + noise.fall(x)
+
+    def slope(tau: Floats) -> Floats:
+        x = np.exp(2.0 * tau)
+        return alpha - x * (alpha / v + noise.slope(x))
+
+    return height, slope, np.full(v.shape, -_FAR), np.full(v.shape, _FAR)
+
+
+def _log_mean(seen: Seen, mu: Any, v: Any, low: Any = None, high: Any = None) -> Floats:
+    """Log integral of N(y; mu, v / n) and the noise of the mean, less its constant, between two sample means."""
+    noise, t = seen.mean, np.asarray(v) / seen.n
+    if noise.rate == 0.0:
+        shrink = 1.0 / (1.0 + noise.precision * t)
+        centre, sd = (mu + noise.precision * t * noise.centre) * shrink, np.sqrt(t * shrink)
+        logs = -0.5 * noise.precision * shrink * (mu - noise.centre) ** 2 + 0.5 * np.log(shrink)
+        return np.asarray(logs + _log_between(low, high, centre, sd))
+    if low is None and high is None:
+        return np.asarray(normal_laplace_logpdf(noise.centre, mu, t, noise.rate) - noise.constant)
+    sd, shift, gap, corner = np.sqrt(t), noise.rate * t, mu - noise.centre, noise.centre
+    both = 0.5 * noise.rate * shift
+    first = corner if high is None else np.minimum(high, corner)
+    last = corner if low is None else np.maximum(low, corner)
+    under = both + noise.rate * gap + _log_between(low, first, mu + shift, sd)
+    over = both - noise.rate * gap + _log_between(last, high, mu - shift, sd)
+    return np.asarray(np.logaddexp(under, over))
+
+
+def _log_between(low: Any, high: Any, centre: Floats, sd: Floats) -> Any:
+    """Log probability of N(centre, sd^2) between two ends, None for none."""
+    if low is None and high is None:
+        return 0.0
+    if low is None or high is None:
+        return log_ndtr((high - centre) / sd if low is None else (centre - low) / sd)
+    a, b = (low - centre) / sd, (high - centre) / sd
+    far = a > 0.0
+    upper, lower = log_ndtr(np.where(far, -a, b)), log_ndtr(np.where(far, -b, a))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(high > low, upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0))), -np.inf)
+
+
+def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, rough: bool) -> Floats:
+    """Log likelihood under the bounds less the constant of the mean's noise, or rough: of how far its top is lower."""
+    noise, alpha, worth = seen.variance, 0.5 * (seen.n - 1.0), seen.n / v
+    shrink = 1.0 / (1.0 + seen.mean.precision / worth)
+    centre, reach = (mu + seen.mean.precision / worth * seen.mean.centre) * shrink, seen.mean.rate / worth * shrink
+    best = np.clip(seen.mean.centre, centre - reach, centre + reach)  # the likeliest sample mean
+    log_v = np.log(v)
+
+    def height(tau: Floats) -> Floats:
+        low = expit(2.0 * tau)
+        x = 4.0 * most * low * (1.0 - low)
+        y = np.clip(best, low, 1.0 - low)
+        return np.asarray(
+            alpha * (np.log(x) - log_v - x / v) + noise.fall(x) + seen.mean.fall(y) - 0.5 * worth * (y - mu) ** 2
+        )
+
+    def slope(tau: Floats) -> Floats:
+        low = expit(2.0 * tau)
+        x = 4.0 * most * low * (1.0 - low)
+        y = np.clip(best, low, 1.0 - low)
+        push = worth * (y - mu) + seen.mean.slope(y)
+        push = np.where(best < low, push, np.where(best > 1.0 - low, -push, 0.0))
+        return np.asarray((1.0 - 2.0 * low) * (alpha - x * (alpha / v + noise.slope(x))) - push * low * (1.0 - low))
+
+    top = _top(slope, np.full(v.shape, -0.5 * _FAR), np.zeros(v.shape))
+    if rough:
+        x = np.exp(2.0 * _top(*_without_bounds(seen, v)[1:]))
+        free = alpha * (np.log(x) - log_v - x / v) + noise.fall(x) + seen.mean.fall(best)
+        return np.asarray(np.minimum(height(top) - free + 0.5 * worth * (best - mu) ** 2, 0.0))
+    corners, share = list[float](), noise.centre / most
+    if noise.rate > 0.0 and 0.0 < share < 1.0:
+        corners.append(-float(np.arccosh(share**-0.5)))
+    steep = max(seen.mean.rate, seen.mean.precision**0.5)
+    if steep > worth.min() ** 0.5:  # the limit on the sample mean passes the released one at once
+        places = min(seen.mean.centre, 1.0 - seen.mean.centre) + _BREAKS / steep
+        corners += [-float(np.arctanh(1.0 - 2.0 * y)) for y in places if 0.0 < y < 0.5]
+    edges = _panels(height, top, np.zeros(v.shape), corners)
+    tau, weights = _points(edges, seen.n)
+    low = expit(2.0 * tau)
+    x = 4.0 * most * low * (1.0 - low)
+    with np.errstate(divide="ignore", over="ignore"):
+        logs = alpha * (np.log(x / v[:, None]) - x / v[:, None]) + noise.fall(x) + weights
+        logs = logs + np.log(2.0 * (1.0 - 2.0 * low)) + _log_mean(seen, mu[:, None], v[:, None], low, 1.0 - low)
+    return np.asarray(log_sum_exp(logs) + alpha * np.log(alpha) - gammaln(alpha) + noise.constant)
+
+
+def _top(slope: Curve, low: Floats, high: Floats) -> Floats:
+    """Where integrands of one mode are highest, from the signs of their slopes."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(46):
+            middle = 0.5 * (low + high)
+            rises = slope(middle) > 0.0
+            low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+    return 0.5 * (low + high)
+
+
+def _panels(height: Curve, top: Floats, last: Floats, corners: list[float]) -> Floats:
+    """Edges of panels: where integrands have fallen by DEPTH from their tops, these, and corners, (edge, point)."""
+    ends = []
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        least = height(top) - DEPTH
+        for side in (-1.0, 1.0):  # by halving the logarithm of the way from the top
+            near, far = np.full(top.shape, np.log(1e-8)), np.full(top.shape, np.log(_FAR))
+            for _ in range(9):
+                middle = 0.5 * (near + far)
+                above = height(np.minimum(top + side * np.exp(middle), last)) > least
+                near, far = np.where(above, middle, near), np.where(above, far, middle)
+            ends.append(np.minimum(top + side * np.exp(far), last))
+    cuts = [np.clip(np.full(top.shape, x), *ends) for x in corners]
+    return np.sort([*ends, top, *cuts], 0)
+
+
+def _points(edges: Floats, n: float) -> tuple[Floats, Floats]:
+    """Points of all panels and logs of their weights, (point, node)."""
+    half = 0.5 * np.diff(edges, axis=0).T[..., None]
+    nodes, shares = _RULES[int(n >= _FEW)]
+    tau = edges[:-1].T[..., None] + half * (1.0 + nodes)
+    with np.errstate(divide="ignore"):
+        weights = np.log(half * shares)
+    shape = edges.shape[1], half.shape[1] * nodes.size
+    return tau.reshape(shape), weights.reshape(shape)

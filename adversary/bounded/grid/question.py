@@ -1,0 +1,57 @@
+"""What is asked of one release after another, as arrays of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from adversary._core import Floats
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of one row after another: numbers of the releases and priors in arrays.
+
+    `seen` (row, 7): n; kind of noise (0 not released, 1 Laplace, 2 Gaussian), scale and number of the mean; the same of
+    the variance. `beliefs` (row, 5): 0 for a flat prior or 1, mu0, kappa0, nu0, s0 squared.
+    """
+
+    seen: Floats
+    beliefs: Floats
+    caps: Floats
+    constrained: bool
+    normalised: bool
+    log_density: Callable[[Floats, Floats], Floats] | None = None
+    of_data: bool = False
+
+    def row(self, i: int) -> Question:
+        """What is asked of one row: without the axis of rows."""
+        return replace(self, seen=self.seen[i], beliefs=self.beliefs[i], caps=self.caps[i])
+
+    def has_moment(self, power: float) -> Any:
+        """Whether sigma2^power has a mean: without bounds and cap its density falls only as a power of sigma2.
+
+        That of the prior, flat or conjugate, once more (n - 1) / 2 where a variance was released, and 1/2 where a mean
+        was. The variance of the data falls as fast, or as the noise on it.
+        """
+        seen, beliefs = np.moveaxis(self.seen, -1, 0), np.moveaxis(self.beliefs, -1, 0)
+        if self.constrained or self.log_density is not None:
+            return np.ones(seen.shape[1:], bool)
+        falls = np.where(beliefs[0] > 0.0, 0.5 * beliefs[3] + 1.0 + 0.5 * (seen[1] > 0.0), 0.0)
+        falls = falls + np.where(seen[4] > 0.0, np.inf if self.of_data else 0.5 * (seen[0] - 1.0), 0.0)
+        return (self.caps < np.inf) | (falls > power + 1.0)
+
+    def log_prior(self, mu: Floats, v: Floats) -> Any:
+        """Log density of one row at means and variances that broadcast; 0 where it is flat."""
+        if self.log_density is not None:
+            return self.log_density(mu, v)
+        known, mu0, kappa, nu, s2 = self.beliefs
+        if not known:
+            return 0.0
+        half = 0.5 * nu
+        of_variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
+        return of_variance + 0.5 * np.log(kappa / (2.0 * np.pi * v)) - 0.5 * kappa * (mu - mu0) ** 2 / v

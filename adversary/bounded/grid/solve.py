@@ -1,0 +1,339 @@
+r"""Posteriors on a grid that follows their mass, one release after another.
+
+The log density per dt ds, with the mean at :math:`\mu(s)` and the variance at :math:`v(t)`, is a part that is worked
+out at every node and what the bounds leave (`noisy_likelihood.log_cut`), which is worked out on a coarser grid and
+interpolated: by splines of its normal quantile, which hardly bends where the probability falls. Nodes are
+equidistributed in the cube root of the marginals, and partly evenly. A cell that the edge of the region crosses counts
+with its part inside, the density at the middle of that part.
+
+Two solutions on different grids, the second laid by the first, give an estimate of the error; further ones follow until
+it is small. A row is solved by itself, so that no result depends on its neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
+
+from adversary._core import Floats, in_threads
+from adversary.bounded.grid.line import COSH, EXP, FINER, INSIDE, LOWEST, SINH, Line, Marginal
+from adversary.bounded.grid.noisy_likelihood import Seen, log_cut, log_free
+from adversary.bounded.grid.question import Question
+from adversary.bounded.grid.sample_statistics import log_noise, log_statistics
+
+SIZES = ((16, 120), (26, 200), (40, 320), (60, 480))
+"""Nodes along either axis of the coarse and the fine grid, in one solution after another."""
+CLOSE = 1e-3
+"""Estimated error with which a solution is the last."""
+DEPTH = 22.0
+"""Nats below the top of a density at which a grid ends."""
+_EVEN = 0.3
+"""Share of the nodes that are even over the range of the grid."""
+_SAFETY, _LEAST = 3.0, 3e-5
+"""Estimated error: so much times the difference of two solutions, and so much more."""
+_FIRST, _ROUNDS = 24, 60
+"""Nodes along either axis, and rounds, in the search for the mass."""
+_SURE, _LOWEST = 7.5, 1e6
+"""Normal quantiles of probabilities of the bounds that count as 1, and at least."""
+Bounds = tuple[Floats, Floats, list[tuple[float, Floats]]]
+"""Nodes of the coarse grid, and quantiles there with their signs."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Marginals of mean and variance of one release on [0, 1], their log mass and the estimate of their errors."""
+
+    question: Question
+    mean: Marginal
+    variance: Marginal
+    log_mass: float
+    quadrature_error: float
+    bounds: Bounds
+
+    @cached_property
+    def deviation(self) -> Marginal:
+        """Marginal of sigma, on the nodes of the variance."""
+        return self.variance.root()
+
+    def log_density(self, mu: Floats, v: Floats) -> Floats:
+        """Log density at every (mean, variance) on [0, 1], shape (mean, variance), up to a constant; -inf beyond the
+        grid. The edge of the region is not looked at."""
+        s, t = self.mean.line.t(mu), self.variance.line.t(v)
+        ends = self.mean.nodes[[0, -1]], self.variance.nodes[[0, -1]]
+        beyond = ((s < ends[0][0]) | (s > ends[0][1]))[:, None] | (t < ends[1][0]) | (t > ends[1][1])
+        s, t = np.clip(s, *ends[0]), np.clip(t, *ends[1])
+        lines = self.mean.line, self.variance.line
+        with np.errstate(all="ignore"):
+            logs = _exact_part(self.question, *lines, s, t) + _spread(self.bounds, s, t)
+            logs = logs - lines[0].log_slope(s)[:, None] - lines[1].log_slope(t)
+        return np.where(beyond | np.isnan(logs), -np.inf, logs)
+
+    def joint(self) -> tuple[Floats, Floats, Floats]:
+        """mu (..., 1), sigma2 (...,) and weights (mu, sigma2), which sum to 1."""
+        s, t = self.mean.nodes[::FINER], self.variance.nodes[::FINER]
+        weights = self._cells(s, t) * _even_weights(t)
+        return self.mean.line.x(s)[:, None], self.variance.line.x(t), weights / weights.sum()
+
+    @property
+    def feasible(self) -> float:
+        """Probability of means and variances that data in [0, 1] can have, of a posterior without the bounds."""
+        s, turn = self.mean.nodes[::FINER], float(self.variance.line.t(0.25))
+        t = np.union1d(self.variance.nodes[::FINER], turn - np.geomspace(1e-5, 3.0, 150))  # it ends steeply there
+        t = t[(t >= self.variance.nodes[0]) & (t < turn)]
+        if not t.size:
+            return 0.0
+        inside, whole = (self._cells(s, t, limit=part) @ _even_weights(t) for part in (True, False))
+        return float(self.variance.cdf(0.25) * inside.sum() / whole.sum())
+
+    def _cells(self, s: Floats, t: Floats, *, limit: bool = False) -> Floats:
+        """Probabilities of cells per dt, up to a constant that does not depend on `limit`."""
+        lines = self.mean.line, self.variance.line
+        with np.errstate(all="ignore"):
+            logs = _exact_part(self.question, *lines, s, t) + _spread(self.bounds, s, t)
+            return _cells(self.question, *lines, s, t, logs - logs.max(), limit=limit)[0]
+
+
+def solve_all(question: Question) -> list[Solution]:
+    """A solution for every row, on all processors.
+
+    Raises
+    ------
+    RuntimeError : no mass was found; the first such row is named
+    """
+
+    def solved(i: int) -> Solution | None:
+        return solve(question.row(i))
+
+    found = in_threads(solved, range(len(question.seen)), os.cpu_count() or 1)
+    for i, one in enumerate(found):
+        if one is None:
+            raise RuntimeError(
+                f"no posterior mass was found for release {i}: mean and variance {question.seen[i, [3, 6]].tolist()}, "
+                f"n {question.seen[i, 0]:g}; the prior may have no mass on what the data can be, or hardly any"
+            )
+    return [one for one in found if one is not None]
+
+
+def solve(ask: Question) -> Solution | None:
+    """One row on finer and finer grids, until two solutions agree; None without any mass."""
+    mean, variance = _lines(ask)
+    with np.errstate(all="ignore"):  # far out, where the density is 0
+        first = _find(ask, mean, variance)
+        if first is None:
+            return None
+        laws, before = first, None
+        for size in SIZES:
+            found = _integrate(ask, laws, size)
+            if found is None:
+                return None
+            laws = found.mean, found.variance
+            if before is not None:
+                error = _SAFETY * _difference(ask, before, found) + _LEAST
+                found = Solution(ask, *laws, found.log_mass, error, found.bounds)
+                if error < CLOSE:
+                    break
+            before = found
+    return found
+
+
+def _lines(ask: Question) -> tuple[Line, Line]:
+    """Lines of mean and variance; without bounds, of the mean about the released one or that of the prior."""
+    if ask.constrained:
+        return Line(INSIDE), Line(COSH)
+    seen, (known, mu0, kappa, _, s2) = Seen.of(ask.seen), ask.beliefs
+    if ask.seen[1]:
+        spread = max(float(np.abs(ask.seen[6])) if ask.seen[4] else 0.0, s2 if known else 0.0) / seen.n
+        return Line(SINH, seen.mean.centre, float(np.hypot(ask.seen[2], np.sqrt(spread)))), Line(EXP)
+    return Line(SINH, mu0 if known else 0.5, float(np.sqrt(s2 / kappa)) if known else 0.1), Line(EXP)
+
+
+def _exact_part(ask: Question, mean: Line, variance: Line, s: Floats, t: Floats) -> Floats:
+    """The part of the log density that is worked out at every node, (mean, variance); the region is not looked at."""
+    mu, v = mean.x(s)[:, None], variance.x(t)
+    logs = mean.log_slope(s)[:, None] + variance.log_slope(t)
+    if ask.of_data:
+        return np.asarray(logs + log_noise(ask, mu, v) + log_statistics(ask, mu, v, free=True)[0])
+    return np.asarray(logs + ask.log_prior(mu, v) + log_free(Seen.of(ask.seen), mu, v))
+
+
+def _bounds_part(
+    ask: Question, mean: Line, variance: Line, s: Floats, t: Floats, *, rough: bool = False
+) -> list[tuple[float, Floats]]:
+    """The part that is interpolated: log probabilities of the bounds, (mean, variance), each with its sign."""
+    if not ask.constrained:
+        return []
+    mu, v = mean.x(s)[:, None], variance.x(t)
+    if ask.of_data:
+        return [(1.0, log_statistics(ask, mu, v, rough=rough)[1])]
+    seen, pairs = Seen.of(ask.seen), np.broadcast_arrays(mu, v)
+    found = [(1.0, log_cut(seen, *pairs, rough=rough))]
+    return [*found, (-1.0, log_cut(seen.nothing, *pairs, rough=rough))] if ask.normalised else found
+
+
+def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
+    """The part of the bounds at the nodes of a finer grid: splines through normal quantiles of their probabilities."""
+    from scipy.interpolate import CubicSpline
+
+    coarse_s, coarse_t, parts = bounds
+    found: Any = 0.0
+    for sign, quantiles in parts:
+        fine = CubicSpline(coarse_t, CubicSpline(coarse_s, quantiles)(s), axis=1)(t)
+        found = found + sign * log_ndtr(fine)
+    return found
+
+
+def _limits(ask: Question, mean: Line, variance: Line) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Ends of both lines."""
+    far = 18.0 if ask.constrained else 300.0
+    cap = np.inf if ask.of_data else float(ask.caps)
+    top = float(variance.t(min(cap, 0.25))) if ask.constrained else float(variance.t(cap)) if cap < np.inf else 340.0
+    return (-far, far), (-17.9 if ask.constrained else -340.0, top)
+
+
+def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal] | None:
+    """Rough marginals, over a range beyond which nothing counts: closer and closer about the highest node."""
+    limits = _limits(ask, mean, variance)
+    seen, (known, mu0, _, _, s2) = Seen.of(ask.seen), ask.beliefs
+    away = 8.0 ** np.arange(-7.0, 2.0)
+    away = np.concatenate([-away[::-1], [0.0], away])
+    places = [np.linspace(-17.0, 17.0, 18) if ask.constrained else np.linspace(-40.0, 40.0, 41)]
+    depths = [np.linspace(-17.0, 0.0, 18) if ask.constrained else np.linspace(-40.0, 40.0, 81)]
+    if ask.seen[1]:
+        places.append(mean.t(seen.mean.centre + ask.seen[2] * away))
+    if ask.seen[4]:
+        depths.append(variance.t(np.maximum(seen.variance.centre + ask.seen[5] * away, 0.0)))
+    if known:
+        places.append(mean.t(mu0) + away)
+        depths.append(variance.t(s2) + away)
+    s, t = (np.unique(np.clip(np.concatenate(one), *ends)) for one, ends in zip((places, depths), limits, strict=True))
+    for _ in range(_ROUNDS):
+        bounds = _bounds_part(ask, mean, variance, s, t, rough=True)
+        logs = _exact_part(ask, mean, variance, s, t) + sum(sign * cut for sign, cut in bounds)
+        logs = _masked(ask, s, t, logs)
+        top = logs.max()
+        if not np.isfinite(top):
+            return None
+        weighed = _weighed(ask, variance, logs, t)
+        ranges = [_range(x, weighed.max(axis), ends) for x, axis, ends in ((s, 1, limits[0]), (t, 0, limits[1]))]
+        if all(enough for _, _, enough in ranges):
+            break
+        s, t = (
+            x if enough else np.linspace(low, high, _FIRST)
+            for x, (low, high, enough) in zip((s, t), ranges, strict=True)
+        )
+    p = np.exp(weighed - weighed.max())
+    return Marginal.of(mean, s, p @ _even_weights(t)), Marginal.of(variance, t, _even_weights(s) @ p)
+
+
+def _masked(ask: Question, s: Floats, t: Floats, logs: Floats) -> Floats:
+    """-inf for cells that are wholly beyond the region."""
+    logs = np.where(np.isnan(logs), -np.inf, logs)
+    if not ask.constrained:
+        return logs
+    edges = _edges(s)
+    nearest = np.abs(np.clip(0.0, edges[:-1], edges[1:]))
+    return np.where(nearest[:, None] <= np.abs(_edges(t)[:-1]), logs, -np.inf)
+
+
+def _weighed(ask: Question, variance: Line, logs: Floats, t: Floats) -> Floats:
+    """Log densities with those of the second moments, where these exist, so that a grid reaches as far as they do."""
+    if ask.constrained:
+        return logs
+    power = next((p for p in (2.0, 1.0, 0.5) if ask.has_moment(p)), 0.0)
+    middle = t[np.argmax(logs.max(0))]
+    return np.asarray(logs + 2.0 * power * np.maximum(t - middle, 0.0))
+
+
+def _range(x: Floats, profile: Floats, limits: tuple[float, float]) -> tuple[float, float, bool]:
+    """Ends of what counts, one node more on either side; whether it has nodes enough and ends within the nodes."""
+    counts = np.flatnonzero(profile > profile.max() - DEPTH)
+    first, last, width = counts[0], counts[-1], x[-1] - x[0]
+    low = x[first - 1] if first else max(limits[0], x[0] - width)
+    high = x[last + 1] if last < x.size - 1 else min(limits[1], x[-1] + width)
+    closed = (first > 0 or x[0] <= limits[0]) and (last < x.size - 1 or x[-1] >= limits[1])
+    return low, high, bool(closed and counts.size >= 0.5 * x.size and x.size <= _FIRST)
+
+
+def _nodes(law: Marginal, size: int) -> Floats:
+    """So many nodes over the range of a marginal, equidistributed in its cube root and partly evenly."""
+    within = np.flatnonzero(law.logs > -DEPTH)
+    bounded = law.line.kind in (INSIDE, COSH)
+    first, last = (max(within[0] - 1, 0), min(within[-1] + 1, law.nodes.size - 1)) if bounded else (0, -1)
+    fine = np.linspace(law.nodes[first], law.nodes[last], 2001)
+    root = np.interp(fine, law.nodes, np.exp(law.logs / 3.0))
+    parts = [np.concatenate([[0.0], np.cumsum(0.5 * (one[1:] + one[:-1]))]) for one in (root, np.ones_like(root))]
+    shares = (1.0 - _EVEN) * parts[0] / parts[0][-1] + _EVEN * parts[1] / parts[1][-1]
+    return np.asarray(np.interp(np.linspace(0.0, 1.0, size), shares, fine))
+
+
+def _even_weights(x: Floats) -> Floats:
+    """Of the trapezoid rule."""
+    return np.asarray(np.diff(_edges(x)))
+
+
+def _edges(x: Floats) -> Floats:
+    """Edges of the cells of nodes, half way between them."""
+    return np.concatenate([x[:1], 0.5 * (x[1:] + x[:-1]), x[-1:]])
+
+
+def _cells(
+    ask: Question, mean: Line, variance: Line, s: Floats, t: Floats, logs: Floats, *, limit: bool = False
+) -> tuple[Floats, Floats]:
+    """Integrals over the cells' parts in the region, along the mean and along the variance, (mean, variance) each."""
+    edge_s, edge_t = _edges(s)[:, None], _edges(t)[None]
+    first, last, most = np.array(-np.inf), np.array(np.inf), np.array(np.inf)
+    if ask.constrained:
+        first, last, most = t, -t, -np.abs(s)[:, None]
+    elif limit:
+        v, mu = variance.x(t), mean.x(s)
+        half = np.sqrt(np.maximum(0.25 - v, 0.0))
+        first, last = mean.t(0.5 - half), mean.t(0.5 + half)
+        most = variance.t(np.maximum(mu * (1.0 - mu), 0.0))[:, None]
+    logs, found = np.maximum(logs, LOWEST), []
+    limited: tuple[Floats, Floats] = np.clip(edge_s, first, last), np.minimum(edge_t, most)
+    for axis, nodes, edges in zip((0, 1), (s[:, None], t[None]), limited, strict=True):
+        middle = 0.5 * (edges[1:] + edges[:-1]) if axis == 0 else 0.5 * (edges[:, 1:] + edges[:, :-1])
+        slopes = np.gradient(logs, nodes.ravel(), axis=axis)
+        rise = np.clip(slopes * (middle - nodes), -60.0, 1.0)  # the density at the middle of the part
+        found.append(np.exp(np.minimum(logs + rise, 300.0)) * np.diff(edges, axis=axis))
+    return found[0], found[1]
+
+
+def _integrate(ask: Question, laws: tuple[Marginal, Marginal], size: tuple[int, int]) -> Solution | None:
+    """Both marginals, on grids laid by marginals known before."""
+    lines = laws[0].line, laws[1].line
+    (coarse_s, coarse_t), (s, t) = ([_nodes(law, count) for law in laws] for count in size)
+    with np.errstate(invalid="ignore"):
+        cuts = [(sign, ndtri_exp(np.minimum(cut, 0.0))) for sign, cut in _bounds_part(ask, *lines, coarse_s, coarse_t)]
+    quantiles = [(sign, np.clip(np.nan_to_num(cut, nan=-_LOWEST), -_LOWEST, _SURE)) for sign, cut in cuts]
+    kept = coarse_s, coarse_t, quantiles
+    logs = _exact_part(ask, *lines, s, t) + _spread(kept, s, t)
+    logs = np.where(np.isnan(logs), -np.inf, logs)
+    top = (logs if not ask.constrained else _masked(ask, s, t, logs)).max()
+    if not np.isfinite(top):
+        return None
+    along_mean, along_variance = _cells(ask, *lines, s, t, logs - top)
+    means, variances = along_variance.sum(1), along_mean.sum(0)
+    if not min(means.max(), variances.max()) > 0.0:
+        return None
+    found = Marginal.of(lines[0], s, means), Marginal.of(lines[1], t, variances)
+    masses = [law.below[-1] * density.max() for law, density in zip(found, (means, variances), strict=True)]
+    return Solution(ask, *found, top + 0.5 * float(np.log(masses).sum()), np.inf, kept)
+
+
+def _difference(ask: Question, one: Solution, other: Solution) -> float:
+    """The largest difference of two solutions: of means in standard deviations, log deviations, and probabilities."""
+    found = [abs(one.log_mass - other.log_mass)]
+    pairs = ((one.mean, other.mean, 1.0), (one.deviation, other.deviation, 1.0), (one.variance, other.variance, 2.0))
+    for first, second, power in pairs:
+        shares = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
+        found.append(float(np.abs(first.cdf(second.quantiles(shares)) - shares).max()))
+        if ask.has_moment(power):
+            (centre, spread), (mean, sd) = first.moments, second.moments
+            found += [abs(centre - mean) / sd, abs(float(np.log(spread / sd)))] if min(sd, spread) > 0.0 else [np.inf]
+    return max(found)
