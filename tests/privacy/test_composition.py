@@ -298,6 +298,27 @@ def test_the_route_is_chosen_by_cost_and_named(name: str, route: str, rough: str
     assert loss.delta(1.0) == pytest.approx(loss.rough.delta(1.0), rel=1e-7)
 
 
+def test_tails_of_a_mixture_are_probabilities() -> None:
+    """Rounding of forty listed releases added up to a little more than 1."""
+    listed: Any = DiscreteGaussianLoss.of(0.5, count=40).law
+    loss = MixedLoss(listed, GaussianLoss(1.0))
+    assert loss.tail(-1e4) == (1.0, 1.0)
+
+
+def test_the_mean_posterior_counts_rare_releases_that_tell_little() -> None:
+    """Two noises of 1 each, 4e-18 of all, hide a target who is out: a contour smoothed for speed left them out."""
+    families = [Family(F(1, 10), 2, 2), Family(F(40), 2, 2), Family(F(4224, 20495), 2, 2)]
+    losses, weights = np.zeros(1), np.ones(1)
+    for v in (40.0, 40.0, 0.1, 0.1, 4224.0 / 20495.0, 4224.0 / 20495.0):
+        x = np.arange(-math.floor(9.5 / math.sqrt(v)) - 2, math.floor(9.5 / math.sqrt(v)) + 3)
+        weight = np.exp(-v * x * x / 2.0)
+        rounded = np.round(np.add.outer(losses, v * (4.0 * x - 4.0) / 2.0).ravel(), 9)
+        losses, place = np.unique(rounded, return_inverse=True)
+        weights = np.bincount(place, np.outer(weights, weight / weight.sum()).ravel())
+    expected = weights @ expit(losses + logit(0.1))
+    assert loss_of(families).posterior(0.1).mean("out") == pytest.approx(expected, rel=1e-6)
+
+
 # Finite mechanisms
 
 

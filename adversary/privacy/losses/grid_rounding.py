@@ -31,6 +31,7 @@ class RoundedLoss(PrivacyLoss):
     """
 
     __slots__ = ()
+    route = Route.ROUNDED
 
     @property
     @abstractmethod
@@ -55,8 +56,6 @@ class RoundedLoss(PrivacyLoss):
         if np.isinf(most) and self.certain == 0.0 and (far := (target > 0.0) & (target <= least)).any():
             found[far] = [self.pbdp_epsilon(float(one)) for one in target[far]]
         return scalar_or_array(np.minimum(found, most))
-
-    route = Route.ROUNDED
 
     def past_ties(self, threshold: Floats) -> Floats:
         return self.upper.past_ties(threshold)

@@ -81,6 +81,7 @@ class LatticeLoss(PrivacyLoss):
     rounded: bool = False
     blur: float = 5e-16
     parts: tuple[PrivacyLoss, ...] = ()
+    route = Route.LISTED
 
     def __post_init__(self) -> None:
         atoms = {"losses": self.losses, "log_p": self.log_p, "log_q": self.log_q}
@@ -192,8 +193,6 @@ class LatticeLoss(PrivacyLoss):
             return scalar_or_array(value * (1.0 - MARGIN)), scalar_or_array(np.minimum(value * (1.0 + MARGIN), 1.0))
 
         return Bracket(of_delta=delta, of_power=power, of_tail=lambda threshold: (self.tail(threshold)[0],) * 2)
-
-    route = Route.LISTED
 
     @property
     def summands(self) -> tuple[PrivacyLoss, ...]:

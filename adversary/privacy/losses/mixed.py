@@ -21,6 +21,7 @@ class MixedLoss(PrivacyLoss):
 
     lattice: LatticeLoss
     other: PrivacyLoss
+    route = Route.MIXED
 
     @property
     def summands(self) -> tuple[PrivacyLoss, ...]:
@@ -38,16 +39,15 @@ class MixedLoss(PrivacyLoss):
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         p, q = (as_array(x) for x in self.other.tail(self._shifts(self.lattice.past_ties(as_array(threshold)))))
-        beyond = self._mixture_of(self.lattice.log_p, p) + self.lattice.infinite_p
-        return scalar_or_array(beyond), scalar_or_array(self._mixture_of(self.lattice.log_q, q))
+        beyond_p = self._mixture_of(self.lattice.log_p, p) + self.lattice.infinite_p
+        beyond_q = self._mixture_of(self.lattice.log_q, q)
+        return scalar_or_array(np.minimum(beyond_p, 1.0)), scalar_or_array(np.minimum(beyond_q, 1.0))
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """P(infinite) + sum over atoms x of P(x) delta_other(epsilon - x)."""
         mixed = self._mixture_of(self.lattice.log_p, as_array(self.other.delta(self._shifts(as_array(epsilon)))))
         return scalar_or_array(np.clip(mixed + self.lattice.infinite_p, 0.0, 1.0))
-
-    route = Route.MIXED
 
     @cached_property
     def rough(self) -> MixedLoss:
