@@ -92,6 +92,7 @@ QUESTIONS = {
     "census list": Question(("census", "scenario"), ("census.report.census_answer", "prices"), ("--cells", "none")),
 }
 every_command = pytest.mark.parametrize("name", QUESTIONS)
+pytestmark = pytest.mark.slow_cases("census scenario", "epsilon", "infer", "infer a line")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -250,6 +251,7 @@ def test_a_page_that_fails_leaves_the_directory_as_it_was(
     assert result.stderr.endswith(f"(the numbers are in {tmp_path / 'new' / output.DATA}, without a page)\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 def test_answers_come_without_pymc_or_matplotlib(compiled: bool) -> None:
     """Without numba as well, where nothing has to be compiled."""
@@ -270,6 +272,7 @@ print("HEAVY", sorted(heavy - {{"numba"}} if {compiled} else heavy))
     assert done.stdout.splitlines()[-1] == "HEAVY []"
 
 
+@pytest.mark.slow
 def test_an_audit_as_json_loads_nothing_of_its_page() -> None:
     code = f"""
 import sys

@@ -20,7 +20,7 @@ from adversary.report.answers import audit_answer, audit_page, comparison, expla
 from adversary.report.files.scenario import Scenario
 from adversary.report.kit import Document, Measured, as_json
 from adversary.report.kit.rendering import to_html, to_markdown
-from adversary.report.sections import method_sections, result_sections
+from adversary.report.sections import method_sections, release_sections, result_sections
 from adversary.report.words import explain
 from tests import commands
 from tests.report.test_cli import SIMULATED
@@ -473,6 +473,15 @@ def test_a_section_that_fails_is_one_line_and_the_others_stay(
     assert [one.title for one in made.sections] == [one.title for one in whole.sections]
     assert as_json(made.data) == as_json(whole.data)
     assert "Left out: RuntimeError: made to fail" in to_html(made)
+
+
+def test_sections_and_json_are_about_groups_of_the_registry() -> None:
+    assert set(release_sections.SECTIONS) <= set(GROUPS)
+    whole = adv.load_scenario(DATA / "dare_1940_republished.toml")
+    made = set(audit_answer.solve(whole, rng=1).children)
+    listed = {name for key, one in GROUPS.items() for name in ((key,) if one.listed is None else one.listed)}
+    assert {"repeated", "alternatives", "tests"} <= made & listed
+    assert made - listed <= {"release", "exact", "risk", "bound", "priors", "sensitivity"}
 
 
 @pytest.mark.slow
