@@ -234,6 +234,7 @@ def is_caught(bug: Bug) -> str:
         spoiled.write_text(spoiled.read_text("utf-8").replace(bug.right, bug.wrong), "utf-8")
         tests = [str(Path("tests") / name) for name in bug.tests.split()]
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow and not thorough"]
+        command += ["-n", "0"] * bug.tests.endswith(".py")
         where = os.environ | {"PYTHONPATH": str(copy)}
         done = subprocess.run([*command, *tests], cwd=copy, env=where, capture_output=True, text=True)
         return next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
