@@ -45,8 +45,8 @@ def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
     }  # fmt: skip
     tree = both_readings.tree_of(file, groups, refused, x=file.x, y=file.y, region=file.region)
     line = f"slope{of_what(file.x, file.y)}"
-    said = f"The {line} is {interval_text(tree, 'slope')} with probability {percent(file.prob)}."
-    return both_readings.summarised(tree, said), found
+    verdict = f"The {line} is {interval_text(tree, 'slope')} with probability {percent(file.prob)}."
+    return both_readings.summarised(tree, verdict), found
 
 
 def _numbers(file: RegressionFile, found: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:

@@ -60,12 +60,12 @@ def synth_command(
     }  # fmt: skip
     tree = xr.DataTree.from_dict({"file": xr.Dataset(numbers, {"axis": list(AXES)})})
     tree.attrs = {"directory": str(made), "synthetic": 1}
-    said = (
+    verdict = (
         f"{made}: {recipe.blocks:,} synthetic blocks in {recipe.county_number} counties, {len(recipe.asked)} "
         f"queries, {size / 2**20:,.1f} MiB in {seconds:.1f} s."
     )
     note = "Nobody in it exists. README.md says how it was made; truth.parquet has the counts."
-    Summary("Synthetic Noisy Measurement File", ["file"], said).on(tree)
+    Summary("Synthetic Noisy Measurement File", ["file"], verdict).on(tree)
     return Answer(tree, lambda tree: Document(tree, lead=[note]))
 
 
@@ -117,9 +117,9 @@ def _contents(found: dict[str, Any]) -> Answer:
     tree.attrs = {name: found[name] for name in ("directory", "product", "bytes", "files")}
     tree.attrs["synthetic"] = int(found["synthetic"])
     many = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
-    said, status = (f"{many}.", "violated") if problems else ("Nothing is missing or malformed.", "holds")
+    verdict, status = (f"{many}.", "violated") if problems else ("Nothing is missing or malformed.", "holds")
     warnings = ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"])
-    Summary(f"{found['directory']}: {found['product']}", list(groups), said, status, warnings).on(tree)
+    Summary(f"{found['directory']}: {found['product']}", list(groups), verdict, status, warnings).on(tree)
     return Answer(tree, _document, int(bool(problems)), f"{many}: {problems[0]}" if problems else "")
 
 

@@ -83,15 +83,15 @@ class SpineVerdict:
         settled, there = int(one["unprotected"]), int(one["surely_there"])
         also = f"; in {there:,} of them one more person is there for certain" * (there > 0)
         first = self.about_cell(f"{some:,} of {blocks_words(every)} have no proven answer. ", at) * (2 * some > every)
-        said = f"Exact counts settle what is asked in all {blocks_words(settled)} with an answer{also}."
+        text = f"Exact counts settle what is asked in all {blocks_words(settled)} with an answer{also}."
         if self.protected(self.most):
             low, half, high = map(format_number, self.quantiles)
             many = blocks_words(int(one["answered"]) - settled)
-            said = f"In {many} the release multiplies a prior of {prior} by {low} to {high}; "
-            said += f"in half of them by less than {half}."
-            said += f" No noise protects {blocks_words(settled)} more{also}." * (settled > 0)
+            text = f"In {many} the release multiplies a prior of {prior} by {low} to {high}; "
+            text += f"in half of them by less than {half}."
+            text += f" No noise protects {blocks_words(settled)} more{also}." * (settled > 0)
         status = "exceeded" if over else "unreliable" * bool(first) or "holds" * judged
-        return first + self.about_cell(said), status
+        return first + self.about_cell(text), status
 
     @property
     def quantiles(self) -> tuple[float, float, float]:

@@ -68,12 +68,12 @@ def solve(
 def verdict(scenario: Scenario, tree: xr.DataTree) -> tuple[str, str]:
     """What becomes of the guarantees, and of the profile if there is one, and the status of both."""
     status = worst_status(tree)
-    said = [UNLIMITED if audit_words.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[status]]
+    lines = [UNLIMITED if audit_words.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[status]]
     if scenario.profile is not None and "profile" not in left_out(tree):
-        found = profile_verdict.verdicts(scenario, tree)
-        said.append(profile_verdict.verdict_sentence(found))
-        status = "violated" if status == "holds" and found.attrs["status"] == "broken" else status
-    return " ".join(said), status
+        judged = profile_verdict.verdicts(scenario, tree)
+        lines.append(profile_verdict.verdict_sentence(judged))
+        status = "violated" if status == "holds" and judged.attrs["status"] == "broken" else status
+    return " ".join(lines), status
 
 
 def fingerprint(scenario: Scenario) -> str:

@@ -55,8 +55,8 @@ def solve(audits: Audits) -> xr.DataTree:
     tree = xr.DataTree.from_dict({"compared": found, "verdicts": verdicts})
     tree.attrs = {f"scenario_{name}": audit_answer.fingerprint(one) for name, (one, _) in audits.items()}
     warned = [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)]
-    said = f"Largest expected posterior: {_largest(found, 'posterior_mean', format_probability)}."
-    return Summary(" and ".join(audits), ["compared", "verdicts"], said, warnings=warned).on(tree)
+    largest = f"Largest expected posterior: {_largest(found, 'posterior_mean', format_probability)}."
+    return Summary(" and ".join(audits), ["compared", "verdicts"], largest, warnings=warned).on(tree)
 
 
 def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:

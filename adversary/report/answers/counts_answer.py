@@ -99,8 +99,8 @@ def solve(
     judged = set(columns["status"][1])
     status = next(one for one in ("violated", "exceeded", "holds") if one in judged)
     rise = f"from {format_probability(prior)} before the release to {format_probability(summary['worst'])} on average"
-    said = f"The largest risk is {_where(tree['cells'].to_dataset(), names)}: {rise} after it."
-    return Summary(title, ("summary",), said, status, [*np.atleast_1d(cautions)] if cautions else ()).on(tree)
+    verdict = f"The largest risk is {_where(tree['cells'].to_dataset(), names)}: {rise} after it."
+    return Summary(title, ("summary",), verdict, status, [*np.atleast_1d(cautions)] if cautions else ()).on(tree)
 
 
 @guarded_document
@@ -181,8 +181,8 @@ def solve_plan(
     tree.attrs.update(profile=profile.words, covered=covered, budget=budget_words(noises), **how)
     largest, again = format_bound(float(found["total"]), False), int(how["releases"])
     each = "" if again == 1 else f", in each of {again} releases,"
-    said = f"rho = {largest} over all levels{each} keeps the risk profile: {profile.words}."
-    return Summary(title, ("plan",), said).on(tree)
+    verdict = f"rho = {largest} over all levels{each} keeps the risk profile: {profile.words}."
+    return Summary(title, ("plan",), verdict).on(tree)
 
 
 @guarded_document

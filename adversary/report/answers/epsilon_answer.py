@@ -186,27 +186,23 @@ def verdict(recommended: Recommended) -> str:
     """The largest epsilon of the only profile, or the ends of those of several, in a sentence."""
     if len(recommended) == 1:
         (one,) = recommended.values()
-        if one.status != budget.BOUNDED:
-            return f"{one.words.split(': ')[0].split(' (')[0]}."
-        return f"epsilon = {_format_epsilon(one)} is the largest that keeps the profile."
+        largest = f"epsilon = {_format_epsilon(one)} is the largest that keeps the profile."
+        return largest if one.status == budget.BOUNDED else f"{one.words.split(': ')[0].split(' (')[0]}."
     ends = _ends(recommended)
     if not ends:
         return "None of these profiles has a finite epsilon above 0."
-    bounded = [name for name, one in recommended.items() if one.status == budget.BOUNDED]
-    allowed = " to ".join(f"{shown} ({name})" for name, shown in ends.items())
-    if len(ends) == 1 and len(bounded) > 1:
-        allowed = f"{next(iter(ends.values()))}, the same for {those_tied(bounded, len(bounded), 'profiles')}"
-    return f"The profiles allow epsilon = {allowed}."
+    names = [name for name, one in recommended.items() if one.status == budget.BOUNDED]
+    same = f"{next(iter(ends.values()))}, the same for {those_tied(names, len(names), 'profiles')}"
+    apart = " to ".join(f"{shown} ({name})" for name, shown in ends.items())
+    return f"The profiles allow epsilon = {same if len(ends) == 1 < len(names) else apart}."
 
 
 def _ends(recommended: Recommended) -> dict[str, str]:
     """The smallest and the largest epsilon by the names of their profiles; one where all are alike."""
-    bounded = {name: one for name, one in recommended.items() if one.status == budget.BOUNDED}
-    if not bounded:
-        return {}
-    least, most = (pick(bounded, key=lambda name: bounded[name].loss) for pick in (min, max))
-    alike = bool(tied([one.loss for one in bounded.values()]).all())
-    return {name: _format_epsilon(bounded[name]) for name in ((least,) if alike else (least, most))}
+    bounded = {name: one.loss for name, one in recommended.items() if one.status == budget.BOUNDED}
+    alike = not bounded or tied(list(bounded.values())).all()
+    names = [pick(bounded, key=lambda name: bounded[name]) for pick in ((min,) if alike else (min, max)) if bounded]
+    return {name: _format_epsilon(recommended[name]) for name in names}
 
 
 def _card(recommended: Recommended) -> Card:

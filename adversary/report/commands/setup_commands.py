@@ -87,8 +87,8 @@ def examine() -> xr.DataTree:
     warnings = [f"Extra `{name}` is not installed: pip install '{NAME}[{name}]'." for name in extras if name]
     again = [name for name, lasts in zip(places, writable, strict=True) if not lasts]
     warnings += [f"Code compiled by {name} is compiled again in every run." for name in again]
-    said = "Something optional is missing." if warnings else "Everything is installed."
-    return Summary(f"adversary {__version__}", list(groups), said, "holds", warnings).on(tree)
+    verdict = "Something optional is missing." if warnings else "Everything is installed."
+    return Summary(f"adversary {__version__}", list(groups), verdict, "holds", warnings).on(tree)
 
 
 def packages() -> dict[str, str]:
