@@ -105,8 +105,8 @@ class Marginal:
     @cached_property
     def weights(self) -> Floats:
         """Probabilities of the nodes, for moments."""
-        found = np.exp(self.logs) * _widths(self.nodes)
-        return np.asarray(found / found.sum())
+        result = np.exp(self.logs) * _widths(self.nodes)
+        return np.asarray(result / result.sum())
 
     @cached_property
     def heights(self) -> Floats:
@@ -141,8 +141,8 @@ class Marginal:
         inside = (t >= self.nodes[0]) & (t <= self.nodes[-1])
         held = np.clip(t, self.nodes[0], self.nodes[-1])
         with np.errstate(invalid="ignore", over="ignore"):
-            found = np.exp(np.interp(held, self.nodes, self.logs) - self.line.log_slope(held)) / self.below[-1]
-        return np.where(inside & np.isfinite(found), found, 0.0)
+            result = np.exp(np.interp(held, self.nodes, self.logs) - self.line.log_slope(held)) / self.below[-1]
+        return np.where(inside & np.isfinite(result), result, 0.0)
 
     def _places(self, shares: Floats) -> Floats:
         """Where so much of the mass lies below, in t."""
@@ -196,9 +196,9 @@ class Marginal:
 
     def interval(self, prob: float) -> tuple[float, float]:
         """The interval of highest density, or the shortest where that set is several."""
-        found = self.stretches(prob)
-        if len(found) == 1:
-            return found[0]
+        result = self.stretches(prob)
+        if len(result) == 1:
+            return result[0]
         starts = np.union1d(np.linspace(0.0, 1.0 - prob, 2001), self.below / self.below[-1])
         starts = starts[starts <= 1.0 - prob]
         ends = self.quantiles(np.stack([starts, starts + prob]))

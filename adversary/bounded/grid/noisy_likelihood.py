@@ -8,8 +8,7 @@ r"""The likelihood of a noisy mean and variance, the exact ones integrated out, 
 with m the largest variance of n values in [0, 1]. Without the bounds the inner integral is over all y, and g is a
 product. `log_cut` is the log of what the bounds leave of that product; it is smooth, and 0 far from the bounds. The
 inner integral is a difference of normal probabilities. The outer one runs over Gauss-Legendre points of
-:math:`x = m / \cosh^2 \tau`, in panels
-between its top, its corners and where it has fallen by DEPTH nats.
+:math:`x = m / \cosh^2 \tau`, in panels between its top, its corners and where it has fallen by DEPTH nats.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from adversary._core import Floats, log_sum_exp
 from adversary.bounded.grid.mixtures import normal_laplace_logpdf
 
 DEPTH = 22.0
+"""Nats below the top of an integrand at which it ends."""
 _FEW, _RULES = 6.0, (np.polynomial.legendre.leggauss(28), np.polynomial.legendre.leggauss(16))
 """Numbers of values below which panels are long, and their rule; the rule of others."""
 _HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
 _FAR = 340.0
 """Of tau: exp(2 tau) is a number."""
 _BREAKS = np.array([-12.0, -3.0, 0.0, 3.0])
-"""Panels are also cut at so many noise scales from the released mean, where a scale is below the sd of a sample
-mean."""
+"""Noise scales from the released mean at which panels are cut too, where a scale is below the sd of a sample mean."""
 _AT_ONCE = 4096
 """Integrals over x worked out together."""
 

@@ -1,4 +1,4 @@
-"""What is asked of one release after another, as arrays of numbers."""
+"""Releases and priors as arrays of numbers, one row each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adversary._core import Floats
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of one row after another: numbers of the releases and priors in arrays.
+    """Numbers of releases and priors in arrays, one row each.
 
     `seen` (row, 7): n; kind of noise (0 not released, 1 Laplace, 2 Gaussian), scale and number of the mean; the same of
     the variance. `beliefs` (row, 5): 0 for a flat prior or 1, mu0, kappa0, nu0, s0 squared.
@@ -29,7 +29,7 @@ class Question:
     of_data: bool = False
 
     def row(self, i: int) -> Question:
-        """What is asked of one row: without the axis of rows."""
+        """One row, without the axis of rows."""
         return replace(self, seen=self.seen[i], beliefs=self.beliefs[i], caps=self.caps[i])
 
     def has_moment(self, power: float) -> Any:

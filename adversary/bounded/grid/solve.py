@@ -101,6 +101,10 @@ class Solution:
 def solve_all(question: Question) -> list[Solution]:
     """A solution for every row, on all processors.
 
+    Parameters
+    ----------
+    question : rows of releases and priors
+
     Raises
     ------
     RuntimeError : no mass was found; the first such row is named
@@ -109,14 +113,14 @@ def solve_all(question: Question) -> list[Solution]:
     def solved(i: int) -> Solution | None:
         return solve(question.row(i))
 
-    found = in_threads(solved, range(len(question.seen)), os.cpu_count() or 1)
-    for i, one in enumerate(found):
+    result = in_threads(solved, range(len(question.seen)), os.cpu_count() or 1)
+    for i, one in enumerate(result):
         if one is None:
             raise RuntimeError(
                 f"no posterior mass was found for release {i}: mean and variance {question.seen[i, [3, 6]].tolist()}, "
                 f"n {question.seen[i, 0]:g}; the prior may have no mass on what the data can be, or hardly any"
             )
-    return [one for one in found if one is not None]
+    return [one for one in result if one is not None]
 
 
 def solve(ask: Question) -> Solution | None:
@@ -128,17 +132,17 @@ def solve(ask: Question) -> Solution | None:
             return None
         laws, before = first, None
         for size in SIZES:
-            found = _integrate(ask, laws, size)
-            if found is None:
+            result = _integrate(ask, laws, size)
+            if result is None:
                 return None
-            laws = found.mean, found.variance
+            laws = result.mean, result.variance
             if before is not None:
-                error = _SAFETY * _difference(ask, before, found) + _LEAST
-                found = Solution(ask, *laws, found.log_mass, error, found.bounds)
+                error = _SAFETY * _difference(ask, before, result) + _LEAST
+                result = Solution(ask, *laws, result.log_mass, error, result.bounds)
                 if error < CLOSE:
                     break
-            before = found
-    return found
+            before = result
+    return result
 
 
 def _lines(ask: Question) -> tuple[Line, Line]:
@@ -171,8 +175,8 @@ def _bounds_part(
     if ask.of_data:
         return [(1.0, log_statistics(ask, mu, v, rough=rough)[1])]
     seen, pairs = Seen.of(ask.seen), np.broadcast_arrays(mu, v)
-    found = [(1.0, log_cut(seen, *pairs, rough=rough))]
-    return [*found, (-1.0, log_cut(seen.nothing, *pairs, rough=rough))] if ask.normalised else found
+    result = [(1.0, log_cut(seen, *pairs, rough=rough))]
+    return [*result, (-1.0, log_cut(seen.nothing, *pairs, rough=rough))] if ask.normalised else result
 
 
 def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
@@ -180,11 +184,11 @@ def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
     from scipy.interpolate import CubicSpline
 
     coarse_s, coarse_t, parts = bounds
-    found: Any = 0.0
+    result: Any = 0.0
     for sign, quantiles in parts:
         fine = CubicSpline(coarse_t, CubicSpline(coarse_s, quantiles)(s), axis=1)(t)
-        found = found + sign * log_ndtr(fine)
-    return found
+        result = result + sign * log_ndtr(fine)
+    return result
 
 
 def _limits(ask: Question, mean: Line, variance: Line) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -294,14 +298,14 @@ def _cells(
         half = np.sqrt(np.maximum(0.25 - v, 0.0))
         first, last = mean.t(0.5 - half), mean.t(0.5 + half)
         most = variance.t(np.maximum(mu * (1.0 - mu), 0.0))[:, None]
-    logs, found = np.maximum(logs, LOWEST), []
+    logs, result = np.maximum(logs, LOWEST), []
     limited: tuple[Floats, Floats] = np.clip(edge_s, first, last), np.minimum(edge_t, most)
     for axis, nodes, edges in zip((0, 1), (s[:, None], t[None]), limited, strict=True):
         middle = 0.5 * (edges[1:] + edges[:-1]) if axis == 0 else 0.5 * (edges[:, 1:] + edges[:, :-1])
         slopes = np.gradient(logs, nodes.ravel(), axis=axis)
         rise = np.clip(slopes * (middle - nodes), -60.0, 1.0)  # the density at the middle of the part
-        found.append(np.exp(np.minimum(logs + rise, 300.0)) * np.diff(edges, axis=axis))
-    return found[0], found[1]
+        result.append(np.exp(np.minimum(logs + rise, 300.0)) * np.diff(edges, axis=axis))
+    return result[0], result[1]
 
 
 def _integrate(ask: Question, laws: tuple[Marginal, Marginal], size: tuple[int, int]) -> Solution | None:
@@ -311,8 +315,8 @@ def _integrate(ask: Question, laws: tuple[Marginal, Marginal], size: tuple[int, 
     with np.errstate(invalid="ignore"):
         cuts = [(sign, ndtri_exp(np.minimum(cut, 0.0))) for sign, cut in _bounds_part(ask, *lines, coarse_s, coarse_t)]
     quantiles = [(sign, np.clip(np.nan_to_num(cut, nan=-_LOWEST), -_LOWEST, _SURE)) for sign, cut in cuts]
-    kept = coarse_s, coarse_t, quantiles
-    logs = _exact_part(ask, *lines, s, t) + _spread(kept, s, t)
+    bounds = coarse_s, coarse_t, quantiles
+    logs = _exact_part(ask, *lines, s, t) + _spread(bounds, s, t)
     logs = np.where(np.isnan(logs), -np.inf, logs)
     top = (logs if not ask.constrained else _masked(ask, s, t, logs)).max()
     if not np.isfinite(top):
@@ -321,19 +325,19 @@ def _integrate(ask: Question, laws: tuple[Marginal, Marginal], size: tuple[int, 
     means, variances = along_variance.sum(1), along_mean.sum(0)
     if not min(means.max(), variances.max()) > 0.0:
         return None
-    found = Marginal.of(lines[0], s, means), Marginal.of(lines[1], t, variances)
-    masses = [law.below[-1] * density.max() for law, density in zip(found, (means, variances), strict=True)]
-    return Solution(ask, *found, top + 0.5 * float(np.log(masses).sum()), np.inf, kept)
+    result = Marginal.of(lines[0], s, means), Marginal.of(lines[1], t, variances)
+    masses = [law.below[-1] * density.max() for law, density in zip(result, (means, variances), strict=True)]
+    return Solution(ask, *result, top + 0.5 * float(np.log(masses).sum()), np.inf, bounds)
 
 
 def _difference(ask: Question, one: Solution, other: Solution) -> float:
     """The largest difference of two solutions: of means in standard deviations, log deviations, and probabilities."""
-    found = [abs(one.log_mass - other.log_mass)]
+    result = [abs(one.log_mass - other.log_mass)]
     pairs = ((one.mean, other.mean, 1.0), (one.deviation, other.deviation, 1.0), (one.variance, other.variance, 2.0))
     for first, second, power in pairs:
         shares = np.array([0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
-        found.append(float(np.abs(first.cdf(second.quantiles(shares)) - shares).max()))
+        result.append(float(np.abs(first.cdf(second.quantiles(shares)) - shares).max()))
         if ask.has_moment(power):
             (centre, spread), (mean, sd) = first.moments, second.moments
-            found += [abs(centre - mean) / sd, abs(float(np.log(spread / sd)))] if min(sd, spread) > 0.0 else [np.inf]
-    return max(found)
+            result += [abs(centre - mean) / sd, abs(float(np.log(spread / sd)))] if min(sd, spread) > 0.0 else [np.inf]
+    return max(result)
