@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import arviz as az
@@ -67,6 +68,13 @@ def test_the_corner_of_the_noise_on_the_variance_is_met(constrained: bool) -> No
     mean, sd = variance_without_bounds(0.0236291483, 0.01, 1000)
     assert found.mean("sigma2") == pytest.approx(mean, abs=1e-4 * sd)
     assert found.sd("sigma2") == pytest.approx(sd, rel=1e-4)
+
+
+def test_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    for quantity in ("population", "data"):
+        found = posterior(BoundedRelease(0.3, 0.05, n=30, epsilon=(0.3, 0.3)), quantity=quantity)
+        assert np.isfinite([found.mean("mu"), *found.hdi("sigma")]).all()
 
 
 def test_mirrored_releases_have_mirrored_posteriors() -> None:

@@ -243,7 +243,7 @@ def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, rough: bool) ->
 def _top(slope: Curve, low: Floats, high: Floats) -> Floats:
     """Where integrands of one mode are highest, from the signs of their slopes."""
     with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(46):
+        for _ in range(38):
             middle = 0.5 * (low + high)
             rises = slope(middle) > 0.0
             low, high = np.where(rises, middle, low), np.where(rises, high, middle)
