@@ -223,7 +223,7 @@ def test_a_support_that_is_all_a_table_has_is_judged_by_its_law(length: int) -> 
 # Latents without a largest value, cut where nothing is lost
 
 
-@pytest.mark.slow
+@pytest.mark.slow_cases("zero-inflated", "heavy")
 @pytest.mark.parametrize(
     ("build", "law"),
     [
