@@ -274,7 +274,6 @@ def test_an_unbounded_latent_reaches_as_far_as_its_prior_needs(several: bool) ->
     assert (found["cut_mass"] <= 1e-12).all()
 
 
-@pytest.mark.slow
 def test_one_release_is_enough_for_the_prior_to_be_whole() -> None:
     with pm.Model() as model:
         x = pm.Poisson("x", pt.switch(pm.Bernoulli("in", 0.4), 200.0, 2.0))
