@@ -85,7 +85,7 @@ class Posterior:
     @property
     def quadrature_error(self) -> Any:
         """Estimated numerical error of probabilities and `log_evidence`; where the standard deviation is finite, of its
-        log and of the mean in units of it too.
+        log, and in units of it of the mean and the ends of the central 95 %, too.
 
         3e-5 and three times the difference of two solutions on different grids: more than the error in at least 99 of
         100 random settings. Further solutions follow until it is below 1e-3.

@@ -77,6 +77,14 @@ def test_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.isfinite([found.mean("mu"), *found.hdi("sigma")]).all()
 
 
+def test_feasible_masses_beyond_the_region_do_not_count() -> None:
+    """There the normalised density grows without end: a grid that follows it leaves the posterior."""
+    release = BoundedRelease(0.40755326, 0.05301111, n=68, epsilon=(1.00430874, 1.60423972))
+    found, event = posterior(release, feasibility="normalised"), posterior(release)
+    assert found.mean("mu") == pytest.approx(event.mean("mu"), abs=1e-3)
+    assert found.mean("sigma2") == pytest.approx(event.mean("sigma2"), rel=1e-2)
+
+
 def test_mirrored_releases_have_mirrored_posteriors() -> None:
     one = posterior(BoundedRelease(0.2, 0.05, n=20, epsilon=(0.3, 0.4)))
     other = posterior(BoundedRelease(0.8, 0.05, n=20, epsilon=(0.3, 0.4)))

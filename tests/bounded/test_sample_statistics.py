@@ -51,6 +51,11 @@ RELEASES: dict[str, tuple[BoundedRelease, Any, bool]] = {
     "Gaussian noise": (BoundedRelease(0.3, 0.02, n=12, rho=(0.5, 0.5)), "flat", True),
     "far outside": (BoundedRelease(-0.2, 0.4, n=25, epsilon=(0.5, 0.5)), "flat", True),
     "a variance below 0": (BoundedRelease(0.25362285, -0.39273680, n=20, epsilon=(0.1, 0.1)), "flat", True),
+    "the edge close by": (
+        BoundedRelease(0.12851423, 0.01924629, n=823, rho=(0.09567016, 0.0025)),
+        "flat",
+        True,
+    ),
     "a variance near the largest": (
         BoundedRelease(0.8538892784737786, 0.2544161878910453, n=14, epsilon=(0.05816887249771812, 0.2322873733317621)),
         NormalInverseGamma(0.8552592624561229, 0.444666757669529, 6.367413369059378, 0.2790632025478016),

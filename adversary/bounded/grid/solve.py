@@ -2,7 +2,7 @@ r"""Posteriors on a grid that follows their mass, one release after another.
 
 The log density per dt ds, with the mean at :math:`\mu(s)` and the variance at :math:`v(t)`, is a part that is worked
 out at every node and what the bounds leave (`noisy_likelihood.log_cut`), which is worked out on a coarser grid and
-interpolated: by splines of its normal quantile, which hardly bends where the probability falls. Nodes are
+interpolated: by cubics through its normal quantile, which hardly bends where the probability falls. Nodes are
 equidistributed in the cube root of the marginals, and partly evenly. A cell that the edge of the region crosses counts
 with its part inside, the density at the middle of that part.
 
@@ -26,7 +26,7 @@ from adversary.bounded.grid.noisy_likelihood import Seen, log_cut, log_free
 from adversary.bounded.grid.question import Question
 from adversary.bounded.grid.sample_statistics import log_noise, log_statistics
 
-SIZES = ((16, 120), (26, 200), (40, 320), (60, 480))
+SIZES = ((18, 120), (30, 200), (40, 320), (60, 480))
 """Nodes along either axis of the coarse and the fine grid, in one solution after another."""
 CLOSE = 1e-3
 """Estimated error with which a solution is the last."""
@@ -36,8 +36,11 @@ _EVEN = 0.3
 """Share of the nodes that are even over the range of the grid."""
 _SAFETY, _LEAST = 3.0, 3e-5
 """Estimated error: so much times the difference of two solutions, and so much more."""
+_ENDS = np.array([0.025, 0.975])
 _FIRST, _ROUNDS = 24, 60
 """Nodes along either axis, and rounds, in the search for the mass."""
+_ROUGH = 8.0
+"""Nats by which a log density that was met in the search may be too high."""
 _SURE, _LOWEST = 7.5, 1e6
 """Normal quantiles of probabilities of the bounds that count as 1, and at least."""
 Bounds = tuple[Floats, Floats, list[tuple[float, Floats]]]
@@ -54,6 +57,7 @@ class Solution:
     log_mass: float
     quadrature_error: float
     bounds: Bounds
+    top: float
 
     @cached_property
     def deviation(self) -> Marginal:
@@ -127,10 +131,10 @@ def solve(ask: Question) -> Solution | None:
     """One row on finer and finer grids, until two solutions agree; None without any mass."""
     mean, variance = _lines(ask)
     with np.errstate(all="ignore"):  # far out, where the density is 0
-        first = _find(ask, mean, variance)
-        if first is None:
+        start = _find(ask, mean, variance)
+        if start is None:
             return None
-        laws, before = first, None
+        laws, before, highest = start[:2], None, start[2]
         for size in SIZES:
             result = _integrate(ask, laws, size)
             if result is None:
@@ -138,7 +142,8 @@ def solve(ask: Question) -> Solution | None:
             laws = result.mean, result.variance
             if before is not None:
                 error = _SAFETY * _difference(ask, before, result) + _LEAST
-                result = Solution(ask, *laws, result.log_mass, error, result.bounds)
+                error = error if result.top > highest - _ROUGH else np.inf  # the search left the mass
+                result = Solution(ask, *laws, result.log_mass, error, result.bounds, result.top)
                 if error < CLOSE:
                     break
             before = result
@@ -180,13 +185,13 @@ def _bounds_part(
 
 
 def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
-    """The part of the bounds at the nodes of a finer grid: splines through normal quantiles of their probabilities."""
-    from scipy.interpolate import CubicSpline
+    """The part of the bounds at the nodes of a finer grid: monotone cubics through its normal quantiles."""
+    from scipy.interpolate import PchipInterpolator
 
     coarse_s, coarse_t, parts = bounds
     result: Any = 0.0
     for sign, quantiles in parts:
-        fine = CubicSpline(coarse_t, CubicSpline(coarse_s, quantiles)(s), axis=1)(t)
+        fine = PchipInterpolator(coarse_t, PchipInterpolator(coarse_s, quantiles)(s), axis=1)(t)
         result = result + sign * log_ndtr(fine)
     return result
 
@@ -199,8 +204,11 @@ def _limits(ask: Question, mean: Line, variance: Line) -> tuple[tuple[float, flo
     return (-far, far), (-17.9 if ask.constrained else -340.0, top)
 
 
-def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal] | None:
-    """Rough marginals, over a range beyond which nothing counts: closer and closer about the highest node."""
+def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal, float] | None:
+    """Rough marginals, over a range beyond which nothing counts, and the highest log density met.
+
+    Closer and closer about the highest node.
+    """
     limits = _limits(ask, mean, variance)
     seen, (known, mu0, _, _, s2) = Seen.of(ask.seen), ask.beliefs
     away = 8.0 ** np.arange(-7.0, 2.0)
@@ -215,13 +223,16 @@ def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal
         places.append(mean.t(mu0) + away)
         depths.append(variance.t(s2) + away)
     s, t = (np.unique(np.clip(np.concatenate(one), *ends)) for one, ends in zip((places, depths), limits, strict=True))
+    highest = -np.inf
     for _ in range(_ROUNDS):
+        if s[0] < 0.0 < s[-1]:
+            s = np.union1d(s, 0.0)  # where the largest variances are
         bounds = _bounds_part(ask, mean, variance, s, t, rough=True)
         logs = _exact_part(ask, mean, variance, s, t) + sum(sign * cut for sign, cut in bounds)
         logs = _masked(ask, s, t, logs)
-        top = logs.max()
-        if not np.isfinite(top):
+        if not np.isfinite(logs.max()):
             return None
+        highest = max(highest, float(logs.max()))
         weighed = _weighed(ask, variance, logs, t)
         ranges = [_range(x, weighed.max(axis), ends) for x, axis, ends in ((s, 1, limits[0]), (t, 0, limits[1]))]
         if all(enough for _, _, enough in ranges):
@@ -231,17 +242,13 @@ def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal
             for x, (low, high, enough) in zip((s, t), ranges, strict=True)
         )
     p = np.exp(weighed - weighed.max())
-    return Marginal.of(mean, s, p @ _even_weights(t)), Marginal.of(variance, t, _even_weights(s) @ p)
+    return Marginal.of(mean, s, p @ _even_weights(t)), Marginal.of(variance, t, _even_weights(s) @ p), highest
 
 
 def _masked(ask: Question, s: Floats, t: Floats, logs: Floats) -> Floats:
-    """-inf for cells that are wholly beyond the region."""
+    """-inf beyond the region."""
     logs = np.where(np.isnan(logs), -np.inf, logs)
-    if not ask.constrained:
-        return logs
-    edges = _edges(s)
-    nearest = np.abs(np.clip(0.0, edges[:-1], edges[1:]))
-    return np.where(nearest[:, None] <= np.abs(_edges(t)[:-1]), logs, -np.inf)
+    return np.where(np.abs(s)[:, None] <= np.abs(t), logs, -np.inf) if ask.constrained else logs
 
 
 def _weighed(ask: Question, variance: Line, logs: Floats, t: Floats) -> Floats:
@@ -260,14 +267,16 @@ def _range(x: Floats, profile: Floats, limits: tuple[float, float]) -> tuple[flo
     low = x[first - 1] if first else max(limits[0], x[0] - width)
     high = x[last + 1] if last < x.size - 1 else min(limits[1], x[-1] + width)
     closed = (first > 0 or x[0] <= limits[0]) and (last < x.size - 1 or x[-1] >= limits[1])
-    return low, high, bool(closed and counts.size >= 0.5 * x.size and x.size <= _FIRST)
+    return low, high, bool(closed and counts.size >= 0.5 * x.size and x.size <= _FIRST + 1)
 
 
 def _nodes(law: Marginal, size: int) -> Floats:
     """So many nodes over the range of a marginal, equidistributed in its cube root and partly evenly."""
-    within = np.flatnonzero(law.logs > -DEPTH)
-    bounded = law.line.kind in (INSIDE, COSH)
-    first, last = (max(within[0] - 1, 0), min(within[-1] + 1, law.nodes.size - 1)) if bounded else (0, -1)
+    first, last = 0, law.nodes.size - 1
+    if law.line.kind in (INSIDE, COSH):  # without bounds a grid reaches as far as its moments
+        within = np.flatnonzero(law.logs > -DEPTH)
+        first = max((within[0] - 1) // FINER * FINER, 0)
+        last = min((within[-1] // FINER + 1) * FINER, last)
     fine = np.linspace(law.nodes[first], law.nodes[last], 2001)
     root = np.interp(fine, law.nodes, np.exp(law.logs / 3.0))
     parts = [np.concatenate([[0.0], np.cumsum(0.5 * (one[1:] + one[:-1]))]) for one in (root, np.ones_like(root))]
@@ -327,11 +336,11 @@ def _integrate(ask: Question, laws: tuple[Marginal, Marginal], size: tuple[int, 
         return None
     result = Marginal.of(lines[0], s, means), Marginal.of(lines[1], t, variances)
     masses = [law.below[-1] * density.max() for law, density in zip(result, (means, variances), strict=True)]
-    return Solution(ask, *result, top + 0.5 * float(np.log(masses).sum()), np.inf, bounds)
+    return Solution(ask, *result, top + 0.5 * float(np.log(masses).sum()), np.inf, bounds, top)
 
 
 def _difference(ask: Question, one: Solution, other: Solution) -> float:
-    """The largest difference of two solutions: of means in standard deviations, log deviations, and probabilities."""
+    """The largest difference of two solutions: of probabilities, log sds, and in sds of means and ends of 95 %."""
     result = [abs(one.log_mass - other.log_mass)]
     pairs = ((one.mean, other.mean, 1.0), (one.deviation, other.deviation, 1.0), (one.variance, other.variance, 2.0))
     for first, second, power in pairs:
@@ -339,5 +348,8 @@ def _difference(ask: Question, one: Solution, other: Solution) -> float:
         result.append(float(np.abs(first.cdf(second.quantiles(shares)) - shares).max()))
         if ask.has_moment(power):
             (centre, spread), (mean, sd) = first.moments, second.moments
-            result += [abs(centre - mean) / sd, abs(float(np.log(spread / sd)))] if min(sd, spread) > 0.0 else [np.inf]
+            if not min(sd, spread) > 0.0:
+                return np.inf
+            gaps = np.abs(first.quantiles(_ENDS) - second.quantiles(_ENDS)) / sd
+            result += [abs(centre - mean) / sd, abs(float(np.log(spread / sd))), float(gaps.max())]
     return max(result)
