@@ -65,16 +65,29 @@ def copy_without(annex: str, into: Path) -> list[str]:
     shutil.copytree(ROOT, into, symlinks=True, ignore=ignored)
     own, commands = names_of(annex), commands_of(annex)
     for module in ANNEXES[annex]:
-        shutil.rmtree(into.joinpath(*module.removeprefix("adversary.").split("."))
-                      if ".models." in module else into.joinpath(*module.split(".")))  # fmt: skip
+        folder = module.removeprefix("adversary.") if ".models." in module else module
+        shutil.rmtree(into.joinpath(*folder.split(".")))
     shutil.rmtree(into / "tests" / annex, ignore_errors=True)
     for register in REGISTERS:
         path = into / register
         path.write_text(_without(path.read_text(), annex, commands))
-    left = []
-    for path in sorted((into / "tests").rglob("test_*.py")):
-        if own.search(path.read_text()) and path.name != "test_house.py":
-            left.append(str(path.relative_to(into)))
+    left: list[str] = []
+    stems = [path.stem for path in (ROOT / "tests" / annex).glob("*.py")]
+    while True:  # a test that uses another one goes with it
+        used = re.compile(
+            rf"from tests\S* import .*\b(?:{'|'.join(stems)})\b|from tests\S*\.(?:{'|'.join(stems)}) import"
+        )
+        gone = [
+            path
+            for path in sorted((into / "tests").rglob("*.py"))
+            if path.name not in ("test_house.py", "without_annex.py", "catalogue.py")
+            and ((path.name.startswith("test_") and own.search(path.read_text())) or used.search(path.read_text()))
+        ]
+        if not gone:
+            break
+        left += [str(path.relative_to(into)) for path in gone]
+        stems += [path.stem for path in gone]
+        for path in gone:
             path.unlink()
     catalogue, house = into / "tests" / "catalogue.py", into / "tests" / "test_house.py"
     catalogue.write_text(re.sub(rf"^.*  # annex: {annex}\n", "", catalogue.read_text(), flags=re.MULTILINE))
