@@ -337,18 +337,18 @@ def test_draws_given_a_release_follow_its_posterior() -> None:
     assert drawn["relatives"].shape == (4000, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.slow_cases("Laplace")
 @pytest.mark.parametrize("law", [Gaussian(1.0), Laplace(1.0)], ids=["Gaussian", "Laplace"])
 def test_many_released_cells_hide_no_place_that_no_draw_reaches(law: Any) -> None:
-    """The log likelihood of 800 cells has a spread of 20 nats and more, and the place that they come from is 30 nats
+    """The log likelihood of 400 cells has a spread of 14 nats and more, and the place that they come from is 30 nats
     better than any draw: without points far from the draws, such releases look like any other."""
-    n, rare = 800, 1e-6
+    n, rare = 400, 1e-6
     d = float(np.sqrt(30.0 / (n * 0.5)))
     with pm.Model() as model:
         place = pm.NormalMixture("place", np.array([1 - rare, rare]), np.array([0.0, d]), sigma=d / 60)
         present = pm.Bernoulli("in", pm.math.switch(place > d / 2, 0.9, 0.1))
         noise.released("noisy", law, place * np.ones(n) + present * np.eye(n)[0])
-    prior = WeighedPrior.of(model, ("noisy",), rng=1, draws=2000)
+    prior = WeighedPrior.of(model, ("noisy",), rng=1, draws=1000)
     rng = np.random.default_rng(2)
     for true, reached in ((0.0, True), (d, False)):
         noisy = true + np.eye(n)[0] * (true > 0) + law.sample(np.zeros((6, n)), rng)
