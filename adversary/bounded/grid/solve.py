@@ -224,7 +224,7 @@ def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal
         depths.append(variance.t(s2) + away)
     s, t = (np.unique(np.clip(np.concatenate(one), *ends)) for one, ends in zip((places, depths), limits, strict=True))
     highest = -np.inf
-    for _ in range(_ROUNDS):
+    for further in reversed(range(_ROUNDS)):
         if s[0] < 0.0 < s[-1]:
             s = np.union1d(s, 0.0)  # where the largest variances are
         bounds = _bounds_part(ask, mean, variance, s, t, rough=True)
@@ -235,7 +235,7 @@ def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal
         highest = max(highest, float(logs.max()))
         weighed = _weighed(ask, variance, logs, t)
         ranges = [_range(x, weighed.max(axis), ends) for x, axis, ends in ((s, 1, limits[0]), (t, 0, limits[1]))]
-        if all(enough for _, _, enough in ranges):
+        if not further or all(enough for _, _, enough in ranges):
             break
         s, t = (
             x if enough else np.linspace(low, high, _FIRST)
