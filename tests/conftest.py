@@ -25,8 +25,8 @@ FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Cases named as slow are marked so; files with long tests come first, so that all workers end together."""
     for item in items:
-        named = item.get_closest_marker("slow_cases")
-        if named and item.name.partition("[")[2].removesuffix("]") in named.args:
+        named = [case for mark in item.iter_markers("slow_cases") for case in mark.args]
+        if item.name.partition("[")[2].removesuffix("]") in named:
             item.add_marker("slow")
     long = {_file(item) for item in items if item.get_closest_marker("slow")}
 

@@ -99,7 +99,8 @@ BUGS = {
         "self.scale + np.maximum(gain, 0.0) / 2.0", "self.scale + np.maximum(gain, 0.0)", "bounded/test_regression.py"
     ),
     "the interval of a deviation is that of its variance": Bug(
-        "line=replace(self.line, b=0.5 * self.line.b)", "line=replace(self.line, b=self.line.b)",
+        "line=replace(self.line, b=0.5 * self.line.b)",
+        "line=replace(self.line, b=self.line.b)",
         "bounded/test_bounded_posterior.py",
     ),
     "the variance of data has divisor n": Bug(

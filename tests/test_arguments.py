@@ -45,6 +45,7 @@ ANSWERED = {
     "extend_then_compose": "refused as the size of a group",
     "largest_correlation": "refused as the coefficient it is",
     "repeat_product": "values of any kind",
+    "tolerated": "limits that are checked where they are set",
     "releases_within": "a threshold is the caller's",
 }
 """What answers, or refuses by another name, and why."""

@@ -100,6 +100,7 @@ def failing(patch: pytest.MonkeyPatch, error: BaseException, after: int) -> None
     patch.setattr(store, "save_bytes", saved)
 
 
+@pytest.mark.slow_cases("a study-interrupted")
 @pytest.mark.parametrize(
     ("error", "after"),
     [(KeyboardInterrupt(), 5), (OSError(errno.ENOSPC, "No space left on device"), 2)],

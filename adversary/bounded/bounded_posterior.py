@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FEASIBILITIES = ("event", "normalised")
 QUANTITIES = ("population", "data")
-UNSURE = 5e-3
+UNSURE = 1e-2
 """Estimated error above which an answer comes with a warning."""
 NAMES = ("mu", "sigma2", "sigma")
 _POWERS = {"mu": 1, "sigma2": 2, "sigma": 1}
@@ -348,7 +348,7 @@ def posterior(
 
     Warns
     -----
-    RuntimeWarning : the `quadrature_error` of a release is above 5e-3
+    RuntimeWarning : the `quadrature_error` of a release is above 1e-2
 
     >>> release = BoundedRelease(34.30, 2224.8, n=43, epsilon=(0.25, 0.25), bounds=(0, 100))
     >>> round(posterior(release).mean("mu"), 1), round(posterior(release, quantity="data").mean("mu"), 1)

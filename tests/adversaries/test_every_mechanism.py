@@ -129,6 +129,7 @@ class Uniform(IntegerNoise):
         raise ValueError(f"no uniform noise has {factor} times the rho")
 
 
+@pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("siblings", [None, 1])
 def test_noise_that_ends_rules_counts_out(siblings: int | None) -> None:
     """Alone, 1 of 7 releases proves where the target is and the others say nothing."""

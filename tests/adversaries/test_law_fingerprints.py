@@ -64,6 +64,7 @@ def fingerprints() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_they_differ_from_one_another_and_not_from_process_to_process() -> None:
     here = fingerprints()
     assert len(set(here.values())) == len(here)

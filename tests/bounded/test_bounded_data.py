@@ -116,6 +116,7 @@ def test_the_integral_over_the_sample_mean_is_right(feasible: Any, setting: Any)
         assert slope == pytest.approx((up - down) / (2 * step), rel=2e-3, abs=2e-5 * max(1.0, 1e-9 / step))
 
 
+@pytest.mark.slow
 def test_density_and_gradient_are_finite_over_the_whole_region(feasible: Any) -> None:
     for n in (2.0, 3.0, 43.0, 1e5):
         for epsilon in (0.01, 10.0):

@@ -264,6 +264,7 @@ def setting(i: int) -> tuple[BoundedRelease, Any, bool]:
     return BoundedRelease(mean, variance, n=n, epsilon=epsilon), prior, constrained
 
 
+@pytest.mark.slow_cases("0")
 @pytest.mark.parametrize("i", range(SETTINGS))
 @pytest.mark.filterwarnings("ignore:The draws are unreliable")
 def test_quadrature_and_the_corrected_sampler_agree(i: int) -> None:

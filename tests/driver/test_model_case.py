@@ -255,6 +255,7 @@ def with_side_data() -> pm.Model:
     return model
 
 
+@pytest.mark.slow_cases("importance")
 @pytest.mark.parametrize("engine", ["enumerate", "mcmc", "importance"])
 def test_side_data_of_a_model_belong_to_its_prior(engine: str) -> None:
     survey = st.poisson([1, 2]).pmf(4)

@@ -305,6 +305,7 @@ def test_twenty_thousand_simulations_where_they_are_enumerated() -> None:
     assert given.attrs["simulations"] == 1000
 
 
+@pytest.mark.slow
 def test_models_without_a_target_are_calibrated() -> None:
     tree = calibrate(MODELS["actual_world"](), variables=["record"], simulations=50, rng=1, progress=False)
     assert set(tree["prior_sbc"].data_vars) == {"record"}

@@ -66,6 +66,7 @@ def test_side_data_with_two_modes_weigh_both() -> None:
         assert sample.answer.present == pytest.approx(odds / (1 + odds), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_survey_by_randomised_response_of_unknown_direction_weighs_both_directions() -> None:
     with pm.Model() as model:
         rate = pm.Beta("rate", 2.0, 4.0)

@@ -97,10 +97,10 @@ def test_bi16_slope_of_the_published_lengths() -> None:
 @pytest.fixture(scope="module")
 def small() -> xr.Dataset:
     """All sizes of the table at epsilon 0.1 + 0.1, with few data sets."""
-    return study([10, 32, 100, 1000], 0.1, 250)
+    return study([10, 32, 100, 1000], 0.1, 100)
 
 
-@pytest.mark.slow_cases("10")
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10, 32, 100, 1000])
 def test_bi15_figures_of_the_study_small(small: xr.Dataset, n: int) -> None:
     compared(small, 0.1, n)
@@ -108,7 +108,7 @@ def test_bi15_figures_of_the_study_small(small: xr.Dataset, n: int) -> None:
 
 @pytest.mark.slow
 def test_bi15_figures_of_the_study_at_epsilon_one_small() -> None:
-    compared(study(100, 1.0, 250), 1.0, 100)
+    compared(study(100, 1.0, 100), 1.0, 100)
 
 
 @pytest.mark.thorough
@@ -128,6 +128,7 @@ def test_bi15_figures_of_the_study() -> None:
     assert 0.0005 < min(longer) < max(longer) < 0.028
 
 
+@pytest.mark.slow
 def test_bi16_slope_of_our_lengths(small: xr.Dataset) -> None:
     """Without bounds the interval is nearly that of the noise alone, 2 log(20) / (n epsilon): the slope is near -1.
 
@@ -139,6 +140,7 @@ def test_bi16_slope_of_our_lengths(small: xr.Dataset) -> None:
     np.testing.assert_allclose(low * free["n"], 2 * np.log(20) / 0.1, rtol=0.03)
 
 
+@pytest.mark.slow
 def test_published_lengths_run_short(small: xr.Dataset) -> None:
     """The shortest interval among draws is biased short: without bounds exact ones are 0.6 to 2.5 % longer (mu 0.1)."""
     for (epsilon, n, truth, constrained), (length, _, _) in PUBLISHED.items():
@@ -168,6 +170,7 @@ def test_e7_rmse_is_not_uniformly_lower_with_the_bounds() -> None:
             assert PUBLISHED[0.1, n, truth, True][2] < PUBLISHED[0.1, n, truth, False][2]
 
 
+@pytest.mark.slow
 def test_e7_on_the_same_data_exact_modes_are_no_worse(small: xr.Dataset) -> None:
     """The plotted excess is that of kernel modes of draws: paired, the bounds lower the RMSE at n = 32 and 100 and
     leave it as it is at n = 1000 (4,000 data sets: by 5e-6 ± 1e-6 at mu = 0.1, by less than 1e-6 at mu = 0.5)."""

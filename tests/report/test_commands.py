@@ -160,6 +160,7 @@ def test_json_is_made_of_the_numbers_alone(name: str, monkeypatch: pytest.Monkey
     assert (result.exit_code, json.loads(result.stdout)) == (0, answer)
 
 
+@pytest.mark.slow_cases("audit")
 def test_the_records_are_the_numbers_of_the_data_file(written: tuple[str, Path]) -> None:
     name, out = written
     answer = answered(name)

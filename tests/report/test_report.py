@@ -244,6 +244,7 @@ def test_post_processing_lies_between_the_raw_cell_and_the_bound() -> None:
     assert float(found.sel(published="published")) < float(found.sel(published="raw"))
 
 
+@pytest.mark.slow
 def test_empirical_epsilon_is_below_what_the_accounting_allows() -> None:
     for name in ("granville_1940", "dare_1940", "clinic_visits"):
         scenario, tree = audited(name)
