@@ -61,6 +61,7 @@ def test_three_levels_visit_every_release(names: tuple[str, ...], prior: float, 
         assert float(found[name]) == pytest.approx(value, abs=2e-12)
 
 
+@pytest.mark.slow_cases("0.5-out--1")
 @pytest.mark.parametrize(("prior", "truth", "sign"), [(0.5, "out", -1), (1 / 864, "in", 1)])
 def test_six_census_levels_are_one_normal_law(prior: float, truth: str, sign: int) -> None:
     """Below rho = 1/4 only the sum S of the rhos matters: E expit(logit p + S + sqrt(2 S) N)."""

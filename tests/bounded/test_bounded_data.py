@@ -197,6 +197,7 @@ def density(model: pm.Model, release: BoundedRelease) -> Any:
     return given.compile_logp(mode=NUMPY_MODE), given.compile_dlogp(mode=NUMPY_MODE), given
 
 
+@pytest.mark.slow
 def test_the_unconstrained_informative_density_is_prior_times_closed_forms() -> None:
     logp, slope, given = density(bounded(LEAD, INFORMATIVE, constrained=False), LEAD)
     names = [value.name for value in given.value_vars]

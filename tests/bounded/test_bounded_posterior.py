@@ -173,6 +173,7 @@ def test_a_deviation_has_the_interval_and_the_mode_of_the_slow_twin() -> None:
     assert found.mode("sigma") == pytest.approx(np.sqrt(v[np.argmax(density * np.sqrt(v))]) * INCOMES.width, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_many_releases_are_many_posteriors() -> None:
     means, variances = np.array([0.1, 0.5, 0.9, -0.2]), np.array([0.02, 0.1, 0.3, -0.05])
     many = posterior(BoundedRelease(means, variances, n=12, epsilon=(0.4, 0.4)))

@@ -101,6 +101,7 @@ def test_the_mean_of_the_data_themselves_is_offered_beside_that_of_their_populat
     assert {"report.html", "data.nc", "joint.svg", "marginals.svg"} <= {one.name for one in written_to.iterdir()}
 
 
+@pytest.mark.slow
 def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
     path = written(tmp_path, PLAIN + "[posterior]\nprob = 0.5\nfeasibility = 'normalised'\ncap = 3\n")
     release = load_release_file(path).release
@@ -156,6 +157,7 @@ def test_warnings_about_the_numbers_come_with_the_answer(tmp_path: Path) -> None
     assert printed(path).count("Take care. ") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constrained", ["true", "false"])
 def test_a_mean_far_outside_its_bounds_comes_with_a_caution(constrained: str, tmp_path: Path) -> None:
     """271 noise scales of 1 / (n epsilon) = 0.1 below 0, which noise does not do; at 19 nothing is said."""

@@ -140,6 +140,7 @@ def test_what_is_covered_is_the_parameter(quick: type[Posterior]) -> None:
     assert study["moment"].item() == pytest.approx(TruncatedNormal().moments(0.1, 0.04)[1] ** 2)
 
 
+@pytest.mark.slow
 def test_flat_without_bounds_has_the_error_of_the_noise() -> None:
     """The posterior mean of mu is the released mean, whose variance is sigma^2 / n + 2 / (n epsilon)^2."""
     study = coverage_study(**CELL | {"n": 100}, constrained=False, datasets=60).squeeze()
@@ -150,6 +151,7 @@ def test_flat_without_bounds_has_the_error_of_the_noise() -> None:
     assert abs(study["coverage"] - 0.96) < 5 * study["coverage_mcse"] + 0.02
 
 
+@pytest.mark.slow
 def test_units_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one seed for all cells, a study in other units draws the same data in those units."""
     monkeypatch.setattr(Cell, "seed", lambda cell, root, block: root)
@@ -268,6 +270,7 @@ def test_cells_and_blocks_and_seeds_have_draws_of_their_own() -> None:
     assert cells[0].seed(roots[0], 0).generate_state(1)[0] == cells[0].seed(roots[0], 0).generate_state(1)[0]
 
 
+@pytest.mark.slow
 def test_workers_change_nothing() -> None:
     options = CELL | {"n": [8, 20], "datasets": 3}
     one, many = (coverage_study(**options, workers=workers) for workers in (None, 4))

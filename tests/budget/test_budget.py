@@ -115,6 +115,7 @@ def conditioning(p: Any, q: Any, epsilon: Any, statistic: str) -> Any:
         return 1 / (ratio * slope)
 
 
+@pytest.mark.slow_cases("any")
 @both_statistics
 def test_epsilon_for_risk_against_forty_digits(statistic: str) -> None:
     rng = np.random.default_rng(42)

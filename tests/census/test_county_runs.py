@@ -57,6 +57,7 @@ def rows(made: Any) -> dict[tuple[str, int], dict[str, Any]]:
     return by_name
 
 
+@pytest.mark.slow
 def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: Question) -> None:
     read = nmf.read(asked.directory, asked.query, CELLS)
     whole = adv.spine.posterior(read.tree, read.released, read.rho, bounds=read.bounds)

@@ -260,6 +260,7 @@ def is_calibrated(ranks: Any, chances: Any, truths: Any) -> None:
     assert score.mean() > prior.mean() or chances.size < 100
 
 
+@pytest.mark.slow
 def test_synthetic_block_groups_are_calibrated() -> None:
     is_calibrated(*calibration(30, 600))
 

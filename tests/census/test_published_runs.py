@@ -55,6 +55,7 @@ def test_cells_are_asked_for_in_words(published: tuple[Path, dict[str, Replica]]
     assert "votingage * hispanic: Hispanic, 18 and over, not Hispanic, under 18" in page
 
 
+@pytest.mark.slow_cases("US_Unit_PL-detailed-occupied")
 @pytest.mark.parametrize(
     ("product", "query", "cell"),
     [("US_Unit_PL", "detailed", "occupied"), ("PR_Person_PL", "hhgq", "households"), ("US_DHCP", "hispanic*sex", "3")],

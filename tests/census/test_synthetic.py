@@ -322,6 +322,7 @@ nmf.synthesise(sys.argv[1], nmf.Recipe(20, 1, queries=("TOTAL",)), overwrite=Tru
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["put", "rmtree"])
 def test_what_a_process_that_was_killed_was_writing_is_cleared_up(tmp_path: Path, when: str) -> None:
     """Killed while it writes, and after it took a directory's place, before that was removed."""

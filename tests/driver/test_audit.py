@@ -132,6 +132,7 @@ def test_exact_and_enumerate_agree(name: str) -> None:
     agree(listed, audit(STORIES[name], rng=1))
 
 
+@pytest.mark.slow_cases("Others([0.5, 0.5])")
 @pytest.mark.parametrize("belief", [adv.Uniform(3), adv.Point(2), adv.Others([0.5, 0.5]), adv.Uniform()], ids=str)
 def test_exact_and_enumerate_agree_on_two_levels(belief: adv.Belief) -> None:
     plan = adv.Plan([adv.Level("block", DG(3.0), siblings=1), adv.Level("tract", DG(3.0))])

@@ -32,6 +32,7 @@ def tree() -> xr.DataTree:
     return adv.audit(PLAN, READERS, TRUTH, also=EVERYTHING, progress=False)
 
 
+@pytest.mark.slow
 def test_both_truths_are_those_of_a_sweep(tree: xr.DataTree) -> None:
     for name, reader in READERS.items():
         found = tree["both_truths"].to_dataset().sel(adversary=name)
@@ -63,6 +64,7 @@ def test_a_failure_below_what_is_listed_is_refused_before_a_law_is_computed(monk
         adv.audit(PLAN, READERS, TRUTH, failure=1e-200, progress=False)
 
 
+@pytest.mark.slow
 def test_each_law_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
     law = shared_laws.bayes_factor_law
@@ -123,6 +125,7 @@ def test_beliefs_that_say_nothing_of_the_target_leave_the_prior() -> None:
     assert float(baseline["ratio_mean"]) == 1.0
 
 
+@pytest.mark.slow
 def test_alternatives_are_audits_of_their_own() -> None:
     other = replace(PLAN, levels=(replace(PLAN.levels[0], mechanism=Geometric(2.0)), PLAN.levels[1]))
     tree = adv.audit(PLAN, READERS, TRUTH, alternatives={"sharper": (other, READERS, TRUTH)}, progress=False)

@@ -133,6 +133,7 @@ def test_two_cells_are_arrays_in_the_model() -> None:
     agree(adv.audit(plan, model, truth), adv.audit(plan, adv.Adversary(0.3, (0, 0)), truth))
 
 
+@pytest.mark.slow
 def test_siblings_may_be_read_one_by_one() -> None:
     plan = adv.Plan([adv.Level("block", DG(8.0), siblings=2), adv.Level("tract", DG(8.0))])
     law = st.binom(2, 0.4)
@@ -419,6 +420,7 @@ def test_what_is_made_from_a_release_may_use_it() -> None:
     assert float(found.prior) == pytest.approx(0.3, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_continuous_target_is_weighed_and_not_fitted() -> None:
     with pm.Model() as model:
         rate = pm.Gamma("rate", 2.0, 1.0)

@@ -205,6 +205,7 @@ def test_laws_over_data_and_laws_as_arguments() -> None:
     assert (abs(found["posterior_mean"].values - expected) <= 4 * error + 1e-10).all()
 
 
+@pytest.mark.slow
 def test_models_and_adversaries_stand_side_by_side() -> None:
     truth = {"block": 1, "in": 1}
     beliefs = {"adversary": adv.Adversary(0.3), "model": by_chance(0.3), "function": lambda: by_chance(0.3)}

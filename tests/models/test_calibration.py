@@ -132,6 +132,7 @@ def after_survey(scale: float) -> Callable[[Any], dict[str, Any]]:
     return posterior
 
 
+@pytest.mark.slow
 def test_the_likelihood_of_continuous_latents_finds_a_wrong_scale() -> None:
     options: dict[str, Any] = {"simulations": 2000, "rng": 1, "progress": False}
     right = calibrate(survey(1.0), posterior=after_survey(1.0), **options)
@@ -222,6 +223,7 @@ def test_worlds_follow_the_density_even_where_it_rejects_draws() -> None:
     assert overall(tree) > 1e-3
 
 
+@pytest.mark.slow
 def test_worlds_drawn_at_once_are_those_drawn_one_by_one() -> None:
     """A law that is a graph of other laws is drawn in a loop; the plain ones, with an axis added, agree with it."""
     with pm.Model(coords={"cell": [0, 1]}) as model:
@@ -248,6 +250,7 @@ def test_worlds_drawn_at_once_are_those_drawn_one_by_one() -> None:
     assert abs(np.corrcoef(fast["shared"][:-1], fast["shared"][1:])[0, 1]) < 0.03
 
 
+@pytest.mark.slow_cases("likelihood_sbc")
 @pytest.mark.parametrize("group", ["prior_sbc", "likelihood_sbc"])
 def test_arviz_draws_the_result_without_warnings(group: str) -> None:
     import matplotlib.pyplot as plt

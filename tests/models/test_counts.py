@@ -98,6 +98,7 @@ def test_posteriors_equal_the_exact_engine(name: str) -> None:
     np.testing.assert_allclose(result.posterior, reader.posterior(plan, release).posterior, rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.slow_cases("negative binomial")
 @pytest.mark.parametrize("name", BELIEFS)
 def test_counts_equal_the_exact_engine(name: str) -> None:
     plan, reader, upper, truth = SCENARIOS[name]

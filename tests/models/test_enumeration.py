@@ -260,6 +260,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 }
 
 
+@pytest.mark.slow_cases("lengths")
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_answered_is_refused(case: str, two_levels: pm.Model) -> None:
     change, error, message = REFUSED[case]

@@ -59,6 +59,7 @@ class Worlds(NamedTuple):
             )
 
 
+@pytest.mark.slow_cases("invariants")
 @pytest.mark.parametrize("name", EACH)
 def test_enumeration_and_draws_are_those_of_the_worlds(name: str) -> None:
     model = MODELS[name]()
@@ -81,6 +82,7 @@ def test_enumeration_and_draws_are_those_of_the_worlds(name: str) -> None:
             assert (np.abs(counted / DRAWS - expected) < 5.0 * deviation).all()
 
 
+@pytest.mark.slow_cases("skeleton")
 @pytest.mark.parametrize(
     "name", [pytest.param(*one.values, marks=one.marks) for one in EACH if "world" not in one.values[0]]
 )

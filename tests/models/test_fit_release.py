@@ -171,6 +171,7 @@ def test_what_cannot_be_fitted_is_refused(release: Any, options: dict[str, Any],
         fit(story(unknown_rate=False), release, **options)
 
 
+@pytest.mark.slow_cases("60-ok")
 @pytest.mark.parametrize(("most", "status"), [(5, "unreliable"), (60, "ok")])
 def test_a_fit_over_a_support_that_is_too_short_has_no_posterior(most: int, status: str) -> None:
     with pm.Model() as model:

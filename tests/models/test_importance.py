@@ -109,6 +109,7 @@ def exact(noisy: int) -> float:
     return float(prior * law[1] / (prior * law[1] + (1 - prior) * law[0]))
 
 
+@pytest.mark.slow
 def test_a_fit_that_misses_a_mode_of_the_prior_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws from one mode have a perfect R-hat; the others' share of the prior is seen in its draws alone."""
     with pm.Model() as model:

@@ -66,6 +66,7 @@ def test_small_shapes_of_gamma_and_dirichlet_laws_lose_nothing() -> None:
     assert np.isfinite(drawn(model, "p")).all()
 
 
+@pytest.mark.slow
 def test_the_posterior_of_a_rate_at_either_end_is_the_beta_binomial_one() -> None:
     with pm.Model() as model:
         rate = pm.Beta("p", np.float64(0.05), np.float64(0.05))

@@ -146,6 +146,7 @@ def test_a_prior_that_no_draw_changes_is_exact() -> None:
     assert prior_of(unknown_rate(), NAMES, draws=1000).before() == (pytest.approx(0.3, abs=1e-12), 0.0)
 
 
+@pytest.mark.slow
 def test_a_prior_of_unknown_size_is_averaged_with_its_error() -> None:
     """in | theta ~ Bernoulli(theta), theta ~ Beta(2, 3) tilted by exp(2 theta): E[theta] by quadrature."""
     with pm.Model() as model:

@@ -153,6 +153,7 @@ def at_or_beyond(law: Any, kept: Any, ends: Any, noisy: float) -> float:
 FAR = 0.5 * st.poisson.pmf(np.arange(400), 2.0) + 0.5 * st.poisson.pmf(np.arange(400), 60.0)
 
 
+@pytest.mark.slow_cases("far release")
 @pytest.mark.parametrize(
     ("build", "law", "values", "ends", "noisy"),
     [

@@ -294,6 +294,7 @@ def test_a_release_that_no_draw_of_the_prior_explains_has_no_number() -> None:
     assert sample.explained < -20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [bimodal_prior, hidden_markov], ids=["bimodal", "hidden Markov"])
 def test_releases_of_the_model_itself_are_explained(build: Callable[[], tuple[pm.Model, Any, Exact]]) -> None:
     """The check that refuses the release above refuses none of 500 that a right model makes."""

@@ -422,6 +422,7 @@ def test_an_unknown_rate_integrated_out_gives_the_exact_posterior(name: str) -> 
         assert posterior == pytest.approx(zoo.posterior(tract_sum(0.4, 1, laws)(), release), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_rate_has_a_gradient_and_only_the_rate_is_continuous() -> None:
     reader = adv.Adversary(0.4, 1, {"tract": GAMMA})
     model = models.hierarchical_counts(TRACT_ONE, reader, rates=True)

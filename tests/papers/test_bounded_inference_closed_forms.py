@@ -48,6 +48,7 @@ def test_bi8_the_mixture_of_figure_4_6() -> None:
     assert found == pytest.approx([0.617757, 0.860048, 0.708989, 0.916977, 0.253696, 1.0], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_bi9_the_flat_posterior_has_the_mass_of_theorem_18() -> None:
     """(n - 1) / (n - 3) times the Laplace mass above zero, no cap: by formula and as an integral over sigma2."""
     rate = 0.25 * N

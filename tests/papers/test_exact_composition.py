@@ -119,6 +119,7 @@ def test_large_rho() -> None:
     assert 1 - loss.delta(20) == pytest.approx(0.00209995387088629775, abs=1e-11)
 
 
+@pytest.mark.slow
 def test_no_lattice() -> None:
     loss = counts(1 / math.sqrt(7), 6) + counts(1 / math.pi, 5) + counts(math.sqrt(3) / 20, 9)
     expected = {

@@ -526,6 +526,7 @@ def test_tails_beside_a_gaussian_are_those_of_the_mixture(sigma: float, mu: floa
     np.testing.assert_allclose(loss.tail(-t)[1], 1.0 - expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_levels_of_tails_that_fall_in_steps_are_sharp() -> None:
     """Newton's steps went past the best threshold: bounds were valid, and 1e-9 of what they could be."""
     loss = loss_of([Family(F(1, 10), 2, 2), Family(F(40), 2, 2), Family(F(4224, 20495), 2, 2)])

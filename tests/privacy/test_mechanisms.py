@@ -386,6 +386,7 @@ def test_sum_of_discrete_gaussians_is_the_convolution(rho: float, count: int) ->
     np.testing.assert_allclose(np.log(total.sf(chosen[deep], 0)), np.asarray(tails)[deep], rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow_cases("0.3-28")
 @pytest.mark.parametrize("count", [2, 5, 28])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 6.0])
 def test_sum_of_geometrics_is_the_convolution(epsilon: float, count: int) -> None:

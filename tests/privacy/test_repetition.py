@@ -81,6 +81,7 @@ SOME: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow_cases("pure")
 @over(SOME)
 def test_a_million_million_releases_of_any_kind_leave_nothing_and_end(g: Any) -> None:
     together = 10**12 * g
@@ -114,6 +115,7 @@ def test_few_releases_are_listed_as_ever() -> None:
         assert float(loss.delta(at)) == pytest.approx(_binomial_delta(1000, 0.01, at), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_limits_in_words_are_those_of_the_last_release() -> None:
     last = limits_after(adv.PureDP(1e-6), 10**12, 0.05)[-1]
     assert last.loss == pytest.approx(float(adv.GaussianDP(1.0).loss_bound(0.05)), rel=1e-2)

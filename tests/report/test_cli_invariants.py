@@ -130,6 +130,7 @@ def test_the_published_numbers_of_the_state_totals() -> None:
     assert f" ± {100 * next(error for error in errors if error):#.2g}" in printed(STATES)
 
 
+@pytest.mark.slow
 def test_a_scenario_may_have_several_truths(tmp_path: Path) -> None:
     text = Path(DISTRICT).read_text(encoding="utf-8").split('[adversaries."a rough')[0]
     text = text.replace("[truth]\ncell = 1", "[truths.in]\ncell = 1\ndistrict = 45\n[truths.out]\ncell = 0")

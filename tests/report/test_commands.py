@@ -171,6 +171,7 @@ def test_the_records_are_the_numbers_of_the_data_file(written: tuple[str, Path])
         assert [row for group in groups for row in records(tree[group].to_dataset(), group)] == answer["records"]
 
 
+@pytest.mark.slow_cases("audit")
 def test_the_page_is_html_that_needs_nothing_outside_itself(written: tuple[str, Path]) -> None:
     _, out = written
     text = (out / output.PAGE).read_text(encoding="utf-8")
@@ -197,6 +198,7 @@ def test_every_table_is_a_file_of_as_many_columns_in_every_row(written: tuple[st
         assert all((out / one).exists() for one in ("averages.csv", "bounds.csv", "beliefs.svg", "tests.svg"))
 
 
+@pytest.mark.slow_cases("plan")
 @every_command
 def test_every_form_is_printed(name: str) -> None:
     arguments = QUESTIONS[name].arguments
@@ -229,6 +231,7 @@ def test_refusals_come_before_anything_is_computed(name: str, tmp_path: Path, mo
         assert result.stderr.startswith("error: cannot write into ")
 
 
+@pytest.mark.slow_cases("audit")
 def test_a_page_that_fails_leaves_the_directory_as_it_was(
     written: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def changed(folder: Path, name: str, *pairs: tuple[str, str], more: str = "") ->
     return adv.load_scenario(path)
 
 
+@pytest.mark.slow
 def test_the_card_says_verdict_before_after_and_bound() -> None:
     card, summary = document("granville_1940").card, document("granville_1940").summary
     assert card is not None
@@ -185,6 +186,7 @@ def test_tables_show_the_numbers_of_the_tree() -> None:
                 assert len(row) == len(shown) == len(one.columns)
 
 
+@pytest.mark.slow_cases("dare_1940")
 @pytest.mark.parametrize("name", ["dare_1940", "dare_1940_bounded"])
 def test_both_meanings_of_the_budget_have_their_numbers(name: str) -> None:
     rows = [row for row in table(document(name), "other meanings") if row[1] == "1/2"]
@@ -272,6 +274,7 @@ def test_the_budget_of_a_plan_stands_with_its_shares(name: str, budget: str) -> 
     assert f"The budget is {budget}." in words(document(name))
 
 
+@pytest.mark.slow
 def test_a_violated_guarantee_is_called_so(tmp_path: Path) -> None:
     made = of(changed(tmp_path, "granville_1940", ('zCDP = "sum of levels"', "zCDP = 0.05")))
     assert made.summary.status == "violated"
