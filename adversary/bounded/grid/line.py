@@ -56,6 +56,10 @@ class Line:
             height = -2.0 * np.logaddexp(t, -t) if self.kind == COSH else 2.0 * t
             return np.asarray(np.log(2.0 * self.b) + self.b * height + tail)
 
+    def log_fall(self, t: Floats) -> Floats:
+        """Log of what takes a density of t to 0 at the upper end: tanh(t)^2 for a feasible variance, nothing else."""
+        return np.asarray(2.0 * np.log(np.tanh(np.abs(t)))) if self.kind == COSH else np.zeros(t.shape)
+
     def t(self, x: Any) -> Floats:
         """The place on the line of a quantity; its ends beyond the range."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,10 +90,10 @@ class Marginal:
         with np.errstate(divide="ignore"):
             logs = np.maximum(np.log(density / density.max()), LOWEST)
             fine = np.interp(np.arange(FINER * (nodes.size - 1) + 1) / FINER, np.arange(nodes.size), nodes)
-            bare = 2.0 * np.log(np.tanh(np.abs(nodes))) if line.kind == COSH else np.zeros(nodes.size)
+            bare = line.log_fall(nodes)
             some = np.isfinite(bare)
             smooth = PchipInterpolator(nodes[some], (logs - bare)[some])(np.minimum(fine, nodes[some][-1]))
-            logs = smooth + (2.0 * np.log(np.tanh(np.abs(fine))) if line.kind == COSH else 0.0)
+            logs = smooth + line.log_fall(fine)
         return cls(line, fine, np.maximum(logs, LOWEST))
 
     def root(self) -> Marginal:
@@ -105,7 +109,7 @@ class Marginal:
     @cached_property
     def weights(self) -> Floats:
         """Probabilities of the nodes, for moments."""
-        result = np.exp(self.logs) * _widths(self.nodes)
+        result = np.exp(self.logs) * trapezoid_weights(self.nodes)
         return np.asarray(result / result.sum())
 
     @cached_property
@@ -214,7 +218,7 @@ def _cell(first: Floats, last: Floats, width: Floats) -> Floats:
     return np.asarray(width * np.exp(first) * np.where(small, 1.0 + 0.5 * rise, share))
 
 
-def _widths(nodes: Floats) -> Floats:
+def trapezoid_weights(nodes: Floats) -> Floats:
     """Weights of the trapezoid rule."""
     steps = np.diff(nodes)
     return np.asarray(0.5 * (np.concatenate([steps, [0.0]]) + np.concatenate([[0.0], steps])))

@@ -120,7 +120,7 @@ def log_cut(seen: Seen, mu: Floats, v: Floats, *, rough: bool = False) -> Floats
 def _log_cut(seen: Seen, mu: Floats, v: Floats, rough: bool) -> Floats:
     most = 0.25 * seen.n / (seen.n - 1.0)
     if rough:
-        return _log_limited(seen, mu, v, most, rough)
+        return _log_limited(seen, mu, v, most, rough=True)
     values, back = np.unique(v, return_inverse=True)
     log_z, largest = (x[back] for x in _log_variance(seen, values))
     full = _log_mean(seen, mu, v)
@@ -129,7 +129,7 @@ def _log_cut(seen: Seen, mu: Floats, v: Floats, rough: bool) -> Floats:
     some = np.flatnonzero((largest >= most) | (beyond - full > -DEPTH))
     logs = np.zeros(mu.size)
     if some.size:
-        logs[some] = _log_limited(seen, mu[some], v[some], most, rough) - log_z[some] - full[some]
+        logs[some] = _log_limited(seen, mu[some], v[some], most) - log_z[some] - full[some]
     return logs
 
 
@@ -194,7 +194,7 @@ def _log_between(low: Any, high: Any, centre: Floats, sd: Floats) -> Any:
         return np.where(high > low, upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0))), -np.inf)
 
 
-def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, rough: bool) -> Floats:
+def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, *, rough: bool = False) -> Floats:
     """Log likelihood under the bounds less the constant of the mean's noise, or rough: of how far its top is lower."""
     noise, alpha, worth = seen.variance, 0.5 * (seen.n - 1.0), seen.n / v
     shrink = 1.0 / (1.0 + seen.mean.precision / worth)

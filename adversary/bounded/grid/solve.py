@@ -13,7 +13,7 @@ it is small. A row is solved by itself, so that no result depends on its neighbo
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from adversary._core import Floats, in_threads
-from adversary.bounded.grid.line import COSH, EXP, FINER, INSIDE, LOWEST, SINH, Line, Marginal
+from adversary.bounded.grid.line import COSH, EXP, FINER, INSIDE, LOWEST, SINH, Line, Marginal, trapezoid_weights
 from adversary.bounded.grid.noisy_likelihood import Seen, log_cut, log_free
 from adversary.bounded.grid.question import Question
 from adversary.bounded.grid.sample_statistics import log_noise, log_statistics
@@ -80,7 +80,7 @@ class Solution:
     def joint(self) -> tuple[Floats, Floats, Floats]:
         """mu (..., 1), sigma2 (...,) and weights (mu, sigma2), which sum to 1."""
         s, t = self.mean.nodes[::FINER], self.variance.nodes[::FINER]
-        weights = self._cells(s, t) * _even_weights(t)
+        weights = self._cells(s, t) * trapezoid_weights(t)
         return self.mean.line.x(s)[:, None], self.variance.line.x(t), weights / weights.sum()
 
     @property
@@ -91,7 +91,7 @@ class Solution:
         t = t[(t >= self.variance.nodes[0]) & (t < turn)]
         if not t.size:
             return 0.0
-        inside, whole = (self._cells(s, t, limit=part) @ _even_weights(t) for part in (True, False))
+        inside, whole = (self._cells(s, t, limit=part) @ trapezoid_weights(t) for part in (True, False))
         return float(self.variance.cdf(0.25) * inside.sum() / whole.sum())
 
     def _cells(self, s: Floats, t: Floats, *, limit: bool = False) -> Floats:
@@ -143,7 +143,7 @@ def solve(ask: Question) -> Solution | None:
             if before is not None:
                 error = _SAFETY * _difference(ask, before, result) + _LEAST
                 error = error if result.top > highest - _ROUGH else np.inf  # the search left the mass
-                result = Solution(ask, *laws, result.log_mass, error, result.bounds, result.top)
+                result = replace(result, quadrature_error=error)
                 if error < CLOSE:
                     break
             before = result
@@ -242,7 +242,7 @@ def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal
             for x, (low, high, enough) in zip((s, t), ranges, strict=True)
         )
     p = np.exp(weighed - weighed.max())
-    return Marginal.of(mean, s, p @ _even_weights(t)), Marginal.of(variance, t, _even_weights(s) @ p), highest
+    return Marginal.of(mean, s, p @ trapezoid_weights(t)), Marginal.of(variance, t, trapezoid_weights(s) @ p), highest
 
 
 def _masked(ask: Question, s: Floats, t: Floats, logs: Floats) -> Floats:
@@ -282,11 +282,6 @@ def _nodes(law: Marginal, size: int) -> Floats:
     parts = [np.concatenate([[0.0], np.cumsum(0.5 * (one[1:] + one[:-1]))]) for one in (root, np.ones_like(root))]
     shares = (1.0 - _EVEN) * parts[0] / parts[0][-1] + _EVEN * parts[1] / parts[1][-1]
     return np.asarray(np.interp(np.linspace(0.0, 1.0, size), shares, fine))
-
-
-def _even_weights(x: Floats) -> Floats:
-    """Of the trapezoid rule."""
-    return np.asarray(np.diff(_edges(x)))
 
 
 def _edges(x: Floats) -> Floats:

@@ -131,7 +131,6 @@ def main() -> None:
     Where the terminal's encoding lacks a character, it is shown by its number. What needs a package that is missing
     ends in one line too.
     """
-    from adversary._core import error_text
     from adversary.report.kit import tell
 
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
@@ -142,6 +141,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "adversary").partition(".")[0] == "adversary":
             raise
+        from adversary._core import error_text
+
         tell(f"error: {error_text(error)}")
         raise SystemExit(1) from None
 
