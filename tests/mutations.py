@@ -213,6 +213,18 @@ BUGS = {
 }
 
 
+def copied(into: Path) -> Path:
+    """A copy of the working tree, without what is made from it."""
+    left = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "build")
+    return Path(shutil.copytree(ROOT, into, symlinks=True, ignore=left))
+
+
+def run(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Python in a copy, whose modules come first."""
+    where = os.environ | {"PYTHONPATH": str(copy)}
+    return subprocess.run([sys.executable, *words], cwd=copy, env=where, capture_output=True, text=True)
+
+
 def is_caught(bug: Bug) -> str:
     """The first test that fails with the bug; "" if none does.
 
@@ -227,17 +239,13 @@ def is_caught(bug: Bug) -> str:
     if sum(path.read_text("utf-8").count(bug.right) for path in found) != 1:
         raise ValueError(f"the line must be there once: {bug.right}")
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy"
-        shutil.copytree(
-            ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache")
-        )
+        copy = copied(Path(folder) / "copy")
         spoiled = copy / found[0].relative_to(ROOT)
         spoiled.write_text(spoiled.read_text("utf-8").replace(bug.right, bug.wrong), "utf-8")
         tests = [str(Path("tests") / name) for name in bug.tests.split()]
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow and not thorough"]
+        command = ["-m", "pytest", "-x", "-q", "-m", "not slow and not thorough"]
         command += ["-n", "0"] * bug.tests.endswith(".py")
-        where = os.environ | {"PYTHONPATH": str(copy)}
-        done = subprocess.run([*command, *tests], cwd=copy, env=where, capture_output=True, text=True)
+        done = run(copy, *command, *tests)
         return next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
 
 

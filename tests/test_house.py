@@ -113,6 +113,18 @@ LIGHT = [name for name in FILES if not name.startswith(("adversary.models.", "ad
 """Files outside PyMC's world: the models, and a step method of PyMC's samplers."""
 
 
+@cache
+def parsed(name: str) -> ast.Module:
+    """The source of a module."""
+    return ast.parse(PATHS[name].read_text())
+
+
+@cache
+def attributes(name: str) -> frozenset[str]:
+    """Every attribute that the code of a module reads, with what it is an attribute of."""
+    return frozenset(ast.unparse(node) for node in ast.walk(parsed(name)) if isinstance(node, ast.Attribute))
+
+
 def room_of(name: str) -> str:
     """The innermost room of a module."""
     parts = name.split(".")[1:]
@@ -144,7 +156,7 @@ def source(module: str, name: str) -> str:
 def imports(name: str, *, late: bool = True) -> frozenset[str]:
     """Modules that one imports, ours and others': at its top or, with `late`, anywhere and for types only too."""
     found: set[str] = set()
-    stack: list[ast.AST] = [ast.parse(PATHS[name].read_text())]
+    stack: list[ast.AST] = [parsed(name)]
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Import):
@@ -174,11 +186,15 @@ def annex_of(name: str) -> str | None:
     return next(inside, None)
 
 
+def public_names(annex: str, package: str = "adversary") -> set[str]:
+    """What a package hands out of an annex."""
+    return {name for name, (module, _) in door(package).items() if annex_of(source(module, name)) == annex}
+
+
 @pytest.mark.parametrize("annex", ANNEXES)
 def test_nothing_outside_an_annex_uses_it(annex: str) -> None:
     """Imports, front doors, names in strings, and attributes of the package (`adv.spine`) in code of the core."""
-    public = {name for name, (module, _) in door("adversary").items() if annex_of(module) == annex} | {annex}
-    attributes = {f"{package}.{name}" for name in public for package in ("adv", "adversary")}
+    own = {f"{package}.{name}" for name in public_names(annex) for package in ("adv", "adversary")}
     uses = []
     for name in sorted(set(PATHS) - REGISTERS):
         if annex_of(name) == annex:
@@ -186,12 +202,7 @@ def test_nothing_outside_an_annex_uses_it(annex: str) -> None:
         if name in DOORS:
             uses += [f"{name} hands out {one}" for one, (module, _) in door(name).items() if annex_of(module) == annex]
         uses += [f"{name} imports {other}" for other in imports(name) if annex_of(other) == annex]
-        code = [
-            ast.unparse(node)
-            for node in ast.walk(ast.parse(PATHS[name].read_text()))
-            if isinstance(node, ast.Attribute)
-        ]
-        uses += [f"{name} uses {one}" for one in code if one in attributes]
+        uses += [f"{name} uses {one}" for one in attributes(name) & own]
     assert not uses
 
 
@@ -233,7 +244,7 @@ def test_the_default_failure_probability_stands_in_one_place() -> None:
     """Of every argument, option and key of a file called `failure`, but for the 0 of what holds for certain."""
     literals = []
     for name in FILES:
-        for node in ast.walk(ast.parse(PATHS[name].read_text())):
+        for node in ast.walk(parsed(name)):
             if isinstance(node, ast.FunctionDef):
                 every = [*node.args.posonlyargs, *node.args.args]
                 given = [None] * (len(every) - len(node.args.defaults)) + node.args.defaults
@@ -314,7 +325,7 @@ def test_examples_in_docstrings_run(name: str) -> None:
 def test_modules_and_what_they_define_say_what_they_are() -> None:
     silent = []
     for name in FILES:
-        tree = ast.parse(PATHS[name].read_text())
+        tree = parsed(name)
         public = [one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef) and one.name[0] != "_"]
         silent += [name] * (not ast.get_docstring(tree))
         silent += [f"{name}.{one.name}" for one in public if not ast.get_docstring(one)]

@@ -46,11 +46,11 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(folder), "COLUMNS": "160", "NO_COLOR": "1"}
 
 
-def answer(light: dict[str, str], line: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def answer(light: dict[str, str], line: str) -> subprocess.CompletedProcess[str]:
     """The `adversary` command with these words."""
     code = "import sys; from adversary.report.commands.cli import main; main()"
     command = [sys.executable, "-S", "-c", code, *line.split()]
-    return subprocess.run(command, cwd=cwd, env=light, capture_output=True, text=True)
+    return subprocess.run(command, cwd=ROOT, env=light, capture_output=True, text=True)
 
 
 @pytest.mark.slow

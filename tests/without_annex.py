@@ -7,17 +7,15 @@ suite must pass.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from tests.test_house import ANNEXES
+from tests.mutations import ROOT, copied, run
+from tests.test_house import ANNEXES, public_names
 
-ROOT = Path(__file__).parents[1]
 REGISTERS = (
     "adversary/__init__.pyi", "models/__init__.pyi", "adversary/report/commands/cli.py",
     "adversary/report/files/kinds.py",
@@ -26,30 +24,17 @@ AUDIT = "audit data/granville_1940.toml --format json"
 
 
 def names_of(annex: str) -> re.Pattern[str]:
-    """A text that uses the annex: its modules, its public names, or a command or a file of its own."""
-    modules = [re.escape(module) for module in ANNEXES[annex]]
-    modules += [re.escape(module.replace("adversary.models", "models")) for module in ANNEXES[annex]]
-    public = re.findall(
-        rf"^from \.(?:{annex})?(?: |\.).* import (\w+)", (ROOT / REGISTERS[0]).read_text(), re.MULTILINE
-    )
-    own = [name for name in public if name == annex or _is_own(annex, name)]
-    models = [
-        name
-        for folder in (module.rpartition(".")[2] for module in ANNEXES[annex] if ".models." in module)
-        for name in re.findall(rf"^from \.{folder} import (\w+)", (ROOT / REGISTERS[1]).read_text(), re.MULTILINE)
+    """A text that uses the annex: its modules, its public names, or a command of its own."""
+    modules = [*ANNEXES[annex], *(module.replace("adversary.models", "models") for module in ANNEXES[annex])]
+    own = "|".join(sorted(public_names(annex)))
+    parts = [
+        *(rf"\b{re.escape(module)}\b" for module in modules),
+        rf"\b(?:adv|adversary)\.(?:{own})\b",
+        rf"\bfrom adversary import .*\b(?:{own})\b",
+        *(rf"\bmodels\.{name}\b" for name in sorted(public_names(annex, "adversary.models"))),
+        *(rf"[\"' ]{command}[\"' ]" for command in commands_of(annex)),
     ]
-    return re.compile(
-        "|".join(
-            [*(rf"\b{one}\b" for one in modules), *(rf"\badv(?:ersary)?\.{one}\b" for one in own)]
-            + [rf"\bfrom adversary import .*\b{one}\b" for one in own]
-            + [rf"\bmodels\.{one}\b" for one in models]
-            + [rf"[\"' ]{command}[\"' ]" for command in commands_of(annex)]
-        )
-    )
-
-
-def _is_own(annex: str, name: str) -> bool:
-    return f"from .{annex} import {name} as" in (ROOT / REGISTERS[0]).read_text()
+    return re.compile("|".join(parts))
 
 
 def commands_of(annex: str) -> list[str]:
@@ -61,8 +46,7 @@ def commands_of(annex: str) -> list[str]:
 
 def copy_without(annex: str, into: Path) -> list[str]:
     """A copy of the tree without the annex; returns the test files that were left out because they name it."""
-    ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "build")
-    shutil.copytree(ROOT, into, symlinks=True, ignore=ignored)
+    copied(into)
     own, commands = names_of(annex), commands_of(annex)
     for module in ANNEXES[annex]:
         folder = module.removeprefix("adversary.") if ".models." in module else module
@@ -113,12 +97,6 @@ def _without(text: str, annex: str, commands: list[str]) -> str:
                 if item.count("(") == item.count(")"):
                     break
     return "".join(kept)
-
-
-def run(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python in the copy, whose modules come first."""
-    where = os.environ | {"PYTHONPATH": str(copy)}
-    return subprocess.run([sys.executable, *words], cwd=copy, env=where, capture_output=True, text=True)
 
 
 def audited(copy: Path) -> str:
