@@ -44,7 +44,7 @@ LeastSquares, consistency_risk = postprocessing.LeastSquares, adv.risk.consisten
 block = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
 block_group = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block group"])
 adversary = adv.Adversary(prior=0.5, known=0)
-print(f"rho of a block's count in the 2020 Census: {block.rho:.6f}, sigma^2 = {block.sigma2:.3f}")
+print(f"rho of a block's count in the 2020 Census: {block.rho():.6f}, sigma^2 = {block.sigma2:.3f}")
 
 # %% [markdown]
 # ## One by one: clamping and rounding
@@ -156,7 +156,7 @@ assert bool(wide["exceeds_raw"])
 
 # %%
 raw, bound = float(wide["raw_posterior_mean"]), float(wide["bound_posterior_mean"])
-single = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(block.rho * 28 / 27))])
+single = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(block.rho() * 28 / 27))])
 by_one_release = float(adv.audit(single, adversary, {"block": 1})["risk"]["posterior_mean"])
 print(f"raw {raw:.6f}, published {expected(100):.6f}, bound {bound:.6f}, one release {by_one_release:.6f}")
 assert raw < expected(100) < bound
@@ -226,7 +226,7 @@ plt.show()
 # | expected posterior | 0.579646 | 0.590395 | 0.594127 | 0.602029 |
 
 # %%
-budgets = np.array([0.02, 0.05, block.rho, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0])
+budgets = np.array([0.02, 0.05, block.rho(), 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0])
 rows = []
 for rho in budgets:
     noise = adv.DiscreteGaussian.from_rho(rho)
@@ -242,8 +242,8 @@ figure, axis = plt.subplots()
 for t2 in parents:
     axis.plot(budgets, by_rho["raw"] - by_rho[f"t2 = {t2}"], ".-", label=f"t2 = {t2}")
 axis.axhline(0.0, color="0.8", zorder=0)
-axis.axvline(block.rho, color="0.6", linestyle=":")
-axis.annotate("the census's rho", (block.rho, 0.1), (4, 0), textcoords="offset points", color="0.4")
+axis.axvline(block.rho(), color="0.6", linestyle=":")
+axis.annotate("the census's rho", (block.rho(), 0.1), (4, 0), textcoords="offset points", color="0.4")
 axis.set(xscale="log", xlabel="rho of a block's count", ylabel="fall of the expected posterior")
 axis.set_xticks([0.02, 0.1, 0.5, 2, 10], ["0.02", "0.1", "0.5", "2", "10"])
 axis.set_title("What post-processing takes from the raw count is minor only at small rho")
@@ -314,7 +314,7 @@ levels = [adv.Level("block", block, siblings=27), adv.Level("block group", block
 published, everything = adv.Plan(levels, postprocessing=LeastSquares()), adv.Plan(levels)
 sure = adv.Adversary(0.5, known=0, beliefs={"block group": adv.Point(1)})
 truths = {"in": {"block": 1, "block group": 1}, "out": {"block": 0, "block group": 1}}
-guarantee = adv.ZeroConcentratedDP(block.rho + block_group.rho)
+guarantee = adv.ZeroConcentratedDP(block.rho() + block_group.rho)
 just_block = {"in": {"block": 1}, "out": {"block": 0}}
 trees = {
     "the block's raw count": adv.audit(plans["raw"], adversary, just_block, progress=False),

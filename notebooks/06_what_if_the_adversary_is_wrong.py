@@ -168,7 +168,7 @@ fan(adv.sensitivity.sweep(plan, base, counts, rho=budgets, progress=False, coars
 # %%
 priors = np.geomspace(0.001, 0.5, 13)
 by_prior = adv.sensitivity.sweep(plan, adversaries["sure of 1"], counts, prior=priors, progress=False)
-limit = np.exp(2 * block.rho * 28 / 27)
+limit = np.exp(2 * block.rho() * 28 / 27)
 smallest = float(by_prior["ratio_mean"].sel(truth="in")[0])
 assert 0.999 * limit < smallest < limit
 print(f"expected ratio {smallest:.5f} at a prior of 1 in 1000, limit {limit:.5f}")

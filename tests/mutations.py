@@ -54,8 +54,8 @@ BUGS = {
         "beyond_p = np.minimum(as_array(p[first])", "beyond_p = np.minimum(as_array(q[first])", "privacy literature"
     ),
     "one end of noise is left out": Bug(
-        "-> int:\n        return int(np.ceil(np.sqrt(nats / self.rho)))",
-        "-> int:\n        return int(np.ceil(np.sqrt(nats / self.rho) / 4))",
+        "-> int:\n        return int(np.ceil(np.sqrt(nats / self.curvature)))",
+        "-> int:\n        return int(np.ceil(np.sqrt(nats / self.curvature) / 4))",
         "privacy literature",
     ),
     "one sibling is forgotten": Bug(

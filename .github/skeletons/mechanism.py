@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_expit
 
-from adversary._core import TAIL_NATS, Floats, Integers, check_scale, check_whole, format_number
-from adversary.privacy.definitions import PureDP
+from adversary._core import TAIL_NATS, Floats, Integers, check_non_negative, check_scale, check_whole, format_number
+from adversary.privacy.definitions import PureDP, pure_rho
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeat_loss
 from adversary.privacy.mechanisms.additive import IntegerNoise, summed_reach
@@ -54,10 +54,9 @@ class DiscreteLogistic(IntegerNoise):
     def tail_rate(self) -> float:
         return 1.0 / self.scale
 
-    @property
-    def rho(self) -> float:
-        """1 / (2 s^2): that of any pure DP (Bun and Steinke 2016, Proposition 1.4)."""
-        return 0.5 / self.scale**2
+    def rho(self, change: float = 1) -> float:
+        """That of any pure DP."""
+        return pure_rho(float(check_non_negative("change", change)) / self.scale)
 
     @property
     def variance(self) -> float:

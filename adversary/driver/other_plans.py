@@ -130,14 +130,18 @@ def of_postprocessing(question: Question) -> Groups:
 def of_budgets(question: Question) -> Groups:
     """Group `budgets` (budget): expected posterior, and bound of the plan's own loss, at multiples of its budget.
 
-    None where a level has noise without a budget.
+    None where a level has noise without a budget, or of a fixed one.
     """
     laws, plan, reader = question.laws, question.plan, question.adversary
     if not np.isfinite(total := plan.total_rho):
         return {}
+    try:
+        plans = [plan.scaled(float(factor)) for factor in FACTORS]
+    except ValueError:
+        return {}
     mean, limit = np.empty(FACTORS.size), np.empty(FACTORS.size)
     for i in blocks.track(range(FACTORS.size), "budgets"):
-        scaled = plan.scaled(float(FACTORS[i]))
+        scaled = plans[i]
         law = laws.of(scaled, reader, question.truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
         mean[i] = law.posterior_mean()[0]
         bounds = Bounds.of(scaled, reader, question.failure)

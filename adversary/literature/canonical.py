@@ -29,7 +29,7 @@ from adversary._core import (
     scalar_or_array,
     solve_decreasing_each,
 )
-from adversary.privacy.definitions import ApproximateDP, GaussianDP, NoPrivacy, PureDP
+from adversary.privacy.definitions import ApproximateDP, GaussianDP, NoPrivacy, PureDP, pure_rho
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss, compose_losses, repeat_loss
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, Gaussian, Mechanism, root_of
@@ -91,11 +91,12 @@ class CanonicalLaw(ContinuousNoise):
         shift = int(check_whole("sensitivity", change, minimum=0))
         return repeat_loss(self.nominal_guarantee.group(shift).worst_pair if shift else compose_losses([]), count)
 
-    @property
-    def rho(self) -> float:
-        """epsilon^2 / 2 under pure DP, mu^2 / 2 under Gaussian DP; elsewhere infinite, for want of a theorem."""
-        rho = self.nominal_guarantee.implied_rho
-        return self.nominal_guarantee.loss_bound(0.0) ** 2 / 2.0 if rho is None else float(rho)
+    def rho(self, change: float = 1) -> float:
+        """What the guarantee of that many records implies; infinite where nothing does, for want of a theorem."""
+        shift = int(check_whole("change", change, minimum=0))
+        group = self.nominal_guarantee.group(shift) if shift else None
+        rho = 0.0 if group is None else group.implied_rho
+        return pure_rho(group.loss_bound(0.0)) if group is not None and rho is None else float(rho)
 
 
 @dataclass(frozen=True)

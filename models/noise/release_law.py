@@ -185,8 +185,8 @@ def _sum_law(mechanism: mechanisms.Mechanism, value: Any, scale: float, count: i
 @_law.register
 def _(mechanism: mechanisms.DiscreteGaussian, value: Any, count: int) -> Law:
     if count == 1:
-        return partial(DiscreteGaussian, mu=value, sigma2=0.5 / mechanism.rho)
-    return _sum_law(mechanism, value, 0.5 / mechanism.rho, count, discrete_gaussian_sum)
+        return partial(DiscreteGaussian, mu=value, sigma2=0.5 / mechanism.curvature)
+    return _sum_law(mechanism, value, 0.5 / mechanism.curvature, count, discrete_gaussian_sum)
 
 
 @_law.register

@@ -66,7 +66,7 @@ def test_three_levels_visit_every_release(names: tuple[str, ...], prior: float, 
 def test_six_census_levels_are_one_normal_law(prior: float, truth: str, sign: int) -> None:
     """Below rho = 1/4 only the sum S of the rhos matters: E expit(logit p + S + sqrt(2 S) N)."""
     noises = [DG(rho) for rho in adv.census.DETAILED_RHO.values()]
-    s = sum(noise.rho for noise in noises)
+    s = sum(noise.rho() for noise in noises)
     x = np.linspace(-12, 12, 4801)
     density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
     found = risk.unique_target(noises, prior, truth=truth)

@@ -55,7 +55,7 @@ def test_levels_are_those_that_opendp_summarizes(budget: dict[str, float]) -> No
     if "epsilon" in budget:
         assert sum(loss.epsilon(0.0) for loss in spent) == pytest.approx(1.0, rel=1e-9)
     else:
-        assert whole.mechanism.rho + continuous.mechanism.rho == pytest.approx(0.1, rel=1e-9)
+        assert whole.mechanism.rho() + continuous.mechanism.rho() == pytest.approx(0.1, rel=1e-9)
 
 
 @pytest.mark.parametrize("make", ["make_laplace", "make_gaussian"])
@@ -67,7 +67,7 @@ def test_a_scale_means_what_it_means_to_opendp(make: str) -> None:
     if make == "make_laplace":
         assert loss.epsilon(0.0) == pytest.approx(measurement.map(1), rel=1e-12)
         return
-    assert level.mechanism.rho == pytest.approx(measurement.map(1), rel=1e-12)
+    assert level.mechanism.rho() == pytest.approx(measurement.map(1), rel=1e-12)
     profile = dp.c.make_zCDP_to_approxDP(measurement).map(1)
     ours = interop.from_delta(profile.delta)
     theirs = np.array([profile.delta(float(e)) for e in EPSILONS])

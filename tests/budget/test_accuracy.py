@@ -82,7 +82,7 @@ def test_noise_is_what_it_is_sold_as() -> None:
     assert mechanism_for("geometric", 0.5) == adv.Geometric(0.5)
     assert mechanism_for("laplace", 0.5) == adv.Laplace(2.0)
     assert mechanism_for("gaussian", 0.5) == adv.Gaussian(1.0)
-    assert mechanism_for("discrete gaussian", 0.125).rho == pytest.approx(0.125)
+    assert mechanism_for("discrete gaussian", 0.125).rho() == pytest.approx(0.125)
     for kind in ("geometric", "laplace", "gaussian", "discrete gaussian"):
         assert mechanism_for(kind, math.inf) == adv.Exact()
         for bad in (0.0, -1.0, math.nan):

@@ -277,7 +277,7 @@ def test_discrete_gaussian_ratios_are_attained_at_integers(seed: int) -> None:
     v, w = rng.dirichlet(np.ones(answers.size)), rng.dirichlet(np.ones(answers.size))
     noise = adv.DiscreteGaussian(float(rng.choice([0.6, 1.0, 2.5])))
     k = np.arange(-500.0, 501.0)
-    nats = -noise.rho * (k[:, None] - answers) ** 2
+    nats = -noise.curvature * (k[:, None] - answers) ** 2
     nats -= nats.max(1, keepdims=True)
     g = np.log(np.exp(nats) @ v) - np.log(np.exp(nats) @ w)
     assert Mixtures(noise, answers).largest(v, w) == pytest.approx(g.max(), rel=1e-11, abs=1e-11)

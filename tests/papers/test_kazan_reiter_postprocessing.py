@@ -21,7 +21,7 @@ from adversary.adversaries.risk.postprocessed_risk import consistency_risk
 from tests.oracles import postprocessing
 
 BLOCK = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
-RHO1 = BLOCK.rho
+RHO1 = BLOCK.rho()
 RULES = ("half_even", "half_up", "half_down")
 
 

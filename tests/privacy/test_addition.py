@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -46,12 +47,13 @@ def test_multiples_of_one_kind() -> None:
 
 def test_pure_and_gaussian_count_beside_zcdp() -> None:
     zcdp = adv.ZeroConcentratedDP(0.25)
-    assert zcdp + adv.PureDP(1.0) == adv.PureDP(1.0) + zcdp == adv.ZeroConcentratedDP(0.75)
+    pure = math.tanh(0.5)
+    assert zcdp + adv.PureDP(1.0) == adv.PureDP(1.0) + zcdp == adv.ZeroConcentratedDP(0.25 + pure)
     assert zcdp + adv.GaussianDP(0.5) == adv.GaussianDP(0.5) + zcdp == adv.ZeroConcentratedDP(0.375)
-    assert adv.ZeroConcentratedDP(0.5).is_satisfied_by(adv.Geometric(1.0).privacy_loss())
+    assert adv.ZeroConcentratedDP(pure).is_satisfied_by(adv.Geometric(1.0).privacy_loss())
     together = adv.Geometric(1.0).privacy_loss() + DG(0.25).privacy_loss() + adv.Gaussian(2.0).privacy_loss()
-    assert sum([zcdp, adv.PureDP(1.0), adv.GaussianDP(0.5)]) == adv.ZeroConcentratedDP(0.875)
-    assert adv.ZeroConcentratedDP(0.875).is_satisfied_by(together)
+    assert sum([zcdp, adv.PureDP(1.0), adv.GaussianDP(0.5)]) == adv.ZeroConcentratedDP(0.375 + pure)
+    assert adv.ZeroConcentratedDP(0.375 + pure).is_satisfied_by(together)
 
 
 def test_no_privacy_absorbs() -> None:

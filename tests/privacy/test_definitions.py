@@ -65,7 +65,9 @@ def test_an_implied_rho_holds_and_grows_with_the_budget(g: adv.Guarantee) -> Non
     rho = adv.ZeroConcentratedDP(g.implied_rho)
     assert g.kind == "zCDP" or rho.is_satisfied_by(g.worst_pair)
     assert g + adv.ZeroConcentratedDP(0.5) == adv.ZeroConcentratedDP(g.implied_rho + 0.5)
-    if g.kind:
+    if isinstance(g, adv.PureDP):
+        assert g.implied_rho == pytest.approx(g.epsilon0 * math.tanh(g.epsilon0 / 2), rel=1e-12)
+    elif g.kind:
         assert g.scaled(4.0).implied_rho == pytest.approx(4.0 * g.implied_rho, rel=1e-12)
 
 

@@ -135,11 +135,11 @@ class Windows:
             told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed is not None or one_by_one
             if not (here.noises or here.adjusted) or not told or not _at_most_one(here.belief):
                 return np.full(len(released), np.inf)
-            rho = [min(noise.rho, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
+            rho = [min(noise.curvature, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
             centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
             weight = sum(rho)
             if summed is not None:
-                curve = min(summed.rho, _SHARP)
+                curve = min(summed.curvature, _SHARP)
                 centre = centre + curve * (below + released.sums[:, [self.steps[i - 1].link_level]])
                 weight = weight + curve
             low, high = _supports(here.belief, below)
@@ -282,10 +282,11 @@ class Windows:
     def _of_parabolas(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
         """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
         step, noisy = self.steps[i], released.noisy
-        rho = sum(noise.rho for noise in step.noises)
+        curves = [noise.curvature for noise in step.noises]
+        rho = sum(curves)
         link = self.steps[i - 1].link
-        a = link.noise.rho if link else 0.0
-        centre = sum(noise.rho * noisy[:, level] for noise, level in zip(step.noises, step.levels, strict=True)) / rho
+        a = link.noise.curvature if link else 0.0
+        centre = sum(curve * noisy[:, level] for curve, level in zip(curves, step.levels, strict=True)) / rho
         reach = np.sqrt(REACH_NATS / (rho + a))
         modes = [
             (rho * centre + a * (edge + released.sums[:, self.steps[i - 1].link_level])) / (rho + a)

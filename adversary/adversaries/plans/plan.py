@@ -7,6 +7,7 @@ each of which the target is counted in one row too, are further levels of the sa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole
+from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole, solve_decreasing
 from adversary.adversaries.plans.release_draws import published_release, simulate_releases
 from adversary.adversaries.postprocessing import Postprocessing, clamped
 from adversary.privacy.losses import PrivacyLoss, compose_losses
@@ -160,14 +161,39 @@ class Plan:
         return compose_losses([noise.privacy_loss(size, self.cells) for noise in self._noisy])
 
     def scaled(self, factor: float) -> Plan:
-        """The plan with the rho of every noisy level multiplied by one factor > 0; exact levels stay exact."""
+        """The plan with `total_rho` multiplied by a factor > 0, the noise of all levels narrower alike.
+
+        Gaussian noise becomes narrower by the root of the factor; the rho of pure noise grows more slowly, so that the
+        width for it is solved for. Exact levels stay exact, and a plan of infinite rho is made narrower by the root.
+
+        Raises
+        ------
+        ValueError : no width of the noise has that rho, as where a perturbation table spends more of it
+        """
+        total = self.total_rho
+        made = self._narrowed(factor)
+        if not 0.0 < total < np.inf or np.isclose(made.total_rho, factor * total, rtol=1e-13, atol=0.0):
+            return made
+        log = solve_decreasing(
+            lambda x: factor * total - self._narrowed(math.exp(min(x, 600.0))).total_rho, -600.0, 1.0
+        )
+        found = self._narrowed(math.exp(min(log, 600.0)))
+        if not np.isclose(found.total_rho, factor * total, rtol=1e-9, atol=0.0):
+            raise ValueError(
+                f"no width of the noise gives this plan rho {factor * total:g}, as a level's table has no width; at "
+                f"the narrowest and the widest it is {found.total_rho:g}"
+            )
+        return found
+
+    def _narrowed(self, factor: float) -> Plan:
+        """The plan with the noise of every level narrower by the root of a factor."""
         return replace(self, levels=tuple(replace(one, mechanism=one.mechanism.scaled(factor)) for one in self.levels))
 
     @property
     def total_rho(self) -> float:
         """zCDP parameter in nats: the rho of the noisy levels, twice for bounded neighbours; may be infinite."""
         moved = 2 if self.neighbours == "bounded" else 1
-        return float(sum(moved * noise.rho for noise in self._noisy))
+        return float(sum(moved * noise.rho() for noise in self._noisy))
 
     @property
     def _noisy(self) -> list[Mechanism]:

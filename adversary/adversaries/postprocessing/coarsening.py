@@ -111,10 +111,9 @@ class Coarsened(Mechanism):
         beyond = np.nextafter(at, np.inf) if self.is_continuous else at + 1.0
         return scalar_or_array(np.exp(log_between(self, beyond, np.full_like(at, np.inf), self._values(value))))
 
-    @property
-    def rho(self) -> float:
+    def rho(self, change: float = 1) -> float:
         """That of the mechanism inside: post-processing costs nothing."""
-        return self.mechanism.rho
+        return self.mechanism.rho(change)
 
     @property
     def calibration(self) -> tuple[float, int]:

@@ -239,13 +239,14 @@ class WeightedNoise:
         w = np.arange(size + 1)
         t = (w + period // 2) // period
         r = w - t * period
-        return half[np.abs(r)] - self.own.rho * (t * t * float(period) + 2.0 * t * r)
+        return half[np.abs(r)] - self.own.curvature * (t * t * float(period) + 2.0 * t * r)
 
     def _period(self) -> int | None:
         if not (self.own.parabola and self.others.summands[0].parabola):
             return None
-        d = round(self.own.rho / self.others.rho)
-        return self.a**2 + d * self.b**2 if np.isclose(self.own.rho, d * self.others.rho, rtol=1e-13, atol=0) else None
+        own, others = self.own.curvature, self.others.curvature
+        d = round(own / others)
+        return self.a**2 + d * self.b**2 if np.isclose(own, d * others, rtol=1e-13, atol=0) else None
 
     def _sum_law(self, size: int) -> Floats:
         a, b, reach = self.a, self.b, int(self.own.reach(_REACH_NATS))

@@ -41,7 +41,7 @@ def likelihoods(
         precision = precision[:, None] if precision.ndim == 1 and len(shape) == 2 else precision
         precision = np.broadcast_to(precision, shape).copy()
         for unit, mechanism in chosen.items():
-            precision[unit] = mechanism.rho if _is_discrete_gaussian(mechanism) else 1.0
+            precision[unit] = mechanism.curvature if _is_discrete_gaussian(mechanism) else 1.0
     values, precision, single = check_measurements(tree, released, precision, whole)
     alpha = np.zeros_like(values)
     others = {}

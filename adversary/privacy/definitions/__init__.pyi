@@ -3,9 +3,11 @@ from .composition_rules import compose_basic as compose_basic
 from .composition_rules import compose_lattice as compose_lattice
 from .composition_rules import compose_optimal as compose_optimal
 from .composition_rules import optimal_profile as optimal_profile
+from .concentrated_bounds import concentrated_rho as concentrated_rho
 from .concentrated_bounds import direct_loss_bound as direct_loss_bound
 from .concentrated_bounds import pbdp_delta_markov as pbdp_delta_markov
 from .concentrated_bounds import published_loss_bound as published_loss_bound
+from .concentrated_bounds import pure_rho as pure_rho
 from .concentrated_bounds import simple_epsilon as simple_epsilon
 from .conversions import check_delta as check_delta
 from .conversions import mu_of_rho as mu_of_rho

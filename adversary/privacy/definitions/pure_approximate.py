@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from scipy.special import log_expit
 
 from adversary._core import (
-    SMALLEST,
     check_non_negative,
     check_number,
     check_probability,
@@ -24,6 +23,7 @@ from adversary._core import (
     one_number,
     scalar_or_array,
 )
+from adversary.privacy.definitions.concentrated_bounds import pure_rho
 from adversary.privacy.definitions.conversions import check_delta, power_bounds, probabilistic_epsilon
 from adversary.privacy.guarantee import Guarantee, group_of, no_privacy
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
@@ -125,7 +125,7 @@ class PureDP(EpsilonDelta):
 
     @property
     def implied_rho(self) -> float:
-        return max(self.epsilon0 * self.epsilon0 / 2, SMALLEST if self.epsilon0 else 0.0)
+        return pure_rho(self.epsilon0)
 
     def scaled(self, factor: float) -> PureDP:
         return PureDP(self.epsilon0 * float(np.sqrt(factor)))

@@ -203,9 +203,9 @@ class Summed(Mechanism):
     def variance(self) -> float:
         return self.count * float(self.single.variance)
 
-    @property
-    def rho(self) -> float:
-        return float(self.single.rho)
+    def rho(self, change: float = 1) -> float:
+        """That of one of the summands: the others are noise added afterwards."""
+        return float(self.single.rho(change))
 
     def total(self, count: int) -> Mechanism:
         return total_of(self.single, self.count * int(check_whole("count", count, minimum=0)), type(self))

@@ -67,12 +67,16 @@ class Gaussian(Calibrated, ContinuousNoise):
         return self.sigma**2
 
     @property
-    def rho(self) -> float:
+    def curvature(self) -> float:
         return 0.5 / self.sigma**2
+
+    def rho(self, change: float = 1) -> float:
+        """change^2 / (2 sigma^2)."""
+        return 0.5 * (float(check_non_negative("change", change)) / self.sigma) ** 2
 
     @property
     def parabola(self) -> tuple[float, float] | None:
-        return self.rho, float(self.log_noise(np.zeros(())))
+        return self.curvature, float(self.log_noise(np.zeros(())))
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         return self.sigma * float(np.sqrt(2.0 * nats))
@@ -132,9 +136,10 @@ class Laplace(Calibrated, ContinuousNoise):
     def variance(self) -> float:
         return 2.0 * self.scale**2
 
-    @property
-    def rho(self) -> float:
-        return 0.5 / self.scale**2
+    def rho(self, change: float = 1) -> float:
+        """e - 1 + exp(-e) at e = change / scale: the Kullback-Leibler divergence, the largest of all orders."""
+        e = float(check_non_negative("change", change)) / self.scale
+        return e + float(np.expm1(-e)) if e > 1e-4 else e * e / 2.0
 
     @property
     def laplace_rate(self) -> float:
@@ -298,10 +303,6 @@ class RandomizedResponse(Mechanism):
         k = np.arange(self.categories)
         square = (k[:, None] - k[None, :]) ** 2
         return float((square * np.exp(self.log_prob(1, 0))).sum(0).mean())
-
-    @property
-    def rho(self) -> float:
-        return self.epsilon**2 / 2.0
 
     @property
     def nominal_guarantee(self) -> Guarantee:

@@ -17,6 +17,7 @@ from adversary._core import (
     Integers,
     as_array,
     check_budget,
+    check_non_negative,
     check_positive,
     check_scale,
     check_whole,
@@ -98,30 +99,34 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         return f"discrete Gaussian, sigma² = {format_number(float(self.sigma) ** 2)}"
 
     @property
-    def rho(self) -> float:
-        """1 / (2 sigma^2): log pmf falls by rho k^2."""
+    def curvature(self) -> float:
+        """1 / (2 sigma^2): the log pmf falls by that times k^2."""
         return 0.5 / float(self.sigma2 or 0.0)
 
     @property
     def variance(self) -> float:
         """Exactly the second moment, by the table; close to sigma^2 unless sigma is below 1."""
-        if np.exp(-(np.pi**2) / self.rho) < 1e-20:
+        if np.exp(-(np.pi**2) / self.curvature) < 1e-20:
             return float(self.sigma2 or 0.0)
         k = self.support(0).astype(np.float64)
         return float((k * k) @ np.exp(self.log_noise(k)))
 
     @property
     def parabola(self) -> tuple[float, float] | None:
-        return self.rho, -float(log_theta(self.rho))
+        return self.curvature, -float(log_theta(self.curvature))
 
     def log_noise(self, offset: Any) -> Any:
-        return -self.rho * offset * offset - log_theta(self.rho)
+        return -self.curvature * offset * offset - log_theta(self.curvature)
 
     def log_survival(self, offset: Integers) -> Floats:
-        return np.asarray(log_tail_sum(offset, self.rho) - log_theta(self.rho), dtype=np.float64)
+        return np.asarray(log_tail_sum(offset, self.curvature) - log_theta(self.curvature), dtype=np.float64)
 
     def reach(self, nats: float = TAIL_NATS) -> int:
-        return int(np.ceil(np.sqrt(nats / self.rho)))
+        return int(np.ceil(np.sqrt(nats / self.curvature)))
+
+    def rho(self, change: float = 1) -> float:
+        """change^2 / (2 sigma^2)."""
+        return self.curvature * float(check_non_negative("change", change)) ** 2
 
     def total(self, count: int) -> Mechanism:
         return total_of(self, count, DiscreteGaussianSum)
@@ -137,7 +142,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         if not (shift and n):
             return compose_losses([])
         sigma2 = self.sigma2
-        return DiscreteGaussianLoss.of(1 / sigma2 if isinstance(sigma2, Fraction) else 2.0 * self.rho, shift, n)
+        return DiscreteGaussianLoss.of(1 / sigma2 if isinstance(sigma2, Fraction) else 2.0 * self.curvature, shift, n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,41 +158,47 @@ class DiscreteGaussianSum(Summed, IntegerNoise):
     log_concave = True
 
     @property
-    def rho(self) -> float:
-        """Curvature of the log pmf over whole periods, rho of one summand over count; zCDP only of wide noise."""
-        return float(self.single.rho) / self.count
+    def curvature(self) -> float:
+        """That of the log pmf over whole periods, of one summand over count."""
+        return float(self.single.curvature) / self.count
+
+    def rho(self, change: float = 1) -> float:
+        """That of the parabola where the log pmf is one, else that of one summand: the others are noise added to it."""
+        if self.is_quadratic():
+            return self.curvature * float(check_non_negative("change", change)) ** 2
+        return float(self.single.rho(change))
 
     @property
     def nominal_guarantee(self) -> Guarantee:
-        """zCDP of `rho` where the log pmf is a parabola, else its own privacy loss, which `rho` understates."""
-        return ZeroConcentratedDP(self.rho) if self.is_quadratic() else self.privacy_loss(1, 1)
+        """zCDP where the log pmf is a parabola, else its own privacy loss."""
+        return ZeroConcentratedDP(self.curvature) if self.is_quadratic() else self.privacy_loss(1, 1)
 
     def is_quadratic(self) -> bool:
         """True where the log pmf is a parabola to rounding."""
-        d, rho = self.count, self.rho * self.count
+        d, rho = self.count, self.curvature * self.count
         return d == 1 or 2 * d * math.exp(-(math.pi**2) * (1 - 1 / d) / rho) < REVIVAL
 
     @property
     def parabola(self) -> tuple[float, float] | None:
-        return (self.rho, -float(log_theta(self.rho))) if self.is_quadratic() else None
+        return (self.curvature, -float(log_theta(self.curvature))) if self.is_quadratic() else None
 
     def log_noise(self, offset: Any) -> Any:
         if self.is_quadratic():
-            return -self.rho * offset * offset - log_theta(self.rho)
-        d, rho = self.count, self.single.rho
+            return -self.curvature * offset * offset - log_theta(self.curvature)
+        d, rho = self.count, self.single.curvature
         a = np.round(as_array(offset) / d)
         r = as_array(offset) - d * a
         return _residues(self)[(r + d // 2).astype(np.int64) % d] - rho * (d * a * a + 2 * a * r)
 
     def log_survival(self, offset: Integers) -> Floats:
         if self.is_quadratic():
-            return np.asarray(log_tail_sum(offset, self.rho) - log_theta(self.rho), dtype=np.float64)
+            return np.asarray(log_tail_sum(offset, self.curvature) - log_theta(self.curvature), dtype=np.float64)
         return summed_tail(self, offset)
 
     def reach(self, nats: float = TAIL_NATS) -> int:
         if self.is_quadratic():
-            return int(np.ceil(np.sqrt(nats / self.rho)))
-        return summed_reach(self, nats, int(np.sqrt(nats / self.rho)) + 2 * self.count + 2)
+            return int(np.ceil(np.sqrt(nats / self.curvature)))
+        return summed_reach(self, nats, int(np.sqrt(nats / self.curvature)) + 2 * self.count + 2)
 
 
 @lru_cache(maxsize=64)
@@ -199,7 +210,7 @@ def _residues(noise: DiscreteGaussianSum) -> Floats:
     single, d = noise.single, noise.count
     k = single.reach(60.0)
     log_power = as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64)))
-    if single.rho > 5.0:
+    if single.curvature > 5.0:
         total = repeat_product(log_power, d, np.zeros(1), _log_convolve)
         return as_array(_central(total, d))
     total = repeat_product(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve)
@@ -257,10 +268,15 @@ class Geometric(Calibrated, IntegerNoise):
     def variance(self) -> float:
         return float(2.0 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2)
 
-    @property
-    def rho(self) -> float:
-        """epsilon^2 / 2, the zCDP of any epsilon-DP mechanism (Bun and Steinke 2016, Proposition 1.4)."""
-        return float(self.epsilon**2 / 2.0)
+    def rho(self, change: float = 1) -> float:
+        """The Kullback-Leibler divergence, epsilon (k - 2 a (1 - a^k) / (1 - a^2)) for a change of k.
+
+        It is the largest of all orders, as for Laplace noise; epsilon tanh(epsilon / 2) for a change of 1.
+        """
+        k, a = int(check_whole("change", one_number("change", change), minimum=0)), math.exp(-self.epsilon)
+        # a sum of positive terms: the formula cancels where epsilon is small
+        ends = -np.expm1(-self.epsilon * np.arange(k + 1.0))
+        return float(self.epsilon / (1.0 + a) * (ends[1:].sum() + a * ends[:-1].sum()))
 
     @property
     def laplace_rate(self) -> float:

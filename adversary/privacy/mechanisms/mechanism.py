@@ -18,13 +18,14 @@ from adversary._core import (
     Floats,
     Integers,
     as_array,
+    check_non_negative,
     check_positive,
     check_whole,
     labelled,
     one_number,
     scalar_or_array,
 )
-from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
+from adversary.privacy.definitions import PureDP, ZeroConcentratedDP, concentrated_rho
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, way_to_loss
 
@@ -37,7 +38,7 @@ class Mechanism(ABC):
 
     To add one: a frozen dataclass with the abstract methods, and with `kind` and `parameters` if scenario files may ask
     for it. Additive noise inherits from `IntegerNoise` or `ContinuousNoise` and gives `log_noise`,
-    `log_survival`, `reach`, `variance`, `rho`, `total`, `scaled` and `describe` (`Geometric` in `integers` is the
+    `log_survival`, `reach`, `variance`, `total`, `scaled` and `describe` (`Geometric` in `integers` is the
     shortest example).
     """
 
@@ -137,8 +138,14 @@ class Mechanism(ABC):
         return self, 1
 
     @property
+    def curvature(self) -> float:
+        """1 / (2 variance), by which releases are weighed against each other; where the log likelihood is a parabola,
+        its curvature."""
+        return 0.5 / variance if (variance := self.variance) else float("inf")
+
+    @property
     def parabola(self) -> tuple[float, float] | None:
-        """(rho, log peak) where the log likelihood is log peak - rho (release - value)^2; None elsewhere."""
+        """(curvature, log peak) of a log likelihood log peak - curvature (release - value)^2; None elsewhere."""
         return None
 
     @property
@@ -160,11 +167,11 @@ class Mechanism(ABC):
     def nominal_guarantee(self) -> Guarantee:
         """The guarantee for one count that changes by 1, by its parameter.
 
-        Pure DP of `laplace_rate`, else zCDP of `rho`; where both say nothing, its own privacy loss.
+        Pure DP of `laplace_rate`, else zCDP of `rho()`; where both say nothing, its own privacy loss.
         """
         if self.laplace_rate is not None:
             return PureDP(self.laplace_rate)
-        return ZeroConcentratedDP(self.rho) if self.rho < np.inf else self.privacy_loss(1, 1)
+        return ZeroConcentratedDP(rho) if (rho := self.rho()) < np.inf else self.privacy_loss(1, 1)
 
     @classmethod
     def from_parameter(
@@ -194,7 +201,10 @@ class Mechanism(ABC):
 
     @abstractmethod
     def scaled(self, factor: float) -> Mechanism:
-        """This kind of noise with its rho multiplied: epsilon times sqrt(factor), width divided by it."""
+        """This kind of noise, its width divided by sqrt(factor): epsilon times that, rho of Gaussian noise times the factor.
+
+        Itself where it has no width.
+        """
 
     @abstractmethod
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
@@ -214,10 +224,17 @@ class Mechanism(ABC):
         n = int(check_whole("cells", own_cells if cells is None else cells, minimum=0))
         return own_sensitivity if sensitivity is None else sensitivity, n
 
-    @property
-    @abstractmethod
-    def rho(self) -> float:
-        """A zCDP parameter for a change of 1, in nats; inf where there is none."""
+    def rho(self, change: float = 1) -> float:
+        """zCDP of one release for a change of that size, in nats: the least, or near it; inf where there is none.
+
+        Where a law has no formula, `concentrated_rho` of its loss. It does not grow with the square of the change for
+        other than Gaussian noise.
+
+        Parameters
+        ----------
+        change : by how much the value moves, >= 0; a whole number where the noise is on the integers
+        """
+        return concentrated_rho(self.privacy_loss(change, 1))
 
     @classmethod
     def from_table(cls, parameter: str, table: Any) -> Self:
@@ -241,11 +258,11 @@ class Mechanism(ABC):
 
 
 def root_of(factor: float) -> float:
-    """Square root of a factor of rho: epsilon grows by it, and the width of noise is divided by it.
+    """Square root of a factor of the precision: epsilon grows by it, and the width of noise is divided by it.
 
     Parameters
     ----------
-    factor : by which rho is multiplied, > 0; one number
+    factor : by which 1 / variance is multiplied, > 0; one number
 
     Returns
     -------
@@ -362,9 +379,8 @@ class Exact(Mechanism):
 
     variance = 0.0
 
-    @property
-    def rho(self) -> float:
-        return float("inf")
+    def rho(self, change: float = 1) -> float:
+        return float("inf") if check_non_negative("change", change) else 0.0
 
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         centre = check_whole("value", value)

@@ -100,11 +100,6 @@ class PerturbedCount(Mechanism):
     def smallest_release(self) -> float:
         return float(min(self.support(value)[0] for value in range(len(self.transitions[1]))))
 
-    @property
-    def rho(self) -> float:
-        """Epsilon squared over two, by the largest loss; infinite where a release rules a count out."""
-        return self.privacy_loss(1, 1).loss_bound(0.0) ** 2 / 2.0
-
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         """By inverting the cumulative sums of the row."""
         steps, _, sums = _law(self)

@@ -113,11 +113,6 @@ class Staircase(Calibrated, ContinuousNoise):
         return float(self.epsilon / self.sensitivity)
 
     @property
-    def rho(self) -> float:
-        """epsilon^2 / 2, of the epsilon of a change of 1: that of any pure DP (Bun and Steinke 2016, Prop. 1.4)."""
-        return float(self.nominal_guarantee.loss_bound(0.0)) ** 2 / 2.0
-
-    @property
     def variance(self) -> float:
         b, c, g = math.exp(-self.epsilon), -math.expm1(-self.epsilon), self.share
         first, second = b / c, b * (1.0 + b) / c**2  # the means of k and k^2

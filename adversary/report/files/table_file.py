@@ -184,7 +184,7 @@ def _of_noise(mechanism: Any, made_for: int | None) -> dict[str, Guarantee]:
     certain = mechanism.privacy_loss(1, MOVED).loss_bound(0.0)
     if np.isfinite(certain):
         return {"pure DP": PureDP(float(certain))}
-    return {"zCDP": ZeroConcentratedDP(MOVED * float(mechanism.rho))}
+    return {"zCDP": ZeroConcentratedDP(MOVED * float(mechanism.rho()))}
 
 
 def _table(table: Keys, key: str, shape: tuple[int, ...], kind: type) -> Any:

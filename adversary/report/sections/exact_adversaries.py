@@ -60,7 +60,7 @@ def releases(scenario: Scenario) -> dict[str, Guarantee]:
         if level.is_exact:
             continue
         limit = level.mechanism.privacy_loss(1, moved).loss_bound(0.0)
-        rho = moved * float(level.mechanism.rho)
+        rho = moved * level.mechanism.rho()
         found[level.name] = PureDP(float(limit)) if np.isfinite(limit) else ZeroConcentratedDP(rho)
     return found
 

@@ -140,7 +140,7 @@ def levels(scenario: Scenario) -> Table:
             noise, times = level.mechanism, repeated.get(shown, 1)
             siblings = "–" if level.siblings is None or shown in queries else level.siblings
             often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
-            table.add(shown, noise.describe(), float(noise.rho), float(np.sqrt(noise.variance)), siblings, *often)
+            table.add(shown, noise.describe(), noise.rho(), float(np.sqrt(noise.variance)), siblings, *often)
     return table
 
 
