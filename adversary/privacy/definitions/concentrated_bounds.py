@@ -78,7 +78,7 @@ def _one_sided_rho(loss: Any) -> float:
     between = float(((start + slope * best) / (best * (best + 1.0))).max())
     with np.errstate(over="ignore"):
         first = max(mean, (mean + 0.5 * t[0] * np.square(e)) / (1.0 + t[0]))
-    return min(max(first, between, e / (1.0 + float(t[-1]))), pure_rho(e))
+    return float(min(max(first, between, e / (1.0 + t[-1])), pure_rho(e)))
 
 
 def simple_epsilon(rho: ArrayLike, delta: ArrayLike) -> Any:

@@ -201,7 +201,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def scaled(self, factor: float) -> Mechanism:
-        """This kind of noise, its width divided by sqrt(factor): epsilon times that, rho of Gaussian noise times the factor.
+        """This kind of noise, its width divided by sqrt(factor): epsilon times that, a Gaussian rho times the factor.
 
         Itself where it has no width.
         """
