@@ -38,6 +38,7 @@ from .driver import audit_table as audit_table
 from .driver import sensitivity as sensitivity
 from .models.enumeration import enumerate_posterior as enumerate_posterior
 from .privacy import Guarantee as Guarantee
+from .privacy import PrivacyUnit as PrivacyUnit
 from .privacy import decisions as decisions
 from .privacy import definitions as definitions
 from .privacy import invariants as invariants

@@ -31,6 +31,7 @@ ROOMS = (
     "privacy.losses",
     "privacy.definitions",
     "privacy.mechanisms",
+    "privacy.privacy_unit",
     "privacy.decisions",
     "privacy.invariants",
     "adversaries.beliefs",

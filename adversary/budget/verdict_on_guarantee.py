@@ -14,13 +14,13 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import DEFAULT_FAILURE, check_probability, failure_of, format_bound, format_uncrossed
-from adversary.adversaries.plans import NEIGHBOURS, Plan
+from adversary.adversaries.plans import Plan
 from adversary.budget.equivalents import equivalent_epsilon
 from adversary.budget.recommend import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
 from adversary.budget.risk_bounds import check_word
 from adversary.budget.risk_profile import RiskProfile
 from adversary.driver import OWN
-from adversary.privacy import TOLERANCE, Guarantee, tolerated
+from adversary.privacy import NEIGHBOURS, TOLERANCE, Guarantee, tolerated
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.losses import PrivacyLoss, check_guarantee
 from adversary.privacy.mechanisms import Exact
@@ -153,16 +153,19 @@ def verdict(
 
 
 def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, PrivacyLoss | None]:
-    """The plan's loss between the neighbours its guarantees are about, and between "in S" and "in, not in S".
+    """The plan's loss for one privacy unit, and between "in S" and "in, not in S".
 
-    Of unbounded neighbours "in S" and "in, not in S" are two records apart, but one person moves two counts by one
-    each, not one count by two. The second is None where the first says it all: of bounded neighbours, and where one
-    count is published.
+    Of unbounded neighbours "in S" and "in, not in S" are two units apart, but one person moves two counts by one each,
+    not one count by two. The second is None where the first says it all: of bounded neighbours, and where one count is
+    published, of which one unit changes no other.
     """
-    one = Plan(plan.levels).privacy_loss()
+    cells = 1 if statistic == "count" else plan.privacy_unit.cells
+    one, two = (
+        replace(plan, privacy_unit=replace(plan.privacy_unit, cells=cells, neighbours=word)).unit_loss()
+        for word in NEIGHBOURS
+    )
     if statistic == "count":
         return one, None
-    two = Plan(plan.levels, 2).privacy_loss()
     return (two, None) if plan.neighbours == "bounded" else (one, two)
 
 

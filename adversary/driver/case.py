@@ -17,7 +17,7 @@ from adversary.adversaries.plans import Plan, observed
 from adversary.adversaries.risk import BayesFactorLaw, invariant_factor, release_table, risk_summary
 from adversary.driver.posteriors import NUTS, UNRELIABLE, Groups, Prior, Readings, read_releases, releases_to_read
 from adversary.driver.shared_laws import SharedLaws
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, largest_change
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss, amplified_loss
 
@@ -99,11 +99,11 @@ def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups
 
 @dataclass(frozen=True)
 class Bounds:
-    """What promises leave open to a reader whose hypotheses differ in `records` records.
+    """What guarantees allow an adversary whose hypotheses differ in `records` privacy units.
 
-    `plan` says its `privacy_loss` and its `neighbour_loss`, which is None where it is not known; `moved` is the largest
-    number of people by whom a count differs, and `failure` the probability with which a bound that is not certain may
-    fail. `alone` is the number of people by whom the hypotheses differ if nobody else changes, and `totals` what is
+    `plan` says its `privacy_loss`, its `privacy_unit` and its `unit_loss`, which is None where it is not known; `moved`
+    is the largest number by which a count differs, and `failure` the probability with which a bound that is not certain
+    may fail. `alone` is the number by which the hypotheses differ if nobody else changes, and `totals` what is
     published exactly: who reads a promise for the former forgets the latter. `rate` is the probability that the target
     was sampled, to a reader who does not know: with losses within a limit b, theirs are within log(1 - q + q e^b).
     """
@@ -142,13 +142,32 @@ class Bounds:
             result[name] = ("definition", np.array(values))
         routes = [str(one.route) if isinstance(one, PrivacyLoss) else "formula" for one, _ in rows.values()]
         result["route"] = ("definition", np.array(routes))
-        for name in ("posterior", "ratio", "difference", "loss_bound"):
-            result[name].attrs["direction"] = "lower and upper, by side" if name != "loss_bound" else "upper"
+        if self.plan.privacy_unit.periods > 1:
+            result = result.assign(self._period_bounds(promises, readings))
+        for name in map(str, result.data_vars):
+            if result[name].dims == ("definition", "side"):
+                result[name].attrs["direction"] = "lower and upper, by side"
+            elif name.startswith("loss_bound"):
+                result[name].attrs["direction"] = "upper"
         direction = "estimate" if law.simulated or readings.sampled else "exact"
         result["outside"].attrs["direction"] = direction
         if self.totals is not None:
             result = result.assign(self._invariant_bounds(self.totals, promises, law, readings, direction))
         return result
+
+    def _period_bounds(self, promises: dict[str, Guarantee], readings: Readings) -> dict[str, Any]:
+        """Every guarantee of all periods together, against an adversary who reads the releases of all of them.
+
+        The guarantee of T periods is that of one T times, and then for k units, who are present in each.
+        """
+        unit = self.plan.privacy_unit
+        every = [unit.over_periods(promise).group(self.records) for promise in promises.values()]
+        limits = [self.limit(one) for one in (*every, unit.over_periods(own_loss(self.plan, self.moved)))]
+        bounds = [guarantee_within(limit).posterior_bounds(readings.prior.base) for _, limit in limits]
+        return {
+            "loss_bound_all_periods": ("definition", [limit for _, limit in limits]),
+            "posterior_all_periods": (("definition", "side"), np.array(bounds)),
+        }
 
     def _invariant_bounds(
         self,
@@ -159,10 +178,15 @@ class Bounds:
         direction: str,
     ) -> dict[str, Any]:
         """Every promise read as if nothing were published exactly, which is no bound, and for a(t) records."""
-        one = {name: promise.group(totals.each * self.alone) for name, promise in promises.items()}
+        units = totals.each * self.plan.units(self.alone)
+        one = {name: promise.group(units) for name, promise in promises.items()}
         one[OWN] = own_loss(self.plan, self.alone)
         beside = {name: totals.group_guarantee(promise) for name, promise in promises.items()}
-        beside[OWN] = NoPrivacy() if totals.disclosed else own_loss(self.plan, totals.semi_adjacency)
+        beside[OWN] = (
+            NoPrivacy()
+            if totals.disclosed
+            else own_loss(self.plan, largest_change(totals.semi_adjacency, self.plan.contribution))
+        )
         single = [self.limit(promise) for promise in one.values()]
         passed = [self._prob_beyond(limit, failure, law, readings) for failure, limit in single]
         upper = {"direction": "upper"}
@@ -244,7 +268,7 @@ def guarantee_within(loss_bound: float) -> Guarantee:
 
 @lru_cache(maxsize=64)
 def own_loss(plan: Any, records: int) -> Guarantee:
-    """The plan's own privacy loss for that many records."""
+    """The plan's own privacy loss where every count differs by that much."""
     loss: Guarantee = plan.privacy_loss(records)
     return loss
 
@@ -256,8 +280,8 @@ def _loss_bound(guarantee: Guarantee, failure: float) -> float:
 
 @lru_cache(maxsize=256)
 def promise_kept(guarantee: Guarantee, plan: Any) -> bool:
-    """True where the plan keeps the guarantee for its neighbours; taken to be so where its loss is not known."""
-    loss = plan.neighbour_loss()
+    """True where the plan satisfies the guarantee for one privacy unit; taken to be so where its loss is not known."""
+    loss = plan.unit_loss()
     return loss is None or guarantee.is_satisfied_by(loss)
 
 

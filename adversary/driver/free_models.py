@@ -20,8 +20,8 @@ from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of
 from adversary.driver.model_case import FITS, is_model, latents_of, target_side
 from adversary.driver.posteriors import NUTS, distinct_arrays, read_releases
-from adversary.driver.run_audit import ENGINES, named_guarantees, origin
-from adversary.privacy import Guarantee
+from adversary.driver.run_audit import ENGINES, named_guarantees, origin, unit_of
+from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.losses import PrivacyLoss
 
 Simulator = Callable[[np.random.Generator, int], Mapping[str, ArrayLike]]
@@ -35,6 +35,7 @@ def audit_model(
     target: str = "in",
     guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
     records: int = 1,
+    privacy_unit: PrivacyUnit | None = None,
     failure: float = DEFAULT_FAILURE,
     engine: str = "exact",
     support: Mapping[str, ArrayLike] | None = None,
@@ -59,7 +60,9 @@ def audit_model(
     target : a latent or Deterministic with values 0 and 1
     guarantee : what was promised, one or a mapping of names. Beside it stands the loss of the model's own mechanisms,
         composed, where all releases were made by `models.noise.released`
-    records : number of people whose records differ between the two hypotheses
+    records : number of privacy units in which the two hypotheses differ
+    privacy_unit : whose data a guarantee protects, and how much of the release one of them changes; unless given, a
+        person who changes what the noise was calibrated for
     failure : probability with which a bound that is not certain may fail
     engine : "exact" enumerates where all latents are discrete and finite; otherwise, and with "importance", discrete
         latents are summed out as far as they can be and draws of the others weighed by every release. "enumerate" adds
@@ -118,12 +121,13 @@ def audit_model(
         options |= {"rng": fit_seed, "prior_rng": prior_seed}
         options |= {"progress": progress, "store": store, "scheduler": address}
         readings = read_releases(model, side, release, weight, data, size, target=target, **options)
-    bounds = Bounds(_Recognised(model, tuple(names)), int(records), int(records), float(failure))
+    bounds = Bounds(_Recognised(model, tuple(names), privacy_unit), int(records), int(records), float(failure))
     table = bounds.table(named_guarantees(guarantee), readings.law, readings)
     groups = groups_of(readings, readings.risk(), table)
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     own = {"engine": engine, "method": readings.method, "target": target, "failure": failure, "draws": size}
     own |= {"sensitivity": str(records), "released": json.dumps(names), "warnings": json.dumps([])}
+    own |= {} if privacy_unit is None else {"privacy_unit": json.dumps({"model": unit_of(privacy_unit)})}
     tree.attrs |= own | origin(seed, rng, dict(truth), support, ["pymc"])
     return tree
 
@@ -175,14 +179,24 @@ class _Recognised:
 
     model: Any
     names: tuple[str, ...]
+    unit: PrivacyUnit | None = None
+    contribution: float = 1.0
+
+    @property
+    def privacy_unit(self) -> PrivacyUnit:
+        return self.unit or PrivacyUnit()
+
+    def units(self, change: int) -> int:
+        """A model's hypotheses differ in units, not in counts."""
+        return change
 
     def privacy_loss(self, records: int = 1) -> Guarantee:
-        """The loss when so many people's records change."""
+        """The loss when so many privacy units change."""
         from adversary.models.noise import released_loss
 
-        return released_loss(self.model, self.names, records)
+        return released_loss(self.model, self.names, records, self.unit)
 
-    def neighbour_loss(self) -> Guarantee | None:
+    def unit_loss(self) -> Guarantee | None:
         """The loss when one does; None where the mechanisms are not known."""
         loss = self.privacy_loss()
         return loss if isinstance(loss, PrivacyLoss) else None

@@ -27,7 +27,7 @@ from adversary.adversaries.plans import Plan, observed
 from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of
 from adversary.driver.posteriors import NUTS, Groups, read_releases, releases_to_read
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, largest_change
 
 FITS = 1000
 """Simulated releases, unless told, where each distinct one is fitted by a sampler."""
@@ -99,7 +99,7 @@ def settle_model_truth(plan: Plan, truth: Mapping[str, Any], target: str) -> Tru
 class ModelCase:
     """One plan, one model, one truth.
 
-    `records` is the number of people whose records differ between the model's two hypotheses, which no model says;
+    `records` is the number of privacy units that differ between the model's two hypotheses, which no model says;
     `support` the values of latents without a finite support of their own, and `prior_seed` that of draws of what the
     model holds before any release, the same for every plan and truth.
     """
@@ -132,7 +132,8 @@ class ModelCase:
             self.model, self.truth.target, *self.releases(names, nuts is not None, draws, seed), **options
         )
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
-        bounds = Bounds(self.plan, self.records * (2 if both else 1), self.records, self.failure, totals=self.totals)
+        moved = largest_change(self.records, self.plan.contribution)
+        bounds = Bounds(self.plan, self.records * (2 if both else 1), moved, self.failure, totals=self.totals)
         return groups_of(readings, readings.risk(), bounds.table(promises, readings.law, readings))
 
     def releases(

@@ -92,7 +92,7 @@ def _first_of(plan: Plan, truth: Mapping[str, Any], start: int, end: int, number
 
 def replace_levels(plan: Plan, levels: Any) -> Plan:
     """A plan with other levels and nothing done to their numbers together."""
-    return Plan(levels, plan.cells, neighbours=plan.neighbours)
+    return replace(plan, levels=tuple(levels), postprocessing=None)
 
 
 def is_processed(plan: Plan) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -32,7 +32,7 @@ from adversary.driver.other_plans import COARSE_DRAWS
 from adversary.driver.posteriors import Groups
 from adversary.driver.sensitivity import base_and_sweeps
 from adversary.driver.shared_laws import SharedLaws
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.invariants import Databases, Margins
 from adversary.privacy.losses import way_to_loss
 
@@ -83,7 +83,7 @@ def audit(
         probability, averaged over releases, that a latent is at an end of these values beyond which its law goes on, or
         outside them, before the release or after it, whichever is larger. Above 1e-6 nothing is answered: `status` is
         "unreliable". Latents of whose law it cannot be told are in its attribute `not_checked`
-    records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
+    records : of a model, number of privacy units in which its two hypotheses differ; an Adversary knows
     invariants : everything published exactly, as `adv.invariants.Margins`, where that is more than the plan's exact
         levels, or their counts are known: its semi-adjacency is shown instead of that of one published feature
     also : further groups about every `Adversary`, of `driver.GROUPS`, each law of the log Bayes factor computed once.
@@ -310,6 +310,21 @@ def _concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
     return result
 
 
+def unit_of(unit: PrivacyUnit, contribution: float | None = None) -> dict[str, Any]:
+    """The privacy unit in plain values; the contribution is None where an answer may change to any other.
+
+    Parameters
+    ----------
+    unit : as a plan or an audit of a model has it
+    contribution : by which one unit changes a number, as the plan settles it; the unit's own unless given
+
+    >>> unit_of(PrivacyUnit("household", 10, neighbours="unbounded"))["contribution"]
+    10
+    """
+    most = unit.contribution if contribution is None else contribution
+    return asdict(unit) | {"contribution": None if most is None or np.isinf(most) else most}
+
+
 def _attributes(
     plans: Mapping[Any, Plan],
     readers: Mapping[Any, Any],
@@ -338,6 +353,9 @@ def _attributes(
         "draws": drawn,
         "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
         "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
+        "privacy_unit": json.dumps(
+            {str(name or "plan"): unit_of(one.privacy_unit, one.contribution) for name, one in plans.items()}
+        ),
         "sensitivity": ", ".join(dict.fromkeys(shifts)),
         "allocation": json.dumps(allocation),
         "warnings": json.dumps(list(dict.fromkeys(warned))),

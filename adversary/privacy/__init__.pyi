@@ -3,5 +3,12 @@ from . import definitions as definitions
 from . import guarantee as guarantee
 from . import invariants as invariants
 from .guarantee import Guarantee as Guarantee
+from .privacy_unit import NEIGHBOURS as NEIGHBOURS
+from .privacy_unit import PrivacyUnit as PrivacyUnit
+from .privacy_unit import contribution_to as contribution_to
+from .privacy_unit import largest_change as largest_change
+from .privacy_unit import unit_loss as unit_loss
+from .privacy_unit import unit_rho as unit_rho
+from .privacy_unit import units_changed as units_changed
 from .profiles import TOLERANCE as TOLERANCE
 from .profiles import tolerated as tolerated

@@ -23,7 +23,7 @@ from pytensor.link.numba.dispatch.basic import generate_fallback_impl, numba_fun
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammaln
 
-from adversary.privacy import mechanisms
+from adversary.privacy import PrivacyUnit, mechanisms
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.invariants import VectorNoise
 from adversary.privacy.losses import PrivacyLoss, compose_losses
@@ -63,7 +63,7 @@ def released(
 
     Examples
     --------
-    >>> from adversary.privacy import mechanisms
+    >>> from adversary.privacy import PrivacyUnit, mechanisms
     >>> with pm.Model() as model:
     ...     noisy = released("noisy", mechanisms.Geometric(epsilon=1.0), pm.Poisson("count", np.float64(3)))
     """
@@ -72,14 +72,18 @@ def released(
     return variable
 
 
-def released_loss(model: pm.Model, names: Iterable[str], records: int = 1) -> PrivacyLoss | NoPrivacy:
+def released_loss(
+    model: pm.Model, names: Iterable[str], records: int = 1, unit: PrivacyUnit | None = None
+) -> PrivacyLoss | NoPrivacy:
     """The privacy loss of released variables together, as far as their mechanisms are known.
 
     Parameters
     ----------
     model : pymc.Model
     names : released variables
-    records : people whose records change, each by the sensitivity the noise was calibrated for, all in one direction
+    records : privacy units that change, each by the sensitivity the noise was calibrated for, all in one direction
+    unit : says by how much one unit changes a number, and how many numbers of a variable; the former as the noise was
+        calibrated for and the latter as `released` says unless given
 
     Returns
     -------
@@ -87,7 +91,7 @@ def released_loss(model: pm.Model, names: Iterable[str], records: int = 1) -> Pr
 
     Examples
     --------
-    >>> from adversary.privacy import mechanisms
+    >>> from adversary.privacy import PrivacyUnit, mechanisms
     >>> with pm.Model() as model:
     ...     noisy = released("noisy", mechanisms.Geometric(epsilon=0.5), pm.Poisson("count", np.float64(3)))
     >>> round(released_loss(model, ["noisy"], 2).epsilon(0.0), 12)
@@ -100,6 +104,11 @@ def released_loss(model: pm.Model, names: Iterable[str], records: int = 1) -> Pr
             return NoPrivacy()
         mechanism, count, cells = found
         sensitivity, calibrated = mechanism.calibration
+        if unit is not None:
+            if mechanism.is_local and count == 1:
+                losses.append(mechanism.report_loss(unit.contribution, unit.cells))
+                continue
+            sensitivity, cells = unit.contribution or sensitivity, unit.changed_cells
         if cells is None:
             shape = model[name].shape.eval() if model[name].ndim else ()
             cells = calibrated if calibrated > 1 else int(np.prod(shape))

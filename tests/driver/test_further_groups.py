@@ -144,10 +144,13 @@ def test_a_profile_says_how_far_each_adversary_may_come() -> None:
 
 
 def test_the_bound_at_another_budget_is_that_of_its_noise() -> None:
-    """Epsilons add up, and a multiple f of the budget multiplies each by the root of f."""
+    """Epsilons add up, and the noise of both is narrower alike until rho, the sum of e tanh(e / 2), is the multiple."""
     plan = Plan([Level("block", Geometric(1.0), siblings=0), Level("tract", Geometric(0.5))])
     found = adv.audit(plan, adv.Adversary(), {"block": 1, "tract": 1}, also=["budgets"], progress=False)["budgets"]
-    np.testing.assert_allclose(found["loss_bound"], 1.5 * np.sqrt(found["budget"]), rtol=1e-9)
+    each = np.array([[2.0], [1.0]]) / 3.0 * found["loss_bound"].values
+    rho = (each * np.tanh(each / 2.0)).sum(axis=0)
+    np.testing.assert_allclose(rho, found["budget"] * (np.tanh(0.5) + 0.5 * np.tanh(0.25)), rtol=1e-9)
+    np.testing.assert_allclose(found["rho"], rho, rtol=1e-9)
 
 
 def test_what_is_asked_for_is_checked() -> None:

@@ -507,7 +507,7 @@ def test_calibration_changes_nothing_a_plan_or_a_reader_says(make: Any, neighbou
     plain = replace(calibrated, sensitivity=1, cells=1)
     one, other = (adv.Plan([adv.Level("block", noise)], neighbours=neighbours) for noise in (calibrated, plain))
     reader, e = adv.Adversary(0.3, known=1), np.linspace(-1.0, 2.0, 7)
-    for loss in (adv.Plan.privacy_loss, adv.Plan.neighbour_loss, reader.privacy_loss):
+    for loss in (adv.Plan.privacy_loss, adv.Plan.unit_loss, reader.privacy_loss):
         np.testing.assert_array_equal(loss(one).delta(e), loss(other).delta(e))
     found, wanted = (adv.audit(plan, reader, {"block": 2, "in": 1}, rng=0)["risk"] for plan in (one, other))
     assert found.to_dataset().equals(wanted.to_dataset())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from numbers import Real
@@ -253,21 +253,26 @@ class Adversary:
         return np.full_like(log_factor, start) if np.isinf(start) else start + log_factor
 
     def records(self, plan: Plan) -> int:
-        """Number of records in which the reader's two hypotheses differ: what a promise must cover.
+        """Number k of privacy units in which the two hypotheses differ: what a guarantee must cover.
 
-        `count_shift`, twice that where records are added or removed and the alternative puts the target in another
-        cell.
+        Units for the change of the target's own count, and, level by level, for that of the others who move with it;
+        twice that where units are added or removed and the alternative puts the target in another cell.
         """
-        return self.count_shift(plan) * (2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1)
+        return self._change(plan, plan.units) * (2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1)
 
     def count_shift(self, plan: Plan) -> int:
         """Largest number of people by whom a count differs between the hypotheses: the target, and the coupling
         distance, along the path, of others given in and others given out (an exact level ties all below it)."""
+        return self._change(plan, int)
+
+    def _change(self, plan: Plan, measured: Callable[[int], int]) -> int:
+        """The change of the target's count and those of others, each measured, added up over the path."""
         exact = [level.is_exact for level in plan.levels]
         others = [
-            _others_moved(self.level_beliefs(plan, cell), [False, *exact[1:]], self.shift) for cell in range(plan.cells)
+            _others_moved(self.level_beliefs(plan, cell), [False, *exact[1:]], self.shift, measured)
+            for cell in range(plan.cells)
         ]
-        return self.shift + max(others)
+        return measured(self.shift) + max(others)
 
     def privacy_loss(self, plan: Plan) -> PrivacyLoss:
         """This reader's pair: the release's law if in, against if out, each averaged over what they believe of others.
@@ -308,17 +313,20 @@ def _per_cell(name: str, belief: Any) -> Any:
     return as_belief(name, belief)
 
 
-def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int) -> int:
-    """Most other records that differ, level by level, where the count inside differs by `gap`.
+def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int, measured: Callable[[int], int]) -> int:
+    """Most others that differ, measured level by level, where the count inside differs by `gap`.
 
     At every level either the others of the belief move, or (unless it is exact) nobody does.
     """
-    most = {gap: 0}  # records moved so far, by how far the count inside differs now
+    most = {gap: 0}  # moved so far, by how far the count inside differs now
     for belief, settled in zip(chain, exact, strict=True):
         above: dict[int, int] = {}
         for apart, moved in most.items():
             others = apart if settled or not apart else belief.others_gap(apart)
-            for left, so_far in ((abs(apart - others), moved + others), *([] if settled else [(apart, moved)])):
+            for left, so_far in (
+                (abs(apart - others), moved + measured(others)),
+                *([] if settled else [(apart, moved)]),
+            ):
                 above[left] = max(above.get(left, 0), so_far)
         most = above
     return max(most.values())

@@ -1,5 +1,4 @@
 from .noise_descriptions import levels_of_noise as levels_of_noise
-from .plan import NEIGHBOURS as NEIGHBOURS
 from .plan import NOT_LEVELS as NOT_LEVELS
 from .plan import Level as Level
 from .plan import Plan as Plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,12 @@ import xarray as xr
 from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole, solve_decreasing
 from adversary.adversaries.plans.release_draws import published_release, simulate_releases
 from adversary.adversaries.postprocessing import Postprocessing, clamped
+from adversary.privacy import PrivacyUnit, contribution_to, unit_loss, unit_rho, units_changed
 from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
 
 NOT_LEVELS = ("in", "siblings")
 """Keys of a truth that are not levels: the target, and the true counts of siblings one by one."""
-NEIGHBOURS = ("unbounded", "bounded")
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,8 @@ class Plan:
     postprocessing : what is done to the noisy numbers before they are published: a `Postprocessing` that makes the
         lower of two levels fit the upper, or a function from mechanism to mechanism for every level, such as
         `clamped`. Only the result is published, so sums of siblings are not
-    neighbours : which neighbours a guarantee about this plan speaks of, "unbounded" (a record is added or removed: one
-        count of every query moves) or "bounded" (a record changes: two move); unless given, "bounded" with two cells.
-        The noise itself is in the levels
+    neighbours : those of the privacy unit, "unbounded" (one is added or removed) or "bounded" (one is replaced), for a
+        unit that says nothing else; unless given, "bounded" with two cells
     queries : by level, the noise of the unit's other queries by name: those with a row that counts the target (with two
         cells, a row for each). They become levels "block, total" below their own, of the same people, for adversaries
         who know everybody else in the unit: a row's answer without these and the target, which they know, is
@@ -86,6 +85,8 @@ class Plan:
         the cell and others whom no belief is about, in groups that overlap from query to query: an exact answer would
         need one joint law of the whole histogram, and under a flat one such rows say nothing. This is refused;
         `nmf.read(queries="all")` has the linear estimates of such cells
+    privacy_unit : whose data a guarantee about this plan protects, and how much of the release one of them changes; a
+        person who changes one count by one unless given. The noise itself is in the levels
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> Plan([Level("block", DiscreteGaussian.from_rho(0.1), siblings=27), Level("tract", DiscreteGaussian(1.0))]).names
@@ -95,7 +96,7 @@ class Plan:
     levels: tuple[Level, ...]
     cells: int = 1
     postprocessing: Postprocessing | None = None
-    neighbours: str = "unbounded"
+    privacy_unit: PrivacyUnit = field(default_factory=PrivacyUnit)
 
     def __init__(
         self,
@@ -105,15 +106,17 @@ class Plan:
         *,
         neighbours: str | None = None,
         queries: Mapping[str, Mapping[str, Mechanism]] | None = None,
+        privacy_unit: PrivacyUnit | None = None,
     ) -> None:
-        if neighbours is None:
-            neighbours = "bounded" if cells == 2 else "unbounded"
+        if not isinstance(privacy_unit, PrivacyUnit | None):
+            raise TypeError(f"privacy_unit must be a PrivacyUnit, got {privacy_unit!r}")
+        unit = (privacy_unit or PrivacyUnit()).resolved(neighbours, "bounded" if cells == 2 else "unbounded")
         levels = _with_queries(tuple(levels), queries or {})
         adjusting, levels = _split_postprocessing(postprocessing, levels)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "cells", int(check_whole("cells", cells, minimum=1)))
         object.__setattr__(self, "postprocessing", adjusting)
-        object.__setattr__(self, "neighbours", neighbours)
+        object.__setattr__(self, "privacy_unit", unit)
         if not self.levels:
             raise ValueError("a plan needs at least one level, got none")
         for level in self.levels:
@@ -123,8 +126,7 @@ class Plan:
             raise ValueError(f"level names must differ, got {list(self.names)}")
         if self.cells > 2:
             raise ValueError(f"cells must be 1 or 2 (the hypotheses name at most two cells), got {self.cells}")
-        if neighbours not in NEIGHBOURS:
-            raise ValueError(f"neighbours must be one of {NEIGHBOURS}, got {neighbours!r}")
+        contribution_to(self._noisy, unit)
         for level in self.levels[:-1]:
             if level.siblings is None:
                 raise ValueError(
@@ -149,8 +151,7 @@ class Plan:
 
     def without_queries(self) -> Plan:
         """The plan of the cell alone, had the other queries of its units not been published."""
-        kept = [level for level in self.levels if level.query_of is None]
-        return Plan(kept, self.cells, self.postprocessing, neighbours=self.neighbours)
+        return replace(self, levels=tuple(level for level in self.levels if level.query_of is None))
 
     def privacy_loss(self, records: int = 1) -> PrivacyLoss:
         """The worst pair of the noisy levels: each of `records` people moves every level's count by 1, in every cell.
@@ -191,28 +192,37 @@ class Plan:
 
     @property
     def total_rho(self) -> float:
-        """zCDP parameter in nats: the rho of the noisy levels, twice for bounded neighbours; may be infinite."""
-        moved = 2 if self.neighbours == "bounded" else 1
-        return float(sum(moved * noise.rho() for noise in self._noisy))
+        """zCDP parameter of one privacy unit, in nats, over the noisy levels; may be infinite."""
+        return unit_rho(self._noisy, self.privacy_unit)
 
     @property
     def _noisy(self) -> list[Mechanism]:
         return [level.mechanism for level in self.levels if not level.is_exact]
 
-    def neighbour_loss(self) -> PrivacyLoss:
-        """The loss between two data sets that are neighbours, whichever cells the adversary watches."""
-        moved = 2 if self.neighbours == "bounded" else 1
-        return compose_losses([noise.privacy_loss(1, moved) for noise in self._noisy])
+    @property
+    def neighbours(self) -> str:
+        """Which neighbours a guarantee about this plan speaks of: "unbounded" or "bounded"."""
+        return str(self.privacy_unit.neighbours)
+
+    @property
+    def contribution(self) -> float:
+        """The most by which one privacy unit changes one published number; infinite for local answers of any kind."""
+        return contribution_to(self._noisy, self.privacy_unit)
+
+    def units(self, change: float) -> int:
+        """Number of privacy units that a change of one count takes, at least."""
+        return units_changed(change, self.contribution)
+
+    def unit_loss(self) -> PrivacyLoss:
+        """The loss between two data sets that differ in one privacy unit, whichever cells the adversary watches."""
+        return unit_loss(self._noisy, self.privacy_unit)
 
     def counts(self, truth: Mapping[str, Any]) -> Integers:
         """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
-        allowed = {*self.names, *NOT_LEVELS}
-        unknown = [name for name in truth if name not in allowed]
-        if unknown:
+        if unknown := [name for name in truth if name not in {*self.names, *NOT_LEVELS}]:
             raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {list(self.names)}")
         given = [level.name if level.name in truth else level.unit for level in self.levels]
-        missing = [name for name in given if name not in truth]
-        if missing:
+        if missing := [name for name in given if name not in truth]:
             raise ValueError(f"truth: no count for level {missing[0]!r}")
         counted = self._true_arrays(truth)[0]
         rows = [check_whole(f"truth of level {name!r}", counted[name], minimum=0) for name in given]

@@ -116,6 +116,14 @@ class Coarsened(Mechanism):
         return self.mechanism.rho(change)
 
     @property
+    def is_local(self) -> bool:
+        return self.mechanism.is_local
+
+    def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
+        """That of the mechanism inside."""
+        return self.mechanism.report_loss(apart, cells)
+
+    @property
     def calibration(self) -> tuple[float, int]:
         return self.mechanism.calibration
 

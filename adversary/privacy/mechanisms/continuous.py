@@ -308,6 +308,14 @@ class RandomizedResponse(Mechanism):
     def nominal_guarantee(self) -> Guarantee:
         return PureDP(self.epsilon)
 
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
+        """That of any pair of answers: all are alike."""
+        return self.privacy_loss(1, cells)
+
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         truth = self.check_value(value)
         shape = truth.shape if size is None else size

@@ -224,6 +224,29 @@ class Mechanism(ABC):
         n = int(check_whole("cells", own_cells if cells is None else cells, minimum=0))
         return own_sensitivity if sensitivity is None else sensitivity, n
 
+    @property
+    def is_local(self) -> bool:
+        """True where the value is one unit's own answer, which neighbours change to any other: a local report."""
+        return False
+
+    def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
+        """The loss of a local report: the smallest that dominates those of all pairs of answers.
+
+        Parameters
+        ----------
+        apart : of pairs at most so far apart; None for all
+        cells : number of independent reports
+
+        Raises
+        ------
+        TypeError : the mechanism is not local
+        """
+        raise TypeError(f"{self!r} is not local: its value is a count, of which privacy_loss says what a change costs")
+
+    def report_rho(self, apart: float | None = None) -> float:
+        """zCDP of one local report, by its largest divergence over the order; `apart` as in `report_loss`."""
+        return concentrated_rho(self.report_loss(apart))
+
     def rho(self, change: float = 1) -> float:
         """zCDP of one release for a change of that size, in nats: the least, or near it; inf where there is none.
 

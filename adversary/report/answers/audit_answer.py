@@ -103,7 +103,7 @@ def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
     A guarantee that is violated, a profile that is not kept, and a verdict that the sampler could not reach.
     """
     statuses = tree["bound"].to_dataset()["status"]
-    lines, loss = [], scenario.plan.neighbour_loss()
+    lines, loss = [], scenario.plan.unit_loss()
     for name, guarantee in (scenario.guarantee or {}).items():
         if bool((statuses.sel(definition=name) == "violated").any()):
             lines.append(f"guarantee {name} is violated: {_spent(guarantee, loss)}")

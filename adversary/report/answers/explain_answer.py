@@ -133,7 +133,7 @@ def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) ->
 
     What the noise itself delivers is told where nothing is guaranteed, or something that the noise does not keep.
     """
-    promised, loss = scenario.guarantee or {}, scenario.plan.neighbour_loss()
+    promised, loss = scenario.guarantee or {}, scenario.plan.unit_loss()
     true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
     found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
     if not all(true.values()) or not promised:

@@ -18,9 +18,9 @@ from typing import Any
 from adversary._core import DEFAULT_FAILURE, check_whole
 from adversary.adversaries.beliefs import Belief
 from adversary.adversaries.path import MEANINGS, Adversary, all_but, count_pmf, settle_truth
-from adversary.adversaries.plans import NEIGHBOURS, Plan
+from adversary.adversaries.plans import Plan
 from adversary.budget import STATISTICS, RiskProfile
-from adversary.privacy import Guarantee
+from adversary.privacy import NEIGHBOURS, Guarantee
 from adversary.privacy.invariants import Margins
 from adversary.report.files.belief_keys import BELIEF, read_beliefs
 from adversary.report.files.guarantee_keys import GUARANTEE, read_guarantees
