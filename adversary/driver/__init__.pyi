@@ -13,6 +13,7 @@ from .further_groups import sweep_groups as sweep_groups
 from .posteriors import UNRELIABLE as UNRELIABLE
 from .run_audit import ENGINES as ENGINES
 from .run_audit import audit as audit
+from .run_audit import unit_of as unit_of
 from .sensitivity import TRUTHS as TRUTHS
 from .sensitivity import base_and_sweeps as base_and_sweeps
 from .sensitivity import extremes as extremes

@@ -250,6 +250,7 @@ class RandomizedResponse(Mechanism):
     options = ("categories",)
     is_continuous = False
     is_additive = False
+    is_local = True
     smallest_release = 0.0
 
     epsilon: float
@@ -307,10 +308,6 @@ class RandomizedResponse(Mechanism):
     @property
     def nominal_guarantee(self) -> Guarantee:
         return PureDP(self.epsilon)
-
-    @property
-    def is_local(self) -> bool:
-        return True
 
     def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
         """That of any pair of answers: all are alike."""

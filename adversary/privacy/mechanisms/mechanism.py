@@ -183,13 +183,16 @@ class Mechanism(ABC):
         ----------
         parameter : one of `parameters`
         value : > 0
-        sensitivity, cells : the change for which a budget is; without meaning for a number of the law
+        sensitivity, cells : the change for which a budget is; noise made by a number of its law keeps the former
         options : those of `options`
         """
         of_budget: Any = getattr(cls, f"from_{parameter}", None)
+        if of_budget:
+            made: Self = of_budget(value, sensitivity, cells)
+            return made
         law: Any = cls
-        made: Self = of_budget(value, sensitivity, cells) if of_budget else law(**{parameter: value}, **options)
-        return made
+        keeps = {"sensitivity": sensitivity} if issubclass(cls, Calibrated) else {}
+        return law(**{parameter: value}, **keeps, **options)  # type: ignore[no-any-return]
 
     def releases(self, value: int) -> tuple[Floats, Floats]:
         """(support, probabilities) of the releases of a value; shared arrays, not to be changed."""

@@ -6,6 +6,7 @@ null where nothing is bounded.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ from adversary._core import (
     percent,
     sentence,
 )
-from adversary.privacy import Guarantee, definitions
+from adversary.driver import unit_of
+from adversary.privacy import Guarantee, PrivacyUnit, definitions
 from adversary.report import figures
 from adversary.report.kit import (
     Card,
@@ -38,6 +40,7 @@ from adversary.report.kit import (
     summary_of,
     tabulate,
 )
+from adversary.report.words import is_usual, unit_words
 
 PRIORS = (0.01, 0.1, 0.5)
 LEVELS = (0.01, 0.05, 0.1)
@@ -63,6 +66,12 @@ def guarantee_of(
     return definitions.PureDP(given["epsilon"]), given
 
 
+def only_file(*options: float | None) -> None:
+    """ValueError where a file with a guarantee stands beside one given by options."""
+    if any(one is not None for one in options):
+        raise ValueError("a file states the guarantee: leave out --epsilon, --rho and --mu")
+
+
 def deltas_of(delta: float | None) -> tuple[float, ...]:
     """Where epsilon is shown: at the usual deltas and at the one asked for, the largest first."""
     asked = () if delta is None else (float(definitions.check_delta("delta", delta, zero=False)),)
@@ -76,10 +85,13 @@ def solve(
     levels: Sequence[float] = LEVELS,
     deltas: Sequence[float] = DELTAS,
     failure: float = DEFAULT_FAILURE,
+    unit: PrivacyUnit | None = None,
 ) -> xr.DataTree:
     """Every bound: groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta), `summary`.
 
-    `failure` is that of bounds which are not certain, and the delta of the pbDP epsilon.
+    `failure` is that of bounds which are not certain, and the delta of the pbDP epsilon. The guarantee is for one
+    privacy unit in one period; with a `unit` of several periods, group `periods` (periods, prior, side) has the bounds
+    of one and of all.
     """
     check_probability("level", levels)
     found = beliefs(guarantee, priors, failure)
@@ -94,11 +106,33 @@ def solve(
     single = {"advantage": guarantee.advantage, "auc": guarantee.auc, "pbdp_epsilon": guarantee.pbdp_epsilon(failure)}
     single |= {} if guarantee.implied_rho is None else {"zcdp_rho": float(guarantee.implied_rho)}
     found["summary"] = xr.Dataset({name: ((), x, above) for name, x in single.items()})
+    if unit is not None and unit.periods > 1:
+        found["periods"] = by_periods(guarantee, unit, priors, deltas, failure)
     tree = xr.DataTree.from_dict(found)
     given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
+    given |= {} if unit is None else {"privacy_unit": json.dumps(unit_of(unit))}
     tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
-    listed = ("beliefs", "any_prior", "tests", "epsilon", "summary")
+    listed = ("beliefs", "any_prior", "tests", "epsilon", "summary", *(("periods",) if "periods" in found else ()))
     return Summary(title(guarantee, parameters), listed, verdict(found["beliefs"])).on(tree)
+
+
+def by_periods(
+    guarantee: Guarantee, unit: PrivacyUnit, priors: Sequence[float], deltas: Sequence[float], failure: float
+) -> xr.Dataset:
+    """What one period allows, and all of them together, for a unit that is present in each: dims `periods`, `prior`."""
+    each = [guarantee, unit.over_periods(guarantee)]
+    within = [certain(one, failure) for one in each]
+    posterior = np.array([np.transpose(one.posterior_bounds(as_array(priors))) for one, _ in within])
+    above = {"direction": "upper"}
+    return xr.Dataset(
+        {
+            "posterior": (("periods", "prior", "side"), posterior),
+            "loss_bound": ("periods", [one.loss_bound(0.0) for one, _ in within], above),
+            "failure": ("periods", [chance for _, chance in within]),
+            "epsilon": (("periods", "delta"), [[one.epsilon(delta) for delta in deltas] for one in each], above),
+        },
+        {"periods": [1, unit.periods], "prior": list(priors), "side": SIDES, "delta": list(deltas)},
+    )
 
 
 def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, xr.Dataset]:
@@ -149,7 +183,9 @@ LEAD = (
 
 
 @guarded_document
-def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree) -> Document:
+def document(
+    guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree, unit: PrivacyUnit | None = None
+) -> Document:
     """The answer of `solve` for people."""
     name, failure = summary_of(tree).title, float(tree.attrs["pbdp_delta"])
     rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
@@ -164,11 +200,12 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
     return Document(
         tree,
         card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),
-        lead=[LEAD],
+        lead=[LEAD if unit is None or is_usual(unit) else f"{LEAD} {unit_words(unit)}"],
         sections=[
             attempt(BELIEFS, belief_section, tree),
             *noise_sections(powers, ladders, (power[0], power[1]), {name: guarantee, **same}, ladder),
             attempt("Summary measures", _summary, tree),
+            *([attempt(PERIODS, periods_section, tree, unit)] if unit is not None and "periods" in tree else []),
         ],
     )
 
@@ -273,6 +310,28 @@ def belief_section(tree: xr.DataTree) -> Section:
         f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
         f"{format_bound(100.0 * max(map(abs, most)), True)} percentage points, if their beliefs about everybody else "
         "do not depend on the person.",
+        tables=[table],
+    )
+
+
+PERIODS = "One period and all of them"
+
+
+def periods_section(tree: xr.DataTree, unit: PrivacyUnit) -> Section:
+    """The group of `by_periods`, as a section."""
+    found = tree["periods"].to_dataset()
+    columns = {
+        "periods": ("periods", "count"), "prior": ("prior", "probability"), "posterior": ("posterior", "% interval"),
+        "loss_bound": ("privacy loss", "at most"),
+    }  # fmt: skip
+    table = tabulate(found, columns, name="periods")
+    last = found.isel(periods=-1, prior=-1)
+    most = outward_percent(float(last["posterior"].sel(side="upper")), True) + PERCENT
+    return Section(
+        PERIODS,
+        f"For one {unit.name} present in all {unit.periods:,} periods, a prior of {percent(float(last['prior']))} can "
+        f"rise to at most {most}, {_chance(float(last['failure']))}.",
+        ["The guarantee is that of one period. Guarantees of releases with independent noise add up over the periods."],
         tables=[table],
     )
 

@@ -18,7 +18,7 @@ from adversary import budget
 from adversary._core import DEFAULT_FAILURE, error_text
 from adversary.adversaries.path import settle_truth
 from adversary.driver import OWN
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.report.files import ProfileFile, Scenario
 from adversary.report.kit import (
     LEFT_OUT,
@@ -32,7 +32,7 @@ from adversary.report.kit import (
     profile_verdict,
 )
 from adversary.report.sections import descriptions
-from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
+from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain, is_usual, record_words, unit_words
 
 EVERYONE = "all"
 FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "technical": "For whoever keeps the data"}
@@ -97,6 +97,7 @@ class ExplainRequest:
     failure: float | None = None
     releases: int | None = None
     given: tuple[str, ...] = ()
+    unit: PrivacyUnit | None = None
 
     @property
     def audiences(self) -> tuple[str, ...]:
@@ -115,7 +116,9 @@ class ExplainRequest:
             "failure": subject.failure if made else self.failure,
         }
         releases = None if made else self.releases
-        return explain(subject.thing, audience, **options, releases=releases, kept=subject.kept)
+        if releases is None and self.unit is not None and self.unit.periods > 1 and subject.topics == OF_GUARANTEES:
+            releases = self.unit.periods
+        return explain(subject.thing, audience, **options, releases=releases, kept=subject.kept, privacy_unit=self.unit)
 
 
 ONLY_TOLERATED = ("budget", "tolerance")
@@ -137,7 +140,7 @@ def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) ->
     true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
     found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
     if not all(true.values()) or not promised:
-        found.append(Subject(OWN, "What the noise itself delivers", scenario.plan.privacy_loss(), OF_GUARANTEES))
+        found.append(Subject(OWN, "What the noise itself delivers", loss, OF_GUARANTEES))
     found += _of_profile(scenario, failure)
     return found if tree is None else [*found, Subject("audit", "What the audit found", tree, ("audit",))]
 
@@ -196,7 +199,9 @@ def _promises(
 
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     """What texts about a scenario leave to be said: neighbours, adversaries that are not covered, the truth assumed."""
-    found = [REPLACED] if scenario.neighbours == "bounded" else []
+    plan = scenario.plan
+    local = all(level.mechanism.is_local for level in plan.levels)
+    found = unit_notes(plan.privacy_unit, plan.contribution, local)
     if names := profile_verdict.dependent_adversaries(scenario):
         found.append(
             f"{profile_verdict.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
@@ -211,13 +216,25 @@ def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     return found
 
 
+def unit_notes(unit: PrivacyUnit, contribution: float | None = None, local: bool = False) -> list[str]:
+    """What texts about a guarantee leave to be said of the privacy unit: how much it changes, and that it is replaced.
+
+    Parameters
+    ----------
+    unit, contribution, local : as for `unit_words`
+    """
+    found = [] if is_usual(unit, contribution) and not local else [unit_words(unit, contribution, local)]
+    replaced = REPLACED.format(record=record_words(unit)["record"])
+    return [*found, replaced] if unit.is_replaced and not local else found
+
+
 NOT_OF_PROFILE = (
     "Nor is the profile about such beliefs: a release may take them further than it tolerates though it is kept."
 )
 
 REPLACED = (
-    "The guarantees of this scenario are about a record that is replaced by another. Where a text speaks of data that "
-    "are used or not, of a record that is in the data or not, read: data that say one thing or another."
+    "The guarantees of this scenario are about a {record} that is replaced by another. Where a text speaks of data "
+    "that are used or not, of a {record} that is in the data or not, read: data that say one thing or another."
 )
 
 
@@ -300,7 +317,10 @@ NAMES = {"priors": "prior"}
 def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
     """What the report explains: a folded section for each subject and audience."""
     failure = min(float(tree.attrs.get("failure", scenario.failure)), BELOW_ONE)
-    asked = ExplainRequest(failure=failure if "failure" in scenario.document or failure != DEFAULT_FAILURE else None)
+    asked = ExplainRequest(
+        failure=failure if "failure" in scenario.document or failure != DEFAULT_FAILURE else None,
+        unit=scenario.plan.privacy_unit,
+    )
 
     def text(title: str, one: Subject, audience: str) -> Section:
         return Section(title, paragraphs=asked.text(one, audience).split("\n\n"), folded=True)

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from adversary._core import check_probability
+from adversary._core import DEFAULT_FAILURE, check_probability
 from adversary.driver import audit
 from adversary.report.answers import EVERYONE, ExplainRequest, bounds_answer, explain_answer
 from adversary.report.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, read_scenario
-from adversary.report.files import Scenario, check_releases, load_profile_file, read_toml
+from adversary.report.files import Scenario, check_releases, load_guarantee, load_profile_file, read_toml
 from adversary.report.kit import Answer, audit_words
 from adversary.report.words import AUDIENCES, TOPICS
 
@@ -21,7 +21,7 @@ from adversary.report.words import AUDIENCES, TOPICS
 def explain_command(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Scenario or profile file (TOML).", metavar="SCENARIO.toml|PROFILE.toml"),
+        typer.Argument(help="Scenario, profile or guarantee file (TOML).", metavar="FILE.toml"),
     ] = None,
     audience: Annotated[str, typer.Option(help=f"For whom: {', '.join((*AUDIENCES, EVERYONE))}.")] = AUDIENCES[0],
     topic: Annotated[str | None, typer.Option(help=f"Of what, of these: {', '.join(TOPICS)}.")] = None,
@@ -51,11 +51,14 @@ def explain_command(
     if (file is None) != bool(numbers):
         what = "both" if numbers else "neither"
         raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")
-    scenario = file is not None and _is_scenario(file)
+    kind = "" if file is None else _kind(file)
+    scenario = kind == "scenario"
     if truth and not scenario:
         raise ValueError("--truth replaces a count of a scenario file, and there is none")
     if file is None:
         return _of_guarantee(numbers, asked)
+    if kind == "guarantee":
+        return _of_guarantee_file(file, asked)
     return _of_scenario(read_scenario(file, truth), asked) if scenario else _of_profiles(file, asked)
 
 
@@ -72,6 +75,17 @@ def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Answer:
     return Answer(explain_answer.solve(title, [subject], asked), explain_answer.document)
 
 
+def _of_guarantee_file(file: Path, asked: ExplainRequest) -> Answer:
+    """A guarantee alone, as a file states it, of one period and of all."""
+    read = load_guarantee(file)
+    subject = explain_answer.of_guarantee(read.guarantee, read.guarantee.definition)
+    chance = read.failure if asked.failure is None else asked.failure
+    said = asked.failure is not None or read.failure != DEFAULT_FAILURE
+    told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None, unit=read.unit)
+    notes = explain_answer.unit_notes(read.unit)
+    return Answer(explain_answer.solve(read.name, [subject], told, notes), explain_answer.document)
+
+
 def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Answer:
     """A scenario, audited where that is to be told."""
     chance, tree = scenario.failure if asked.failure is None else asked.failure, None
@@ -82,7 +96,9 @@ def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Answer:
         tree = audit(*what, guarantee=guarantee, invariants=margins, failure=chance, also=(), rng=SEED)
     subjects = explain_answer.of_scenario(scenario, tree, chance)
     said = asked.failure is not None or "failure" in scenario.document
-    told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None)
+    told = replace(
+        asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None, unit=scenario.plan.privacy_unit
+    )
     warnings = [] if tree is None else audit_words.warnings(tree)
     notes = explain_answer.notes(scenario, tree)
     return Answer(explain_answer.solve(scenario.name, subjects, told, notes, warnings), explain_answer.document)
@@ -100,9 +116,14 @@ def _of_profiles(file: Path, asked: ExplainRequest) -> Answer:
     return Answer(found, explain_answer.document)
 
 
-def _is_scenario(file: Path) -> bool:
-    """Whether the file has a plan, or cannot be read as TOML, which reading it as a scenario will tell."""
+def _kind(file: Path) -> str:
+    """The kind of a file by its tables; a scenario too where it is no TOML, which reading it as one will tell."""
     try:
-        return "plan" in read_toml(file)
+        document = read_toml(file)
     except ValueError:
-        return True
+        return "scenario"
+    return next((kind for kind, table in KINDS.items() if table in document), "profile")
+
+
+KINDS = {"scenario": "plan", "guarantee": "guarantee"}
+"""The table that tells a kind of file, the first that is there."""

@@ -11,15 +11,31 @@ import typer
 from adversary._core import DEFAULT_FAILURE
 from adversary.report.answers import bounds_answer, epsilon_answer
 from adversary.report.commands import options
-from adversary.report.files import load_profile_file
+from adversary.report.files import load_guarantee, load_profile_file
 from adversary.report.kit import Answer
 
 PRIORS, LEVELS = [*bounds_answer.PRIORS], [*bounds_answer.LEVELS]
 """Where nothing is asked for."""
 
 
-@options.answering()
+FileFailure = Annotated[
+    float | None,
+    typer.Option(
+        help="Probability with which a bound that is not certain may fail; else the file's, or 0.05.", metavar="P"
+    ),
+]
+
+
+@options.answering("file")
 def bounds_command(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="File (TOML) with a [guarantee] and no plan, in place of --epsilon, --rho or --mu; a [privacy_unit] "
+            "says whom it protects.",
+            metavar="GUARANTEE.toml",
+        ),
+    ] = None,
     epsilon: options.Epsilon = None,
     rho: options.Rho = None,
     mu: options.Mu = None,
@@ -29,13 +45,22 @@ def bounds_command(
     ] = None,
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
-    failure: options.Failure = DEFAULT_FAILURE,
+    failure: FileFailure = None,
 ) -> Answer:
     """What a guarantee allows adversaries to conclude: beliefs, tests, and epsilon at a delta."""
     deltas = bounds_answer.deltas_of(delta)
-    guarantee, parameters = bounds_answer.guarantee_of(epsilon, rho, mu, delta)
-    tree = bounds_answer.solve(guarantee, parameters, prior, level, deltas, failure)
-    return Answer(tree, partial(bounds_answer.document, guarantee, parameters))
+    if file is None:
+        guarantee, parameters = bounds_answer.guarantee_of(epsilon, rho, mu, delta)
+        unit, chance = None, DEFAULT_FAILURE
+    else:
+        bounds_answer.only_file(epsilon, rho, mu)
+        found = load_guarantee(file)
+        guarantee, unit, chance = found.guarantee, found.unit, found.failure
+        parameters = {name: float(x) for name, x in guarantee.parameters.items()}
+    tree = bounds_answer.solve(
+        guarantee, parameters, prior, level, deltas, chance if failure is None else failure, unit
+    )
+    return Answer(tree, partial(bounds_answer.document, guarantee, parameters, unit=unit))
 
 
 @options.answering("profile")

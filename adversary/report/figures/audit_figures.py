@@ -34,6 +34,7 @@ from adversary.report.files import Scenario
 from adversary.report.kit import of_reader
 from adversary.report.kit import style as kit
 from adversary.report.kit.audit_words import bound_name, definition_words, nine_in_ten
+from adversary.report.words import record_words
 
 POSTERIOR = "posterior that the target is in"
 ORANGE = kit.COLOURS[1]
@@ -247,7 +248,8 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Trade-off of the guarantees and of the release itself, with the tests that the audited adversaries make of it."""
     found, readers = tree["tests"].to_dataset(), scenario.readers
     records = max(reader.records(scenario.plan) for reader in readers.values())
-    stretched = f" ({records} records)" if records > 1 else ""
+    record = record_words(scenario.plan.privacy_unit)["record"]
+    stretched = f" ({records} {record}s)" if records > 1 else ""
     curves = {
         definition_words(name) + stretched: one.group(records) for name, one in (scenario.guarantee or {}).items()
     }
@@ -262,8 +264,8 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
             shown.append(reader)
             one = of_reader(found, name)
             points[f"adversary {name}" if name else "the adversary"] = (one["level"].values, one["detections"].values)
-    own = scenario.plan.privacy_loss()
-    return trade_off({**curves, f"this release{stretched or ' (others known)'}": own.group(records)}, points)
+    own = scenario.plan.privacy_loss(max(reader.count_shift(scenario.plan) for reader in readers.values()))
+    return trade_off({**curves, f"this release{stretched or ' (others known)'}": own}, points)
 
 
 def repeated_releases(tree: xr.DataTree, count: str, name: str) -> Figure:

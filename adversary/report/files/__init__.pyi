@@ -2,6 +2,8 @@ from .counts_file import load_counts as load_counts
 from .declarations import keys_of_kind as keys_of_kind
 from .declarations import schema as schema
 from .declarations import starting_file as starting_file
+from .guarantee_keys import GuaranteeFile as GuaranteeFile
+from .guarantee_keys import load_guarantee as load_guarantee
 from .invariant_keys import Published as Published
 from .keys import read_toml as read_toml
 from .kinds import KINDS as KINDS

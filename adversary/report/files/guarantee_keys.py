@@ -1,15 +1,19 @@
-"""The `[guarantee]` of a file: every guarantee it makes, by the name of its definition.
+"""The `[guarantee]` of a file, every guarantee it makes by the name of its definition; and the `[privacy_unit]`.
 
-A definition with one parameter is a number, as in `"pure DP" = 1`, one with several a table of them by name.
+A definition with one parameter is a number, as in `"pure DP" = 1`, one with several a table of them by name. A file
+with a guarantee and no plan is what `adversary bounds FILE` reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
-from adversary.privacy import Guarantee, definitions
-from adversary.report.files.keys import Key, Keys
+from adversary._core import DEFAULT_FAILURE
+from adversary.privacy import NEIGHBOURS, Guarantee, PrivacyUnit, definitions
+from adversary.report.files.keys import Key, Keys, Told, probability, read_toml, texts
 
 FIRST = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
 """The order in which guarantees are shown; definitions that it does not name come after these."""
@@ -37,6 +41,93 @@ GUARANTEE = {
     name: Key("any", f"its {' and '.join(one.parameter_names())}", None, example=_example(one), live=name == FIRST[0])
     for name, one in DEFINITIONS.items()
 }
+
+UNIT = {
+    "name": Key("text", "what one of them is called: person, household, device-day, report", "person",
+                example='"person"'),
+    "contribution": Key("number", "the most by which one changes one published number", None, example="1"),
+    "cells": Key("whole", "the most numbers of one level or table that one changes when added or removed", 1),
+    "neighbours": Key("word", "whether one is added or removed (unbounded) or replaced (bounded)", None, NEIGHBOURS,
+                      example='"unbounded"'),
+    "periods": Key("whole", "how many periods, each with a release of its own, the same one is present in", 1),
+}  # fmt: skip
+UNITS = {
+    "neighbours": Key("word", "for which the budget is: a record is added (unbounded) or changes (bounded)", None,
+                      words=NEIGHBOURS, example='"unbounded"', live=True),
+    "privacy_unit": Key("table", "whose data is protected, and how much of the release one of them changes", None,
+                        keys=UNIT),
+}  # fmt: skip
+"""Keys that say for whom a budget is, of every file with a guarantee."""
+FILE = {
+    **texts(),
+    **UNITS,
+    "failure": Key("real", "probability with which a bound that is not certain may fail", DEFAULT_FAILURE, live=True,
+                   make=probability),
+    "guarantee": Key("table", "what is guaranteed", keys=GUARANTEE),
+}  # fmt: skip
+"""Keys of a file with a guarantee and no plan."""
+
+
+@dataclass(frozen=True)
+class GuaranteeFile(Told):
+    """A file with one guarantee and no plan, read and checked: the guarantee of one privacy unit in one period."""
+
+    guarantee: Guarantee
+    unit: PrivacyUnit
+    failure: float
+
+
+def load_guarantee(path: str | Path) -> GuaranteeFile:
+    """Read a file with a guarantee and no plan, the input of `adversary bounds`.
+
+    Parameters
+    ----------
+    path : TOML file with a `[guarantee]` of one definition
+
+    Returns
+    -------
+    GuaranteeFile
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, a key is unknown, missing, of the wrong kind or out of range, or there are several
+        guarantees; the message names file, key, rule and value
+    """
+    file = Path(path)
+    top = Keys.of_file(read_toml(file), file, "a file with a guarantee alone", FILE)
+    words = {name: top.get(name, str, "text", "") for name in texts()}
+    guarantees = read_guarantees(top.table("guarantee"))
+    if len(guarantees) > 1:
+        raise ValueError(
+            f"{file}: guarantee: must state one definition where there is no plan, got {', '.join(guarantees)}"
+        )
+    unit = read_unit(top).resolved(None)
+    return GuaranteeFile(
+        **words, path=file, guarantee=next(iter(guarantees.values())), unit=unit, failure=top["failure"]
+    )
+
+
+def read_unit(top: Keys) -> PrivacyUnit:
+    """The privacy unit of a file, with the top-level `neighbours` as a shorthand for its own; None where neither says.
+
+    Raises
+    ------
+    ValueError : a key of the wrong kind or out of range, or two words for the neighbours
+    """
+    above = top["neighbours"]
+    if not top.has("privacy_unit"):
+        return PrivacyUnit(neighbours=above)
+    table = top.table("privacy_unit")
+    given = {key: table[key] for key in ("name", "cells", "neighbours", "periods")}
+    unit = table.build("", partial(PrivacyUnit, contribution=table.measure("contribution", None), **given))
+    if above is not None and unit.neighbours not in (None, above):
+        raise ValueError(
+            f"{top.where('neighbours')}: must be that of privacy_unit, {unit.neighbours!r}, or be left out, "
+            f"got {above!r}"
+        )
+    made: PrivacyUnit = replace(unit, neighbours=unit.neighbours or above)
+    return made
 
 
 def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> dict[str, Guarantee]:

@@ -31,6 +31,10 @@ KINDS = {
         "adversary.report.files.scenario", ("plan",), "a scenario file, which adversary audit reads",
         {"audit": (), "compare": (), "explain": (), "sensitivity": ("sensitivity",)},
     ),
+    "guarantee": Kind(
+        "adversary.report.files.guarantee_keys", (), "a file with a guarantee alone, which adversary bounds reads",
+        {"bounds": ()},
+    ),
     "profile": Kind(
         "adversary.report.files.profile_file", ("profile", "profiles"),
         "a profile file, which adversary epsilon reads", {"epsilon": ()},

@@ -15,6 +15,7 @@ from typing import Any
 from adversary._core import check_whole, meant
 from adversary.adversaries import postprocessing
 from adversary.adversaries.plans import Level, Plan
+from adversary.privacy import PrivacyUnit
 from adversary.privacy.mechanisms import Mechanism, kinds, listable
 from adversary.report.files.keys import Key, Keys
 
@@ -44,8 +45,9 @@ NOISE = {
     "epsilon": Key("number", "of geometric noise, Laplace noise or randomized response", None, example="1.0"),
     "scale": Key("number", "of Laplace noise", None, example="1.0"),
     **{name: Key("whole", "of randomized response", None, example="2") for name in OPTIONS},
-    "sensitivity": Key("number", "by how much one person changes the count", 1),
-}
+    "sensitivity": Key("number", "by how much one privacy unit changes the count: its contribution unless given", None,
+                       example="1"),
+}  # fmt: skip
 NOISE |= {name: Key("any", "parameter of a noise", None, example='"..."') for name in PARAMETERS if name not in NOISE}
 LEVEL = {
     "name": Key("text", "what its units are called"),
@@ -76,7 +78,7 @@ PLAN = {
 }  # fmt: skip
 
 
-def read_plan(table: Keys, neighbours: str) -> Plan:
+def read_plan(table: Keys, unit: PrivacyUnit) -> Plan:
     """The plan, every key checked."""
     cells = table["cells"]
     rows = table.get("level", list, "a list of [[plan.level]] tables, lowest first")
@@ -84,11 +86,11 @@ def read_plan(table: Keys, neighbours: str) -> Plan:
     queries: dict[str, dict[str, Mechanism]] = {}
     for i, row in enumerate(rows):
         part = Keys(row, table.file, f"plan.level[{i + 1}]", LEVEL)
-        levels += part.build("", partial(_levels, part, neighbours))
+        levels += part.build("", partial(_levels, part, unit))
         if part.has("queries"):
-            queries[levels[-1].name] = part.build("queries", partial(_queries, part, neighbours))
+            queries[levels[-1].name] = part.build("queries", partial(_queries, part, unit))
     adjusting = _postprocessing(table.table("postprocessing")) if table.has("postprocessing") else None
-    made: Plan = table.build("", partial(Plan, levels, cells, adjusting, neighbours=neighbours, queries=queries))
+    made: Plan = table.build("", partial(Plan, levels, cells, adjusting, queries=queries, privacy_unit=unit))
     return made
 
 
@@ -142,31 +144,36 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
     return siblings
 
 
-def _levels(table: Keys, neighbours: str) -> list[Level]:
+def _levels(table: Keys, unit: PrivacyUnit) -> list[Level]:
     name = table.get("name", str, "text")
-    noise = read_noise(table, neighbours)
+    noise = read_noise(table, unit)
     mechanism = _postprocess(table, noise)
     inside = mechanism.mechanism if isinstance(mechanism, postprocessing.Suppressed) else mechanism
     if noise.is_continuous and isinstance(inside, postprocessing.Rounded):
         table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
     siblings = check_siblings(table.where("siblings"), table["siblings"])
     releases = check_releases(table["releases"])
+    if releases > 1 and unit.periods > 1:
+        raise ValueError(
+            f"{table.where('releases')}: must be left out where privacy_unit.periods is {unit.periods}, as each period "
+            f"has one release of every level, got {releases}"
+        )
     names = _published_levels(name, releases)
     return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
 
 
-def _queries(table: Keys, neighbours: str) -> dict[str, Mechanism]:
+def _queries(table: Keys, unit: PrivacyUnit) -> dict[str, Mechanism]:
     """The noise of the other queries of a level's unit, by name."""
     if table.values.get("releases", 1) != 1:
         raise ValueError(f"{table.where('queries')}: must be left out where the level is published several times")
     part, found = table.table("queries"), {}
     for name in part.values:
         one = Keys(part.get(name, dict, "a table"), table.file, f"{part.key}.{name}", NOISE)
-        found[name] = one.build("", partial(read_noise, one, neighbours))
+        found[name] = one.build("", partial(read_noise, one, unit))
     return found
 
 
-def read_noise(table: Keys, neighbours: str) -> Mechanism:
+def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     """The noise of a table with the one parameter that fixes it."""
     noise = table.get("noise", str, f"one of {tuple(NOISES)}", "discrete gaussian")
     if noise not in NOISES:
@@ -179,7 +186,7 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
         hint = f"; {given[0]} is for {', '.join(others)}" if others and not {*given} & {*wanted} else ""
         takes = f"one of {', '.join(wanted)}" if len(wanted) > 1 else "".join(wanted) or "no parameter"
         raise ValueError(f"{noise} noise takes {takes}, got {', '.join(given) or 'nothing'}{hint}")
-    sensitivity = table.measure("sensitivity", 1)
+    sensitivity = table.measure("sensitivity", unit.contribution or 1)
     if not given:
         return law()
     options = {key: table.get(key, int, "a whole number") for key in law.options if table.has(key)}
@@ -189,8 +196,8 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     if given[0] in law.tables:
         listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0]))
         return listed
-    moved = 2 if neighbours == "bounded" else 1
-    made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, moved, **options)
+    cells = unit.cells if vars(law).get("is_local") is True else unit.changed_cells
+    made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, cells, **options)
     if not made.is_continuous:
         table.build(given[0], lambda: listable(made, int(made.reach()), MOST_NOISE))
     return made

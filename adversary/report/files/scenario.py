@@ -20,10 +20,10 @@ from adversary.adversaries.beliefs import Belief
 from adversary.adversaries.path import MEANINGS, Adversary, all_but, count_pmf, settle_truth
 from adversary.adversaries.plans import Plan
 from adversary.budget import STATISTICS, RiskProfile
-from adversary.privacy import NEIGHBOURS, Guarantee
+from adversary.privacy import Guarantee
 from adversary.privacy.invariants import Margins
 from adversary.report.files.belief_keys import BELIEF, read_beliefs
-from adversary.report.files.guarantee_keys import GUARANTEE, read_guarantees
+from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantees, read_unit
 from adversary.report.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
 from adversary.report.files.keys import PRODUCT, Key, Keys, Told, probability, read_toml, texts
 from adversary.report.files.kinds import KINDS
@@ -66,8 +66,7 @@ TRUTH = {
 }
 FILE = {
     **texts(),
-    "neighbours": Key("word", "for which the budget is: a record is added (unbounded) or changes (bounded)",
-                      words=NEIGHBOURS, example='"unbounded"'),
+    **UNITS,
     "failure": Key("real", "probability with which a bound that is not certain may fail", DEFAULT_FAILURE, live=True,
                    make=probability),
     "plan": Key("table", "what is published, with which noise", keys=PLAN),
@@ -207,6 +206,8 @@ class Scenario(Told):
         Where one cell is left of two, what is known and true of the second is dropped.
         """
         document = {**self.document, "neighbours": neighbours, "plan": {**self.document["plan"], "cells": cells}}
+        if "privacy_unit" in document:
+            document["privacy_unit"] = {**document["privacy_unit"], "neighbours": neighbours}
         if cells == 1:
             named = {"adversaries", "truths"} & set(document)
             for key in {"adversary", "truth"} & set(document):
@@ -264,8 +265,13 @@ def load_scenario(path: str | Path) -> Scenario:
 def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     top = Keys.of_file(document, file, "a scenario file", FILE)
     words = {name: top.get(name, str, "text", "") for name in texts()}
-    neighbours, failure = top["neighbours"], top["failure"]
-    plan = read_plan(top.table("plan"), neighbours)
+    unit, failure = read_unit(top), top["failure"]
+    if unit.neighbours is None:
+        raise ValueError(
+            f"{top.where('neighbours')}: is required ({UNITS['neighbours'].about}; for instance "
+            'neighbours = "unbounded"), here or under [privacy_unit]'
+        )
+    plan = read_plan(top.table("plan"), unit)
     published = origins(document)
     readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
     truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))

@@ -16,7 +16,7 @@ import numpy as np
 
 from adversary._core import DEFAULT_FAILURE
 from adversary.adversaries.known_totals import Dirichlet, Independent, TablePrior, table_prior, unknown_margins
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.invariants import KNorm, SpanGaussian, VectorNoise, sensitivity_space
 from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, Mechanism
@@ -163,7 +163,7 @@ def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism
         given = [key for key in ("mu", "records") if table.has(key)]
         if given:
             raise ValueError(f"{given[0]} is for noise made for the margins, {' or '.join(MADE)}, got {noise!r}")
-        return None, read_noise(table, "bounded")
+        return None, read_noise(table, PrivacyUnit(neighbours="bounded"))
     given = [key for key in ("mu", *PARAMETERS) if table.has(key)]
     if given != [MADE[noise]]:
         raise ValueError(f"{noise} noise takes {MADE[noise]}, got {given or 'nothing'}")

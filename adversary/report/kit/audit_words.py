@@ -13,6 +13,8 @@ import xarray as xr
 from adversary._core import format_interval, format_number, give_or_take, join_words, percentage
 from adversary.driver import UNRELIABLE as UNRELIABLE
 from adversary.driver import group_name
+from adversary.privacy import Guarantee, PrivacyUnit
+from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.mechanisms import Mechanism
 from adversary.report.files import Scenario
 
@@ -140,13 +142,16 @@ def nine_in_ten(risk: xr.Dataset) -> str:
     return format_interval(low, high, percent=True)
 
 
-def budget_words(noises: Iterable[tuple[str, Mechanism]], counts: int = 1) -> str:
+def budget_words(
+    noises: Iterable[tuple[str, Mechanism]], unit: PrivacyUnit | None = None, contribution: float = 1
+) -> str:
     """The budget of a plan in all and how it is divided over its levels; "" where no noise has a budget.
 
     Parameters
     ----------
     noises : levels with their noise, one level as often as it is published; what is exact has no budget
-    counts : how many counts of a level one person changes
+    unit : of privacy, for the numbers of a level that one unit changes; one unless given
+    contribution : by how much one unit changes each of them
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> budget_words((name, DiscreteGaussian.from_rho(0.1 / 3)) for name in ("block", "group", "tract"))
@@ -154,9 +159,20 @@ def budget_words(noises: Iterable[tuple[str, Mechanism]], counts: int = 1) -> st
     """
     spent: dict[str, dict[str, list[float]]] = {}
     for level, noise in noises:
-        for unit, x in {} if noise.is_exact else noise.nominal_guarantee.budget.items():
-            spent.setdefault(unit, {}).setdefault(level, []).append(counts * float(x))
-    return "; ".join(_divided(unit, levels) for unit, levels in spent.items())
+        for name, x in {} if noise.is_exact else _nominal(noise, contribution).budget.items():
+            counts = 1 if unit is None else unit.cells if noise.is_local else unit.changed_cells
+            spent.setdefault(name, {}).setdefault(level, []).append(counts * float(x))
+    return "; ".join(_divided(name, levels) for name, levels in spent.items())
+
+
+def _nominal(noise: Mechanism, change: float) -> Guarantee:
+    """The guarantee of one number by the parameter of its noise, for a change of that size."""
+    single = noise.nominal_guarantee
+    if change == 1 or noise.is_local:
+        return single
+    if isinstance(single, PureDP):
+        return PureDP(noise.privacy_loss(change, 1).loss_bound(0.0))
+    return ZeroConcentratedDP(noise.rho(change)) if isinstance(single, ZeroConcentratedDP) else single
 
 
 def _divided(unit: str, levels: Mapping[str, list[float]]) -> str:
@@ -232,4 +248,4 @@ def reading(neighbours: str, cells: int) -> str:
 def budget(scenario: Scenario) -> str:
     """The budget of the plan in all, and at each level of the file; "" where its noise has none."""
     levels = [(scenario.origins[level.name], level.mechanism) for level in scenario.plan.levels]
-    return budget_words(levels, 2 if scenario.neighbours == "bounded" else 1)
+    return budget_words(levels, scenario.plan.privacy_unit, scenario.plan.contribution)

@@ -15,6 +15,7 @@ from adversary.adversaries.plans import Plan
 from adversary.adversaries.postprocessing import TIES, LeastSquares, NonNegative, Postprocessing
 from adversary.report.files import Scenario
 from adversary.report.kit import Section, Table, tabulate
+from adversary.report.words import record_words
 
 SPINE_NUMBERS = Section(
     "How to read the numbers",
@@ -53,7 +54,8 @@ def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table
         lines.append(SAMPLED.format(f", which has a probability of {format_probability(drawn)}" if drawn else ""))
     if (k := shared.get("records")) is not None:
         whose = "every" if others else "this"
-        lines.append(f"For {whose} adversary the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k}).")
+        record = record_words(plan.privacy_unit)["record"]
+        lines.append(f"For {whose} adversary the two hypotheses differ in {k} {record}{'s' * (k > 1)} (k = {k}).")
     heads = {key: head for key, head in ASPECTS.items() if key not in shared}
     table = Table(["adversary", *heads.values()], name="adversaries")
     for name, one in found.items():

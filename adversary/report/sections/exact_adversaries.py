@@ -9,7 +9,7 @@ import xarray as xr
 
 from adversary._core import Floats, format_bound, format_probability, join_words, logit, those_tied, tied
 from adversary.adversaries.known_totals import ExactTotals, exact_totals
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, unit_loss, unit_rho
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.report import figures
 from adversary.report.files import Scenario
@@ -54,13 +54,13 @@ def require_totals(scenario: Scenario) -> ExactTotals:
 
 def releases(scenario: Scenario) -> dict[str, Guarantee]:
     """What each noisy level guarantees by itself: pure DP where its loss has a limit, zCDP otherwise."""
-    moved = 2 if scenario.neighbours == "bounded" else 1
+    unit = scenario.plan.privacy_unit
     found: dict[str, Guarantee] = {}
     for level in scenario.plan.levels:
         if level.is_exact:
             continue
-        limit = level.mechanism.privacy_loss(1, moved).loss_bound(0.0)
-        rho = moved * level.mechanism.rho()
+        limit = unit_loss([level.mechanism], unit).loss_bound(0.0)
+        rho = unit_rho([level.mechanism], unit)
         found[level.name] = PureDP(float(limit)) if np.isfinite(limit) else ZeroConcentratedDP(rho)
     return found
 

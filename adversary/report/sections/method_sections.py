@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,46 +19,63 @@ from adversary.report.files import Scenario
 from adversary.report.kit import Column, Section, Table, audit_words, tabulate
 from adversary.report.kit.audit_words import joined
 from adversary.report.sections import descriptions
-
-NEIGHBOURS = {
-    "unbounded": (
-        "that differ in one record more or less (unbounded neighbours): one count of every query moves by one",
-        ", and the budget rho buys noise with sigma² = 1/(2 rho)",
-    ),
-    "bounded": (
-        "that differ in what one record says (bounded neighbours, as in the 2020 Census): two counts of every query "
-        "move by one each",
-        ", and the same rho buys noise with sigma² = 1/rho, twice the variance",
-    ),
-}
+from adversary.report.words import is_usual, record_words, unit_words
 
 
 def coverage_section(scenario: Scenario) -> Section:
     """Adversaries, and neighbours."""
     readers = scenario.readers
     most = max(one.records(scenario.plan) for one in readers.values())
+    plan, record = scenario.plan, record_words(scenario.plan.privacy_unit)["record"]
+    local = all(level.mechanism.is_local for level in plan.levels)
+    usual = is_usual(plan.privacy_unit, plan.contribution)
+    unit = [] if usual else [unit_words(plan.privacy_unit, plan.contribution, local)]
     who, tables = descriptions.readers(scenario.plan, readers)
     said = (
         "The bounds hold for every adversary whose beliefs about everybody else do not depend on the target, whatever "
         "else they know or compute."
         if most == 1
-        else f"The bounds hold for adversaries whose two hypotheses differ in at most k records, here up to {most}."
+        else f"The bounds hold for adversaries whose two hypotheses differ in at most k {record}s, here up to {most}."
     )
     return Section(
         "For whom this holds",
         said,
         [
-            f"The privacy budget of this scenario is for neighbours {_neighbours(scenario, scenario.neighbours)}.",
+            f"The privacy budget of this scenario is for neighbours {_neighbours(scenario)}.",
+            *unit,
             who,
         ],
         tables,
     )
 
 
-def _neighbours(scenario: Scenario, neighbours: str) -> str:
-    """What they are, and what that means for Gaussian noise where there is any."""
-    moves, buys = NEIGHBOURS[neighbours]
-    return moves + buys * any(level.mechanism.parabola is not None for level in scenario.plan.levels)
+def _neighbours(scenario: Scenario, neighbours: str | None = None) -> str:
+    """Neighbours of the scenario, or of another kind, and what that means for Gaussian noise where there is any."""
+    plan = scenario.plan
+    unit = replace(plan.privacy_unit, neighbours=neighbours or plan.neighbours)
+    record, n, most = record_words(unit)["record"], unit.changed_cells, plan.contribution
+    if all(level.mechanism.is_local for level in plan.levels):
+        return f"that differ in what one {record} answers: every answer may become any other"
+    if unit.is_replaced:
+        differ = f"that differ in what one {record} says (bounded neighbours, as in the 2020 Census)"
+    else:
+        differ = f"that differ in one {record} more or less (unbounded neighbours)"
+    words = {1: "one count", 2: "two counts"}
+    counts, each = words.get(n, f"at most {n} counts"), " each" * (n > 1)
+    by = "one" if most == 1 else f"at most {format_number(most)}"
+    moves = f"{differ}: {counts} of every query move{'s' * (n == 1)} by {by}{each}"
+    if all(level.mechanism.parabola is None for level in plan.levels):
+        return moves
+    share = n * most**2
+    over = (
+        "1/(2 rho)"
+        if share == 1
+        else f"{format_number(share / 2)}/rho"
+        if share > 1
+        else f"{format_number(share)}/(2 rho)"
+    )
+    twice = ", twice the variance" if unit.is_replaced else ""
+    return f"{moves}, and {'the same rho' if twice else 'the budget rho'} buys noise with sigma² = {over}{twice}"
 
 
 def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
@@ -140,11 +158,14 @@ def levels(scenario: Scenario) -> Table:
             noise, times = level.mechanism, repeated.get(shown, 1)
             siblings = "–" if level.siblings is None or shown in queries else level.siblings
             often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
-            table.add(shown, noise.describe(), noise.rho(), float(np.sqrt(noise.variance)), siblings, *often)
+            unit, most = scenario.plan.privacy_unit, scenario.plan.contribution
+            rho = noise.report_rho(unit.contribution) if noise.is_local else noise.rho(most)
+            table.add(shown, noise.describe(), rho, float(np.sqrt(noise.variance)), siblings, *often)
     return table
 
 
 def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+    record = record_words(scenario.plan.privacy_unit)["record"]
     definitions = [str(name) for name in tree["bound"].to_dataset()["definition"].values]
     itself = ", except that of probabilistic DP, which is about the release itself" * (
         "probabilistic DP" in definitions
@@ -159,8 +180,8 @@ def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         "this truth, of a release that takes the adversary past it."
     )
     yield (
-        "k is the number of records in which the adversary's two hypotheses differ. Where their beliefs about others "
-        "depend on the target, the guarantee for one record is extended to k records, and the bound widens."
+        f"k is the number of {record}s in which the adversary's two hypotheses differ. Where their beliefs about "
+        f"others depend on the target, the guarantee for one {record} is extended to k {record}s, and the bound widens."
     )
     yield (
         "The plan's own loss is not a guarantee: it is what the noise bounds by itself, computed exactly or from "
@@ -183,6 +204,7 @@ def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
         ("Simulated releases, where any are", str(attrs["draws"])),
         ("Failure probability asked for", as_given(attrs["failure"])),
         ("Neighbours and cells read", f"{attrs['neighbours']}, {attrs['cells']}"),
+        ("Privacy unit", _unit_in_short(scenario)),
         ("Versions", versions),
     ]
     if scenario.plan.postprocessing is not None:
@@ -193,6 +215,13 @@ def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
     for name, promise in (scenario.guarantee or {}).items():
         rows.append((f"Guarantee: {name}", repr(promise)))
     return [*rows, ("Scenario", json.dumps(scenario.document, default=str, ensure_ascii=False))]
+
+
+def _unit_in_short(scenario: Scenario) -> str:
+    """The privacy unit as its parameters."""
+    unit, most = scenario.plan.privacy_unit, scenario.plan.contribution
+    amount = "any answer" if np.isinf(most) else f"contribution {format_number(float(most))}"
+    return f"{unit.name}, {amount}, cells {unit.cells}, periods {unit.periods}"
 
 
 def _budget(scenario: Scenario, level: Level) -> str:

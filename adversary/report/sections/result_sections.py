@@ -8,7 +8,15 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_bound, format_number, format_probability, those_tied, tied
+from adversary._core import (
+    PERCENT,
+    format_bound,
+    format_number,
+    format_probability,
+    outward_percent,
+    those_tied,
+    tied,
+)
 from adversary.adversaries.path import MEANINGS, settle_truth
 from adversary.driver import GROUPS, OWN, UNRELIABLE, shown_bound
 from adversary.report import figures
@@ -32,7 +40,7 @@ ALARMS = 0.05
 GLOSSARY = (
     "Target: the person the adversary asks about. Cell: a published count. Prior and posterior: the adversary's "
     "probability of “in” before and after the release. Bound: an inequality that a guarantee implies. k: number of "
-    "records in which the adversary's two hypotheses differ. Failure probability: how often a bound may not hold. "
+    "privacy units in which the adversary's two hypotheses differ. Failure probability: how often a bound may not hold. "
     "Detections: how often the best test says “in” when that is true, at 5 % false alarms."
 )
 
@@ -181,7 +189,28 @@ def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
     said = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
     said = "No guarantee limits what is learned." if audit_words.is_unlimited(found) else said
     notes = [f"{audit_words.STATUS[status].capitalize()}." for status in sorted(seen - {"holds"})]
-    return Section("What the guarantees allow", said, tables=[table], notes=notes)
+    periods = [_all_periods(scenario, found, names)] if "posterior_all_periods" in found else []
+    return Section("What the guarantees allow", said, tables=[table], notes=notes, parts=periods)
+
+
+def _all_periods(scenario: Scenario, found: xr.Dataset, names: Mapping[str, Mapping[str, str]]) -> Section:
+    """The guarantees of all periods together, against an adversary who reads the releases of all of them."""
+    unit = scenario.plan.privacy_unit
+    columns = {
+        "adversary": "adversary", "definition": "guarantee", "posterior_all_periods": ("posterior", "% interval"),
+        "loss_bound_all_periods": ("privacy loss", "at most"),
+    }  # fmt: skip
+    table = tabulate(found, columns, name="bounds of all periods", called=names)
+    most = outward_percent(float(found["posterior_all_periods"].sel(side="upper").max()), True) + PERCENT
+    return Section(
+        f"All {unit.periods:,} periods",
+        f"Over {unit.periods:,} periods the guarantees allow a posterior of up to {most}.",
+        [
+            "The numbers above are of one period. These are for an adversary who reads the releases of all periods, of "
+            f"one {unit.name} present in each, whose noise is independent: the guarantees add up."
+        ],
+        tables=[table],
+    )
 
 
 def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:

@@ -4,3 +4,6 @@ from .explanation import AUDIENCES as AUDIENCES
 from .explanation import OF_GUARANTEES as OF_GUARANTEES
 from .explanation import TOPICS as TOPICS
 from .explanation import explain as explain
+from .guarantee_facts import is_usual as is_usual
+from .guarantee_facts import record_words as record_words
+from .guarantee_facts import unit_words as unit_words

@@ -26,7 +26,7 @@ from adversary.budget import (
     check_word,
     recommend_epsilon,
 )
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import PureDP
 from adversary.report.words import audit_facts, budget_facts, guarantee_facts
 from adversary.report.words.belief_limits import limits_of, usual_failure
@@ -53,7 +53,12 @@ class _Options:
     failure: float | None
     threshold: float
     kept: bool
+    unit: PrivacyUnit | None = None
     budgeted: str = ""
+
+    def said(self, topic: str, facts: dict[str, Any]) -> Iterator[str]:
+        """The text of a topic, of what the privacy unit is called."""
+        yield from paragraphs(self.audience, topic, facts | guarantee_facts.record_words(self.unit))
 
     def texts(self, subject: Any, topic: str | None, releases: int | None) -> Iterator[str]:
         """The text of a subject, paragraph by paragraph."""
@@ -70,19 +75,19 @@ class _Options:
             case Recommendation():
                 _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
                 facts = budget_facts.of_recommendation(subject, self.audience, self.priors)
-                yield from paragraphs(self.audience, topic or "budget", facts)
+                yield from self.said(topic or "budget", facts)
             case ReleaseBudget():
                 _fitting(topic, ("budget", *OF_GUARANTEES), "a release budget")
                 yield from self._of_release_budget(subject, topic, releases)
             case Verdict():
                 _fitting(topic, ("budget",), "a verdict")
-                yield from paragraphs(self.audience, "verdict", budget_facts.of_verdict(subject, self.audience))
+                yield from self.said("verdict", budget_facts.of_verdict(subject, self.audience))
             case xr.DataTree():
                 _fitting(topic, ("audit",), "an audit")
                 if missing := [name for name in ("risk", "bound") if name not in subject.children]:
                     raise ValueError(f"the tree is not an audit: it has no group {missing[0]!r}")
                 facts = audit_facts.of_audit(subject, self.audience)
-                yield from paragraphs(self.audience, "audit", facts)
+                yield from self.said("audit", facts)
             case _:
                 raise TypeError(
                     "subject must be a Guarantee, a Recommendation, a RiskProfile, a ReleaseBudget, a Verdict or the "
@@ -94,12 +99,12 @@ class _Options:
             raise ValueError("composition needs releases, the number of releases with this guarantee each")
         who = self.audience
         if not self.kept:
-            yield from paragraphs(who, "not kept", guarantee_facts.names_of(guarantee))
+            yield from self.said("not kept", guarantee_facts.names_of(guarantee))
             return
         if topic != "composition":
             limits = limits_of(guarantee, self._failure(guarantee))
             facts = guarantee_facts.of_guarantee(guarantee, who, limits, self.priors, self.budgeted)
-            yield from paragraphs(who, topic or "guarantee", facts)
+            yield from self.said(topic or "guarantee", facts)
         if topic == "composition" or (topic is None and releases is not None):
             number = int(check_whole("releases", releases, minimum=1))
             prior = self.priors[0] if self.priors else 0.5
@@ -107,7 +112,7 @@ class _Options:
             facts = guarantee_facts.of_composition(
                 guarantee, who, number, failure, prior, self.threshold, self.budgeted
             )
-            yield from paragraphs(who, "composition", facts)
+            yield from self.said("composition", facts)
 
     def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
         """The failure asked for, or one that suits the guarantee."""
@@ -119,7 +124,7 @@ class _Options:
             raise ValueError(f"releases of a ReleaseBudget are its own, {made.releases}, got {releases}")
         if topic not in OF_GUARANTEES:
             facts = budget_facts.of_release_budget(made, self.audience, self.priors)
-            yield from paragraphs(self.audience, "release budget", facts)
+            yield from self.said("release budget", facts)
             return
         one = budget_facts.unrounded_budget(made)
         if one.guarantee is None:
@@ -145,6 +150,7 @@ def explain(
     statistic: str = "any",
     threshold: float = 0.8,
     kept: bool = True,
+    privacy_unit: PrivacyUnit | None = None,
 ) -> str:
     """A text about a guarantee, recommendation, release budget, verdict or audit; a blank line between paragraphs.
 
@@ -167,6 +173,7 @@ def explain(
     threshold : belief in (0, 1); the text says after how many releases an adversary may pass it who starts at the first
         of `priors`, or at 1/2
     kept : whether the release keeps the guarantee; of one that it violates the text says only that
+    privacy_unit : whose data the guarantee protects, for what the text calls it; a person unless given
 
     Raises
     ------
@@ -180,7 +187,7 @@ def explain(
         check_word("topic", topic, TOPICS)
     starts = None if priors is None else [float(p) for p in np.ravel(check_probability("priors", priors))]
     chance = None if failure is None else _share("failure", failure, zero=True)
-    options = _Options(who, starts or None, chance, _share("threshold", threshold), kept)
+    options = _Options(who, starts or None, chance, _share("threshold", threshold), kept, privacy_unit)
     check_word("statistic", statistic, STATISTICS)
     if isinstance(subject, RiskProfile):
         subject = recommend_epsilon(subject, statistic=statistic)

@@ -6,8 +6,10 @@ rounded up, lower ends down.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,7 @@ from adversary._core import (
     exactly,
     failing,
     format_bound,
+    format_number,
     holding,
     in_100,
     join_words,
@@ -33,7 +36,7 @@ from adversary._core import (
     sentence,
     tidy,
 )
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss
 from adversary.report.words.belief_limits import (
@@ -62,12 +65,14 @@ GROUPS = (
     "What a release teaches about people in general, or about a group, is not limited: conclusions about a person "
     "that would be drawn just as well without their record."
 )
+RECORD = {"record": "record", "one_record": "one person's record"}
+"""What a text calls the data that a guarantee protects, where the privacy unit is a person."""
 SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_A_TIME, "PERCENT": PERCENT}
 
 
 def paragraphs(audience: str, topic: str, facts: Mapping[str, Any]) -> Iterator[str]:
     """The text of a topic for an audience: one line for each paragraph of its template."""
-    text = _template(audience).render(topic=topic, **SHARED, **facts)
+    text = _template(audience).render(topic=topic, **SHARED, **{**RECORD, **facts})
     yield from (found for part in re.split(r"\n[ \t]*\n", text) if (found := re.sub(r"[ \t\n]+", " ", part).strip(" ")))
 
 
@@ -79,6 +84,59 @@ def _template(audience: str) -> Any:
     made = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters.update(listed=lambda items: join_words(list(items)), sentence=sentence)
     return made.get_template(f"{audience}.j2")
+
+
+def record_words(unit: PrivacyUnit | None) -> dict[str, str]:
+    """What a text calls the data of one privacy unit: a person's is a record.
+
+    >>> record_words(PrivacyUnit("household"))["one_record"]
+    'one household'
+    """
+    return (
+        dict(RECORD)
+        if unit is None or unit.name == "person"
+        else {"record": unit.name, "one_record": f"one {unit.name}"}
+    )
+
+
+def is_usual(unit: PrivacyUnit, contribution: float | None = None) -> bool:
+    """True for a person in one period who changes one count by one, of whom nothing need be said."""
+    most = unit.contribution if contribution is None else contribution
+    return most in (None, 1) and replace(unit, contribution=None, neighbours=None) == PrivacyUnit()
+
+
+def unit_words(unit: PrivacyUnit, contribution: float | None = None, local: bool = False) -> str:
+    """Whose data a guarantee protects and by how much one of them changes a release, in a few sentences.
+
+    Parameters
+    ----------
+    unit : of privacy
+    contribution : by which one unit changes a number; the unit's own unless given
+    local : whether what is released is the unit's own answer
+
+    >>> print(unit_words(PrivacyUnit("household", 10, neighbours="unbounded")))
+    The guarantee protects one household, added or removed: it changes a published number by at most 10.
+    """
+    most = unit.contribution if contribution is None else contribution
+    change = "replaced by another" if unit.is_replaced else "added or removed"
+    if local:
+        apart = f" at most {format_number(float(unit.contribution))} away" if unit.contribution else ""
+        text = f"The guarantee protects the answer of one {unit.name}, which may be any other{apart}"
+        text += f", in each of {unit.cells} reports." if unit.cells > 1 else "."
+    else:
+        changes = (
+            [] if most in (None, math.inf) else [f"a published number by at most {format_number(float(most or 0))}"]
+        )
+        several = unit.changed_cells > 1
+        changes += [f"at most {unit.changed_cells} numbers of one level or table"] if several else []
+        amount = f": it changes {', and '.join(changes)}" if changes else ""
+        text = f"The guarantee protects one {unit.name}, {change}{amount}."
+    if unit.periods > 1:
+        text += (
+            f" It is the guarantee of one period; the same {unit.name} may be present in {unit.periods:,} periods, "
+            "whose guarantees add up."
+        )
+    return text
 
 
 def of_guarantee(
