@@ -46,8 +46,13 @@ NUMPY_MODE = Mode(linker="py", optimizer="fast_run").excluding("fusion").registe
 """Plain NumPy with all rewrites: compiles in milliseconds, and as fast as Numba on large arrays."""
 
 
-def _soft_checks(graph: TensorVariable) -> TensorVariable:
-    """Parameter checks become minus infinity, state by state: left as they are, one bad state would fail them all."""
+def soft_checks(graph: TensorVariable) -> TensorVariable:
+    """Parameter checks become minus infinity, state by state: left as they are, one bad state would fail them all.
+
+    Parameters
+    ----------
+    graph : a tensor of one point
+    """
     inputs = [i for i in graph_inputs([graph]) if not isinstance(i, Constant)]
     fgraph = FunctionGraph(inputs, [graph], clone=True, copy_inputs=False)
     open_operations(fgraph)
@@ -126,7 +131,7 @@ def vectorize(
     >>> vectorize([x**2], {x: many})[0].eval({many: [1.0, 3.0]}).tolist()
     [1.0, 9.0]
     """
-    soft = [_soft_checks(graph) for graph in graphs]
+    soft = [soft_checks(graph) for graph in graphs]
     replaced = {**_in_double(soft), **replacements}
     inputs = truncated_graph_inputs(soft, ancestors_to_include=replaced)
     new: dict[Any, Any] = {i: replaced.get(i, i) for i in inputs}
@@ -139,6 +144,7 @@ def compile_batches(
     graphs: Sequence[TensorVariable],
     leading: Mapping[Any, tuple[int | None, ...]],
     held: Mapping[Any, TensorVariable] | None = None,
+    joined: Callable[[list[TensorVariable]], list[TensorVariable]] | None = None,
 ) -> Compiled:
     """Compile graphs of one point for batches, in plain NumPy.
 
@@ -147,6 +153,7 @@ def compile_batches(
     graphs : tensors of one point
     leading : for each input, in the order of the function's arguments, the sizes of its leading axes; None if unknown
     held : what takes the place of other inputs, with leading axes of its own
+    joined : from the graphs over batches to what is to be returned in their place
 
     Returns
     -------
@@ -159,6 +166,7 @@ def compile_batches(
     kinds = {v: _WIDE.get(v.dtype, v.dtype) for v in leading}
     places = {v: pt.tensor(dtype=kinds[v], shape=(*axes, *v.type.shape)) for v, axes in leading.items()}
     outputs = vectorize(graphs, {**(held or {}), **places})
+    outputs = joined(outputs) if joined else outputs
     compiled: Compiled = pytensor.function([*places.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore")
     return compiled
 

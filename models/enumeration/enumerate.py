@@ -129,40 +129,50 @@ def _enumerator(
     """Compile over the values given in `support`, and in `reach` for latents that are cut where nothing is lost."""
     from adversary.models.enumeration import graphs, support_ends, supports
     from adversary.models.enumeration.batched_graphs import sum_terms
+    from adversary.models.enumeration.components import Components
 
     moving, values = conditioned.moving, {**support, **reach}
     latents = {name: conditioned.model[name] for name in conditioned.latents}
     grid = Grid.over({name: supports.support_of(rv, values, moving) for name, rv in latents.items()})
-    ends = [support_ends.Ends.of(latents[name], support[name], moving) for name in support]
     slots = tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items())
-    log_prior = conditioned.log_prior(settled)
-    outside = None
+    joint, prior = conditioned.log_joint(), conditioned.log_prior(settled)
+    if values:
+        components = Components.whole(grid)
+    else:
+        targets = [conditioned.values_of(name) for name in names]
+        components = Components.of(grid, list(conditioned.latents.values()), joint, targets)
+    grid.refuse_large(max(components.sizes))
+    outside, edge = None, None
     if support:
         bounds = {name: supports.own_bounds(latents[name], values, moving) for name in support}
         own = graphs.compile_batched(conditioned, [sum_terms(conditioned.own_terms())])
         unused = [slot.unused for slot in slots]
         outside = support_ends.Outside.of(grid, bounds, lambda one: float(log_totals(one, own, unused)[0]))
+        ends = [support_ends.Ends.of(latents[name], support[name], moving) for name in support]
+        edge = Marginal("edge", (), np.array([0, 1]), (Piece(0, (0,), support_ends.flag_ends(grid, ends)),))
     return Enumerator(
-        grid,
+        components,
         slots,
-        graphs.compile_batched(conditioned, [conditioned.log_joint()]),
-        graphs.compile_batched(conditioned, [log_prior]),
-        not conditioned.uses_release(log_prior),
-        tuple(Marginal.over(grid, name, conditioned) for name in names),
-        Marginal("edge", (), np.array([0, 1]), support_ends.flag_ends(grid, ends)),
+        graphs.compile_batched(conditioned, joint, components),
+        graphs.compile_batched(conditioned, prior, components),
+        not any(conditioned.uses_release(term) for term in prior),
+        tuple(Marginal.over(components, name, conditioned) for name in names),
+        edge,
         single,
         outside,
     )
 
 
-def is_enumerable(model: Any, observed: Iterable[str], support: Support | None = None) -> bool:
-    """True where all latents are discrete, with finite supports and few enough joint states to go through.
+def is_enumerable(model: Any, observed: Iterable[str], support: Support | None = None, target: Sequence[str] = ()) -> bool:
+    """True where all latents are discrete, with finite supports and few enough states to go through.
 
     Parameters
     ----------
     model, observed, support : as for `compile_enumerator`
+    target : names of the targets, whose latents are summed over together
     """
     from adversary.models.enumeration import graphs, supports
+    from adversary.models.enumeration.components import Components
 
     given = graphs.condition(model, tuple(observed), continuous=True)
     if given.continuous:
@@ -170,14 +180,17 @@ def is_enumerable(model: Any, observed: Iterable[str], support: Support | None =
     latents = {name: given.model[name] for name in given.latents}
     open_ended = supports.unbounded_latents(latents, support or {}, given.moving)
     try:
-        rest = [n for n in latents if n not in open_ended]
-        axes = [supports.support_of(latents[name], support or {}, given.moving)[1] for name in rest]
+        rest = {n: supports.support_of(rv, support or {}, given.moving) for n, rv in latents.items() if n not in open_ended}
         if open_ended:
             compile_enumerator(model, observed, [*given.latents][:1], support)
     except ValueError:
         return False
     cells = sum(math.prod(shape) for shape, _ in open_ended.values())
-    return bool(math.prod(len(axis) for values in axes for axis in values) * _OPEN_ENDED**cells <= LARGEST_GRID)
+    grid = Grid.over(rest)
+    if cells or support or grid.size <= LARGEST_GRID:
+        return grid.size * _OPEN_ENDED**cells <= LARGEST_GRID
+    targets = [given.values_of(name) for name in target]
+    return max(Components.of(grid, list(given.latents.values()), given.log_joint(), targets).sizes) <= LARGEST_GRID
 
 
 _RESULTS = (
@@ -199,39 +212,62 @@ def _check_names(targets: list[str], conditioned: Any, support: Support) -> None
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Cells of a target that are functions of one component: which of its values each takes, (state, cell)."""
+
+    component: int
+    cells: tuple[int, ...]
+    index: NDArray[Any]
+
+    def membership(self, start: int, stop: int, values: int) -> csr_array:
+        """0-1 matrix (cells x values, states): the states that make up each marginal probability."""
+        cells = len(self.cells)
+        rows = (self.index[start:stop].astype(np.int64) + values * np.arange(cells)).ravel()
+        columns = np.repeat(np.arange(len(rows) // cells), cells)
+        return csr_array((np.ones(rows.size), (rows, columns)), shape=(cells * values, len(rows) // cells))
+
+
+@dataclass(frozen=True)
 class Marginal:
-    """Which of its `values` a target takes in each state: `index`, shape (states, cells); `dims` with their sizes."""
+    """The values a target takes, and in which states; `dims` with their sizes."""
 
     name: str
     dims: tuple[tuple[str, int], ...]
     values: NDArray[Any]
-    index: NDArray[np.int64]
+    pieces: tuple[Piece, ...]
     coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
-    def over(cls, grid: Grid, name: str, conditioned: Any) -> Marginal:
+    def over(cls, components: Any, name: str, conditioned: Any) -> Marginal:
+        """Its values are looked at in pieces, and kept by their number in as few bytes as they need."""
         from adversary.models.enumeration import graphs
 
-        evaluate = graphs.compile_batched(conditioned, [conditioned.values_of(name)])
+        graph = conditioned.values_of(name)
+        evaluate = graphs.compile_batched(conditioned, [graph])
         unused = [Slot(n, v.dtype, v.type.shape).unused for n, v in conditioned.released.items()]
-        parts = [evaluate(*grid.states(a, b), *unused)[0] for a, b in grid.blocks]
-        shape = parts[0].shape[2:]
-        table = np.concatenate(
-            [np.broadcast_to(part, (b - a, 1, *shape)) for part, (a, b) in zip(parts, grid.blocks, strict=True)]
-        )
-        values, index = np.unique(table, return_inverse=True)
+
+        def table(start: int, stop: int) -> NDArray[Any]:
+            (found,) = evaluate(*components.states(start, stop), *unused)
+            return np.broadcast_to(found, (stop - start, 1, *found.shape[2:]))[:, 0]
+
+        values = np.unique(np.concatenate([np.unique(table(*block)) for block in components.blocks]))
+        shape = table(0, 1).shape[1:]
+        (owner,) = components.owners([graph])
+        owners = np.broadcast_to(owner, shape).ravel()
+        kind = np.min_scalar_type(values.size - 1)
+        places = {int(c): np.flatnonzero(owners == c) for c in np.unique(owners)}
+        index = {c: np.empty((components.sizes[c], own.size), dtype=kind) for c, own in places.items()}
+        for start, stop in components.blocks:
+            found = np.searchsorted(values, table(start, stop).reshape(stop - start, -1)).astype(kind)
+            for c, own in places.items():
+                size = max(0, min(stop, components.sizes[c]) - start)
+                index[c][start : start + size] = found[:size, own]
         labels = conditioned.model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(len(shape))]
         values = values if values.dtype.kind == "f" else values.astype(np.int64)
         coords = {dim: conditioned.model.coords.get(dim) for dim in labels}
         known = {dim: list(along) for dim, along in coords.items() if along is not None}
-        return cls(name, tuple(zip(labels, shape, strict=True)), values, index.reshape(grid.size, -1), known)
-
-    def membership(self, start: int, stop: int) -> csr_array:
-        """0-1 matrix (cells x values, states): the states that make up each marginal probability."""
-        cells = self.index.shape[1]
-        rows = (self.index[start:stop] + len(self.values) * np.arange(cells)).ravel()
-        columns = np.repeat(np.arange(stop - start), cells)
-        return csr_array((np.ones(rows.size), (rows, columns)), shape=(cells * len(self.values), stop - start))
+        pieces = tuple(Piece(c, tuple(own.tolist()), index[c]) for c, own in places.items())
+        return cls(name, tuple(zip(labels, shape, strict=True)), values, pieces, known)
 
     def pmf(self, log_mass: Floats) -> xr.DataArray:
         """Normalised law from log masses (cells x values, releases)."""
@@ -251,46 +287,64 @@ class Marginal:
 class Enumerator:
     """A compiled model: call it with the released values; see `enumerate_posterior` for what it returns."""
 
-    grid: Grid
+    components: Any
     slots: tuple[Slot, ...]
     log_joint: Callable[..., Any]
     log_prior: Callable[..., Any]
     same_prior: bool
     targets: tuple[Marginal, ...]
-    edge: Marginal
+    edge: Marginal | None
     single: bool
     outside: Any = None
 
+    @property
+    def states(self) -> int:
+        """States that are summed over, of all components."""
+        return int(sum(self.components.sizes[:-1]))
+
+    @property
+    def grid(self) -> Grid:
+        """Values of every latent."""
+        found: Grid = self.components.grid
+        return found
+
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
         batches, place = self.batches(observed)
-        *masses, edge = self._log_masses(self.log_joint, batches)
-        evidence = logsumexp(edge, axis=0)
+        marginals = [*self.targets, *([self.edge] if self.edge else [])]
+        evidence, masses = self._log_masses(self.log_joint, batches, marginals)
         if not np.isfinite(evidence).all():
             row = 0 if place is None else int(np.argmin(np.isfinite(evidence)[place]))
             raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
         before = [b[:, :1] for b in batches] if self.same_prior else batches
-        priors = self._log_masses(self.log_prior, before)
-        at_edge = self.edge.pmf(edge).sel(edge=1, drop=True)
-        if self.outside is not None:
-            beyond = self.outside.share(self.log_joint, batches, evidence)
-            held = self.outside.share(self.log_prior, before, np.asarray(logsumexp(priors[-1], axis=0)))
+        start, priors = self._log_masses(self.log_prior, before, list(self.targets))
+        at_edge = xr.DataArray(np.zeros(evidence.shape), dims="release")
+        if self.edge is not None:
+            at_edge = self.edge.pmf(masses[-1]).sel(edge=1, drop=True)
+            joint, prior = (self._summed(one) for one in (self.log_joint, self.log_prior))
+            beyond = self.outside.share(joint, batches, evidence)
+            held = self.outside.share(prior, before, start)
             after = at_edge.values + beyond - at_edge.values * beyond
             first = held + self.outside.lost - held * self.outside.lost
             at_edge = at_edge.copy(data=np.maximum(after, first))
         status = at_edge.copy(data=np.where(at_edge.values <= LARGEST_EDGE, "ok", "unreliable"))
         variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": at_edge, "status": status}
-        for target, mass, prior in zip(self.targets, masses, priors[:-1], strict=True):
+        for target, mass, prior in zip(self.targets, masses, priors, strict=False):
             variables |= self._posterior_columns(target, target.pmf(mass), target.pmf(prior))
         return self._labelled(variables, place, observed)
 
+    @staticmethod
+    def _summed(density: Callable[..., Any]) -> Callable[..., Any]:
+        """A density as a number of each state and release, its components added up."""
+        return lambda *given: [density(*given)[0].sum(axis=-1)]
+
     def log_evidence(self, batches: list[NDArray[Any]]) -> Floats:
         """Log evidence of releases as `batches` returns them, minus infinity where all states are impossible."""
-        return np.asarray(logsumexp(self._log_masses(self.log_joint, batches)[-1], axis=0))
+        return self._log_masses(self.log_joint, batches, [])[0]
 
     def log_before(self, batches: list[NDArray[Any]]) -> Floats:
         """Log probability of what is known before these releases: (release or 1,)."""
         before = [b[:, :1] for b in batches] if self.same_prior else batches
-        return np.asarray(logsumexp(self._log_masses(self.log_prior, before)[-1], axis=0))
+        return self._log_masses(self.log_prior, before, [])[0]
 
     def _posterior_columns(
         self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray
@@ -309,7 +363,7 @@ class Enumerator:
         self, variables: Mapping[str, xr.DataArray], place: NDArray[np.int64] | None, observed: Mapping[str, ArrayLike]
     ) -> xr.Dataset:
         """Every release, of the distinct ones."""
-        dataset = xr.Dataset(variables, attrs={"engine": "enumeration", "states": self.grid.size})
+        dataset = xr.Dataset(variables, attrs={"engine": "enumeration", "states": self.states})
         if place is None:
             return dataset.isel(release=0, drop=True)
         dataset = dataset.isel(release=place)
@@ -334,24 +388,46 @@ class Enumerator:
         batches = {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.slots}
         return {name: batch[min(row, len(batch) - 1)].tolist() for name, batch in batches.items()}
 
-    def _log_masses(self, log_density: Callable[..., Any], batches: list[NDArray[Any]]) -> list[Floats]:
-        """Log summed density for each value of each target, and of the edge: (cells x values, releases) each."""
-        marginals, releases = (*self.targets, self.edge), max((b.shape[1] for b in batches), default=1)
-        width = self.grid.releases_at_once
-        totals = [np.full((m.index.shape[1] * len(m.values), releases), -np.inf) for m in marginals]
-        for start, stop in self.grid.blocks:
-            states, members = self.grid.states(start, stop), [m.membership(start, stop) for m in marginals]
+    def _log_masses(
+        self, log_density: Callable[..., Any], batches: list[NDArray[Any]], marginals: Sequence[Marginal]
+    ) -> tuple[Floats, list[Floats]]:
+        """Log of the density summed over all states, (release,), and for each value of each cell of some targets over
+        the states of its component, (cells x values, release) each."""
+        releases, sizes = max((b.shape[1] for b in batches), default=1), self.components.sizes
+        width = self.grid.releases_at_once(max(sizes) * len(sizes))
+        parts = [(m, piece, np.full((len(piece.cells) * len(m.values), releases), -np.inf)) for m in marginals for piece in m.pieces]
+        totals = np.full((len(sizes), releases), -np.inf)
+        for start, stop in self.components.blocks:
+            states = self.components.states(start, stop)
+            members = [piece.membership(start, stop, len(m.values)) for m, piece, _ in parts]
             for first in range(0, releases, width):
                 window = slice(first, min(first + width, releases))
                 batch = [b[:, window] if b.shape[1] > 1 else b.repeat(window.stop - first, axis=1) for b in batches]
-                log_p = np.broadcast_to(log_density(*states, *batch)[0], (stop - start, window.stop - first))
+                log_p = np.broadcast_to(
+                    log_density(*states, *batch)[0], (stop - start, window.stop - first, len(sizes))
+                )
                 self._refuse_undefined(log_p, states)
-                top = np.maximum(log_p.max(axis=0), np.finfo(np.float64).min)
-                weights = np.exp(log_p - top)
-                with np.errstate(divide="ignore"):
-                    for total, member in zip(totals, members, strict=True):
-                        total[:, window] = np.logaddexp(total[:, window], np.log(member @ weights) + top)
-        return totals
+                for c, size in enumerate(sizes):
+                    if size <= start:
+                        continue
+                    own = log_p[: size - start, :, c]
+                    top = np.maximum(own.max(axis=0), np.finfo(np.float64).min)
+                    weights = np.exp(own - top)
+                    with np.errstate(divide="ignore"):
+                        totals[c, window] = np.logaddexp(totals[c, window], np.log(weights.sum(axis=0)) + top)
+                        for (_, piece, total), member in zip(parts, members, strict=True):
+                            if piece.component == c:
+                                total[:, window] = np.logaddexp(total[:, window], np.log(member @ weights) + top)
+        return totals.sum(axis=0), [self._whole(m, [t for o, _, t in parts if o is m]) for m in marginals]
+
+    @staticmethod
+    def _whole(marginal: Marginal, totals: list[Floats]) -> Floats:
+        """Log masses of all cells of a target, from those of its pieces."""
+        values = len(marginal.values)
+        found = np.empty((sum(len(piece.cells) for piece in marginal.pieces), values, totals[0].shape[1]))
+        for piece, total in zip(marginal.pieces, totals, strict=True):
+            found[list(piece.cells)] = total.reshape(len(piece.cells), values, -1)
+        return found.reshape(-1, found.shape[-1])
 
     def _refuse_undefined(self, log_p: Floats, states: list[NDArray[np.int64]]) -> None:
         bad = np.isnan(log_p) | (log_p == np.inf)

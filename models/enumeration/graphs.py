@@ -14,7 +14,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import meant
 
-from .batched_graphs import Compiled, compile_batches, sum_terms
+from .batched_graphs import Compiled, compile_batches
+from .components import Components
 from .model_checks import check_density, check_fixed, check_names, missing_target
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
@@ -33,13 +34,13 @@ class Conditioned:
     latents: dict[str, TensorVariable]
     continuous: dict[str, TensorVariable] = field(default_factory=dict)
 
-    def log_joint(self) -> TensorVariable:
-        """Log density of latents and release together."""
-        return sum_terms(self.model.logp(sum=False))
+    def log_joint(self) -> list[TensorVariable]:
+        """Terms of the log density of latents and release together."""
+        return list(self.model.logp(sum=False))
 
-    def log_prior(self, settled: Sequence[str] = ()) -> TensorVariable:
+    def log_prior(self, settled: Sequence[str] = ()) -> list[TensorVariable]:
         """The latents' own terms, what is known beside the release, and the releases named."""
-        return sum_terms([*self.own_terms(), *self.given_terms(settled)])
+        return [*self.own_terms(), *self.given_terms(settled)]
 
     def own_terms(self) -> list[TensorVariable]:
         """Log prior of every latent given those before it."""
@@ -158,10 +159,19 @@ def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
                 )
 
 
-def compile_batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Compiled:
-    """Compile graphs for states (states, 1, *shape) of each latent, then for releases (1, releases, *shape)."""
+def compile_batched(
+    conditioned: Conditioned, graphs: Sequence[TensorVariable], components: Components | None = None
+) -> Compiled:
+    """Compile graphs for states (states, 1, *shape) of each latent, then for releases (1, releases, *shape).
+
+    With components, for the sums of these graphs by component: (states, releases, component).
+    """
     latents = dict.fromkeys(conditioned.latents.values(), (None, 1))
-    return compile_batches(graphs, {**latents, **dict.fromkeys(conditioned.released.values(), (1, None))})
+    places = {**latents, **dict.fromkeys(conditioned.released.values(), (1, None))}
+    if components is None:
+        return compile_batches(graphs, places)
+    every, summed = components.columns(graphs)
+    return compile_batches(every, places, joined=lambda batches: [summed(batches)])
 
 
 def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tuple[str, ...]:

@@ -74,21 +74,34 @@ def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], N
     return first, place
 
 
+def blocks_of(size: int) -> list[tuple[int, int]]:
+    """Ranges of states small enough for one call."""
+    return [(a, min(a + _CELLS_AT_ONCE, size)) for a in range(0, size, _CELLS_AT_ONCE)]
+
+
 @dataclass(frozen=True)
 class Grid:
-    """Every joint state of the latents, in lexicographic order; `axes[name]` has one array of values per cell."""
+    """Every joint state of the latents, in lexicographic order.
+
+    Parameters
+    ----------
+    axes : by name, the values (value,) of each cell, or (value, cell) of cells in a row that have a joint law
+    shapes : of each latent
+    """
 
     axes: dict[str, list[NDArray[np.int64]]]
     shapes: dict[str, tuple[int, ...]]
 
     @classmethod
     def over(cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]]) -> Grid:
-        """The product of the supports; ValueError when it is too large to go through."""
-        grid = cls({k: axes for k, (_, axes) in supports.items()}, {k: shape for k, (shape, _) in supports.items()})
-        if grid.size > LARGEST_GRID:
-            sizes = {name: tuple(map(len, axes)) for name, axes in grid.axes.items()}
-            raise ValueError(f"{grid.size:.3g} joint states, more than {LARGEST_GRID:.0e}; values per latent: {sizes}")
-        return grid
+        """The product of the supports."""
+        return cls({k: axes for k, (_, axes) in supports.items()}, {k: shape for k, (shape, _) in supports.items()})
+
+    def refuse_large(self, size: int) -> None:
+        """ValueError where so many states are too many to go through."""
+        if size > LARGEST_GRID:
+            sizes = {name: tuple(map(len, axes)) for name, axes in self.axes.items()}
+            raise ValueError(f"{size:.3g} joint states, more than {LARGEST_GRID:.0e}; values per latent: {sizes}")
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -101,12 +114,11 @@ class Grid:
     @property
     def blocks(self) -> list[tuple[int, int]]:
         """Ranges of states small enough for one call."""
-        return [(a, min(a + _CELLS_AT_ONCE, self.size)) for a in range(0, self.size, _CELLS_AT_ONCE)]
+        return blocks_of(self.size)
 
-    @property
-    def releases_at_once(self) -> int:
-        """Releases that one call takes beside every state."""
-        return max(1, _CELLS_AT_ONCE // self.size)
+    def releases_at_once(self, cells: int) -> int:
+        """Releases that one call takes beside so many numbers for each."""
+        return max(1, _CELLS_AT_ONCE // cells)
 
     def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
         """States start..stop-1: one array (states, 1, *shape) per latent."""
@@ -114,10 +126,17 @@ class Grid:
 
     def at(self, places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """The states at these places in the list of all: one array (place, *shape) per latent."""
-        indices = iter(np.unravel_index(places, self.lengths) if self.lengths else ())
-        columns = [[values[next(indices)] for values in axes] for axes in self.axes.values()]
-        shapes = self.shapes.values()
-        return [np.stack(c, axis=-1).reshape(-1, *shape) for c, shape in zip(columns, shapes, strict=True)]
+        return self.filled(np.unravel_index(places, self.lengths) if self.lengths else ())
+
+    def filled(self, indices: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Values (place, *shape) of each latent, from the number (place,) of the value of each axis."""
+        left = iter(indices)
+        found = []
+        for name, axes in self.axes.items():
+            columns = [values[next(left)] for values in axes]
+            flat = [column if column.ndim == 2 else column[:, None] for column in columns]
+            found.append(np.concatenate(flat, axis=1).reshape(-1, *self.shapes[name]))
+        return found
 
 
 def log_totals(grid: Grid, log_density: Callable[..., Any], batches: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
@@ -129,7 +148,7 @@ def log_totals(grid: Grid, log_density: Callable[..., Any], batches: Sequence[ND
     log_density : compiled; of states (state, 1, *shape) of each latent and of the batches
     batches : releases (1, release, *shape), or one (1, 1, *shape)
     """
-    releases, width = max((b.shape[1] for b in batches), default=1), grid.releases_at_once
+    releases, width = max((b.shape[1] for b in batches), default=1), grid.releases_at_once(grid.size)
     total = np.full(releases, -np.inf)
     for start, stop in grid.blocks:
         states = grid.states(start, stop)

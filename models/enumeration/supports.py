@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.discrete import DiscreteUniformRV
 from pymc.distributions.distribution import DiracDeltaRV
 from pymc.distributions.mixture import _BaseMixtureRV
+from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
@@ -27,6 +28,7 @@ from pytensor.tensor.random.basic import (
     CategoricalRV,
     GeometricRV,
     HyperGeometricRV,
+    MultinomialRV,
     NegBinomialRV,
     PoissonRV,
 )
@@ -40,6 +42,8 @@ Values = NDArray[np.int64]
 Rule = tuple[Callable[..., tuple[Any, Any]], list[TensorVariable]]
 
 _LARGEST_HULL = 20_000
+_LARGEST_LIST = 1_000_000
+_SHARED_TOTAL = (MultinomialRV, DirichletMultinomialRV)
 
 _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     BernoulliRV: (0, lambda: (0, 1)),
@@ -72,7 +76,8 @@ def support_of(
 
     Returns
     -------
-    (shape, values) : one increasing int64 array per cell, cells in C order.
+    (shape, values) : one increasing int64 array per cell, cells in C order; of counts that share a total one array
+        (value, cell) for each row of them.
 
     Raises
     ------
@@ -81,10 +86,15 @@ def support_of(
     >>> import pymc as pm
     >>> support_of(pm.Binomial.dist(np.int64(2), 0.5), {}, set())
     ((), [array([0, 1, 2])])
+    >>> shape, (rows,) = support_of(pm.Multinomial.dist(np.int64(2), [0.5, 0.5]), {}, set())
+    >>> rows.tolist()
+    [[0, 2], [1, 1], [2, 0]]
     """
     shape = tuple(int(n) for n in _number(rv.shape))
     if rv.name in given:
         return shape, [np.unique(np.asarray(given[rv.name])).astype(np.int64)] * math.prod(shape)
+    if isinstance(rv.owner.op, _SHARED_TOTAL):
+        return shape, _shared_total(rv, shape, given, moving)
     bounds = law_bounds(rv, given, moving)
     if bounds is None or not np.isfinite(bounds[1]).all():
         raise ValueError(
@@ -93,6 +103,40 @@ def support_of(
         )
     lower, upper = (np.broadcast_to(bound, shape).ravel() for bound in bounds)
     return shape, [np.arange(int(a), int(b) + 1) for a, b in zip(lower, upper, strict=True)]
+
+
+def _shared_total(
+    rv: TensorVariable, shape: tuple[int, ...], given: Mapping[str, ArrayLike], moving: Collection[Variable]
+) -> list[Values]:
+    """Vectors of counts that add up to what a law distributes, (value, cell) for each row of a latent."""
+    total = rv.owner.op.dist_params(rv.owner)[0]
+    if set(moving).isdisjoint(ancestors([total])):
+        bounds: tuple[Any, Any] | None = (_number(total), _number(total))
+    else:
+        bounds = _hull(lambda n: (n, n), [total], given, moving)
+    if bounds is None:
+        raise ValueError(f"latent {rv.name!r} has a total without a finite support: give that one values in support")
+    low, high = (np.broadcast_to(bound, shape[:-1]).ravel() for bound in bounds)
+    found = []
+    for least, most in zip(low.astype(int).tolist(), high.astype(int).tolist(), strict=True):
+        size = sum(math.comb(n + shape[-1] - 1, shape[-1] - 1) for n in range(least, most + 1))
+        if size > _LARGEST_LIST:
+            raise ValueError(
+                f"latent {rv.name!r} has {size:.3g} values, more than {_LARGEST_LIST:.0e} that can be listed: write its "
+                "cells as pm.Binomial, one given those before it, or merge cells"
+            )
+        found.append(np.concatenate([_compositions(n, shape[-1]) for n in range(least, most + 1)]))
+    return found
+
+
+def _compositions(total: int, cells: int) -> Values:
+    """Every vector of so many counts with a total, in lexicographic order."""
+    rows = np.zeros((1, 0), dtype=np.int64)
+    for _ in range(cells - 1):
+        left = total - rows.sum(axis=1)
+        counts = np.concatenate([np.arange(n + 1) for n in left])
+        rows = np.column_stack([rows.repeat(left + 1, axis=0), counts])
+    return np.column_stack([rows, total - rows.sum(axis=1)])
 
 
 def _number(graph: Any) -> NDArray[Any]:
@@ -220,6 +264,6 @@ def _hull(
     ends: list[tuple[Any, Any]] = []
     for state in itertools.product(*axes):
         left = iter(state)
-        values = [np.array([next(left) for _ in cells]).reshape(shape) for shape, cells in supports]
+        values = [np.array([n for _ in cells for n in np.ravel(next(left))]).reshape(shape) for shape, cells in supports]
         ends.append(bounds(*evaluate(*(v.astype(p.dtype) for v, p in zip(values, places, strict=True)))))
     return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)

@@ -1,0 +1,212 @@
+r"""The sum over discrete latents as a product of smaller sums, read from the model's graph.
+
+.. math:: \sum_s \prod_k f_k(s_{A_k}) = \prod_c \sum_{s_c} \prod_{k \in c} f_k(s_{A_k})
+
+:math:`f_k` are the elements of the model's log density and :math:`A_k` the latents that each reads. Latents that some
+element reads together, and those that a target reads together, are in one component c. One evaluation of the model's own
+graph, with every component in a state of its own in each row, gives the terms of all components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pymc.logprob.utils import CheckParameterValue
+from pytensor.graph.basic import Constant
+from pytensor.graph.traversal import graph_inputs
+from pytensor.tensor.basic import Alloc, MakeVector, ScalarFromTensor
+from pytensor.tensor.math import All
+from pytensor.tensor.variable import TensorVariable
+
+from .batched_graphs import soft_checks
+from .element_reads import Reads, element_reads
+from .state_grid import Grid, blocks_of
+
+Places = NDArray[np.int64]
+Summed = Callable[[Sequence[TensorVariable]], TensorVariable]
+
+
+@dataclass(frozen=True)
+class Components:
+    """Axes of a grid that are summed over together.
+
+    Parameters
+    ----------
+    grid : all axes
+    members : numbers of the axes of each component, in the order in which its states are listed; the last component
+        has none, and one state: for elements that read no discrete latent
+    reads : for the value of each latent, the axes that its elements are, (*shape, axis)
+    """
+
+    grid: Grid
+    members: tuple[tuple[int, ...], ...]
+    reads: dict[Any, Reads]
+
+    @classmethod
+    def of(
+        cls, grid: Grid, values: Sequence[Any], terms: Sequence[TensorVariable], targets: Sequence[TensorVariable]
+    ) -> Components:
+        """Connected parts of what elements of `terms` and of `targets` read; `values` are of the grid's latents."""
+        reads, start, count = {}, 0, len(grid.lengths)
+        for value, (name, axes) in zip(values, grid.axes.items(), strict=True):
+            sizes = [axis.shape[1] if axis.ndim == 2 else 1 for axis in axes]
+            numbers = np.repeat(np.arange(start, start + len(axes)), sizes)
+            reads[value] = np.eye(count, dtype=bool)[numbers].reshape(*grid.shapes[name], count)
+            start += len(axes)
+        graphs, conditions = split_checks(terms)
+        found = element_reads([*graphs, *conditions, *targets], reads) if reads else []
+        label = np.arange(count)
+        for rows in found:
+            for row in np.unique(rows.reshape(-1, count), axis=0):
+                met = np.unique(label[row])
+                label[np.isin(label, met[1:])] = met[:1].sum()
+        groups = tuple(tuple(np.flatnonzero(label == one).tolist()) for one in np.unique(label))
+        return cls(grid, (*groups, ()), reads)
+
+    @classmethod
+    def whole(cls, grid: Grid) -> Components:
+        """One component of all axes, whatever is read."""
+        return cls(grid, (tuple(range(len(grid.lengths))), ()), {})
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of states of each component."""
+        return tuple(int(np.prod([self.grid.lengths[i] for i in own], dtype=np.int64)) for own in self.members)
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """Ranges of states small enough for one call, as many as the largest component has."""
+        return blocks_of(max(self.sizes))
+
+    def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
+        """Every component in its states start..stop-1, beyond its last one again from the first: (states, 1, *shape)."""
+        rows = np.arange(start, stop)
+        return [state[:, None] for state in self.at([rows % size for size in self.sizes])]
+
+    def at(self, places: Sequence[Places]) -> list[NDArray[np.int64]]:
+        """Values (place, *shape) of each latent where every component is in these states (place,) of its own."""
+        lengths = self.grid.lengths
+        indices: list[Any] = [None] * len(lengths)
+        for own, place in zip(self.members, places, strict=True):
+            found = np.unravel_index(place, [lengths[i] for i in own]) if own else ()
+            for i, index in zip(own, found, strict=True):
+                indices[i] = index
+        return self.grid.filled(indices)
+
+    def owners(self, graphs: Sequence[TensorVariable]) -> list[Places]:
+        """Component of every element of some graphs; axes of length one where it is the same for all."""
+        last = len(self.members) - 1
+        if not self.reads:
+            return [np.zeros((1,) * graph.ndim, dtype=np.int64) for graph in graphs]
+        label = np.empty(len(self.grid.lengths), dtype=np.int64)
+        for number, own in enumerate(self.members):
+            label[list(own)] = number
+        found = element_reads(graphs, self.reads)
+        return [np.where(rows.any(axis=-1), label[rows.argmax(axis=-1)], last) for rows in found]
+
+    def columns(self, terms: Sequence[TensorVariable]) -> tuple[list[TensorVariable], Summed]:
+        """Graphs of one point, and from these over batches (..., *shape) to the sums of terms by component.
+
+        Parameters
+        ----------
+        terms : log densities of one point, of any shape
+
+        Returns
+        -------
+        (graphs, summed) : what is to be vectorized, and a function of the result; it gives (..., component).
+        """
+        graphs, conditions = split_checks(terms)
+        every = [*graphs, *conditions]
+        owners, count = self.owners(every), len(self.members)
+
+        def summed(batches: Sequence[TensorVariable]) -> TensorVariable:
+            nothing = pt.zeros(count, dtype="float64")
+            parts = [
+                _by_owner(batch.astype("float64"), owner, graph.ndim, count)
+                for batch, owner, graph in zip(batches, owners, every, strict=True)
+            ]
+            total = sum(parts[: len(graphs)], start=nothing)
+            if not conditions:
+                return total
+            ruled_out = sum(parts[len(graphs) :], start=nothing)
+            return pt.switch(ruled_out + ruled_out[..., -1:] < 0, np.float64(-np.inf), total)
+
+        return every, summed
+
+
+def _by_owner(batch: TensorVariable, owner: Places, rank: int, count: int) -> TensorVariable:
+    """Sums (..., component) of the elements (..., *shape) of one term."""
+    lead = batch.ndim - rank
+    alike = tuple(lead + i for i, n in enumerate(owner.shape) if n == 1)
+    kept = batch.sum(axis=alike, keepdims=True) if alike else batch
+    flat, labels = kept.reshape((*(kept.shape[i] for i in range(lead)), owner.size)), owner.ravel()
+    every = np.unique(labels)
+    total: Any = 0.0
+    if count - 1 in every or every.size == 1:  # elements of no component may be many
+        (*_, last) = every
+        column = flat[..., np.flatnonzero(labels == last)].sum(axis=-1)
+        total = pt.switch(np.arange(count) == last, column[..., None], np.float64(0.0))
+        every = every[:-1]
+    if every.size:
+        longest = np.bincount(labels, minlength=count)[every].max()
+        table = np.full((count, longest), owner.size)
+        for one in every:
+            place = np.flatnonzero(labels == one)
+            table[one, : place.size] = place
+        padded = pt.concatenate([flat, pt.zeros_like(flat[..., :1])], axis=-1)
+        total = total + padded[..., table].sum(axis=-1)
+    return total
+
+
+def split_checks(terms: Sequence[TensorVariable]) -> tuple[list[TensorVariable], list[TensorVariable]]:
+    """Terms of a log density without the checks of their parameters, and the log of each of these, by element.
+
+    A condition of all elements at once would make every element read all latents.
+
+    Parameters
+    ----------
+    terms : log densities by element, whose sum is wanted
+
+    Returns
+    -------
+    (graphs, conditions) : the density is minus infinity where a condition is, and the sum of the graphs elsewhere.
+    """
+    graphs, conditions = [], []
+    for term in terms:
+        graph, asked = _without_checks(term)
+        graphs.append(soft_checks(graph))
+        open_ones = [one for one in asked if not all(isinstance(v, Constant) for v in graph_inputs([one]))]
+        conditions += [soft_checks(pt.switch(one, np.float64(0.0), np.float64(-np.inf))) for one in open_ones]
+    return graphs, conditions
+
+
+def _without_checks(term: TensorVariable) -> tuple[TensorVariable, list[TensorVariable]]:
+    """A term without the checks at its root, and what they ask for that is not fixed."""
+    node = term.owner
+    if node is None:
+        return term, []
+    if isinstance(node.op, Alloc):
+        graph, conditions = _without_checks(node.inputs[0])
+        return node.op(graph, *node.inputs[1:]) if conditions or graph is not node.inputs[0] else term, conditions
+    if not isinstance(node.op, CheckParameterValue):
+        return term, []
+    graph, conditions = _without_checks(node.inputs[0])
+    asked = [one for condition in node.inputs[1:] for one in _each(condition)]
+    return graph, [*conditions, *asked]
+
+
+def _each(condition: Any) -> list[TensorVariable]:
+    """Conditions all of which have to hold, by element."""
+    node = condition.owner
+    if node is not None and isinstance(node.op, ScalarFromTensor):
+        return _each(node.inputs[0])
+    if node is not None and isinstance(node.op, MakeVector):
+        return [one for each in node.inputs for one in _each(each)]
+    if node is not None and isinstance(node.op, All) and node.op.axis in (None, tuple(range(node.inputs[0].ndim))):
+        return _each(node.inputs[0])
+    return [pt.as_tensor_variable(condition)]

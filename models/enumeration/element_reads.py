@@ -1,0 +1,278 @@
+"""Which parts of a model's latents each element of a tensor reads, from its PyTensor graph.
+
+Parts are numbered. What an element reads is a row of an array (*shape, part); an axis of length one stands for elements
+that read alike. An operation that is not known here makes every element read what any element of its inputs reads, so a
+part is never missing from a row; it may be there in vain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce, singledispatch
+from typing import Any
+
+import numpy as np
+import pytensor
+from numpy.typing import NDArray
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import graph_inputs, toposort
+from pytensor.scalar.basic import Mul, Switch
+from pytensor.tensor.basic import Alloc, Join, MakeVector
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    IncSubtensor,
+    Subtensor,
+    indices_from_subtensor,
+)
+from pytensor.tensor.variable import TensorVariable
+
+from .batched_graphs import NUMPY_MODE
+
+Reads = NDArray[np.bool_]
+
+
+def element_reads(graphs: Sequence[TensorVariable], own: Mapping[Any, Reads]) -> list[Reads]:
+    """Parts that each element of some graphs reads.
+
+    Parameters
+    ----------
+    graphs : tensors of one point
+    own : for each latent's value, the parts its elements are, (*shape, part)
+
+    Returns
+    -------
+    Arrays (*shape, part), one per graph; axes of length one where all elements read alike.
+
+    >>> import pytensor.tensor as pt
+    >>> x = pt.lvector("x")
+    >>> (found,) = element_reads([x[1:] + 1], {x: np.eye(3, dtype=bool)})
+    >>> found.astype(int).tolist()
+    [[0, 1, 0], [0, 0, 1]]
+    """
+    known: dict[Variable, Reads] = dict(own)
+    parts = next(iter(own.values())).shape[-1] if own else 0
+    for node in toposort(graphs, blockers=list(own)):
+        inputs = [known.get(v) for v in node.inputs]
+        if isinstance(node.op, Shape | Shape_i) or all(one is None for one in inputs):
+            continue
+        found = _read(node.op, node, inputs)
+        known |= dict.fromkeys(node.outputs, _union(inputs, 0)) if found is None else {node.outputs[0]: found}
+    nothing = np.zeros(parts, dtype=bool)
+    return [_of_rank(known.get(graph, nothing), graph) for graph in graphs]
+
+
+def _of_rank(reads: Reads, variable: Variable) -> Reads:
+    """With one axis for each of the variable's; operations known by nothing but their inputs have none."""
+    missing = getattr(variable, "ndim", 0) + 1 - reads.ndim
+    return reads.reshape((1,) * missing + reads.shape) if missing > 0 else reads
+
+
+def _union(inputs: Sequence[Reads | None], rank: int) -> Reads:
+    """All that any element reads, with so many axes of length one."""
+    rows = [one.reshape(-1, one.shape[-1]).any(axis=0) for one in inputs if one is not None]
+    every = reduce(np.logical_or, rows)
+    return every.reshape((1,) * rank + every.shape)
+
+
+def _joined(rows: Sequence[Reads | None]) -> Reads | None:
+    """What elements in the same place read together; None if their shapes do not go together."""
+    some = [row for row in rows if row is not None]
+    try:
+        return reduce(np.logical_or, some)
+    except ValueError:
+        return None
+
+
+def _whole(reads: Reads | None, variable: Variable, parts: int) -> Reads | None:
+    """With every axis as long as the variable has it; None where that is not known."""
+    shape = variable.type.shape
+    if reads is None:
+        reads = np.zeros((1,) * len(shape) + (parts,), dtype=bool)
+    reads = _of_rank(reads, variable)
+    lengths = [n if n is not None else (own if own > 1 else None) for n, own in zip(shape, reads.shape, strict=False)]
+    return None if None in lengths else np.broadcast_to(reads, (*lengths, parts))
+
+
+def _fixed(variable: Any) -> NDArray[Any] | None:
+    """Value of a graph of constants and data; None for any other."""
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    if all(isinstance(one, Constant | SharedVariable) for one in graph_inputs([variable])):
+        return np.asarray(pytensor.function([], variable, mode=NUMPY_MODE)())
+    return None
+
+
+@singledispatch
+def _read(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    """What each element of the output reads, from what each of the inputs' does; None for an unknown operation."""
+    if isinstance(op, Blockwise) and not op.batch_ndim(node):
+        return _read(op.core_op, node, inputs)
+    if getattr(op, "core", None) == 0:  # a law's own log probability, which broadcasts
+        return _joined([None if one is None else _of_rank(one, v) for one, v in zip(inputs, node.inputs, strict=True)])
+    return None
+
+
+@_read.register
+def _(op: Elemwise, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    rows = [None if one is None else _of_rank(one, v) for one, v in zip(inputs, node.inputs, strict=True)]
+    fixed = [np.asarray(v.data) if isinstance(v, Constant) else None for v in node.inputs]
+    if isinstance(op.scalar_op, Mul):  # what is multiplied by zero is not read
+        found = _joined(rows)
+        for value in fixed:
+            if found is not None and value is not None and not value.all():
+                found = found & (value != 0)[..., None]
+        return found
+    if isinstance(op.scalar_op, Switch) and fixed[0] is not None:
+        chosen = [one & mask[..., None] for one, mask in zip(rows[1:], (fixed[0] != 0, fixed[0] == 0), strict=True) if one is not None]
+        return _joined(chosen)
+    return _joined(rows)
+
+
+@_read.register
+def _(op: DimShuffle, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    reads = _of_rank(inputs[0], node.inputs[0])  # type: ignore[arg-type]
+    kept = [axis for axis in op.new_order if axis != "x"]
+    gone = [axis for axis in range(reads.ndim - 1) if axis not in kept]
+    found = reads.any(axis=tuple(gone), keepdims=True).transpose(*kept, *gone, reads.ndim - 1)
+    found = found.reshape(*found.shape[: len(kept)], -1)
+    return np.expand_dims(found, tuple(i for i, axis in enumerate(op.new_order) if axis == "x"))
+
+
+@_read.register
+def _(op: CAReduce, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    reads = _of_rank(inputs[0], node.inputs[0])  # type: ignore[arg-type]
+    axes = range(reads.ndim - 1) if op.axis is None else op.axis
+    return np.asarray(reads.any(axis=tuple(axes)))
+
+
+@_read.register
+def _(op: Reshape, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    del op
+    reads, shape = inputs[0], node.outputs[0].type.shape
+    if reads is None:
+        return None
+    whole = _whole(reads, node.inputs[0], reads.shape[-1])
+    if whole is None:
+        return None
+    size, free = math.prod(whole.shape[:-1]), [i for i, n in enumerate(shape) if n is None]
+    if len(free) > 1:
+        return None
+    known = math.prod(n for n in shape if n is not None)
+    return whole.reshape(*(size // known if n is None else n for n in shape), whole.shape[-1])
+
+
+@_read.register
+def _(op: SpecifyShape, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    del op, node
+    return inputs[0]
+
+
+@_read.register
+def _(op: Alloc, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    del op
+    return None if inputs[0] is None else _of_rank(inputs[0], node.outputs[0])
+
+
+@_read.register
+def _(op: MakeVector, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    del op, node
+    nothing = np.zeros_like(_union(inputs, 0))
+    return np.stack([nothing if one is None else one for one in inputs])
+
+
+@_read.register
+def _(op: Join, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    axis = getattr(op, "axis", None)
+    tensors, reads = list(node.inputs), list(inputs)
+    if axis is None:
+        place = _fixed(tensors.pop(0))
+        reads.pop(0)
+        if place is None:
+            return None
+        axis = int(place)
+    parts = _union(reads, 0).size
+    rows = [_whole(one, v, parts) for one, v in zip(reads, tensors, strict=True)]
+    whole = [row for row in rows if row is not None]
+    return np.concatenate(whole, axis=axis % tensors[0].ndim) if len(whole) == len(rows) else None
+
+
+@_read.register
+def _(op: Dot, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    """A product with a constant, of which zeros count."""
+    del op
+    (left, right), (a, b) = node.inputs, inputs
+    if a is not None and b is not None:
+        return None
+    table = _fixed(left if a is None else right)
+    reads = _whole(b, right, b.shape[-1]) if b is not None else None if a is None else _whole(a, left, a.shape[-1])
+    if table is None or reads is None:
+        return None
+    table = table != 0
+    if a is None:
+        return np.asarray(np.tensordot(table, reads, axes=(-1, 0 if right.ndim == 1 else right.ndim - 2)) > 0)
+    found = np.tensordot(reads, table, axes=(left.ndim - 1, 0)) > 0  # (*rows, part, *columns)
+    return np.moveaxis(found, left.ndim - 1, -1)
+
+
+def _places(op: Any, node: Any, first: int) -> tuple[list[Any], bool]:
+    """Indices as numbers, the whole axis in place of those that are not fixed; and whether all are."""
+    found: list[Any] = []
+    every = True
+    for index in indices_from_subtensor(node.inputs[first:], op.idx_list):
+        if isinstance(index, slice):
+            ends = [None if end is None else _fixed(end) for end in (index.start, index.stop, index.step)]
+            unknown = [end is None and own is not None for end, own in zip(ends, (index.start, index.stop, index.step), strict=True)]
+            found.append(slice(None) if any(unknown) else slice(*(None if end is None else int(end) for end in ends)))
+            every = every and not any(unknown)
+        else:
+            place = _fixed(index)
+            found.append(slice(None) if place is None else place if place.ndim else int(place))
+            every = every and place is not None
+    return found, every
+
+
+@_read.register(Subtensor)
+@_read.register(AdvancedSubtensor)
+def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    table, *positions = inputs
+    if table is None:
+        if isinstance(op, AdvancedSubtensor) and not any(isinstance(one, slice) for one in op.idx_list):
+            rows = [None if one is None else _of_rank(one, v) for one, v in zip(positions, node.inputs[1:], strict=True)]
+            rank = node.outputs[0].ndim
+            joined = _joined([None if one is None else one.reshape((1,) * max(0, rank + 1 - one.ndim) + one.shape) for one in rows])
+            fits = all(v.ndim == node.inputs[1].ndim for v in node.inputs[1:]) and node.inputs[0].ndim == len(op.idx_list)
+            return joined if fits else None
+        return None
+    whole = _whole(table, node.inputs[0], table.shape[-1])
+    places, every = _places(op, node, 1)
+    if whole is None or not every or any(one is not None for one in positions):
+        return None
+    return np.asarray(whole[tuple(places)])
+
+
+@_read.register(IncSubtensor)
+@_read.register(AdvancedIncSubtensor)
+def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
+    """Elements outside the places that may be changed read what they did."""
+    table, change, *positions = inputs
+    parts = _union(inputs, 0).size
+    whole = _whole(table, node.inputs[0], parts)
+    if whole is None:
+        return None
+    places, every = _places(op, node, 2)
+    if not every and sum(isinstance(one, np.ndarray) for one in places):
+        places = [slice(None) if isinstance(one, np.ndarray) else one for one in places]
+    found = np.array(whole)
+    if every and all(one is None for one in positions):
+        rows = np.zeros(parts, dtype=bool) if change is None else change
+        found[tuple(places)] = rows if op.set_instead_of_inc else found[tuple(places)] | rows
+    else:
+        found[tuple(places)] |= _union([change, *positions], 0) if any(x is not None for x in (change, *positions)) else False
+    return found
