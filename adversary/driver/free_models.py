@@ -140,7 +140,7 @@ def _way(model: Any, names: list[str], target: str, support: Mapping[str, ArrayL
     condition(model, names, continuous=True)
     if engine == "enumerate" and continuous:
         raise ValueError(f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous')
-    if engine == "enumerate" or (engine == "exact" and is_enumerable(model, names, support)):
+    if engine == "enumerate" or (engine == "exact" and is_enumerable(model, names, support, [target])):
         return "enumerate"
     return "importance" if engine == "exact" else engine
 

@@ -76,7 +76,7 @@ class ModelSweep:
         for place, case in self.cases.items():
             names = self.names(case)
             continuous = latents_of(case.reader, names, self.target, self.support)
-            if continuous or not is_enumerable(case.reader, names, self.support):
+            if continuous or not is_enumerable(case.reader, names, self.support, [self.target]):
                 model = without_starts(case.reader)
                 cut = cuts_support(model)
                 left[place] = (model if cut else remove_value_transforms(model)), names, cut

@@ -5,6 +5,7 @@ from .batched_graphs import open_operations as open_operations
 from .batched_graphs import sum_terms as sum_terms
 from .batched_graphs import vectorize as vectorize
 from .batched_graphs import vectorized_node as vectorized_node
+from .components import Components as Components
 from .enumerate import LARGEST_EDGE as LARGEST_EDGE
 from .enumerate import Enumerator as Enumerator
 from .enumerate import compile_enumerator as compile_enumerator
@@ -26,3 +27,5 @@ from .state_grid import Slot as Slot
 from .state_grid import distinct_rows as distinct_rows
 from .support_ends import edge_of_draws as edge_of_draws
 from .supports import support_of as support_of
+from .supports import unbounded_latents as unbounded_latents
+from .tails import Tail as Tail

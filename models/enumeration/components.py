@@ -9,8 +9,9 @@ graph, with every component in a state of its own in each row, gives the terms o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,10 +74,22 @@ class Components:
         """One component of all axes, whatever is read."""
         return cls(grid, (tuple(range(len(grid.lengths))), ()), {})
 
+    def with_first(self, graphs: Sequence[TensorVariable]) -> tuple[Components, tuple[int, ...]]:
+        """With the axes first that some element of these graphs reads, and their number of states in each component."""
+        found = element_reads(graphs, self.reads) if self.reads else []
+        read = np.zeros(len(self.grid.lengths), dtype=bool)
+        for rows in found:
+            read |= rows.reshape(-1, read.size).any(axis=0)
+        members = tuple(tuple(sorted(own, key=lambda i: (not read[i], i))) for own in self.members)
+        lengths = self.grid.lengths
+        met = tuple(math.prod(lengths[i] for i in own if read[i]) for own in members)
+        return replace(self, members=members), met
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of states of each component."""
-        return tuple(int(np.prod([self.grid.lengths[i] for i in own], dtype=np.int64)) for own in self.members)
+        lengths = self.grid.lengths
+        return tuple(math.prod(lengths[i] for i in own) for own in self.members)
 
     @property
     def blocks(self) -> list[tuple[int, int]]:

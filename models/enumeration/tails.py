@@ -196,8 +196,8 @@ class Tail:
             first, place = distinct_rows(flat)
         own = [row[first] for row in rows]
         top = int(values[-1])
-        within = logsumexp(self._table(own, values, first.size), axis=1)
-        log_p = self._table(own, np.arange(top + 1, 4 * top + 64), first.size)
+        within = logsumexp(self.table(own, values, first.size), axis=1)
+        log_p = self.table(own, np.arange(top + 1, 4 * top + 64), first.size)
         last, before = log_p[:, -1], log_p[:, -2]
         with np.errstate(invalid="ignore", divide="ignore"):
             fall = np.where(np.isneginf(last), -np.inf, last - before)
@@ -208,8 +208,8 @@ class Tail:
             total = logsumexp(np.concatenate([log_p, rest[:, None]], axis=1), axis=(1, 2))
         return within[place], np.minimum(total, 0.0)[place]
 
-    def _table(self, parents: list[NDArray[Any]], values: NDArray[np.int64], size: int) -> Floats:
-        """Log probabilities (state, value, cell)."""
+    def table(self, parents: list[NDArray[Any]], values: NDArray[np.int64], size: int) -> Floats:
+        """Log probabilities (state, value, cell) at so many values (state, *shape) of each of the parents."""
         shaped = values.reshape(1, -1, *[1] * len(self.shape))
         shaped = np.broadcast_to(shaped, (1, values.size, *self.shape)).astype(np.int64)
         (log_p,) = self.log_p(*(row[:, None] for row in parents), shaped)

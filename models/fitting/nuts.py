@@ -1,8 +1,8 @@
 r"""NUTS for what is left of a model once its discrete latents are summed out; compiled once for all releases.
 
-.. math:: \log p(\theta, y) = \log \sum_s \exp\big(m(\theta, s, y) + \ell(s, y)\big)
+.. math:: \log p(\theta, y) = \sum_c \log \sum_{s_c} \exp\big(m_c(\theta, s_c, y) + \ell_c(s_c, y)\big)
 
-over every joint state s of the discrete latents. The terms :math:`\ell` that no continuous latent enters are a table of
+over every state of each component c of the discrete latents. The terms :math:`\ell` that no continuous latent enters are a table of
 numbers for each release y, worked out by `Terms` and handed to the compiled sampler as data; so laws without a formula
 in PyTensor may stand there. :math:`\theta` is on PyMC's unconstrained scale, with its Jacobian, and sampled in units of
 its own prior's spread, so that every chain starts and steps at a fair size.
@@ -19,15 +19,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
-import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
-from scipy.special import logsumexp
 
 from adversary._core import Sampling
-from adversary.models.enumeration import sum_terms, vectorize
 from adversary.models.importance import WeighedPrior
 
 Floats = NDArray[np.float64]
@@ -71,14 +68,13 @@ class Nuts:
         """
         terms, given = prior.terms, prior.terms.given
         centre, scale = _units(prior.points(prior.values))
-        smooth = terms.smooth[0 if released else 1]
-        met = set(ancestors(smooth))
+        met = set(ancestors(terms.smooth[0 if released else 1]))
         carried = tuple(name for name, value in given.released.items() if value in met)
         data = {
             given.released[n]: pytensor.shared(np.zeros(_sizes(given.released[n]), given.released[n].dtype), name=n)
             for n in carried
         }
-        table = pytensor.shared(np.zeros(terms.met), name="log_table")
+        table = pytensor.shared(np.zeros((max(terms.met.sizes), len(terms.met.sizes))), name="log_table")
         middle, width = pytensor.shared(centre, name="centre"), pytensor.shared(scale, name="scale")
         with pm.Model() as flat:
             point = pm.Flat("z", shape=centre.size) * width + middle
@@ -87,10 +83,7 @@ class Nuts:
                 variable: point[end - int(np.prod(value.shape[1:])) : end].reshape(value.shape[1:])
                 for variable, value, end in zip(given.continuous.values(), prior.values, ends, strict=True)
             }
-            states = zip(given.latents.values(), terms.states_met, strict=True)
-            held = {v: pt.constant(s.astype(v.dtype)) for v, s in states}
-            (density,) = vectorize([sum_terms(smooth)], {**held, **data, **pieces})
-            pm.Potential("marginal", pt.logsumexp(density + table))
+            pm.Potential("marginal", terms.log_density({**data, **pieces}, table, released))
         return cls(prior, centre, scale, carried, _compile_gradient(flat, list(given.continuous)))
 
     def sample(
@@ -111,7 +104,7 @@ class Nuts:
         table = self.prior.terms.table({name: value[None] for name, value in row.items()})
         places = itertools.cycle((starts - self.centre) / self.scale)
         ready = replace(
-            self.compiled.with_data(log_table=logsumexp(table[..., 0], axis=1), **data),
+            self.compiled.with_data(log_table=self.prior.terms.met_table(table), **data),
             initial_point_func=lambda seed: next(places).copy(),
         )
         shape = (sampling.chains, sampling.draws)

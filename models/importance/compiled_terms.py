@@ -1,7 +1,8 @@
 """Terms of a model's log density compiled over many draws, states and releases at once.
 
-Values of drawn latents have the axes (draw, 1, 1, *shape), states of the summed ones are constants (1, met, 1, *shape)
-and releases come as (1, 1, release, *shape), so that a term is worked out over no more than it reads.
+Values of drawn latents have the axes (draw, 1, 1, *shape), states of the summed ones are constants (1, row, 1, *shape)
+and releases come as (1, 1, release, *shape), so that a term is worked out over no more than it reads. In every row each
+component of the summed latents is in a state of its own; `States` has the places (row, component) of all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.models.enumeration import Compiled, Conditioned, compile_batches, sum_terms
+from adversary.models.enumeration import Compiled, Components, Conditioned, compile_batches
 
 Floats = NDArray[np.float64]
 
@@ -25,30 +26,71 @@ _CACHED = 2**17
 
 
 @dataclass(frozen=True)
+class States:
+    """States of the components of the summed latents, one component after another.
+
+    Parameters
+    ----------
+    components : of the latents
+    sizes : number of states of each that are looked at
+    values : of every latent, (row, *shape): row k has state k of every component, from the first again if it has fewer
+    """
+
+    components: Components
+    sizes: tuple[int, ...]
+    values: list[NDArray[Any]]
+
+    @classmethod
+    def of(cls, components: Components, sizes: Sequence[int], step: Sequence[int]) -> States:
+        """So many states of each component, every so many of them."""
+        rows = np.arange(max(sizes))
+        places = [rows % size * apart for size, apart in zip(sizes, step, strict=True)]
+        return cls(components, tuple(sizes), components.at(places))
+
+    @property
+    def total(self) -> int:
+        """Number of all states."""
+        return sum(self.sizes)
+
+    @property
+    def slices(self) -> list[slice]:
+        """Places of every component's states among all."""
+        ends = np.cumsum(self.sizes)
+        return [slice(int(end) - size, int(end)) for end, size in zip(ends, self.sizes, strict=True)]
+
+    @property
+    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and component of every state."""
+        rows = np.concatenate([np.arange(size) for size in self.sizes])
+        return rows, np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+
+@dataclass(frozen=True)
 class Pure:
     """Terms that a drawn latent enters and no release; called with values (draw, *shape) of the drawn latents and their
-    number, it gives (draw, met). `widest` is the largest number of cells that a term may have for one draw. Points that
-    may be `far` from any draw of the prior need no density."""
+    number, it gives (draw, state). `widest` is the largest number of cells that a term may have for one draw. Points
+    that may be `far` from any draw of the prior need no density."""
 
     compiled: Compiled
-    met: int
+    states: int
     widest: int
 
     @classmethod
-    def of(cls, given: Conditioned, terms: Sequence[TensorVariable], few: Sequence[NDArray[Any]]) -> Pure:
-        """Compile those of the terms that a drawn latent enters; `few` are the states met."""
-        smooth = sum_terms(_smooth(given, terms))
-        side = (rv for rv in given.model.observed_RVs if rv.name not in given.released)
-        met = len(few[0]) if few else 1
-        widest = max((int(rv.size.eval()) for rv in side), default=1)
-        return cls(compile_batches([smooth], _drawn(given, 3), _substitutions(given, few)), met, met * widest)
+    def of(cls, given: Conditioned, terms: Sequence[TensorVariable], met: States) -> Pure:
+        """Compile those of the terms that a drawn latent enters."""
+        rows, summed = max(met.sizes), {given.model[name] for name in given.latents}
+        side = [rv for rv in given.model.observed_RVs if rv.name not in given.released]
+        cells = [int(rv.size.eval()) * (1 if summed.isdisjoint(ancestors([rv])) else rows) for rv in side]
+        cells += [rows * state[0].size for state in met.values]
+        compiled = _compile(given, _smooth(given, terms), met, _drawn(given, 3))
+        return cls(compiled, met.total, max(cells, default=1))
 
     def __call__(self, draws: Sequence[NDArray[Any]], size: int, far: bool = False) -> Floats:
-        found = np.empty((size, self.met))
+        found = np.empty((size, self.states))
         width = max(1, _CACHED // self.widest)
         for start in range(0, size, width):
             (part,) = self.compiled(*(d[start : start + width, None, None] for d in draws))
-            found[start : start + width] = part.reshape(*part.shape[:2]) if part.ndim else part
+            found[start : start + width] = part[:, :, 0]
         return _possible(found, far)
 
 
@@ -69,39 +111,55 @@ class Group:
         cls,
         given: Conditioned,
         terms: Sequence[TensorVariable],
-        few: Sequence[NDArray[Any]],
-        every: Sequence[NDArray[Any]],
+        met: States,
+        every: States,
         names: tuple[str, ...],
     ) -> Group:
-        """Compile over draws, states and releases; `few` are the states met, `every` all of them."""
+        """Compile over draws, states and releases."""
         released = {given.released[name] for name in names}
         smooth = _smooth(given, terms)
         plain = [term for term in terms if term not in smooth]
         mixed = [term for term in smooth if not released.isdisjoint(ancestors([term]))]
         data = [given.released[name] for name in names]
-        every_state = {v: _constant(v, s[:, None]) for v, s in zip(given.latents.values(), every, strict=True)}
         over_all = {**_drawn(given, 3), **dict.fromkeys(data, (1, 1, None))}
-        return cls(
-            names,
-            bool(mixed),
-            compile_batches([sum_terms(mixed)], over_all, _substitutions(given, few)),
-            compile_batches([sum_terms(plain)], dict.fromkeys(data, (1, None)), every_state),
-        )
+        of_data = dict.fromkeys(data, (1, 1, None))
+        return cls(names, bool(mixed), _compile(given, mixed, met, over_all), _compile(given, plain, every, of_data))
 
     def at(
         self, draws: Sequence[NDArray[Any]], pure: Floats, data: Sequence[NDArray[Any]], far: bool = False
     ) -> Floats:
-        """Terms that a drawn latent enters, the pure ones (draw, met) given: (draw, met, release or 1)."""
+        """Terms that a drawn latent enters, the pure ones (draw, state) given: (draw, state, release or 1)."""
         if not self.mixed:
             return pure[..., None]
         (mixed,) = self._mixed(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
         return _possible(pure[..., None] + mixed, far)
 
-    def table(self, data: Sequence[NDArray[Any]], states: int) -> Floats:
+    def table(self, data: Sequence[NDArray[Any]]) -> Floats:
         """All other terms: (state, release)."""
-        (found,) = self._plain(*data)
+        (found,) = self._plain(*(d[:, None] for d in data))
         releases = max((d.shape[1] for d in data), default=1)
-        return _possible(np.broadcast_to(found, (states, releases)))
+        return _possible(np.broadcast_to(found[0], (found.shape[1], releases)))
+
+
+def _compile(
+    given: Conditioned,
+    terms: Sequence[TensorVariable],
+    states: States,
+    places: dict[Any, tuple[int | None, ...]],
+) -> Compiled:
+    """Sums of terms by component, over every state of it: (draw, state, release)."""
+    graphs, summed = states.components.columns(terms)
+    rows, columns = states.places
+    size, count = max(states.sizes), len(states.sizes)
+
+    def joined(batches: list[TensorVariable]) -> list[TensorVariable]:
+        total = summed(batches)
+        total = pt.shape_padleft(total, 4 - total.ndim)
+        total = total + pt.zeros((1, size, 1, 1), dtype="float64")
+        flat = total.dimshuffle(0, 1, 3, 2).reshape((total.shape[0], size * count, total.shape[2]))
+        return [flat if size * count == 1 else flat[:, rows * count + columns]]
+
+    return compile_batches(graphs, places, _held(given, states), joined)
 
 
 def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
@@ -115,9 +173,9 @@ def _drawn(given: Conditioned, axes: int) -> dict[Any, tuple[int | None, ...]]:
     return dict.fromkeys(given.continuous.values(), (None, *[1] * (axes - 1)))
 
 
-def _substitutions(given: Conditioned, few: Sequence[NDArray[Any]]) -> dict[TensorVariable, TensorVariable]:
-    """The states met, (1, met, 1, *shape), of the summed latents."""
-    return {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), few, strict=True)}
+def _held(given: Conditioned, states: States) -> dict[TensorVariable, TensorVariable]:
+    """Values (1, row, 1, *shape) of the summed latents."""
+    return {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), states.values, strict=True)}
 
 
 def compiled_target(given: Conditioned, graph: TensorVariable, states: Sequence[NDArray[Any]]) -> Compiled:

@@ -1,15 +1,16 @@
 r"""The log density of a model at many draws, states and releases at once, each term over no more than it reads.
 
-.. math:: \log p(\theta, s, y) = a(\theta, s) + b(s) + \ell(s, y) + c(\theta, s, y)
+.. math:: \log p(\theta, s, y) = \sum_c a_c(\theta, s_c) + b_c(s_c) + \ell_c(s_c, y) + m_c(\theta, s_c, y)
 
-:math:`\theta` are latents that are drawn, s the joint states of the others. States form a table (met, apart): latents
-that meet a drawn one in some term, by all others; a and c are over the former only.
+:math:`\theta` are latents that are drawn, :math:`s_c` the joint states of the others that belong to one component: see
+`Components`. Sums over states are taken component by component and multiplied. The states of a component form a table
+(met, apart): latents that meet a drawn one in some term, by all others; a and m are over the former only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,13 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import Compiled, Conditioned, Grid, Slot, support_of
+from adversary.models.enumeration import Compiled, Conditioned, Slot, vectorize
 
-from .compiled_terms import Floats, Group, Pure, compiled_back, compiled_target
+from .compiled_terms import Floats, Group, Pure, States, compiled_back, compiled_target
+from .summed_latents import summed_latents
 
 Arrays = dict[str, NDArray[Any]]
 
-LARGEST_STATES = 200_000
-"""Joint states of the discrete latents beyond which, in a model with continuous ones, the largest latent is drawn and
-no longer summed out."""
-LARGEST_JOINT = 2_000_000
-"""The same in a model whose latents are all discrete."""
-LARGEST_MET = 20_000
-"""The same for states that are looked at for every draw."""
 _CELLS_AT_ONCE = 2**21
 
 
@@ -43,26 +38,28 @@ class Terms:
     ----------
     given : the model; `continuous` has the value variables of all drawn latents, `latents` those of all summed ones
     slots : the released variables
-    grid : joint states of the summed latents, (met, apart) in this order
-    met : number of states of latents that meet a drawn one
+    states : states of every component of the summed latents, (met, apart) in this order
+    met : states of the latents of each that meet a drawn one
     pure : compiled terms that a drawn latent enters and no release, and of these the log prior of the latents
     own : compiled log prior of the latents that no drawn one enters
     groups : compiled terms by the releases they take as known: none, those that are settled, and all
-    one : compiled; whether the target is 1: (draw or 1, state or met)
+    one : compiled; whether the target is 1: (draw or 1, row)
     one_reads_draws : whether the target reads a drawn latent
+    component : number of the component that the target reads
     back : compiled; drawn latents on their own scale from their values and the states of the others
     smooth : terms that a drawn latent enters: of the joint density, and of what is known without the release
     """
 
     given: Conditioned
     slots: tuple[Slot, ...]
-    grid: Grid
-    met: int
+    states: States
+    met: States
     pure: tuple[Pure, Pure]
     own: Group
     groups: Mapping[tuple[str, ...], Group]
     one: Compiled
     one_reads_draws: bool
+    component: int
     back: Compiled
     smooth: tuple[list[TensorVariable], list[TensorVariable]]
 
@@ -77,46 +74,61 @@ class Terms:
         terms = {names: [*given.own_terms(), *given.given_terms(names)] for names in ((), tuple(settled))}
         joint = list(given.model.logp(sum=False))
         terms[tuple(given.released)] = joint
-        given = _split_states(given, [*joint, graph], graph, support)
+        given, components, sizes = summed_latents(given, joint, graph, support)
         drawn = set(given.continuous.values())
-        entered = [term for term in [*joint, graph] if not drawn.isdisjoint(ancestors([term]))]
         smooth = tuple([t for t in some if not drawn.isdisjoint(ancestors([t]))] for some in (joint, terms[()]))
-        reached = set(ancestors(entered)) if entered else set()
-        order = sorted(given.latents, key=lambda name: given.latents[name] not in reached)
-        given = replace(given, latents={name: given.latents[name] for name in order})
-        grid = Grid.over({name: support_of(given.model[name], support, given.moving) for name in given.latents})
-        met = int(np.prod([len(a) for name in order if given.latents[name] in reached for a in grid.axes[name]]))
-        states = grid.states(0, grid.size)
-        few = [s[:: grid.size // met, 0] for s in states]
-        every = [s[:, 0] for s in states]
+        apart = [size // few for size, few in zip(components.sizes, sizes, strict=True)]
+        every = States.of(components, components.sizes, [1] * len(sizes))
+        met = States.of(components, sizes, apart)
         reads = not drawn.isdisjoint(ancestors([graph]))
         own, known = given.own_terms(), given.given_terms()
-        groups = {names: Group.of(given, some, few, every, names) for names, some in terms.items()}
-        pure = Pure.of(given, [*own, *known], few)
+        groups = {names: Group.of(given, some, met, every, names) for names, some in terms.items()}
+        pure = Pure.of(given, [*own, *known], met)
         return cls(
             given,
             tuple(Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()),
-            grid,
+            every,
             met,
-            (pure, Pure.of(given, own, few) if known else pure),
-            Group.of(given, own, few, every, ()) if known else groups[()],
+            (pure, Pure.of(given, own, met) if known else pure),
+            Group.of(given, own, met, every, ()) if known else groups[()],
             groups,
-            compiled_target(given, graph, few if reads else every),
+            compiled_target(given, graph, (met if reads else every).values),
             reads,
+            int(components.owners([graph])[0]),
             compiled_back(given),
             (smooth[0], smooth[1]),
         )
 
-    @property
-    def states_met(self) -> list[NDArray[Any]]:
-        """Values of the summed latents in every state that is met, (met, *shape) each."""
-        return [s[:: self.grid.size // self.met, 0] for s in self.grid.states(0, self.grid.size)]
-
     def table(self, released: Mapping[str, NDArray[Any]]) -> Floats:
-        """Terms that no drawn latent enters, of releases (release, *shape) by name: (met, apart, release)."""
+        """Terms that no drawn latent enters, of releases (release, *shape) by name: (state, release)."""
         group = self.groups[tuple(released)]
-        found = group.table([released[name][None] for name in group.names], self.grid.size)
-        return found.reshape(self.met, -1, found.shape[-1])
+        return group.table([released[name][None] for name in group.names])
+
+    def by_component(self, table: Floats) -> list[Floats]:
+        """A table (state, release) as one (met, apart, release) for each component."""
+        pairs = zip(self.states.slices, self.met.sizes, strict=True)
+        return [table[own].reshape(size, -1, table.shape[1]) for own, size in pairs]
+
+    def met_table(self, table: Floats) -> Floats:
+        """A table (state, 1) of one release summed over the states apart, (row, component) with nothing in unused rows."""
+        found = np.full((max(self.met.sizes), len(self.met.sizes)), -np.inf)
+        for c, part in enumerate(self.by_component(table)):
+            found[: part.shape[0], c] = logsumexp(part[..., 0], axis=1)
+        return found
+
+    def log_density(self, point: Mapping[TensorVariable, TensorVariable], table: TensorVariable, joint: bool) -> TensorVariable:
+        """Graph of the log density at a point, the discrete latents summed out.
+
+        Parameters
+        ----------
+        point : what takes the place of the drawn latents and of the releases
+        table : `met_table` of the release
+        joint : whether with the release, or what is known without it
+        """
+        graphs, summed = self.met.components.columns(self.smooth[0 if joint else 1])
+        held = zip(self.given.latents.values(), self.met.values, strict=True)
+        states = {v: pt.constant(s.astype(v.dtype)) for v, s in held}
+        return pt.logsumexp(summed(vectorize(graphs, {**states, **point})) + table, axis=0).sum()
 
     @property
     def knows_more(self) -> bool:
@@ -125,10 +137,12 @@ class Terms:
 
     def base(self, draws: Sequence[NDArray[Any]], far: bool = False) -> Floats:
         """Log prior density of every draw, its summed latents summed out: (draw,)."""
-        table = self.own.table([], self.grid.size).reshape(self.met, -1)
         own = self.pure[1](draws, len(draws[0]) if draws else 1, far)
+        total = np.zeros(len(own))
         with np.errstate(divide="ignore"):
-            return np.asarray(logsumexp(own + logsumexp(table, axis=1), axis=1))
+            for part, met in zip(self.by_component(self.own.table([])), self.met.slices, strict=True):
+                total = total + _sum_over(own[:, met] + logsumexp(part[..., 0], axis=1))
+        return total
 
     def latents(
         self,
@@ -142,28 +156,39 @@ class Terms:
         """Every latent on its own scale, given one release: those drawn, and draws of the others given them."""
         group = self.groups[tuple(row)]
         pure = self.pure[0](draws, size) if pure is None else pure
-        table = (self.table({name: value[None] for name, value in row.items()}) if table is None else table)[..., 0]
-        met = group.at(draws, pure, [row[name][None, None] for name in group.names])[..., 0] + logsumexp(table, axis=1)
-        first = _one_of_each(met, rng)
-        place = first * table.shape[1]
-        for state in np.unique(first):
-            which = np.flatnonzero(first == state)
-            place[which] += _several(table[state], which.size, rng)
-        states = self.grid.at(place)
+        table = self.table({name: value[None] for name, value in row.items()}) if table is None else table
+        at = group.at(draws, pure, [row[name][None, None] for name in group.names])[..., 0]
+        places = []
+        for part, met in zip(self.by_component(table), self.met.slices, strict=True):
+            if part.shape[:2] == (1, 1):
+                places.append(np.zeros(size, dtype=np.int64))
+                continue
+            first = _one_of_each(at[:, met] + logsumexp(part[..., 0], axis=1), rng)
+            place = first * part.shape[1]
+            for state in np.unique(first):
+                which = np.flatnonzero(first == state)
+                place[which] += _several(part[state, :, 0], which.size, rng)
+            places.append(place)
+        states = self.states.components.at(places)
         values = [s.astype(v.dtype) for s, v in zip(states, self.given.latents.values(), strict=True)]
         found = self.back(*draws, *values)
         drawn = dict(zip(self.given.continuous, found, strict=True))
         return dict(zip(self.given.latents, states, strict=True)) | drawn
 
     def is_one(self, draws: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
-        """Mask of the target being 1: (1, met, apart), or (draw, met, 1) where it reads a drawn latent."""
+        """Mask of the target being 1 in the states of its component: (1, met, apart), or (draw, met, 1) where it reads a
+        drawn latent."""
         (values,) = self.one(*(d[:, None] for d in draws))
         if not np.isin(values, (0, 1)).all():
             raise ValueError(f"target must be 0 or 1, it takes the values {np.unique(values)[:10].tolist()}")
         size = len(draws[0]) if draws else 1
+        few, every = self.met.sizes[self.component], self.states.sizes[self.component]
+        own = values == 1
         if self.one_reads_draws:
-            return np.broadcast_to(values == 1, (size, self.met))[..., None]
-        return np.broadcast_to(values == 1, (1, self.grid.size)).reshape(1, self.met, -1)
+            rows = np.broadcast_to(own, (size, max(self.met.sizes)))
+            return rows[:, :few, None]
+        rows = np.broadcast_to(own, (1, max(self.states.sizes)))
+        return rows[:, :every].reshape(1, few, -1)
 
     def hypotheses(
         self,
@@ -179,57 +204,40 @@ class Terms:
         """
         one, group = self.is_one(draws), self.groups[tuple(released)]
         data = [released[name][None] for name in group.names]
-        table = self.table(released) if table is None else table
-        releases = table.shape[-1]
+        tables = self.by_component(self.table(released) if table is None else table)
+        own, releases = tables[self.component], tables[0].shape[-1]
         parts: list[tuple[Floats, NDArray[np.bool_] | None]] = []
-        for mask in (one, ~one):
-            if self.one_reads_draws:
-                parts.append((logsumexp(table, axis=1), mask[..., 0]))
-            else:
-                with np.errstate(divide="ignore"):
-                    parts.append((logsumexp(np.where(mask[0][..., None], table, -np.inf), axis=1), None))
-        size = len(draws[0]) if draws else 1
+        with np.errstate(divide="ignore"):
+            for mask in (one, ~one):
+                if self.one_reads_draws:
+                    parts.append((logsumexp(own, axis=1), mask[..., 0]))
+                else:
+                    parts.append((logsumexp(np.where(mask[0][..., None], own, -np.inf), axis=1), None))
+            others = [
+                (met, logsumexp(part, axis=1))
+                for c, (part, met) in enumerate(zip(tables, self.met.slices, strict=True))
+                if c != self.component
+            ]
+        size, slice_of = len(draws[0]) if draws else 1, self.met.slices[self.component]
         pure = self.pure[0](draws, size, far) if pure is None else pure
         found = [np.empty((size, releases)) for _ in parts]
-        width = max(1, _CELLS_AT_ONCE // self.met // (releases if group.mixed else 1))
+        width = max(1, _CELLS_AT_ONCE // max(self.met.total * (releases if group.mixed else 1), releases))
         for start in range(0, size, width):
             window = slice(start, min(start + width, size))
             at = group.at([d[window] for d in draws], pure[window], data, far)
+            rest = np.zeros((1, 1))
+            for met, states in others:
+                rest = rest + _summed_over_states(at[:, met], states)
             for out, (states, where) in zip(found, parts, strict=True):
-                kept = at if where is None else np.where(where[window, :, None], at, -np.inf)
-                out[window] = _summed_over_states(kept, states)
+                kept = at[:, slice_of]
+                kept = kept if where is None else np.where(where[window, :, None], kept, -np.inf)
+                out[window] = _summed_over_states(kept, states) + rest
         return found[0], found[1]
 
 
-def _split_states(
-    given: Conditioned, graphs: Sequence[TensorVariable], target: TensorVariable, support: Mapping[str, ArrayLike]
-) -> Conditioned:
-    """With the largest discrete latents drawn, where there are too many joint states to sum over.
-
-    The target's own latents are the last to be drawn. A latent without a finite support is drawn.
-    """
-    read, sizes = set(ancestors([target])), {}
-    for name in given.latents:
-        try:
-            axes = support_of(given.model[name], support, given.moving)[1]
-            sizes[name] = float(np.prod([float(len(axis)) for axis in axes]))
-        except ValueError:
-            sizes[name] = np.inf
-    order = sorted(sizes, key=lambda name: (given.latents[name] in read, -sizes[name]))
-    order.sort(key=lambda name: np.isfinite(sizes[name]))
-    drawn: list[str] = []
-    largest = LARGEST_STATES if given.continuous else LARGEST_JOINT
-    for name in order:
-        kept = [other for other in sizes if other not in drawn]
-        values = {*given.continuous.values(), *(given.latents[other] for other in drawn)}
-        entered = [graph for graph in graphs if not values.isdisjoint(ancestors([graph]))]
-        reached = set(ancestors(entered)) if entered else set()
-        met = float(np.prod([sizes[other] for other in kept if given.latents[other] in reached]))
-        if float(np.prod([sizes[other] for other in kept])) <= largest and met <= LARGEST_MET:
-            break
-        drawn.append(name)
-    latents = {name: value for name, value in given.latents.items() if name not in drawn}
-    return replace(given, latents=latents, continuous=given.continuous | {n: given.latents[n] for n in drawn})
+def _sum_over(states: Floats) -> Floats:
+    """Log of the sum of exponentials over the states (draw, state) of one component: (draw,)."""
+    return states[:, 0] if states.shape[1] == 1 else np.asarray(logsumexp(states, axis=1))
 
 
 def _summed_over_states(at: Floats, states: Floats) -> Floats:

@@ -102,7 +102,7 @@ class WeighedPrior:
         """
         given = condition(model, observed, continuous=True)
         terms = Terms.of(given, target, support or {}, settled)
-        draws = int(np.clip(_LARGEST_GRID_CELLS // terms.met, min(draws, _FEWEST_DRAWS), draws))
+        draws = int(np.clip(_LARGEST_GRID_CELLS // terms.met.total, min(draws, _FEWEST_DRAWS), draws))
         first, second = blocks.seed_sequence(rng).spawn(2)
         try:
             values, share = _draw_prior(model, terms.given, draws, np.random.default_rng(first))
@@ -314,7 +314,7 @@ class WeighedPrior:
     @property
     def width(self) -> int:
         """Releases weighed at once."""
-        return max(1, _CELLS_AT_ONCE // max(self.log_prior.size, self.terms.grid.size))
+        return max(1, _CELLS_AT_ONCE // max(self.log_prior.size, self.terms.states.total))
 
     def _log_joint(self, released: Mapping[str, NDArray[Any]], table: Floats | None = None) -> tuple[Floats, Floats]:
         """Log joint density of the draws under each hypothesis, (draw, release)."""

@@ -97,7 +97,8 @@ def test_the_density_is_the_models_own_summed_over_discrete_states(build: Any, r
     values = [rng.normal(size=(4, *value.shape[1:])) for value in prior.values]
     present, out = (part[:, 0] for part in terms.hypotheses(values, prior.batched(held(row))))
     places = [given.rvs_to_values[given[name]].name for name in smooth]
-    states = list(itertools.product(*(np.unique(s) for s in terms.grid.states(0, terms.grid.size))))
+    grid = terms.states.components.grid
+    states = list(itertools.product(*(np.unique(s) for s in grid.states(0, grid.size))))
     for i in range(4):
         point = {name: value[i] for name, value in zip(places, values, strict=True)}
         logs = np.array([density({**point, **dict(zip(names, map(np.array, s), strict=True))}) for s in states])

@@ -1,0 +1,122 @@
+"""The latents of a model that are summed out, and those that are drawn.
+
+Discrete latents are summed out, component by component. One without a largest value is cut where its law has next to
+nothing left at any draw of what it depends on. The largest of them are drawn like the continuous ones where a component
+has too many states, the target's own last; so is one whose values are not known or too many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+from scipy.special import logsumexp
+
+from adversary.models.enumeration import Components, Conditioned, Grid, Tail, support_of, unbounded_latents
+
+from .prior_predictive import PriorPredictive
+
+LARGEST_STATES = 200_000
+"""States of a component beyond which, in a model with continuous latents, its largest latent is drawn and no longer
+summed out."""
+LARGEST_JOINT = 2_000_000
+"""The same in a model whose latents are all discrete."""
+LARGEST_MET = 20_000
+"""The same for states that are looked at for every draw."""
+_SHORTEST, _LONGEST = 32, 1024  # values of a latent that has no largest one
+_DRAWS, _AT_ONCE, _SEED = 4000, 500, 45
+_ROUNDING = 1e-9  # mass by which a law may fall short of one by rounding
+_NOTHING = np.log(1e-15)
+
+
+def summed_latents(
+    given: Conditioned, terms: Sequence[TensorVariable], target: TensorVariable, support: Mapping[str, ArrayLike]
+) -> tuple[Conditioned, Components, tuple[int, ...]]:
+    """Part the latents of a model.
+
+    Parameters
+    ----------
+    given : the model
+    terms : of its joint log density
+    target : graph of the target
+    support : values by name of latents without a finite support of their own
+
+    Returns
+    -------
+    (given, components, met) : the model with the discrete latents that are drawn among the continuous ones; components
+        of the others, latents that meet a drawn one first; and the number of states of these, by component.
+    """
+    supports = _supports(given, dict(support))
+    largest = LARGEST_STATES if given.continuous else LARGEST_JOINT
+    read = set(ancestors([target]))
+    while True:
+        latents = {name: value for name, value in given.latents.items() if name in supports}
+        drawn = given.continuous | {name: value for name, value in given.latents.items() if name not in supports}
+        parted = replace(given, latents=latents, continuous=drawn)
+        grid = Grid.over({name: supports[name] for name in latents})
+        components = Components.of(grid, list(latents.values()), terms, [target])
+        values = set(drawn.values())
+        components, met = components.with_first([t for t in (*terms, target) if not values.isdisjoint(ancestors([t]))])
+        pairs = zip(components.sizes, met, components.members, strict=True)
+        large = next((own for size, few, own in pairs if size > largest or few > LARGEST_MET), None)
+        if large is None:
+            return parted, components, met
+        names = [name for name, axes in grid.axes.items() for _ in axes]
+        sizes = {name: math.prod(float(len(axis)) for axis in grid.axes[name]) for name in dict.fromkeys(names[i] for i in large)}
+        gone = min(sizes, key=lambda name: (given.latents[name] in read, -sizes[name]))
+        del supports[gone]
+
+
+def _supports(given: Conditioned, support: dict[str, ArrayLike]) -> dict[str, tuple[tuple[int, ...], list[Any]]]:
+    """Shape and values of the cells of every discrete latent that has few enough of them."""
+    found = {}
+    for name in given.latents:
+        rv = given.model[name]
+        try:
+            for start in (start for _, start in unbounded_latents({name: rv}, support, given.moving).values()):
+                support[name] = _cut_values(given, name, start)
+            found[name] = support_of(rv, support, given.moving)
+        except ValueError:
+            continue
+    return found
+
+
+def _cut_values(given: Conditioned, name: str, start: int) -> NDArray[np.int64]:
+    """Values of a latent from its smallest one, up to where its law has next to nothing left at draws of the prior.
+
+    Raises
+    ------
+    ValueError : there are too many of them, or the law cannot be drawn
+    """
+    rv = given.model[name]
+    tail = Tail.of(rv, tuple(int(n) for n in rv.shape.eval()), given.moving)
+    parents: list[NDArray[Any]] = []
+    if tail.parents:
+        try:
+            drawn, _ = PriorPredictive.of(given.model, tail.parents, {}).draw(_DRAWS, np.random.default_rng(_SEED))
+        except NotImplementedError as error:
+            raise ValueError(f"the parents of {name!r} cannot be drawn") from error
+        parents = [drawn[parent] for parent in tail.parents]
+    draws = _DRAWS if parents else 1
+    length = _SHORTEST
+    while length <= _LONGEST:
+        values = np.arange(start, start + length)
+        if all(_is_enough(tail, [p[i : i + _AT_ONCE] for p in parents], values) for i in range(0, draws, _AT_ONCE)):
+            return values
+        length *= 2
+    raise ValueError(f"latent {name!r} may take more than {_LONGEST} values")
+
+
+def _is_enough(tail: Tail, parents: list[NDArray[Any]], values: NDArray[np.int64]) -> bool:
+    """True where the law has next to nothing left beyond these values."""
+    size = len(parents[0]) if parents else 1
+    log_p = tail.table(parents, values, size)
+    with np.errstate(invalid="ignore"):
+        lack = -np.expm1(logsumexp(log_p, axis=1))
+        return bool((lack <= _ROUNDING).all() and (log_p[:, -1] <= _NOTHING).all())
