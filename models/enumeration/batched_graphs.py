@@ -22,6 +22,7 @@ from pytensor.graph.replace import _vectorize_node
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import graph_inputs, toposort, truncated_graph_inputs
 from pytensor.scalar.math import Log1mexp, Softplus
+from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorConstant, TensorVariable
@@ -179,7 +180,7 @@ def vectorized_node(node: Any, batches: Sequence[Any]) -> list[Any]:
     node : the operation applied to one point
     batches : its inputs, of one point or of many
     """
-    outputs = _looked_up(node, batches) or _vectorize_node(node.op, node, *batches)
+    outputs = _looked_up(node, batches) or _joined(node, batches) or _vectorize_node(node.op, node, *batches)
     return list(getattr(outputs, "outputs", outputs))
 
 
@@ -192,3 +193,19 @@ def _looked_up(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None
     if table.ndim > node.inputs[0].ndim or len(ranks) != 1 or any(i.dtype == "bool" for i in positions):
         return None
     return [table[tuple(positions)]]
+
+
+def _joined(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
+    """Tensors put together of which some vary along fewer batch axes: PyTensor would loop over the states."""
+    if not isinstance(node.op, Join):
+        return None
+    lead = max(batch.ndim - old.ndim for batch, old in zip(batches, node.inputs, strict=True))
+    pairs = zip(batches, node.inputs, strict=True)
+    padded = [pt.expand_dims(one, tuple(range(lead - one.ndim + old.ndim))) for one, old in pairs]
+    longest = [next((one for one in padded if not one.type.broadcastable[i]), padded[0]) for i in range(lead)]
+    sizes = [one.type.shape[i] or one.shape[i] for i, one in enumerate(longest)]
+    whole = [
+        pt.alloc(one, *sizes, *(n or one.shape[lead + i] for i, n in enumerate(one.type.shape[lead:])))
+        for one in padded
+    ]
+    return [pt.join(node.op.axis + lead, *whole)]

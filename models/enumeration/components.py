@@ -3,8 +3,8 @@ r"""The sum over discrete latents as a product of smaller sums, read from the mo
 .. math:: \sum_s \prod_k f_k(s_{A_k}) = \prod_c \sum_{s_c} \prod_{k \in c} f_k(s_{A_k})
 
 :math:`f_k` are the elements of the model's log density and :math:`A_k` the latents that each reads. Latents that some
-element reads together, and those that a target reads together, are in one component c. One evaluation of the model's own
-graph, with every component in a state of its own in each row, gives the terms of all components.
+element reads together, and those that a target reads together, are in one component c. One evaluation of the model's
+own graph, with every component in a state of its own in each row, gives the terms of all components.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Components:
         return blocks_of(max(self.sizes))
 
     def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
-        """Every component in its states start..stop-1, beyond its last one again from the first: (states, 1, *shape)."""
+        """Every component in its states start..stop-1, after its last one from the first again: (states, 1, *shape)."""
         rows = np.arange(start, stop)
         return [state[:, None] for state in self.at([rows % size for size in self.sizes])]
 

@@ -96,8 +96,9 @@ def _whole(reads: Reads | None, variable: Variable, parts: int) -> Reads | None:
     if reads is None:
         reads = np.zeros((1,) * len(shape) + (parts,), dtype=bool)
     reads = _of_rank(reads, variable)
-    lengths = [n if n is not None else (own if own > 1 else None) for n, own in zip(shape, reads.shape, strict=False)]
-    return None if None in lengths else np.broadcast_to(reads, (*lengths, parts))
+    lengths = [own if n is None and own > 1 else n for n, own in zip(shape, reads.shape, strict=False)]
+    known = [int(n) for n in lengths if n is not None]
+    return np.broadcast_to(reads, (*known, parts)) if len(known) == len(lengths) else None
 
 
 def _fixed(variable: Any) -> NDArray[Any] | None:
@@ -130,7 +131,11 @@ def _(op: Elemwise, node: Any, inputs: list[Reads | None]) -> Reads | None:
                 found = found & (value != 0)[..., None]
         return found
     if isinstance(op.scalar_op, Switch) and fixed[0] is not None:
-        chosen = [one & mask[..., None] for one, mask in zip(rows[1:], (fixed[0] != 0, fixed[0] == 0), strict=True) if one is not None]
+        chosen = [
+            one & mask[..., None]
+            for one, mask in zip(rows[1:], (fixed[0] != 0, fixed[0] == 0), strict=True)
+            if one is not None
+        ]
         return _joined(chosen)
     return _joined(rows)
 
@@ -228,7 +233,10 @@ def _places(op: Any, node: Any, first: int) -> tuple[list[Any], bool]:
     for index in indices_from_subtensor(node.inputs[first:], op.idx_list):
         if isinstance(index, slice):
             ends = [None if end is None else _fixed(end) for end in (index.start, index.stop, index.step)]
-            unknown = [end is None and own is not None for end, own in zip(ends, (index.start, index.stop, index.step), strict=True)]
+            unknown = [
+                end is None and own is not None
+                for end, own in zip(ends, (index.start, index.stop, index.step), strict=True)
+            ]
             found.append(slice(None) if any(unknown) else slice(*(None if end is None else int(end) for end in ends)))
             every = every and not any(unknown)
         else:
@@ -244,10 +252,16 @@ def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
     table, *positions = inputs
     if table is None:
         if isinstance(op, AdvancedSubtensor) and not any(isinstance(one, slice) for one in op.idx_list):
-            rows = [None if one is None else _of_rank(one, v) for one, v in zip(positions, node.inputs[1:], strict=True)]
+            rows = [
+                None if one is None else _of_rank(one, v) for one, v in zip(positions, node.inputs[1:], strict=True)
+            ]
             rank = node.outputs[0].ndim
-            joined = _joined([None if one is None else one.reshape((1,) * max(0, rank + 1 - one.ndim) + one.shape) for one in rows])
-            fits = all(v.ndim == node.inputs[1].ndim for v in node.inputs[1:]) and node.inputs[0].ndim == len(op.idx_list)
+            joined = _joined(
+                [None if one is None else one.reshape((1,) * max(0, rank + 1 - one.ndim) + one.shape) for one in rows]
+            )
+            fits = all(v.ndim == node.inputs[1].ndim for v in node.inputs[1:]) and node.inputs[0].ndim == len(
+                op.idx_list
+            )
             return joined if fits else None
         return None
     whole = _whole(table, node.inputs[0], table.shape[-1])
@@ -274,5 +288,7 @@ def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
         rows = np.zeros(parts, dtype=bool) if change is None else change
         found[tuple(places)] = rows if op.set_instead_of_inc else found[tuple(places)] | rows
     else:
-        found[tuple(places)] |= _union([change, *positions], 0) if any(x is not None for x in (change, *positions)) else False
+        found[tuple(places)] |= (
+            _union([change, *positions], 0) if any(x is not None for x in (change, *positions)) else False
+        )
     return found

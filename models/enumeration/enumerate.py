@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.special import logsumexp
 
+from .marginals import Marginal, Piece, log_masses
 from .state_grid import LARGEST_GRID, Grid, Slot, distinct_rows, log_totals
 
 Floats = NDArray[np.float64]
@@ -163,7 +162,9 @@ def _enumerator(
     )
 
 
-def is_enumerable(model: Any, observed: Iterable[str], support: Support | None = None, target: Sequence[str] = ()) -> bool:
+def is_enumerable(
+    model: Any, observed: Iterable[str], support: Support | None = None, target: Sequence[str] = ()
+) -> bool:
     """True where all latents are discrete, with finite supports and few enough states to go through.
 
     Parameters
@@ -180,7 +181,9 @@ def is_enumerable(model: Any, observed: Iterable[str], support: Support | None =
     latents = {name: given.model[name] for name in given.latents}
     open_ended = supports.unbounded_latents(latents, support or {}, given.moving)
     try:
-        rest = {n: supports.support_of(rv, support or {}, given.moving) for n, rv in latents.items() if n not in open_ended}
+        rest = {
+            n: supports.support_of(rv, support or {}, given.moving) for n, rv in latents.items() if n not in open_ended
+        }
         if open_ended:
             compile_enumerator(model, observed, [*given.latents][:1], support)
     except ValueError:
@@ -188,7 +191,7 @@ def is_enumerable(model: Any, observed: Iterable[str], support: Support | None =
     cells = sum(math.prod(shape) for shape, _ in open_ended.values())
     grid = Grid.over(rest)
     if cells or support or grid.size <= LARGEST_GRID:
-        return grid.size * _OPEN_ENDED**cells <= LARGEST_GRID
+        return bool(grid.size * _OPEN_ENDED**cells <= LARGEST_GRID)
     targets = [given.values_of(name) for name in target]
     return max(Components.of(grid, list(given.latents.values()), given.log_joint(), targets).sizes) <= LARGEST_GRID
 
@@ -209,78 +212,6 @@ def _check_names(targets: list[str], conditioned: Any, support: Support) -> None
         if name not in known:
             raise ValueError(missing_target(name, conditioned.model, known))
     check_support(list(conditioned.latents), support)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Cells of a target that are functions of one component: which of its values each takes, (state, cell)."""
-
-    component: int
-    cells: tuple[int, ...]
-    index: NDArray[Any]
-
-    def membership(self, start: int, stop: int, values: int) -> csr_array:
-        """0-1 matrix (cells x values, states): the states that make up each marginal probability."""
-        cells = len(self.cells)
-        rows = (self.index[start:stop].astype(np.int64) + values * np.arange(cells)).ravel()
-        columns = np.repeat(np.arange(len(rows) // cells), cells)
-        return csr_array((np.ones(rows.size), (rows, columns)), shape=(cells * values, len(rows) // cells))
-
-
-@dataclass(frozen=True)
-class Marginal:
-    """The values a target takes, and in which states; `dims` with their sizes."""
-
-    name: str
-    dims: tuple[tuple[str, int], ...]
-    values: NDArray[Any]
-    pieces: tuple[Piece, ...]
-    coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    @classmethod
-    def over(cls, components: Any, name: str, conditioned: Any) -> Marginal:
-        """Its values are looked at in pieces, and kept by their number in as few bytes as they need."""
-        from adversary.models.enumeration import graphs
-
-        graph = conditioned.values_of(name)
-        evaluate = graphs.compile_batched(conditioned, [graph])
-        unused = [Slot(n, v.dtype, v.type.shape).unused for n, v in conditioned.released.items()]
-
-        def table(start: int, stop: int) -> NDArray[Any]:
-            (found,) = evaluate(*components.states(start, stop), *unused)
-            return np.broadcast_to(found, (stop - start, 1, *found.shape[2:]))[:, 0]
-
-        values = np.unique(np.concatenate([np.unique(table(*block)) for block in components.blocks]))
-        shape = table(0, 1).shape[1:]
-        (owner,) = components.owners([graph])
-        owners = np.broadcast_to(owner, shape).ravel()
-        kind = np.min_scalar_type(values.size - 1)
-        places = {int(c): np.flatnonzero(owners == c) for c in np.unique(owners)}
-        index = {c: np.empty((components.sizes[c], own.size), dtype=kind) for c, own in places.items()}
-        for start, stop in components.blocks:
-            found = np.searchsorted(values, table(start, stop).reshape(stop - start, -1)).astype(kind)
-            for c, own in places.items():
-                size = max(0, min(stop, components.sizes[c]) - start)
-                index[c][start : start + size] = found[:size, own]
-        labels = conditioned.model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(len(shape))]
-        values = values if values.dtype.kind == "f" else values.astype(np.int64)
-        coords = {dim: conditioned.model.coords.get(dim) for dim in labels}
-        known = {dim: list(along) for dim, along in coords.items() if along is not None}
-        pieces = tuple(Piece(c, tuple(own.tolist()), index[c]) for c, own in places.items())
-        return cls(name, tuple(zip(labels, shape, strict=True)), values, pieces, known)
-
-    def pmf(self, log_mass: Floats) -> xr.DataArray:
-        """Normalised law from log masses (cells x values, releases)."""
-        shaped = log_mass.T.reshape(-1, *(size for _, size in self.dims), len(self.values))
-        law = np.exp(shaped - logsumexp(shaped, axis=-1, keepdims=True))
-        dims = ("release", *(dim for dim, _ in self.dims), self.name)
-        return xr.DataArray(law, dims=dims, coords={**self.coords, self.name: self.values})
-
-    def one(self, pmf: xr.DataArray) -> xr.DataArray | None:
-        """P(target = 1), or None for a target that takes other values than 0 and 1."""
-        if not np.isin(self.values, (0, 1)).all():
-            return None
-        return pmf.where(pmf[self.name] == 1, 0.0).sum(self.name)
 
 
 @dataclass(frozen=True)
@@ -311,18 +242,17 @@ class Enumerator:
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
         batches, place = self.batches(observed)
         marginals = [*self.targets, *([self.edge] if self.edge else [])]
-        evidence, masses = self._log_masses(self.log_joint, batches, marginals)
+        evidence, masses = log_masses(self.components, self.log_joint, batches, marginals)
         if not np.isfinite(evidence).all():
             row = 0 if place is None else int(np.argmin(np.isfinite(evidence)[place]))
             raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
         before = [b[:, :1] for b in batches] if self.same_prior else batches
-        start, priors = self._log_masses(self.log_prior, before, list(self.targets))
+        start, priors = log_masses(self.components, self.log_prior, before, self.targets)
         at_edge = xr.DataArray(np.zeros(evidence.shape), dims="release")
         if self.edge is not None:
             at_edge = self.edge.pmf(masses[-1]).sel(edge=1, drop=True)
-            joint, prior = (self._summed(one) for one in (self.log_joint, self.log_prior))
-            beyond = self.outside.share(joint, batches, evidence)
-            held = self.outside.share(prior, before, start)
+            beyond = self.outside.share(self._summed(self.log_joint), batches, evidence)
+            held = self.outside.share(self._summed(self.log_prior), before, start)
             after = at_edge.values + beyond - at_edge.values * beyond
             first = held + self.outside.lost - held * self.outside.lost
             at_edge = at_edge.copy(data=np.maximum(after, first))
@@ -339,12 +269,12 @@ class Enumerator:
 
     def log_evidence(self, batches: list[NDArray[Any]]) -> Floats:
         """Log evidence of releases as `batches` returns them, minus infinity where all states are impossible."""
-        return self._log_masses(self.log_joint, batches, [])[0]
+        return log_masses(self.components, self.log_joint, batches, [])[0]
 
     def log_before(self, batches: list[NDArray[Any]]) -> Floats:
         """Log probability of what is known before these releases: (release or 1,)."""
         before = [b[:, :1] for b in batches] if self.same_prior else batches
-        return self._log_masses(self.log_prior, before, [])[0]
+        return log_masses(self.components, self.log_prior, before, [])[0]
 
     def _posterior_columns(
         self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray
@@ -387,51 +317,3 @@ class Enumerator:
     def _row(self, observed: Mapping[str, ArrayLike], row: int) -> dict[str, Any]:
         batches = {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.slots}
         return {name: batch[min(row, len(batch) - 1)].tolist() for name, batch in batches.items()}
-
-    def _log_masses(
-        self, log_density: Callable[..., Any], batches: list[NDArray[Any]], marginals: Sequence[Marginal]
-    ) -> tuple[Floats, list[Floats]]:
-        """Log of the density summed over all states, (release,), and for each value of each cell of some targets over
-        the states of its component, (cells x values, release) each."""
-        releases, sizes = max((b.shape[1] for b in batches), default=1), self.components.sizes
-        width = self.grid.releases_at_once(max(sizes) * len(sizes))
-        parts = [(m, piece, np.full((len(piece.cells) * len(m.values), releases), -np.inf)) for m in marginals for piece in m.pieces]
-        totals = np.full((len(sizes), releases), -np.inf)
-        for start, stop in self.components.blocks:
-            states = self.components.states(start, stop)
-            members = [piece.membership(start, stop, len(m.values)) for m, piece, _ in parts]
-            for first in range(0, releases, width):
-                window = slice(first, min(first + width, releases))
-                batch = [b[:, window] if b.shape[1] > 1 else b.repeat(window.stop - first, axis=1) for b in batches]
-                log_p = np.broadcast_to(
-                    log_density(*states, *batch)[0], (stop - start, window.stop - first, len(sizes))
-                )
-                self._refuse_undefined(log_p, states)
-                for c, size in enumerate(sizes):
-                    if size <= start:
-                        continue
-                    own = log_p[: size - start, :, c]
-                    top = np.maximum(own.max(axis=0), np.finfo(np.float64).min)
-                    weights = np.exp(own - top)
-                    with np.errstate(divide="ignore"):
-                        totals[c, window] = np.logaddexp(totals[c, window], np.log(weights.sum(axis=0)) + top)
-                        for (_, piece, total), member in zip(parts, members, strict=True):
-                            if piece.component == c:
-                                total[:, window] = np.logaddexp(total[:, window], np.log(member @ weights) + top)
-        return totals.sum(axis=0), [self._whole(m, [t for o, _, t in parts if o is m]) for m in marginals]
-
-    @staticmethod
-    def _whole(marginal: Marginal, totals: list[Floats]) -> Floats:
-        """Log masses of all cells of a target, from those of its pieces."""
-        values = len(marginal.values)
-        found = np.empty((sum(len(piece.cells) for piece in marginal.pieces), values, totals[0].shape[1]))
-        for piece, total in zip(marginal.pieces, totals, strict=True):
-            found[list(piece.cells)] = total.reshape(len(piece.cells), values, -1)
-        return found.reshape(-1, found.shape[-1])
-
-    def _refuse_undefined(self, log_p: Floats, states: list[NDArray[np.int64]]) -> None:
-        bad = np.isnan(log_p) | (log_p == np.inf)
-        if bad.any():
-            state = int(np.argwhere(bad)[0, 0])
-            values = {name: s[state, 0].tolist() for name, s in zip(self.grid.axes, states, strict=True)}
-            raise ValueError(f"the model's log density is {log_p[bad][0]} at {values}")

@@ -122,8 +122,8 @@ def _shared_total(
         size = sum(math.comb(n + shape[-1] - 1, shape[-1] - 1) for n in range(least, most + 1))
         if size > _LARGEST_LIST:
             raise ValueError(
-                f"latent {rv.name!r} has {size:.3g} values, more than {_LARGEST_LIST:.0e} that can be listed: write its "
-                "cells as pm.Binomial, one given those before it, or merge cells"
+                f"latent {rv.name!r} has {size:.3g} values, more than {_LARGEST_LIST:.0e} that can be listed: write "
+                "its cells as pm.Binomial, one given those before it, or merge cells"
             )
         found.append(np.concatenate([_compositions(n, shape[-1]) for n in range(least, most + 1)]))
     return found
@@ -264,6 +264,8 @@ def _hull(
     ends: list[tuple[Any, Any]] = []
     for state in itertools.product(*axes):
         left = iter(state)
-        values = [np.array([n for _ in cells for n in np.ravel(next(left))]).reshape(shape) for shape, cells in supports]
+        values = [
+            np.array([n for _ in cells for n in np.ravel(next(left))]).reshape(shape) for shape, cells in supports
+        ]
         ends.append(bounds(*evaluate(*(v.astype(p.dtype) for v, p in zip(values, places, strict=True)))))
     return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)

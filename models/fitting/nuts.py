@@ -2,10 +2,10 @@ r"""NUTS for what is left of a model once its discrete latents are summed out; c
 
 .. math:: \log p(\theta, y) = \sum_c \log \sum_{s_c} \exp\big(m_c(\theta, s_c, y) + \ell_c(s_c, y)\big)
 
-over every state of each component c of the discrete latents. The terms :math:`\ell` that no continuous latent enters are a table of
-numbers for each release y, worked out by `Terms` and handed to the compiled sampler as data; so laws without a formula
-in PyTensor may stand there. :math:`\theta` is on PyMC's unconstrained scale, with its Jacobian, and sampled in units of
-its own prior's spread, so that every chain starts and steps at a fair size.
+over every state of each component c of the discrete latents. The terms :math:`\ell` that no continuous latent enters
+are a table of numbers for each release y, worked out by `Terms` and handed to the compiled sampler as data; so laws
+without a formula in PyTensor may stand there. :math:`\theta` is on PyMC's unconstrained scale, with its Jacobian, and
+sampled in units of its own prior's spread, so that every chain starts and steps at a fair size.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ component of the summed latents is in a state of its own; `States` has the place
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,7 +145,7 @@ def _compile(
     given: Conditioned,
     terms: Sequence[TensorVariable],
     states: States,
-    places: dict[Any, tuple[int | None, ...]],
+    places: Mapping[Any, tuple[int | None, ...]],
 ) -> Compiled:
     """Sums of terms by component, over every state of it: (draw, state, release)."""
     graphs, summed = states.components.columns(terms)

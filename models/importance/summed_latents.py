@@ -20,6 +20,7 @@ from scipy.special import logsumexp
 
 from adversary.models.enumeration import Components, Conditioned, Grid, Tail, support_of, unbounded_latents
 
+from .latent_draws import number_shape
 from .prior_predictive import PriorPredictive
 
 LARGEST_STATES = 200_000
@@ -68,7 +69,10 @@ def summed_latents(
         if large is None:
             return parted, components, met
         names = [name for name, axes in grid.axes.items() for _ in axes]
-        sizes = {name: math.prod(float(len(axis)) for axis in grid.axes[name]) for name in dict.fromkeys(names[i] for i in large)}
+        sizes = {
+            name: math.prod(float(len(axis)) for axis in grid.axes[name])
+            for name in dict.fromkeys(names[i] for i in large)
+        }
         gone = min(sizes, key=lambda name: (given.latents[name] in read, -sizes[name]))
         del supports[gone]
 
@@ -95,7 +99,7 @@ def _cut_values(given: Conditioned, name: str, start: int) -> NDArray[np.int64]:
     ValueError : there are too many of them, or the law cannot be drawn
     """
     rv = given.model[name]
-    tail = Tail.of(rv, tuple(int(n) for n in rv.shape.eval()), given.moving)
+    tail = Tail.of(rv, number_shape(rv), given.moving)
     parents: list[NDArray[Any]] = []
     if tail.parents:
         try:

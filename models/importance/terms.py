@@ -110,13 +110,15 @@ class Terms:
         return [table[own].reshape(size, -1, table.shape[1]) for own, size in pairs]
 
     def met_table(self, table: Floats) -> Floats:
-        """A table (state, 1) of one release summed over the states apart, (row, component) with nothing in unused rows."""
+        """A table (state, 1) of one release summed over the states apart, (row, component); nothing in unused rows."""
         found = np.full((max(self.met.sizes), len(self.met.sizes)), -np.inf)
         for c, part in enumerate(self.by_component(table)):
             found[: part.shape[0], c] = logsumexp(part[..., 0], axis=1)
         return found
 
-    def log_density(self, point: Mapping[TensorVariable, TensorVariable], table: TensorVariable, joint: bool) -> TensorVariable:
+    def log_density(
+        self, point: Mapping[TensorVariable, TensorVariable], table: TensorVariable, joint: bool
+    ) -> TensorVariable:
         """Graph of the log density at a point, the discrete latents summed out.
 
         Parameters
@@ -176,8 +178,7 @@ class Terms:
         return dict(zip(self.given.latents, states, strict=True)) | drawn
 
     def is_one(self, draws: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
-        """Mask of the target being 1 in the states of its component: (1, met, apart), or (draw, met, 1) where it reads a
-        drawn latent."""
+        """Mask of the target being 1 in its component's states: (1, met, apart); (draw, met, 1) if it reads draws."""
         (values,) = self.one(*(d[:, None] for d in draws))
         if not np.isin(values, (0, 1)).all():
             raise ValueError(f"target must be 0 or 1, it takes the values {np.unique(values)[:10].tolist()}")

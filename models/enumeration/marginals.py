@@ -1,0 +1,154 @@
+"""The values that targets take, and the log of a density summed over the states in which they take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
+
+from .components import Components
+from .graphs import Conditioned, compile_batched
+from .state_grid import Grid, Slot
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Cells of a target that are functions of one component: which of its values each takes, (state, cell)."""
+
+    component: int
+    cells: tuple[int, ...]
+    index: NDArray[Any]
+
+    def membership(self, start: int, stop: int, values: int) -> csr_array:
+        """0-1 matrix (cells x values, states): the states that make up each marginal probability."""
+        cells = len(self.cells)
+        rows = (self.index[start:stop].astype(np.int64) + values * np.arange(cells)).ravel()
+        columns = np.repeat(np.arange(len(rows) // cells), cells)
+        return csr_array((np.ones(rows.size), (rows, columns)), shape=(cells * values, len(rows) // cells))
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The values a target takes, and in which states; `dims` with their sizes."""
+
+    name: str
+    dims: tuple[tuple[str, int], ...]
+    values: NDArray[Any]
+    pieces: tuple[Piece, ...]
+    coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def over(cls, components: Components, name: str, conditioned: Conditioned) -> Marginal:
+        """Its values are looked at in pieces, and kept by their number in as few bytes as they need."""
+        graph = conditioned.values_of(name)
+        evaluate = compile_batched(conditioned, [graph])
+        unused = [Slot(n, v.dtype, v.type.shape).unused for n, v in conditioned.released.items()]
+
+        def table(start: int, stop: int) -> NDArray[Any]:
+            (found,) = evaluate(*components.states(start, stop), *unused)
+            return np.broadcast_to(found, (stop - start, 1, *found.shape[2:]))[:, 0]
+
+        values = np.unique(np.concatenate([np.unique(table(*block)) for block in components.blocks]))
+        shape = table(0, 1).shape[1:]
+        (owner,) = components.owners([graph])
+        owners = np.broadcast_to(owner, shape).ravel()
+        kind = np.min_scalar_type(values.size - 1)
+        places = {int(c): np.flatnonzero(owners == c) for c in np.unique(owners)}
+        index = {c: np.empty((components.sizes[c], own.size), dtype=kind) for c, own in places.items()}
+        for start, stop in components.blocks:
+            found = np.searchsorted(values, table(start, stop).reshape(stop - start, -1)).astype(kind)
+            for c, own in places.items():
+                size = max(0, min(stop, components.sizes[c]) - start)
+                index[c][start : start + size] = found[:size, own]
+        labels = conditioned.model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(len(shape))]
+        values = values if values.dtype.kind == "f" else values.astype(np.int64)
+        coords = {dim: conditioned.model.coords.get(dim) for dim in labels}
+        known = {dim: list(along) for dim, along in coords.items() if along is not None}
+        pieces = tuple(Piece(c, tuple(own.tolist()), index[c]) for c, own in places.items())
+        return cls(name, tuple(zip(labels, shape, strict=True)), values, pieces, known)
+
+    def pmf(self, log_mass: Floats) -> xr.DataArray:
+        """Normalised law from log masses (cells x values, releases)."""
+        shaped = log_mass.T.reshape(-1, *(size for _, size in self.dims), len(self.values))
+        law = np.exp(shaped - logsumexp(shaped, axis=-1, keepdims=True))
+        dims = ("release", *(dim for dim, _ in self.dims), self.name)
+        return xr.DataArray(law, dims=dims, coords={**self.coords, self.name: self.values})
+
+    def one(self, pmf: xr.DataArray) -> xr.DataArray | None:
+        """P(target = 1), or None for a target that takes other values than 0 and 1."""
+        if not np.isin(self.values, (0, 1)).all():
+            return None
+        return pmf.where(pmf[self.name] == 1, 0.0).sum(self.name)
+
+
+def log_masses(
+    components: Components, log_density: Callable[..., Any], batches: list[NDArray[Any]], marginals: Sequence[Marginal]
+) -> tuple[Floats, list[Floats]]:
+    """Log of a density summed over states.
+
+    Parameters
+    ----------
+    components : of the latents
+    log_density : compiled; of states and releases, (state, release, component)
+    batches : releases (1, release, *shape)
+    marginals : targets
+
+    Returns
+    -------
+    (totals, masses) : over all states, (release,); and for each value of each cell of a target over the states of its
+        component, (cells x values, release) each.
+
+    Raises
+    ------
+    ValueError : the density is infinite, or no number, at some state
+    """
+    releases, sizes = max((b.shape[1] for b in batches), default=1), components.sizes
+    width = components.grid.releases_at_once(max(sizes) * len(sizes))
+    pieces = [(m, piece) for m in marginals for piece in m.pieces]
+    parts = [(m, piece, np.full((len(piece.cells) * len(m.values), releases), -np.inf)) for m, piece in pieces]
+    totals = np.full((len(sizes), releases), -np.inf)
+    for start, stop in components.blocks:
+        states = components.states(start, stop)
+        members = [piece.membership(start, stop, len(m.values)) for m, piece, _ in parts]
+        for first in range(0, releases, width):
+            window = slice(first, min(first + width, releases))
+            batch = [b[:, window] if b.shape[1] > 1 else b.repeat(window.stop - first, axis=1) for b in batches]
+            log_p = np.broadcast_to(log_density(*states, *batch)[0], (stop - start, window.stop - first, len(sizes)))
+            _refuse_undefined(components.grid, log_p, states)
+            for c, size in enumerate(sizes):
+                if size <= start:
+                    continue
+                own = log_p[: size - start, :, c]
+                top = np.maximum(own.max(axis=0), np.finfo(np.float64).min)
+                weights = np.exp(own - top)
+                with np.errstate(divide="ignore"):
+                    totals[c, window] = np.logaddexp(totals[c, window], np.log(weights.sum(axis=0)) + top)
+                    for (_, piece, total), member in zip(parts, members, strict=True):
+                        if piece.component == c:
+                            total[:, window] = np.logaddexp(total[:, window], np.log(member @ weights) + top)
+    return totals.sum(axis=0), [_whole(m, [t for o, _, t in parts if o is m]) for m in marginals]
+
+
+def _whole(marginal: Marginal, totals: list[Floats]) -> Floats:
+    """Log masses of all cells of a target, from those of its pieces."""
+    values = len(marginal.values)
+    found = np.empty((sum(len(piece.cells) for piece in marginal.pieces), values, totals[0].shape[1]))
+    for piece, total in zip(marginal.pieces, totals, strict=True):
+        found[list(piece.cells)] = total.reshape(len(piece.cells), values, -1)
+    return found.reshape(-1, found.shape[-1])
+
+
+def _refuse_undefined(grid: Grid, log_p: Floats, states: list[NDArray[np.int64]]) -> None:
+    bad = np.isnan(log_p) | (log_p == np.inf)
+    if bad.any():
+        state = int(np.argwhere(bad)[0, 0])
+        values = {name: s[state, 0].tolist() for name, s in zip(grid.axes, states, strict=True)}
+        raise ValueError(f"the model's log density is {log_p[bad][0]} at {values}")
