@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -247,7 +247,7 @@ class Enumerator:
             row = 0 if place is None else int(np.argmin(np.isfinite(evidence)[place]))
             raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
         before = [b[:, :1] for b in batches] if self.same_prior else batches
-        start, priors = log_masses(self.components, self.log_prior, before, self.targets)
+        start, priors = self._before if self.same_prior else self._prior_masses(batches)
         at_edge = xr.DataArray(np.zeros(evidence.shape), dims="release")
         if self.edge is not None:
             at_edge = self.edge.pmf(masses[-1]).sel(edge=1, drop=True)
@@ -273,8 +273,16 @@ class Enumerator:
 
     def log_before(self, batches: list[NDArray[Any]]) -> Floats:
         """Log probability of what is known before these releases: (release or 1,)."""
-        before = [b[:, :1] for b in batches] if self.same_prior else batches
-        return log_masses(self.components, self.log_prior, before, [])[0]
+        return (self._before if self.same_prior else self._prior_masses(batches))[0]
+
+    @cached_property
+    def _before(self) -> tuple[Floats, list[Floats]]:
+        """Log masses before any release."""
+        return self._prior_masses([slot.unused for slot in self.slots])
+
+    def _prior_masses(self, batches: list[NDArray[Any]]) -> tuple[Floats, list[Floats]]:
+        """Log masses before these releases."""
+        return log_masses(self.components, self.log_prior, batches, self.targets)
 
     def _posterior_columns(
         self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray
