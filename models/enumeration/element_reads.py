@@ -226,24 +226,22 @@ def _(op: Dot, node: Any, inputs: list[Reads | None]) -> Reads | None:
     return np.moveaxis(found, left.ndim - 1, -1)
 
 
-def _places(op: Any, node: Any, first: int) -> tuple[list[Any], bool]:
-    """Indices as numbers, the whole axis in place of those that are not fixed; and whether all are."""
+def _places(op: Any, node: Any, first: int) -> tuple[list[Any], list[bool]]:
+    """Indices as numbers, the whole axis in place of those that are not fixed; and which ones these are."""
     found: list[Any] = []
-    every = True
+    opened: list[bool] = []
     for index in indices_from_subtensor(node.inputs[first:], op.idx_list):
         if isinstance(index, slice):
-            ends = [None if end is None else _fixed(end) for end in (index.start, index.stop, index.step)]
-            unknown = [
-                end is None and own is not None
-                for end, own in zip(ends, (index.start, index.stop, index.step), strict=True)
-            ]
-            found.append(slice(None) if any(unknown) else slice(*(None if end is None else int(end) for end in ends)))
-            every = every and not any(unknown)
+            own = [end for end in (index.start, index.stop, index.step) if end is not None]
+            fixed = iter([_fixed(end) for end in own])
+            ends = [None if end is None else next(fixed) for end in (index.start, index.stop, index.step)]
+            opened.append(sum(end is not None for end in ends) < len(own))
+            found.append(slice(None) if opened[-1] else slice(*(None if end is None else int(end) for end in ends)))
         else:
             place = _fixed(index)
+            opened.append(place is None)
             found.append(slice(None) if place is None else place if place.ndim else int(place))
-            every = every and place is not None
-    return found, every
+    return found, opened
 
 
 @_read.register(Subtensor)
@@ -265,10 +263,15 @@ def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
             return joined if fits else None
         return None
     whole = _whole(table, node.inputs[0], table.shape[-1])
-    places, every = _places(op, node, 1)
-    if whole is None or not every or any(one is not None for one in positions):
+    places, opened = _places(op, node, 1)
+    if whole is None or (any(opened) and isinstance(op, AdvancedSubtensor)):
         return None
-    return np.asarray(whole[tuple(places)])
+    if any(is_open and isinstance(entry, slice) for is_open, entry in zip(opened, op.idx_list, strict=True)):
+        return None
+    found = whole[tuple(places)]
+    axes = [is_open for is_open, place in zip(opened, places, strict=True) if isinstance(place, slice)]
+    found = found.any(axis=tuple(np.flatnonzero(axes).tolist())) if any(axes) else found
+    return found | _union(positions, 0) if any(one is not None for one in positions) else np.asarray(found)
 
 
 @_read.register(IncSubtensor)
@@ -280,8 +283,9 @@ def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
     whole = _whole(table, node.inputs[0], parts)
     if whole is None:
         return None
-    places, every = _places(op, node, 2)
-    if not every and sum(isinstance(one, np.ndarray) for one in places):
+    places, opened = _places(op, node, 2)
+    every = not any(opened)
+    if not every and any(isinstance(one, np.ndarray) for one in places):
         places = [slice(None) if isinstance(one, np.ndarray) else one for one in places]
     found = np.array(whole)
     if every and all(one is None for one in positions):
