@@ -40,8 +40,8 @@ ALARMS = 0.05
 GLOSSARY = (
     "Target: the person the adversary asks about. Cell: a published count. Prior and posterior: the adversary's "
     "probability of “in” before and after the release. Bound: an inequality that a guarantee implies. k: number of "
-    "privacy units in which the adversary's two hypotheses differ. Failure probability: how often a bound may not hold. "
-    "Detections: how often the best test says “in” when that is true, at 5 % false alarms."
+    "privacy units in which the adversary's two hypotheses differ. Failure probability: how often a bound may not "
+    "hold. Detections: how often the best test says “in” when that is true, at 5 % false alarms."
 )
 
 
