@@ -505,7 +505,8 @@ def test_calibration_stays_with_noise_that_is_added_up_wrapped_or_copied(make: A
 def test_calibration_changes_nothing_a_plan_or_a_reader_says(make: Any, neighbours: str) -> None:
     calibrated = make(2, 2)
     plain = replace(calibrated, sensitivity=1, cells=1)
-    one, other = (adv.Plan([adv.Level("block", noise)], neighbours=neighbours) for noise in (calibrated, plain))
+    unit = adv.PrivacyUnit(contribution=1, neighbours=neighbours)
+    one, other = (adv.Plan([adv.Level("block", noise)], privacy_unit=unit) for noise in (calibrated, plain))
     reader, e = adv.Adversary(0.3, known=1), np.linspace(-1.0, 2.0, 7)
     for loss in (adv.Plan.privacy_loss, adv.Plan.unit_loss, reader.privacy_loss):
         np.testing.assert_array_equal(loss(one).delta(e), loss(other).delta(e))

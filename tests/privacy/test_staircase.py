@@ -177,7 +177,8 @@ def _log_sum(log_p: Any) -> float:
 def test_the_posterior_of_a_path_is_that_of_all_counts(belief: Any, released: tuple[float, float, float]) -> None:
     """The window about the releases may not be cut as for log-concave noise; every count up to 2,000 is added up."""
     lower, upper = adv.Staircase(1.2), adv.Staircase(1.5, 0.3, sensitivity=2)
-    plan = adv.Plan([adv.Level("block", lower, siblings=1), adv.Level("tract", upper)])
+    unit = adv.PrivacyUnit(contribution=1)
+    plan = adv.Plan([adv.Level("block", lower, siblings=1), adv.Level("tract", upper)], privacy_unit=unit)
     reader = adv.Adversary(0.3, known=2, beliefs={"tract": belief})
     own, sibling, tract = released
     release = plan.observe({"block": own, "tract": tract}, siblings={"block": [sibling]})

@@ -73,6 +73,14 @@ PROCESSING = optional(
     queries=st.dictionaries(st.sampled_from(["total", "by sex"]), NOISES, max_size=2),
 )
 
+UNITS = optional(
+    name=st.sampled_from(["household", "device-day", ""]),
+    contribution=st.one_of(st.sampled_from([1, 2, 30]), POSITIVE),
+    cells=st.sampled_from([0, 1, 1, 3, 10]),
+    neighbours=st.sampled_from(["unbounded", "bounded"]),
+    periods=st.sampled_from([0, 1, 1, 2, 365]),
+)
+
 POISSON = st.fixed_dictionaries({"law": st.just("poisson"), "mu": st.one_of(st.floats(0, 40), POSITIVE)})
 LAWS = st.one_of(
     POISSON,
@@ -146,6 +154,10 @@ def scenarios(draw: Any) -> dict[str, Any]:
     first = first if isinstance(first, list) else [first]
     document: dict[str, Any] = {"neighbours": draw(st.sampled_from(["unbounded", "bounded"]))}
     document["plan"] = {"cells": cells, "level": levels}
+    if draw(st.integers(0, 3)) == 0:
+        document["privacy_unit"] = draw(UNITS)
+        if draw(st.booleans()):
+            del document["neighbours"]
     if cells == 1 and len(names) == 2 and draw(st.integers(0, 5)) == 0:
         document["plan"]["postprocessing"] = draw(
             table({"kind": st.sampled_from(["least squares", "nonnegative"])}, rounding=st.just("half_up"))

@@ -187,7 +187,7 @@ REFUSED = {
     ),
     "non-negative counts of two siblings beside broad noise": (
         SCENARIO.replace(FIRST, 'name = "block"\nsigma = 1e-6')
-        .replace('"tract"\nrho = 0.5\nsiblings = 2', '"tract"\nrho = 1e-6\nsensitivity = 3\nsuppress = 0')
+        .replace('"tract"\nrho = 0.5\nsiblings = 2', '"tract"\nrho = 1e-6\nsuppress = 0')
         .replace('[[plan.level]]\nname = "state"\nnoise = "exact"\n', "")
         .replace("[plan]", '[plan]\npostprocessing = { kind = "nonnegative" }')
         .replace("{ upper = 9 }", '"uniform"')

@@ -128,7 +128,7 @@ def test_a_level_published_again_is_more_levels_of_the_same_people(tmp_path: Pat
     assert [scenario.origins[name] for name in names] == ["block"] * 3 + ["tract"] * 2
     assert scenario.with_truth({"tract": 7}).truth["tract, release 2"] == 7
     guarantee = read(tmp_path, ("rho = 0.2", "rho = 0.2\nreleases = 4")).plan
-    assert sum(level.mechanism.rho for level in guarantee.levels) == pytest.approx(0.1 + 4 * 0.2)
+    assert sum(level.mechanism.rho() for level in guarantee.levels) == pytest.approx(0.1 + 4 * 0.2)
 
 
 def test_siblings_may_be_told_one_by_one(tmp_path: Path) -> None:

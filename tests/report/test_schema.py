@@ -10,13 +10,22 @@ import pytest
 
 from adversary.bounded.report import load_any_release_file
 from adversary.report.commands.setup_commands import STARTS
-from adversary.report.files import KINDS, keys_of_kind, load_profile_file, load_scenario, load_table_file, schema
+from adversary.report.files import (
+    KINDS,
+    keys_of_kind,
+    load_guarantee,
+    load_profile_file,
+    load_scenario,
+    load_table_file,
+    schema,
+)
 from adversary.report.kit import RESULT
 from tests import commands
 from tests.tables import DATA
 
 READERS: dict[str, Any] = {
-    "scenario": load_scenario, "profile": load_profile_file, "release": load_any_release_file,
+    "scenario": load_scenario, "guarantee": load_guarantee, "profile": load_profile_file,
+    "release": load_any_release_file,
     "regression": load_any_release_file, "table": load_table_file,
 }  # fmt: skip
 

@@ -31,8 +31,8 @@ def bounds_command(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="File (TOML) with a [guarantee] and no plan, in place of --epsilon, --rho or --mu; a [privacy_unit] "
-            "says whom it protects.",
+            help="File (TOML) with a table guarantee and no plan, in place of --epsilon, --rho or --mu; its table "
+            "privacy_unit says whom it protects.",
             metavar="GUARANTEE.toml",
         ),
     ] = None,
