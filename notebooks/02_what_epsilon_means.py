@@ -74,9 +74,9 @@ plt.show()
 # Gaussian noise with mu = 1 has rho = 1/2. Its own curve lies well below that of zCDP with the same rho, because zCDP
 # has to allow for every mechanism of that rho.
 #
-# Who is protected? The guarantee is about one record. A family of three, all of whose records change together, gets
-# three times the epsilon under pure DP, nine times the rho under zCDP, three times the mu under Gaussian DP. The table
-# has the power at 5 % for both, the advantage and the area under the ROC curve.
+# Who is protected? The guarantee is about one unit of privacy, here a person. A family of three, all of whose records
+# change together, gets three times the epsilon under pure DP, nine times the rho under zCDP, three times the mu under
+# Gaussian DP. The table has the power at 5 % for both, the advantage and the area under the ROC curve.
 
 # %%
 kinds = {
@@ -97,6 +97,29 @@ summary = {
 }
 display(pd.DataFrame(summary).T.round(4))
 guarantee_figures.trade_off(kinds)
+
+# %% [markdown]
+# ## The same noise, another unit of privacy
+#
+# A release protects whoever it was made for. Noise of variance 100 on page views is zCDP of rho 0.005 for one view of
+# one page, 0.05 for a device that views ten pages a day, and 1.5 for the same device over thirty days: one noise, three
+# guarantees. "Who is protected, and by how much" (a how-to page) has households, devices, reports and periods.
+
+# %%
+noise = adv.DiscreteGaussian(10.0)
+units = {
+    "one view of one page": adv.PrivacyUnit("view"),
+    "a device in a day, ten pages": adv.PrivacyUnit("device-day", cells=10),
+    "the same over thirty days": adv.PrivacyUnit("device-day", cells=10, periods=30),
+}
+costs = {}
+for name, unit in units.items():
+    plan = adv.Plan([adv.Level("page", noise)], privacy_unit=unit)
+    period = adv.ZeroConcentratedDP(plan.total_rho)
+    every = unit.over_periods(period)
+    costs[name] = {"rho": every.rho, "from 50 % to at most": every.posterior_bounds(0.5, failure=0.05)[1]}
+assert [round(one["rho"], 3) for one in costs.values()] == [0.005, 0.05, 1.5]
+display(pd.DataFrame(costs).T.round(4))
 
 # %% [markdown]
 # ## Epsilon and delta: a curve, not a number

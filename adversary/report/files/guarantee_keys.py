@@ -63,7 +63,8 @@ FILE = {
     **UNITS,
     "failure": Key("real", "probability with which a bound that is not certain may fail", DEFAULT_FAILURE, live=True,
                    make=probability),
-    "guarantee": Key("table", "what is guaranteed", keys={**GUARANTEE, "zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}),
+    "guarantee": Key("table", "what is guaranteed",
+                     keys={**GUARANTEE, "zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}),
 }  # fmt: skip
 """Keys of a file with a guarantee and no plan."""
 
