@@ -357,6 +357,14 @@ _WORLD = (_PEOPLE, _RECORD, DG(0.5), _ANSWERS)
 _TOTALS = ([3, 2], [2, 2, 1])
 _SHARES = np.array([[0.3, 0.1, 0.1], [0.1, 0.1, 0.3]])
 
+
+def _of_the_field(name: str) -> Any:
+    """A model with an oracle of its own; PyMC is imported for it."""
+    from tests.oracles.field import FIELD
+
+    return FIELD[name].build()
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "membership": lambda: models.membership(_ONE, adv.Adversary(0.3, known=2)),
     "membership, others unknown": lambda: models.membership(
@@ -399,8 +407,11 @@ MODELS: dict[str, Callable[[], Any]] = {
         _TOTALS, SpanGaussian(sensitivity_space(*_TOTALS, 3), 1.0), target=(1, 0)
     ),
     "skeleton": lambda: skeleton("model").shared_household(adv.Geometric(0.8), 0.2),
+    "field, multinomial cells": lambda: _of_the_field("multinomial cells"),
+    "field, Dirichlet-multinomial blocks": lambda: _of_the_field("Dirichlet-multinomial blocks"),
+    "field, hypergeometric sample": lambda: _of_the_field("hypergeometric sample"),
 }
-"""Models whose latents are all discrete, by the name of the function that builds them."""
+"""Models whose latents are all discrete, by the name of the function that builds them; "field" is `oracles.field`."""
 
 SMALLEST, LARGEST = 5e-324, 1e250
 """The smallest positive double, and one whose square is none while ten of it are."""

@@ -11,13 +11,13 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
-from numpy.typing import NDArray
 
 import adversary as adv
 from adversary.models.enumeration import Components, Grid, compile_enumerator, condition, support_of
 from adversary.models.enumeration.element_reads import element_reads
 from adversary.models.importance import WeighedPrior
 from adversary.models.noise import released
+from tests.oracles.field import FIELD, SHARE, vectors
 
 ROWS = pt.tensor("rows", shape=(3, 3), dtype="int64")
 ONE = pt.lscalar("one")
@@ -59,7 +59,6 @@ def test_what_elements_read(name: str) -> None:
     assert [set(np.flatnonzero(row)) for row in rows] == list(sets)
 
 
-SHARE = np.array([0.5, 0.3, 0.2])
 SIZES = (3, 5, 4)
 
 
@@ -82,11 +81,6 @@ def sizes(model: pm.Model, names: list[str], target: str = "in") -> list[int]:
     grid = Grid.over({name: support_of(given.model[name], {}, given.moving) for name in given.latents})
     values = [given.values_of(target)]
     return sorted(Components.of(grid, list(given.latents.values()), given.log_joint(), values).sizes[:-1])
-
-
-def vectors(total: int, cells: int) -> NDArray[np.int64]:
-    """Counts that add up to a total."""
-    return np.array([c for c in itertools.product(range(total + 1), repeat=cells) if sum(c) == total])
 
 
 def test_blocks_are_components() -> None:
@@ -209,3 +203,18 @@ def test_many_cells_are_enumerated_one_by_one() -> None:
     law = st.binom.pmf(k, 10, np.linspace(0.1, 0.9, 30)[7])
     inside, out = (weight * (law * np.exp(noise.log_prob(seen[7], k + t))).sum() for t, weight in ((1, 0.3), (0, 0.7)))
     assert run({"noisy": seen})["posterior"].item() == pytest.approx(inside / (inside + out), abs=1e-12)
+
+
+@pytest.mark.slow_cases("hypergeometric sample", "Dirichlet-multinomial blocks")
+@pytest.mark.parametrize("name", FIELD)
+def test_three_routes_agree(name: str) -> None:
+    """By enumeration, by weighed draws, and by a list of all states."""
+    one = FIELD[name]
+    model = one.build()
+    shape = tuple(int(n) for n in model["noisy"].shape.eval())
+    release = np.random.default_rng(4).integers(-1, 5, size=(6, *shape))
+    exact = adv.enumerate_posterior(model, {"noisy": release})["posterior"].values
+    drawn = [sample.answer.present for sample in WeighedPrior.of(model, ["noisy"], rng=1).weigh({"noisy": release})]
+    right = [one.posterior(row) for row in release]
+    np.testing.assert_allclose(exact, right, atol=1e-12)
+    np.testing.assert_allclose(drawn, right, atol=1e-12)
