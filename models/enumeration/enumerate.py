@@ -2,8 +2,8 @@
 
 .. math:: P(t \\mid y) \\propto \\sum_{s : t(s) = t} p(s, y)
 
-over every joint state s of the latents, for a whole batch of releases y at once. The model is compiled once; PyMC is
-imported only when one of these functions is called.
+over every joint state s of the latents, for a whole batch of releases y at once. Latents that nothing reads together are
+added up apart: see `Components`. The model is compiled once; PyMC is imported only when one of these functions is called.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ def enumerate_posterior(
 
     Notes
     -----
+    The sum is a product of sums over latents that no element of the model's density and no target reads together;
+    values given in `support` or cut are summed over jointly. States are gone through in pieces, and what is kept of
+    each is the number of the target's value.
+
     ``prior`` is what is held before the release: it counts the latents' own terms, and every potential and every
     variable observed in the model (side data) that does not depend on what is named in `observed`. A latent whose law
     reads the release is refused: nothing is held of it before.
