@@ -2,8 +2,9 @@
 
 .. math:: P(t \\mid y) \\propto \\sum_{s : t(s) = t} p(s, y)
 
-over every joint state s of the latents, for a whole batch of releases y at once. Latents that nothing reads together are
-added up apart: see `Components`. The model is compiled once; PyMC is imported only when one of these functions is called.
+over every joint state s of the latents, for a whole batch of releases y at once. Latents that nothing reads together
+are added up apart: see `Components`. The model is compiled once; PyMC is imported only when one of these functions is
+called.
 """
 
 from __future__ import annotations
