@@ -314,7 +314,7 @@ levels = [adv.Level("block", block, siblings=27), adv.Level("block group", block
 published, everything = adv.Plan(levels, postprocessing=LeastSquares()), adv.Plan(levels)
 sure = adv.Adversary(0.5, known=0, beliefs={"block group": adv.Point(1)})
 truths = {"in": {"block": 1, "block group": 1}, "out": {"block": 0, "block group": 1}}
-guarantee = adv.ZeroConcentratedDP(block.rho() + block_group.rho)
+guarantee = adv.ZeroConcentratedDP(block.rho() + block_group.rho())
 just_block = {"in": {"block": 1}, "out": {"block": 0}}
 trees = {
     "the block's raw count": adv.audit(plans["raw"], adversary, just_block, progress=False),

@@ -300,3 +300,17 @@ def test_units_and_contributions() -> None:
     assert units_changed(7, math.inf) == 1
     assert contribution_to([], ONE) == 1
     assert contribution_to([adv.RandomizedResponse(1.0)], ONE) == math.inf
+
+
+def test_a_file_is_sent_to_the_command_that_reads_it(tmp_path: Path) -> None:
+    alone = '[guarantee]\n"pure DP" = 1\n'
+    path = commands.written("alone.toml", tmp_path, alone)
+    commands.refused(
+        tmp_path, "audit", path, words="this is a file with a guarantee alone, which adversary bounds reads"
+    )
+    commands.refused(tmp_path, "epsilon", path, words="which adversary bounds reads")
+    commands.refused(tmp_path, "bounds", path, "--rho", "1", words="leave out --epsilon, --rho and --mu")
+    both = commands.written("both.toml", tmp_path, alone + "zCDP = 1\n")
+    commands.refused(tmp_path, "bounds", both, words="must state one definition where there is no plan")
+    plan = commands.written("plan.toml", tmp_path, "[plan]\n")
+    commands.refused(tmp_path, "bounds", plan, words="this is a scenario file, which adversary audit reads")

@@ -332,6 +332,7 @@ def shipped() -> tuple[tuple[str, dict[str, Any]], ...]:
 def kind_of(document: Mapping[str, Any]) -> str:
     """What a document is for."""
     names = {"plan": "scenario", "table": "table", "release": "release", "regression": "release"}
+    names |= {} if {"profile", "profiles"} & document.keys() else {"guarantee": "guarantee"}
     return next((kind for key, kind in names.items() if key in document), "profile")
 
 

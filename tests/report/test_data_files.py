@@ -31,6 +31,8 @@ def commands(document: dict[str, Any]) -> list[list[str]]:
         return [["invariants"]]
     if {"release", "regression"} & set(document):
         return [["infer"]]
+    if "plan" not in document and "guarantee" in document:
+        return [["bounds"], ["explain"]]
     if "plan" not in document:
         return [["epsilon"], ["explain"]]
     exact = any(level.get("noise") == "exact" for level in document["plan"]["level"]) or "invariants" in document

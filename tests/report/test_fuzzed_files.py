@@ -29,6 +29,7 @@ COMMANDS = {
     "profile": (("epsilon",), ("explain",)),
     "release": (("infer",),),
     "table": (("invariants",),),
+    "guarantee": (("bounds",), ("explain",)),
 }
 """What reads each kind of file; the first of them half of the time or more."""
 PICKS = 8

@@ -185,7 +185,7 @@ def test_a_product_of_fractions_is_kept_exact() -> None:
 
 def test_every_shipped_scenario_can_be_read() -> None:
     for path in sorted(DATA.glob("*.toml")):
-        if "[plan]" not in path.read_text(encoding="utf-8"):  # a profile file
+        if "[plan]" not in path.read_text(encoding="utf-8"):  # a profile, or a guarantee alone
             continue
         scenario = adv.load_scenario(path)
         assert scenario.title

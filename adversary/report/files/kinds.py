@@ -32,8 +32,8 @@ KINDS = {
         {"audit": (), "compare": (), "explain": (), "sensitivity": ("sensitivity",)},
     ),
     "guarantee": Kind(
-        "adversary.report.files.guarantee_keys", (), "a file with a guarantee alone, which adversary bounds reads",
-        {"bounds": ()},
+        "adversary.report.files.guarantee_keys", ("guarantee",),
+        "a file with a guarantee alone, which adversary bounds reads", {"bounds": ()},
     ),
     "profile": Kind(
         "adversary.report.files.profile_file", ("profile", "profiles"),

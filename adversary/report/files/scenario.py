@@ -254,8 +254,9 @@ def load_scenario(path: str | Path) -> Scenario:
     """
     file = Path(path)
     document = read_toml(file)
-    if "plan" not in document and "profile" in document:
-        raise ValueError(f"{file}: plan: is missing: this is {KINDS['profile'].about}")
+    other = next((kind for kind in ("profile", "guarantee") if kind in document), None)
+    if "plan" not in document and other is not None:
+        raise ValueError(f"{file}: plan: is missing: this is {KINDS[other].about}")
     scenario = _scenario(document, file)
     if scenario.statistic == "count" and scenario.plan.cells > 1:
         raise ValueError(f"{file}: profile.statistic: must be 'any' where the adversary watches two cells, got 'count'")
