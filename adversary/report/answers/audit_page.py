@@ -103,6 +103,9 @@ def _card(one: Scenario, part: xr.DataTree) -> Card:
         ("In nine releases of ten", audit_words.nine_in_ten(of_one)),
         (f"At most, by {audit_words.bound_name(bound)}", outward_percent(limit, True) + PERCENT),
     ]
+    if "posterior_all_periods" in bound:
+        over = float(bound["posterior_all_periods"].sel(side="upper"))
+        numbers.append((f"Over {one.plan.privacy_unit.periods:,} periods", f"{outward_percent(over, True)}{PERCENT}"))
     finding = result_sections.finding(one, part)
     asked = dict.fromkeys(MEANINGS[reader.attack] for reader in one.readers.values())
     return Card(

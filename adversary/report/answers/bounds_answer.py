@@ -86,6 +86,7 @@ def solve(
     deltas: Sequence[float] = DELTAS,
     failure: float = DEFAULT_FAILURE,
     unit: PrivacyUnit | None = None,
+    name: str = "",
 ) -> xr.DataTree:
     """Every bound: groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta), `summary`.
 
@@ -113,7 +114,7 @@ def solve(
     given |= {} if unit is None else {"privacy_unit": json.dumps(unit_of(unit))}
     tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
     listed = ("beliefs", "any_prior", "tests", "epsilon", "summary", *(("periods",) if "periods" in found else ()))
-    return Summary(title(guarantee, parameters), listed, verdict(found["beliefs"])).on(tree)
+    return Summary(name or title(guarantee, parameters), listed, verdict(found["beliefs"])).on(tree)
 
 
 def by_periods(
@@ -187,7 +188,7 @@ def document(
     guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree, unit: PrivacyUnit | None = None
 ) -> Document:
     """The answer of `solve` for people."""
-    name, failure = summary_of(tree).title, float(tree.attrs["pbdp_delta"])
+    name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
     rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
     same = {"Gaussian noise of that rho": definitions.GaussianDP(definitions.mu_of_rho(rho)).worst_pair} if rho else {}
     ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if mu else {}
@@ -200,7 +201,10 @@ def document(
     return Document(
         tree,
         card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),
-        lead=[LEAD if unit is None or is_usual(unit) else f"{LEAD} {unit_words(unit)}"],
+        lead=[
+            *([f"{name}."] if summary_of(tree).title != name else []),
+            LEAD if unit is None or is_usual(unit) else f"{LEAD} {unit_words(unit)}",
+        ],
         sections=[
             attempt(BELIEFS, belief_section, tree),
             *noise_sections(powers, ladders, (power[0], power[1]), {name: guarantee, **same}, ladder),
@@ -222,9 +226,12 @@ def _claim(found: xr.Dataset) -> str:
 
 def _largest_rise(found: xr.Dataset) -> tuple[str, str]:
     """The prior asked for that can rise most, and to what."""
-    upper = found["posterior"].sel(side="upper")
-    at = int(np.argmax(upper.values - found["prior"].values))
+    upper, at = found["posterior"].sel(side="upper"), _at_largest_rise(found)
     return percent(float(found["prior"][at])), outward_percent(float(upper[at]), True) + PERCENT
+
+
+def _at_largest_rise(found: xr.Dataset) -> int:
+    return int(np.argmax(found["posterior"].sel(side="upper").values - found["prior"].values))
 
 
 def epsilon_table(epsilon: xr.Dataset, heads: Mapping[str, str]) -> Table:
@@ -239,9 +246,20 @@ def card(
     """The largest rise of a belief asked for, a test and an epsilon: (false alarms, detections), (delta, epsilon)."""
     found = tree["beliefs"].to_dataset()
     prior, most = _largest_rise(found)
+    every = []
+    if "periods" in tree:
+        all_periods = tree["periods"].to_dataset().isel(periods=-1)
+        over = float(all_periods["posterior"].sel(side="upper").isel(prior=_at_largest_rise(found)))
+        every = [
+            (
+                f"the same over {int(all_periods['periods']):,} periods",
+                f"at most {outward_percent(over, True)}{PERCENT}",
+            )
+        ]
     return Card(
         numbers=[
             (f"posterior at prior {prior}", f"at most {most}"),
+            *every,
             (f"detections at {percent(power[0])} false alarms", f"at most {outward_percent(power[1], True)}{PERCENT}"),
             (f"epsilon at delta = {as_given(epsilon[0])}", limit(epsilon[1])),
         ],

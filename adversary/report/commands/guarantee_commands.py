@@ -51,14 +51,14 @@ def bounds_command(
     deltas = bounds_answer.deltas_of(delta)
     if file is None:
         guarantee, parameters = bounds_answer.guarantee_of(epsilon, rho, mu, delta)
-        unit, chance = None, DEFAULT_FAILURE
+        unit, chance, name = None, DEFAULT_FAILURE, ""
     else:
         bounds_answer.only_file(epsilon, rho, mu)
         found = load_guarantee(file)
-        guarantee, unit, chance = found.guarantee, found.unit, found.failure
+        guarantee, unit, chance, name = found.guarantee, found.unit, found.failure, found.title
         parameters = {name: float(x) for name, x in guarantee.parameters.items()}
     tree = bounds_answer.solve(
-        guarantee, parameters, prior, level, deltas, chance if failure is None else failure, unit
+        guarantee, parameters, prior, level, deltas, chance if failure is None else failure, unit, name
     )
     return Answer(tree, partial(bounds_answer.document, guarantee, parameters, unit=unit))
 
