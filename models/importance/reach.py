@@ -8,17 +8,29 @@ this alone shows little: :math:`\lambda` has a spread of its own then, :math:`\s
 Gaussian noise, in which a part of the prior that no draw reaches can hide. In G this spread cancels, since all points
 have it in common. So a release is not explained either where points far away explain it better, by more than they do
 releases of the model.
+
+Hardly seen in G is a far point f that the prior holds improbable and that explains the release much better than draws
+do: both may have the same joint density. So the place around each far point is added to what draws explain, as if it
+were as wide as the posterior of the draws:
+
+.. math:: \Delta = \log(1 + s_1) - \log(1 + s_0), \qquad
+          s_t = \frac{e^{J_t(f) - E[J \mid y]}}{P(t \mid y)}, \qquad J_t = \log p(\theta, t, y)
+
+:math:`\Delta` is how far the log odds move. It counts as their error, over the root of the number of draws that this
+place should have, until there are so many that their own weights show the error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
+from .refinement import Population
 from .smoothing import Hypotheses
 from .terms import Terms
 
@@ -35,6 +47,13 @@ LARGEST_LOSS = 1e-4
 """Share of the prior that no draw may stand for, because numbers round to the end of a support."""
 FAR = 1000
 """Points far from the draws."""
+LARGEST_MISSED = 0.1
+"""Nats by which the place of a far point may move the log odds."""
+COVERED = 100.0
+"""Draws in the place of a far point from which on their weights show what it says."""
+NEGLIGIBLE_MISSED = 1e-3
+"""Nats by which such a place may move the log odds before better proposals are tried."""
+_SEEN = 10.0  # draws that a place should have for proposals to start from these and not from its far points
 _FARTHEST = 100.0  # times a draw's distance from the median
 
 
@@ -50,6 +69,7 @@ class Sample:
     explained : nats by which the best draw explains the release better (or, negative, worse) than draws of the prior
         explain releases of their own at worst: see `reach`
     lost : share of the prior that no draw stands for
+    missed : nats by which the place of a far point moves the log odds; part of the answer's spread
     """
 
     values: Sequence[NDArray[Any]]
@@ -58,11 +78,32 @@ class Sample:
     answer: Hypotheses
     explained: float
     lost: float = 0.0
+    missed: float = 0.0
+
+    def with_missed(self, missed: float) -> Sample:
+        """This sample, whose log odds may be off by so much because of what no draw stands for."""
+        if not np.isfinite(missed):
+            return replace(self, missed=missed)
+        answer = replace(self.answer, spread=float(np.hypot(self.answer.spread, missed)))
+        return replace(self, answer=answer, missed=missed)
 
     @property
     def reliable(self) -> bool:
         """True where the answer may be used."""
-        return self.answer.reliable and self.reached and self.lost <= LARGEST_LOSS
+        seen = self.lost <= LARGEST_LOSS and self.missed <= LARGEST_MISSED
+        return self.answer.reliable and self.reached and seen
+
+    @property
+    def settled(self) -> bool:
+        """True where it may be used, and draws and not what they miss decide on its error."""
+        others = float(np.sqrt(max(self.answer.spread**2 - self.missed**2, 0.0))) if self.reliable else 0.0
+        return self.reliable and self.missed <= max(others, NEGLIGIBLE_MISSED)
+
+    def or_better(self, other: Sample) -> Sample:
+        """The one that may be used, with the smaller error if both may; if neither, the one that explains better."""
+        if self.reliable and other.reliable:
+            return other if other.answer.spread < self.answer.spread else self
+        return other if other.reliable or (other.explained > self.explained and not self.reliable) else self
 
     @property
     def reached(self) -> bool:
@@ -101,12 +142,13 @@ class FarPoints:
     ----------
     terms : of the model
     values : (point, *shape) each, like the draws; none where nothing real is drawn
-    log_prior : log density under the prior, (point,)
+    log_prior, log_density : log density under the prior, and under what made the draws, (point,)
     """
 
     terms: Terms
     values: tuple[NDArray[Any], ...]
     log_prior: Floats
+    log_density: Floats
 
     @classmethod
     def around(
@@ -115,7 +157,7 @@ class FarPoints:
         """Around the draws of a model's prior; `log_share` as `WeighedPrior` has it."""
         kinds = [value.dtype.kind == "f" for value in values]
         if not any(kinds):
-            return cls(terms, (), np.empty(0))
+            return cls(terms, (), np.empty(0), np.empty(0))
         points, size = stacked(values), min(FAR, len(values[0]) // 10 + 1)
         cells = np.arange(points.shape[1])
         drawn = points[rng.integers(len(points), size=size)]
@@ -128,22 +170,76 @@ class FarPoints:
         with np.errstate(all="ignore"):
             log_prior = terms.base(found, far=True) - log_share
         possible = np.isfinite(log_prior)
-        return cls(terms, tuple(value[possible] for value in found), log_prior[possible])
+        log_prior = log_prior[possible]
+        return cls(terms, tuple(value[possible] for value in found), log_prior, log_prior)
 
     def joined(self, other: FarPoints) -> FarPoints:
         """These points and others."""
         pairs = zip(self.values, other.values, strict=True)
         values = tuple(np.concatenate(pair) for pair in pairs)
-        return FarPoints(self.terms, values, np.concatenate([self.log_prior, other.log_prior]))
+        densities = (np.concatenate([getattr(one, n) for one in (self, other)]) for n in ("log_prior", "log_density"))
+        return FarPoints(self.terms, values, *densities)
 
-    def best(self, released: Mapping[str, NDArray[Any]], table: Floats | None = None, every: int = 1) -> Floats:
-        """Largest log likelihood of each release, (release,), among all points or every so many of them."""
+    @property
+    def points(self) -> Floats:
+        """As points (point, cell)."""
+        return stacked(self.values)
+
+    def joint(
+        self, released: Mapping[str, NDArray[Any]], table: Floats | None = None, every: int = 1
+    ) -> tuple[Floats, Floats]:
+        """Log joint density of all points, or every so many, and each release: (point, release) by hypothesis."""
         if not self.log_prior.size:
-            return np.full(next((len(value) for value in released.values()), 1), -np.inf)
-        values = [value[::every] for value in self.values]
+            none = np.empty((0, next((len(value) for value in released.values()), 1)))
+            return none, none
         with np.errstate(all="ignore"):
-            joint = np.logaddexp(*self.terms.hypotheses(values, released, None, table, far=True))
-        return np.asarray((joint - self.log_prior[::every, None]).max(axis=0))
+            return self.terms.hypotheses([v[::every] for v in self.values], released, None, table, far=True)
+
+    def best(self, joint: Sequence[Floats], every: int = 1) -> Floats:
+        """Largest log likelihood of each release among points (point, release), (release,)."""
+        with np.errstate(all="ignore"):
+            likelihood = np.logaddexp(*joint) - self.log_prior[::every, None]
+        return np.asarray(likelihood.max(axis=0, initial=-np.inf))
+
+    def made_by(self, draws: Population) -> FarPoints:
+        """The same points, with their density as these draws were made."""
+        if draws.proposal is None:
+            return replace(self, log_density=np.logaddexp(*(part[:, 0] for part in self.joint({}))))
+        return replace(self, log_density=draws.proposal.log_density(self.points, self.log_prior))
+
+    def counted(self, sample: Sample, joint: Sequence[Floats], log_joint: Floats) -> tuple[Sample, Population | None]:
+        """A sample that counts what it misses at these points as error, and those that proposals may start from.
+
+        Parameters
+        ----------
+        sample : of draws
+        joint : log joint density of the points under each hypothesis, (point,) each
+        log_joint : of the draws under both together, (draw,)
+        """
+        moved, expected, volume = self._missed(joint, log_joint, sample.answer)
+        sample = sample.with_missed(float(moved.max(initial=0.0)))
+        places = (moved > NEGLIGIBLE_MISSED) & (expected < np.log(_SEEN))
+        if not places.any():
+            return sample, None
+        present, out = (part[places] for part in joint)
+        both = np.logaddexp(present, out)  # all points of a place weigh as much as the heaviest of them
+        density = np.full(both.size, logsumexp(both) - both.max() - volume - np.log(log_joint.size))
+        return sample, Population(self.points[places], (present, out), density, density)
+
+    def _missed(self, joint: Sequence[Floats], log_joint: Floats, answer: Hypotheses) -> tuple[Floats, Floats, float]:
+        """Nats by which the place of each point may move the log odds, and logs of the number of draws that it should
+        have and of the volume of a place: (point,), (point,) and one number."""
+        heavy = answer.weights > 0
+        if not self.log_prior.size or not heavy.any():
+            return np.zeros(self.log_prior.size), self.log_prior, 0.0
+        size, typical = np.log(log_joint.size), float(answer.weights[heavy] @ log_joint[heavy])
+        volume = answer.log_total - size - typical
+        with np.errstate(all="ignore"):
+            parts = zip(joint, (answer.present, answer.out), strict=True)
+            gained = [np.logaddexp(0.0, np.where(j > -np.inf, j - typical - np.log(p), -np.inf)) for j, p in parts]
+            there = size + self.log_density + volume
+            moved = np.abs(gained[0] - gained[1]) * np.exp(-0.5 * np.maximum(there, 0.0))
+        return np.where(there < np.log(COVERED), moved, 0.0), there, float(volume)
 
 
 def best_of(log_joint: Floats, log_prior: Floats, log_density: Floats) -> Floats:

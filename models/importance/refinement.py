@@ -199,6 +199,7 @@ def refine(
     enough: Callable[[Floats, Floats], bool],
     size: int,
     rng: np.random.Generator,
+    guide: Population | None = None,
 ) -> Population:
     """Draws of better and better proposals, and with them those to start from that carry weight.
 
@@ -210,14 +211,17 @@ def refine(
     enough : whether the log weights of a stage will do
     size : number of draws of every stage
     rng : generator
+    guide : points to start from as well, that nothing made
     """
     proposal = Proposal((), (), len(start.points) if mixes else 0, start.proposal)
     heavy = np.any([part > part.max() - _NEGLIGIBLE for part in start.log_weights], axis=0) & mixes
     # Rows: log joint density under each hypothesis, and log density under the prior, what was before, and each mixture.
     columns = np.stack([*start.log_joint, start.log_prior, start.log_density])[:, heavy]
     points, found = start.points[heavy], start
-    for _ in range(STAGES):
-        mixture = Mixture.around(found.points, _evenly(*found.log_weights), rng)
+    for stage in range(STAGES):
+        near = [found, guide] if guide is not None and not stage else [found]
+        log_weights = [np.concatenate(parts) for parts in zip(*(one.log_weights for one in near), strict=True)]
+        mixture = Mixture.around(np.concatenate([one.points for one in near]), _evenly(*log_weights), rng)
         drawn = mixture.draw(size, rng)
         present, out, log_prior = density(drawn)
         parts = [one.log_density(drawn) for one in (*proposal.mixtures, mixture)]

@@ -119,18 +119,20 @@ class Hypotheses:
     Parameters
     ----------
     present, out : P(target = 1) and P(target = 0)
-    mcse : Monte Carlo standard error of either
+    spread : standard error of the log odds, of which that of either probability follows
     k_hat : shape of the tail of the weights, the worse of the two hypotheses
     ess : effective number of draws, the smaller of the two
     weights : smoothed weights of the draws under both together, (draw,), adding up to 1
+    log_total : log of the sum of these weights as they were given
     """
 
     present: float
     out: float
-    mcse: float
+    spread: float
     k_hat: float
     ess: float
     weights: Floats
+    log_total: float = 0.0
 
     @classmethod
     def of(cls, log_in: Floats, log_out: Floats) -> Hypotheses:
@@ -143,20 +145,28 @@ class Hypotheses:
         if log_in.size == 1:  # nothing is drawn: all latents are summed out
             with np.errstate(invalid="ignore"):
                 odds = float((log_in - log_out)[0])
-            return cls(float(expit(odds)), float(expit(-odds)), 0.0, -np.inf, np.inf, np.ones(1))
+            total = float(np.logaddexp(log_in, log_out)[0])
+            return cls(float(expit(odds)), float(expit(-odds)), 0.0, -np.inf, np.inf, np.ones(1), total)
         with np.errstate(invalid="ignore"):
             apart = log_in - log_out
         known = apart[~np.isnan(apart)]
         if known.size and (np.ptp(known) < _SAME if np.isfinite(known).all() else (known == known[0]).all()):
             both = Importance.of(np.logaddexp(log_in, log_out))  # no draw changes the odds: there is no error
-            return cls(float(expit(known[0])), float(expit(-known[0])), 0.0, both.k_hat, both.ess, both.weights)
+            chances = float(expit(known[0])), float(expit(-known[0]))
+            return cls(*chances, 0.0, both.k_hat, both.ess, both.weights, both.log_total)
         inside, outside = Importance.of(log_in), Importance.of(log_out)
         odds = inside.log_total - outside.log_total
         present, out = float(expit(odds)), float(expit(-odds))
         spread = float(np.sqrt(((inside.weights - outside.weights) ** 2).sum()))
         k_hat, ess = max(inside.k_hat, outside.k_hat), min(inside.ess, outside.ess)
         weights = present * inside.weights + out * outside.weights
-        return cls(present, out, present * out * spread, k_hat, ess, weights)
+        total = float(np.logaddexp(inside.log_total, outside.log_total))
+        return cls(present, out, spread, k_hat, ess, weights, total)
+
+    @property
+    def mcse(self) -> float:
+        """Monte Carlo standard error of either probability."""
+        return self.present * self.out * self.spread
 
     @property
     def reliable(self) -> bool:

@@ -172,16 +172,17 @@ class WeighedPrior:
 
     def held(self, settled: Mapping[str, NDArray[Any]] | None = None) -> Hypotheses:
         """The adversary's hypotheses about the target before the release."""
-        present, out = self._log_joint({n: v[:1] for n, v in (settled or {}).items()})
-        return Hypotheses.of(present[:, 0] - self.log_density, out[:, 0] - self.log_density)
+        return self.held_sample({n: v[:1] for n, v in (settled or {}).items()}).answer
 
-    def held_sample(self) -> Sample:
-        """`held` as a sample, whose release is what the model knows beside it."""
-        joint = self._log_joint({})
+    def held_sample(self, settled: Arrays | None = None) -> Sample:
+        """`held` as a sample, whose release is what the model knows beside it, (1, *shape) by name what is settled."""
+        joint, far = self._log_joint(settled or {}), self.far.joint(settled or {})
         best = float(best_of(np.logaddexp(*joint), self.log_prior, self.log_density)[0])
-        explained = best - self.far.best({})[0] if self.terms.knows_more else np.inf
+        explained = best - self.far.best(far)[0] if self.terms.knows_more else np.inf
         answer = Hypotheses.of(*(part[:, 0] - self.log_density for part in joint))
-        return Sample(self.values, self.pure, self.terms.table({}), answer, float(explained), self.lost)
+        found = Sample(self.values, self.pure, self.terms.table(settled or {}), answer, float(explained), self.lost)
+        both = np.logaddexp(joint[0][:, 0], joint[1][:, 0])
+        return self.far.counted(found, (far[0][:, 0], far[1][:, 0]), both)[0]
 
     def weigh(self, observed: Mapping[str, ArrayLike], rng: Any = None, refine: bool = True) -> Iterator[Sample]:
         """One release after another: the draws weighed by it, or those of a better proposal where they do not do."""
@@ -194,19 +195,20 @@ class WeighedPrior:
             table = self.terms.table(rows)
             joint = self._log_joint(rows, table)
             best = best_of(np.logaddexp(*joint), self.log_prior, self.log_density)
-            far = self.far.best(rows, table)
-            parts = [np.ascontiguousarray(part.T) for part in joint]
-            for i, present, out in zip(range(best.size), *parts, strict=True):
+            far = self.far.joint(rows, table)
+            far_best = self.far.best(far)
+            parts = [np.ascontiguousarray(part.T) for part in (*joint, *far)]
+            for i, present, out, *there in zip(range(best.size), *parts, strict=True):
                 own, explained = table[..., i : i + 1], np.inf
                 if self.values:
-                    explained = self.reach.explained(float(best[i]), float(far[i]))
+                    explained = self.reach.explained(float(best[i]), float(far_best[i]))
                 answer = Hypotheses.of(present - self.log_density, out - self.log_density)
                 found = Sample(self.values, self.pure, own, answer, explained, self.lost)
-                if not found.reliable and refine and self.may_be_refined and best[i] > -np.inf:
+                found, guide = self.far.counted(found, there, np.logaddexp(present, out))
+                if not found.settled and refine and self.may_be_refined and best[i] > -np.inf:
                     row = {name: value[i] for name, value in rows.items()}
                     generator = np.random.default_rng(seeds[start + i])
-                    better = self._refine(row, own, (present, out), float(far[i]), generator)
-                    found = better if better.reliable or better.explained > found.explained else found
+                    found = found.or_better(self._refine(row, own, (present, out), there, guide, generator))
                 yield found
 
     @property
@@ -220,14 +222,22 @@ class WeighedPrior:
         return self.is_smooth and stacked(self.values).shape[1] <= LARGEST_DIMENSION
 
     def _refine(
-        self, row: Arrays, table: Floats, log_joint: tuple[Floats, Floats], far: float, rng: np.random.Generator
+        self,
+        row: Arrays,
+        table: Floats,
+        log_joint: tuple[Floats, Floats],
+        far: Sequence[Floats],
+        guide: Population | None,
+        rng: np.random.Generator,
     ) -> Sample:
         """Draws of mixtures around those of the prior that are near to one release; `far` as `FarPoints` has it."""
         released = {name: value[None] for name, value in row.items()}
-        found = self._population(released, table, log_joint, _is_reliable, _REFINED, rng)
-        best = best_of(np.logaddexp(*found.log_joint)[:, None], found.log_prior, found.log_density)
-        explained = self.reach.explained(float(best[0]), far)
-        return Sample(self.split(found.points), None, table, Hypotheses.of(*found.log_weights), explained, self.lost)
+        found = self._population(released, table, log_joint, _is_reliable, _REFINED, rng, guide)
+        both, answer = np.logaddexp(*found.log_joint), Hypotheses.of(*found.log_weights)
+        best = best_of(both[:, None], found.log_prior, found.log_density)
+        explained = self.reach.explained(float(best[0]), float(self.far.best([part[:, None] for part in far])[0]))
+        sample = Sample(self.split(found.points), None, table, answer, explained, self.lost)
+        return self.far.made_by(found).counted(sample, far, both)[0]
 
     def _population(
         self,
@@ -237,9 +247,10 @@ class WeighedPrior:
         enough: Callable[[Floats, Floats], bool],
         size: int,
         rng: np.random.Generator,
+        guide: Population | None = None,
     ) -> Population:
         """Draws of better proposals for one release, (1, *shape) by name, from these draws and their log joint density
-        under each hypothesis."""
+        under each hypothesis, and at first from those of a guide."""
 
         def density(points: Floats) -> tuple[Floats, Floats, Floats]:
             values = self.split(points)
@@ -248,7 +259,7 @@ class WeighedPrior:
                 return present[:, 0], out[:, 0], self.terms.base(values, far=True) - self.log_share
 
         start = Population(stacked(self.values), log_joint, self.log_prior, self.log_density, self.proposal)
-        return refine(start, not self.known, density, enough, size, rng)
+        return refine(start, not self.known, density, enough, size, rng, guide)
 
     def given_side_data(self, rng: np.random.Generator) -> WeighedPrior:
         """This prior with draws of better proposals for what is known beside the release."""
@@ -276,10 +287,10 @@ class WeighedPrior:
         kept, rng = np.flatnonzero(weights > 0), np.random.default_rng(self.rng)
         values = tuple(self.split(found.points[kept]))
         place = rng.choice(kept.size, kept.size, p=weights[kept] / weights[kept].sum())
-        far = FarPoints.around(self.terms, [value[place] for value in values], self.log_share, rng)
+        far = self.far.joined(FarPoints.around(self.terms, [value[place] for value in values], self.log_share, rng))
         changed: dict[str, Any] = {"log_prior": found.log_prior[kept], "log_density": found.log_density[kept]}
         changed |= {"proposal": found.proposal, "known": found.proposal is None}
-        return replace(self, values=values, far=self.far.joined(far), **changed)
+        return replace(self, values=values, far=far.made_by(found), **changed)
 
     def points(self, values: Sequence[NDArray[Any]]) -> Floats:
         """Values (draw, *shape) of each drawn latent as points (draw, cell)."""
@@ -335,7 +346,7 @@ class WeighedPrior:
         for start in range(0, releases, self.width):
             rows = {name: value[start : min(start + self.width, releases)] for name, value in self.reference.items()}
             best.append(best_of(np.logaddexp(*self.terms.hypotheses(values, rows, pure)), log_prior, log_density))
-            far.append(self.far.best(rows, every=every))
+            far.append(self.far.best(self.far.joint(rows, every=every), every))
         return Reach.of(np.concatenate(best), np.concatenate(far), 0 if few else RARE)
 
 
@@ -362,9 +373,14 @@ def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
         return list(priors)
     values = tuple(np.concatenate(parts) for parts in zip(*(one.values for one in priors), strict=True))
     densities = np.stack([one.terms.base(values, far=True) for one in priors])
-    log_density = logsumexp(densities, axis=0, b=np.array(sizes)[:, None] / sum(sizes))
-    pairs = zip(priors, densities, strict=True)
-    return [replace(one, values=values, log_prior=own, log_density=log_density) for one, own in pairs]
+    shares = np.array(sizes)[:, None] / sum(sizes)
+    log_density = logsumexp(densities, axis=0, b=shares)
+    found = []
+    for one, own in zip(priors, densities, strict=True):
+        there = [other.terms.base(one.far.values, far=True) for other in priors] if one.far.values else densities[:, :0]
+        far = replace(one.far, log_density=logsumexp(there, axis=0, b=shares))
+        found.append(replace(one, values=values, log_prior=own, log_density=log_density, far=far))
+    return found
 
 
 def _draw_prior(
@@ -375,13 +391,6 @@ def _draw_prior(
         return (), 1.0
     found, share = PriorPredictive.of(model, (), values=tuple(given.continuous)).draw(draws, rng)
     return tuple(found[name].astype(value.dtype) for name, value in given.continuous.items()), share
-
-
-def _largest_sum(first: Floats, second: Floats) -> float:
-    """Largest of log(exp(first) + exp(second)), entry by entry: at most log 2 above the larger of them."""
-    larger = np.maximum(first, second)
-    near = larger >= larger.max() - np.log(2.0)
-    return float(np.logaddexp(first[near], second[near]).max())
 
 
 def _systematic(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

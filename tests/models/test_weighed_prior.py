@@ -283,15 +283,51 @@ def test_a_funnel_is_right_or_said_not_to_be() -> None:
     assert right_or_unreliable(weighed(model, {"noisy": data}), expected) > 0
 
 
-def test_a_release_that_no_draw_of_the_prior_explains_has_no_number() -> None:
+def test_a_release_that_no_draw_of_the_prior_explains_is_answered_from_far_points_or_not_at_all() -> None:
     """One world in a hundred million lies elsewhere, and the release comes from there: no draw is near it."""
     with pm.Model() as model:
         place = pm.NormalMixture("place", np.array([1 - 1e-8, 1e-8]), np.array([0.0, 60.0]), sigma=1.0)
         present = pm.Bernoulli("in", pm.math.sigmoid(place - 30.0))
         noise.released("noisy", Gaussian(5.0), place + present)
-    (sample,) = weighed(model, {"noisy": np.array([60.0])})
-    assert not sample.reliable
-    assert sample.explained < -20
+    x = np.linspace(-10.0, 70.0, 80_001)
+    law = np.logaddexp(np.log1p(-1e-8) + st.norm(0, 1).logpdf(x), np.log(1e-8) + st.norm(60, 1).logpdf(x))
+    logs = [law + np.log(expit(s * (x - 30.0))) + st.norm(x + i, 5.0).logpdf(60.0) for s, i in ((1, 1), (-1, 0))]
+    prior = WeighedPrior.of(model, ("noisy",), rng=3, draws=4000)
+    release = {"noisy": np.array([60.0])}
+    (alone,) = prior.weigh(release, 4, refine=False)
+    assert not alone.reliable
+    assert alone.explained < -20
+    (sample,) = prior.weigh(release, 4)
+    assert not sample.reliable or abs(sample.answer.present - ratio(*logs)) < 4 * sample.answer.mcse < 0.04
+
+
+def test_a_rare_place_that_explains_as_well_as_draws_do_counts_in_the_error() -> None:
+    """A place of weight 5e-6 without a draw: a release from between has about the same joint density in both."""
+    n, rare, d = 1000, 5e-6, 0.15
+    with pm.Model() as model:
+        place = pm.NormalMixture("place", np.array([1 - rare, rare]), np.array([0.0, d]), sigma=d / 40)
+        present = pm.Bernoulli("in", pm.math.switch(place > d / 2, 0.9, 0.1))
+        noise.released("noisy", Geometric(1.0), present)
+        noise.released("cells", Gaussian(1.0), place * np.ones(n))
+    wave = np.random.default_rng(1).normal(size=n)
+    nats = np.array([[9.0], [6.0], [12.2]])  # by which a release favours the rare place
+    cells = wave - wave.mean() + d / 2 + nats / (n * d)
+    noisy = np.array([1, 2, 4])
+    x = np.linspace(-d / 5, 6 * d / 5, 7001)
+    law = np.logaddexp(np.log1p(-rare) + st.norm(0, d / 40).logpdf(x), np.log(rare) + st.norm(d, d / 40).logpdf(x))
+    chance = np.where(x > d / 2, 0.9, 0.1)
+    prior = WeighedPrior.of(model, ("noisy", "cells"), rng=2, draws=2000)
+    assert (prior.values[0] < d / 2).all()
+    before, error = prior.before()
+    assert abs(before - 0.1 - 0.8 * rare) < 5 * error < 1e-4
+    released = {"noisy": noisy, "cells": cells}
+    pairs = zip(prior.weigh(released, 4, refine=False), prior.weigh(released, 4), strict=True)
+    for (alone, sample), count, values in zip(pairs, noisy, cells, strict=True):
+        here = law + x * values.sum() - 0.5 * n * x**2
+        logs = [here + np.log(p) + Geometric(1.0).log_prob(count, i) for i, p in ((1, chance), (0, 1.0 - chance))]
+        assert not alone.reliable or abs(alone.answer.present - ratio(*logs)) < 5 * alone.answer.mcse
+        assert sample.reliable
+        assert abs(sample.answer.present - ratio(*logs)) < 4 * sample.answer.mcse < 0.04
 
 
 @pytest.mark.slow
@@ -342,7 +378,8 @@ def test_draws_given_a_release_follow_its_posterior() -> None:
 @pytest.mark.parametrize("law", [Gaussian(1.0), Laplace(1.0)], ids=["Gaussian", "Laplace"])
 def test_many_released_cells_hide_no_place_that_no_draw_reaches(law: Any) -> None:
     """The log likelihood of 400 cells has a spread of 14 nats and more, and the place that they come from is 30 nats
-    better than any draw: without points far from the draws, such releases look like any other."""
+    better than any draw: without points far from the draws, such releases look like any other. Proposals around these
+    points answer them."""
     n, rare = 400, 1e-6
     d = float(np.sqrt(30.0 / (n * 0.5)))
     with pm.Model() as model:
@@ -351,8 +388,18 @@ def test_many_released_cells_hide_no_place_that_no_draw_reaches(law: Any) -> Non
         noise.released("noisy", law, place * np.ones(n) + present * np.eye(n)[0])
     prior = WeighedPrior.of(model, ("noisy",), rng=1, draws=1000)
     rng = np.random.default_rng(2)
+    x = np.linspace(-d / 6, 7 * d / 6, 1001)
+    log_prior = np.logaddexp(
+        np.log1p(-rare) + st.norm(0, d / 60).logpdf(x), np.log(rare) + st.norm(d, d / 60).logpdf(x)
+    )
+    chance = np.where(x > d / 2, 0.9, 0.1)
     for true, reached in ((0.0, True), (d, False)):
         noisy = true + np.eye(n)[0] * (true > 0) + law.sample(np.zeros((6, n)), rng)
-        samples = list(prior.weigh({"noisy": noisy}, 1))
-        assert [sample.reached for sample in samples] == [reached] * 6, [sample.explained for sample in samples]
-        assert [sample.reliable for sample in samples] == [reached] * 6
+        alone = list(prior.weigh({"noisy": noisy}, 1, refine=False))
+        assert [sample.reached for sample in alone] == [reached] * 6, [sample.explained for sample in alone]
+        assert [sample.reliable for sample in alone] == [reached] * 6
+        for sample, cells in zip(prior.weigh({"noisy": noisy}, 1), noisy, strict=True):
+            shared = log_prior + law.log_prob(cells[1:, None] - x, 0).sum(axis=0)
+            logs = [shared + np.log(p) + law.log_prob(cells[0] - x - i, 0) for i, p in ((1, chance), (0, 1 - chance))]
+            assert not sample.reliable or abs(sample.answer.present - ratio(*logs)) < 5 * sample.answer.mcse
+            assert sample.reliable or not reached
