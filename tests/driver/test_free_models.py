@@ -138,14 +138,14 @@ def test_real_valued_releases_of_a_continuous_model_are_weighed() -> None:
 
 
 def test_releases_that_fail_count_as_anything_between_nothing_and_certainty() -> None:
-    """One release in four comes from a place that no draw of the prior is near to."""
+    """One release in four comes from a place that no draw of the prior and no far point is near to."""
     with pm.Model() as model:
-        place = pm.NormalMixture("place", np.array([1 - 1e-8, 1e-8]), np.array([0.0, 60.0]), sigma=1.0)
+        place = pm.NormalMixture("place", np.array([1 - 1e-8, 1e-8]), np.array([0.0, 900.0]), sigma=1.0)
         present = pm.Bernoulli("in", pm.math.sigmoid(place))
         noise.released("noisy", adv.Gaussian(5.0), place + present)
 
     def simulate(rng: np.random.Generator, size: int) -> dict[str, Any]:
-        return {"noisy": np.array([-1.0, 0.0, 2.0, 60.0])[:size]}
+        return {"noisy": np.array([-1.0, 0.0, 2.0, 900.0])[:size]}
 
     tree = adv.audit_model(model, {"in": 1}, simulate=simulate, draws=4, rng=1, progress=False)
     risk, kept = tree["risk"], tree["estimate"]["posterior"].values
