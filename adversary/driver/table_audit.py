@@ -22,7 +22,7 @@ from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.risk import BayesFactorLaw, few_others, laws_of_cells, shift_invariant, tilt_warning
 from adversary.driver.case import Bounds, exceeds, guarantee_within, own_loss, promise_kept
-from adversary.privacy import Guarantee
+from adversary.privacy import Guarantee, PrivacyUnit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +100,8 @@ def audit_table(
     answers: list[dict[str, Any]] = [{}] * len(states)
     limits: dict[Any, tuple[float, float, bool]] = {}
     tilted = np.zeros((len(states), len(levels)), dtype=bool)
-    for rows, one_plan, believer in _configurations(levels, reader, states):
+    unit = plan.privacy_unit if isinstance(plan, Plan) else None
+    for rows, one_plan, believer in _configurations(levels, reader, states, unit):
         bounds = Bounds.of(one_plan, believer, failure)
         key = bounds.records, bounds.moved
         if key not in limits:
@@ -300,13 +301,13 @@ def _shift_invariant(levels: Sequence[Level], reader: Adversary) -> bool:
 
 
 def _configurations(
-    levels: Sequence[Level], reader: Adversary, states: Integers
+    levels: Sequence[Level], reader: Adversary, states: Integers, unit: PrivacyUnit | None
 ) -> Iterator[tuple[Integers, Plan, Adversary]]:
     """Rows of the states with as many siblings, their plan, and the adversary's beliefs about it."""
     siblings = states[:, : len(levels)]
     for one in np.unique(siblings, axis=0):
         counts = [*map(int, one[:-1]), None]
-        plan = Plan([replace(level, siblings=n) for level, n in zip(levels, counts, strict=True)])
+        plan = Plan([replace(level, siblings=n) for level, n in zip(levels, counts, strict=True)], privacy_unit=unit)
         same = {above.name for above, n in zip(levels[1:], counts[:-1], strict=True) if n == 0}
         beliefs = {name: belief for name, belief in reader.beliefs.items() if name not in same}
         rows = np.flatnonzero((siblings == one).all(axis=1))

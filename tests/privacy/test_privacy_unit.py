@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 
 import adversary as adv
 from adversary.budget.verdict_on_guarantee import own_losses
 from adversary.driver.other_plans import replace_levels
+from adversary.models.noise import released
 from adversary.privacy import contribution_to, units_changed
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.report.files import load_guarantee, load_scenario
@@ -201,6 +205,30 @@ def test_no_rebuilt_plan_loses_its_unit() -> None:
         adv.Plan(levels, postprocessing=adv.postprocessing.clamped, privacy_unit=UNIT),
     ]
     assert {one.privacy_unit for one in rebuilt} == {UNIT}
+
+
+def test_a_table_and_a_model_are_audited_for_the_unit() -> None:
+    """k, the guarantee and the verdict of a table's cells, and of a model that says no plan, are those of the unit."""
+    frame = pd.DataFrame({"block": ["a", "b"], "renters": [3, 8]})
+    unit = adv.PrivacyUnit("household", contribution=4, cells=2, neighbours="unbounded")
+    guarantee = ZeroConcentratedDP(0.02)
+    statuses = {}
+    for name, given in (("person", None), ("household", unit)):
+        plan = adv.Plan([adv.Level("block", adv.Gaussian(5.0))], privacy_unit=given)
+        statuses[name] = set(adv.audit_table(frame, plan, guarantee=guarantee)["status"])
+    assert statuses == {"person": {"holds"}, "household": {"violated"}}
+    with pm.Model() as model:
+        target = pm.Bernoulli("in", 0.5)
+        released("noisy", adv.Gaussian(5.0), 4 * target + 7)
+    truth = {"in": 1}
+    plain = adv.audit_model(model, truth, guarantee=guarantee, draws=50, rng=0)
+    tree = adv.audit_model(model, truth, guarantee=guarantee, privacy_unit=replace(unit, periods=12), draws=50, rng=0)
+    assert [str(one["bound"]["status"].sel(definition="zCDP").item()) for one in (plain, tree)] == ["exceeded", "violated"]
+    own = adv.Gaussian(5.0).privacy_loss(4, 2).loss_bound(0.05)
+    assert float(tree["bound"]["loss_bound"].sel(definition="privacy loss")) == pytest.approx(own)
+    every = (12 * guarantee).loss_bound(0.05)
+    assert float(tree["bound"]["loss_bound_all_periods"].sel(definition="zCDP")) == pytest.approx(every)
+    assert json.loads(tree.attrs["privacy_unit"])["model"]["name"] == "household"
 
 
 def test_a_scenario_for_other_neighbours_or_another_truth_has_its_unit(tmp_path: Path) -> None:
