@@ -149,6 +149,8 @@ def door(name: str) -> dict[str, tuple[str, str]]:
 def source(module: str, name: str) -> str:
     """The module of a name, through all the front doors between."""
     while f"{module}.{name}" not in PATHS and module in DOORS and name in door(module):
+        if (module, name) == door(module)[name]:
+            raise AssertionError(f"the front door of {module} hands out {name}, which is not there")
         module, name = door(module)[name]
     return f"{module}.{name}" if f"{module}.{name}" in PATHS else module
 
