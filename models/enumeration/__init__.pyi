@@ -29,3 +29,5 @@ from .support_ends import edge_of_draws as edge_of_draws
 from .supports import support_of as support_of
 from .supports import unbounded_latents as unbounded_latents
 from .tails import Tail as Tail
+from .totals import PlacedTotal as PlacedTotal
+from .totals import Summed as Summed

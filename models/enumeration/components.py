@@ -26,9 +26,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from .batched_graphs import soft_checks
 from .element_reads import Reads, element_reads
-from .state_grid import Grid, blocks_of
+from .state_grid import Grid, Places, blocks_of
 
-Places = NDArray[np.int64]
 Summed = Callable[[Sequence[TensorVariable]], TensorVariable]
 
 
@@ -53,12 +52,7 @@ class Components:
         cls, grid: Grid, values: Sequence[Any], terms: Sequence[TensorVariable], targets: Sequence[TensorVariable]
     ) -> Components:
         """Connected parts of what elements of `terms` and of `targets` read; `values` are of the grid's latents."""
-        reads, start, count = {}, 0, len(grid.lengths)
-        for value, (name, axes) in zip(values, grid.axes.items(), strict=True):
-            sizes = [axis.shape[1] if axis.ndim == 2 else 1 for axis in axes]
-            numbers = np.repeat(np.arange(start, start + len(axes)), sizes)
-            reads[value] = np.eye(count, dtype=bool)[numbers].reshape(*grid.shapes[name], count)
-            start += len(axes)
+        reads, count = cls.axes_of(grid, values), len(grid.lengths)
         graphs, conditions = split_checks(terms)
         found = element_reads([*graphs, *conditions, *targets], reads) if reads else []
         label = np.arange(count)
@@ -69,21 +63,40 @@ class Components:
         groups = tuple(tuple(np.flatnonzero(label == one).tolist()) for one in np.unique(label))
         return cls(grid, (*groups, ()), reads)
 
+    @staticmethod
+    def axes_of(grid: Grid, values: Sequence[Any]) -> dict[Any, Reads]:
+        """The axes of a grid that the elements of each latent's value are, (*shape, axis)."""
+        reads, start, count = {}, 0, len(grid.lengths)
+        for value, (name, axes) in zip(values, grid.axes.items(), strict=True):
+            sizes = [axis.shape[1] if axis.ndim == 2 else 1 for axis in axes]
+            numbers = np.repeat(np.arange(start, start + len(axes)), sizes)
+            reads[value] = np.eye(count, dtype=bool)[numbers].reshape(*grid.shapes[name], count)
+            start += len(axes)
+        return reads
+
     @classmethod
     def whole(cls, grid: Grid) -> Components:
         """One component of all axes, whatever is read."""
         return cls(grid, (tuple(range(len(grid.lengths))), ()), {})
 
-    def with_first(self, graphs: Sequence[TensorVariable]) -> tuple[Components, tuple[int, ...]]:
-        """With the axes first that some element of these graphs reads, and their number of states in each component."""
+    def with_first(self, graphs: Sequence[TensorVariable], also: Sequence[int]) -> tuple[Components, tuple[int, ...]]:
+        """With these axes first and those that some element of the graphs reads, and their number of states in each
+        component."""
         found = element_reads(graphs, self.reads) if self.reads else []
-        read = np.zeros(len(self.grid.lengths), dtype=bool)
+        read = np.isin(np.arange(len(self.grid.lengths)), also)
         for rows in found:
             read |= rows.reshape(-1, read.size).any(axis=0)
         members = tuple(tuple(sorted(own, key=lambda i: (not read[i], i))) for own in self.members)
         lengths = self.grid.lengths
         met = tuple(math.prod(lengths[i] for i in own if read[i]) for own in members)
         return replace(self, members=members), met
+
+    def value_numbers(self, axis: int) -> tuple[int, Places]:
+        """Component of an axis, and the number of its value in each state of that, (state,)."""
+        component = next(c for c, own in enumerate(self.members) if axis in own)
+        own = self.members[component]
+        places = np.unravel_index(np.arange(self.sizes[component]), [self.grid.lengths[i] for i in own])
+        return component, places[own.index(axis)]
 
     @property
     def sizes(self) -> tuple[int, ...]:

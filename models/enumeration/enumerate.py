@@ -134,17 +134,23 @@ def _enumerator(
     from adversary.models.enumeration import graphs, support_ends, supports
     from adversary.models.enumeration.batched_graphs import sum_terms
     from adversary.models.enumeration.components import Components
+    from adversary.models.enumeration.totals import PlacedTotal, Summed
 
     moving, values = conditioned.moving, {**support, **reach}
     latents = {name: conditioned.model[name] for name in conditioned.latents}
     grid = Grid.over({name: supports.support_of(rv, values, moving) for name, rv in latents.items()})
     slots = tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items())
     joint, prior = conditioned.log_joint(), conditioned.log_prior(settled)
+    targets = [conditioned.values_of(name) for name in names]
+    sums: tuple[PlacedTotal, ...] = ()
     if values:
         components = Components.whole(grid)
     else:
-        targets = [conditioned.values_of(name) for name in names]
-        components = Components.of(grid, list(conditioned.latents.values()), joint, targets)
+        released = list(conditioned.released.values())
+        summed = Summed.of(grid, list(conditioned.latents.values()), [prior, joint], targets, released)
+        (prior, joint), targets = summed.terms, summed.targets
+        components = Components.of(summed.grid, summed.values, joint, targets)
+        sums = PlacedTotal.all_of(components, summed.totals)
     grid.refuse_large(max(components.sizes))
     outside, edge = None, None
     if support:
@@ -160,10 +166,11 @@ def _enumerator(
         graphs.compile_batched(conditioned, joint, components),
         graphs.compile_batched(conditioned, prior, components),
         not any(conditioned.uses_release(term) for term in prior),
-        tuple(Marginal.over(components, name, conditioned) for name in names),
+        tuple(Marginal.over(components, *one, conditioned) for one in zip(names, targets, strict=True)),
         edge,
         single,
         outside,
+        sums,
     )
 
 
@@ -179,6 +186,7 @@ def is_enumerable(
     """
     from adversary.models.enumeration import graphs, supports
     from adversary.models.enumeration.components import Components
+    from adversary.models.enumeration.totals import Summed
 
     given = graphs.condition(model, tuple(observed), continuous=True)
     if given.continuous:
@@ -197,8 +205,9 @@ def is_enumerable(
     grid = Grid.over(rest)
     if cells or support or grid.size <= LARGEST_GRID:
         return bool(grid.size * _OPEN_ENDED**cells <= LARGEST_GRID)
-    targets = [given.values_of(name) for name in target]
-    return max(Components.of(grid, list(given.latents.values()), given.log_joint(), targets).sizes) <= LARGEST_GRID
+    targets, values = [given.values_of(name) for name in target], list(given.latents.values())
+    summed = Summed.of(grid, values, [given.log_joint()], targets, list(given.released.values()))
+    return max(Components.of(summed.grid, summed.values, summed.terms[0], summed.targets).sizes) <= LARGEST_GRID
 
 
 _RESULTS = (
@@ -232,6 +241,7 @@ class Enumerator:
     edge: Marginal | None
     single: bool
     outside: Any = None
+    sums: Sequence[Any] = ()
 
     @property
     def states(self) -> int:
@@ -247,7 +257,7 @@ class Enumerator:
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
         batches, place = self.batches(observed)
         marginals = [*self.targets, *([self.edge] if self.edge else [])]
-        evidence, masses = log_masses(self.components, self.log_joint, batches, marginals)
+        evidence, masses = log_masses(self.components, self.log_joint, batches, marginals, self.sums)
         if not np.isfinite(evidence).all():
             row = 0 if place is None else int(np.argmin(np.isfinite(evidence)[place]))
             raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
@@ -274,7 +284,7 @@ class Enumerator:
 
     def log_evidence(self, batches: list[NDArray[Any]]) -> Floats:
         """Log evidence of releases as `batches` returns them, minus infinity where all states are impossible."""
-        return log_masses(self.components, self.log_joint, batches, [])[0]
+        return log_masses(self.components, self.log_joint, batches, [], self.sums)[0]
 
     def log_before(self, batches: list[NDArray[Any]]) -> Floats:
         """Log probability of what is known before these releases: (release or 1,)."""
@@ -287,7 +297,7 @@ class Enumerator:
 
     def _prior_masses(self, batches: list[NDArray[Any]]) -> tuple[Floats, list[Floats]]:
         """Log masses before these releases."""
-        return log_masses(self.components, self.log_prior, batches, self.targets)
+        return log_masses(self.components, self.log_prior, batches, self.targets, self.sums)
 
     def _posterior_columns(
         self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray

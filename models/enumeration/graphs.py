@@ -166,7 +166,8 @@ def compile_batched(
 
     With components, for the sums of these graphs by component: (states, releases, component).
     """
-    latents = dict.fromkeys(conditioned.latents.values(), (None, 1))
+    read = components.reads if components is not None else {}
+    latents = dict.fromkeys(read or conditioned.latents.values(), (None, 1))
     places = {**latents, **dict.fromkeys(conditioned.released.values(), (1, None))}
     if components is None:
         return compile_batches(graphs, places)

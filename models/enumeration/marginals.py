@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from pytensor.tensor.variable import TensorVariable
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from .batched_graphs import compile_batches
 from .components import Components
-from .graphs import Conditioned, compile_batched
+from .graphs import Conditioned
 from .state_grid import Grid, Slot
+from .totals import PlacedTotal
 
 Floats = NDArray[np.float64]
 
@@ -46,10 +49,11 @@ class Marginal:
     coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
-    def over(cls, components: Components, name: str, conditioned: Conditioned) -> Marginal:
+    def over(cls, components: Components, name: str, graph: TensorVariable, conditioned: Conditioned) -> Marginal:
         """Its values are looked at in pieces, and kept by their number in as few bytes as they need."""
-        graph = conditioned.values_of(name)
-        evaluate = compile_batched(conditioned, [graph])
+        latents = list(components.reads or conditioned.latents.values())
+        places = {**dict.fromkeys(latents, (None, 1)), **dict.fromkeys(conditioned.released.values(), (1, None))}
+        evaluate = compile_batches([graph], places)
         unused = [Slot(n, v.dtype, v.type.shape).unused for n, v in conditioned.released.items()]
 
         def table(start: int, stop: int) -> NDArray[Any]:
@@ -61,18 +65,18 @@ class Marginal:
         (owner,) = components.owners([graph])
         owners = np.broadcast_to(owner, shape).ravel()
         kind = np.min_scalar_type(values.size - 1)
-        places = {int(c): np.flatnonzero(owners == c) for c in np.unique(owners)}
-        index = {c: np.empty((components.sizes[c], own.size), dtype=kind) for c, own in places.items()}
+        parts = {int(c): np.flatnonzero(owners == c) for c in np.unique(owners)}
+        index = {c: np.empty((components.sizes[c], own.size), dtype=kind) for c, own in parts.items()}
         for start, stop in components.blocks:
             found = np.searchsorted(values, table(start, stop).reshape(stop - start, -1)).astype(kind)
-            for c, own in places.items():
+            for c, own in parts.items():
                 size = max(0, min(stop, components.sizes[c]) - start)
                 index[c][start : start + size] = found[:size, own]
         labels = conditioned.model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(len(shape))]
         values = values if values.dtype.kind == "f" else values.astype(np.int64)
         coords = {dim: conditioned.model.coords.get(dim) for dim in labels}
         known = {dim: list(along) for dim, along in coords.items() if along is not None}
-        pieces = tuple(Piece(c, tuple(own.tolist()), index[c]) for c, own in places.items())
+        pieces = tuple(Piece(c, tuple(own.tolist()), index[c]) for c, own in parts.items())
         return cls(name, tuple(zip(labels, shape, strict=True)), values, pieces, known)
 
     def pmf(self, log_mass: Floats) -> xr.DataArray:
@@ -90,7 +94,11 @@ class Marginal:
 
 
 def log_masses(
-    components: Components, log_density: Callable[..., Any], batches: list[NDArray[Any]], marginals: Sequence[Marginal]
+    components: Components,
+    log_density: Callable[..., Any],
+    batches: list[NDArray[Any]],
+    marginals: Sequence[Marginal],
+    sums: Sequence[PlacedTotal] = (),
 ) -> tuple[Floats, list[Floats]]:
     """Log of a density summed over states.
 
@@ -100,6 +108,7 @@ def log_masses(
     log_density : compiled; of states and releases, (state, release, component)
     batches : releases (1, release, *shape)
     marginals : targets
+    sums : of latents, that stand in the components in place of these
 
     Returns
     -------
@@ -114,7 +123,10 @@ def log_masses(
     width = components.grid.releases_at_once(max(sizes) * len(sizes))
     pieces = [(m, piece) for m in marginals for piece in m.pieces]
     parts = [(m, piece, np.full((len(piece.cells) * len(m.values), releases), -np.inf)) for m, piece in pieces]
+    leaves = {leaf for one in sums for leaf in one.leaves}
+    laws: list[Floats] = []
     totals = np.full((len(sizes), releases), -np.inf)
+    totals[list(leaves)] = 0.0
     for start, stop in components.blocks:
         states = components.states(start, stop)
         members = [piece.membership(start, stop, len(m.values)) for m, piece, _ in parts]
@@ -123,10 +135,14 @@ def log_masses(
             batch = [b[:, window] if b.shape[1] > 1 else b.repeat(window.stop - first, axis=1) for b in batches]
             log_p = np.broadcast_to(log_density(*states, *batch)[0], (stop - start, window.stop - first, len(sizes)))
             _refuse_undefined(components.grid, log_p, states)
+            if start == 0 and first == 0:
+                laws = [_law(one, log_p, sizes) for one in sums]
             for c, size in enumerate(sizes):
-                if size <= start:
+                if size <= start or c in leaves:
                     continue
                 own = log_p[: size - start, :, c]
+                for law in (law for one, law in zip(sums, laws, strict=True) if one.component == c):
+                    own = own + law[start : min(stop, size), None]
                 top = np.maximum(own.max(axis=0), np.finfo(np.float64).min)
                 weights = np.exp(own - top)
                 with np.errstate(divide="ignore"):
@@ -135,6 +151,11 @@ def log_masses(
                         if piece.component == c:
                             total[:, window] = np.logaddexp(total[:, window], np.log(member @ weights) + top)
     return totals.sum(axis=0), [_whole(m, [t for o, _, t in parts if o is m]) for m in marginals]
+
+
+def _law(one: PlacedTotal, log_p: Floats, sizes: Sequence[int]) -> Floats:
+    """Log law of a sum in every state of its component, from the terms (state, release, component) of all."""
+    return np.asarray(one.total.law([log_p[: sizes[leaf], 0, leaf][None] for leaf in one.leaves])[0, one.numbers])
 
 
 def _whole(marginal: Marginal, totals: list[Floats]) -> Floats:

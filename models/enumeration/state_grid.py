@@ -13,6 +13,8 @@ from scipy.special import logsumexp
 
 from adversary._core import refuse_rounded
 
+Places = NDArray[np.int64]
+
 LARGEST_GRID = 50_000_000
 """Joint states beyond which enumeration is refused."""
 _CELLS_AT_ONCE = 2**18  # states times releases evaluated in one call: a few hundred megabytes at most

@@ -48,6 +48,11 @@ class States:
         return cls(components, tuple(sizes), components.at(places))
 
     @property
+    def by_variable(self) -> dict[TensorVariable, NDArray[Any]]:
+        """Values by the latents' value variables."""
+        return dict(zip(self.components.reads, self.values, strict=True))
+
+    @property
     def total(self) -> int:
         """Number of all states."""
         return sum(self.sizes)
@@ -82,7 +87,7 @@ class Pure:
         side = [rv for rv in given.model.observed_RVs if rv.name not in given.released]
         cells = [int(rv.size.eval()) * (1 if summed.isdisjoint(ancestors([rv])) else rows) for rv in side]
         cells += [rows * state[0].size for state in met.values]
-        compiled = _compile(given, _smooth(given, terms), met, _drawn(given, 3))
+        compiled = _compile(_smooth(given, terms), met, _drawn(given, 3))
         return cls(compiled, met.total, max(cells, default=1))
 
     def __call__(self, draws: Sequence[NDArray[Any]], size: int, far: bool = False) -> Floats:
@@ -123,7 +128,7 @@ class Group:
         data = [given.released[name] for name in names]
         over_all = {**_drawn(given, 3), **dict.fromkeys(data, (1, 1, None))}
         of_data = dict.fromkeys(data, (1, 1, None))
-        return cls(names, bool(mixed), _compile(given, mixed, met, over_all), _compile(given, plain, every, of_data))
+        return cls(names, bool(mixed), _compile(mixed, met, over_all), _compile(plain, every, of_data))
 
     def at(
         self, draws: Sequence[NDArray[Any]], pure: Floats, data: Sequence[NDArray[Any]], far: bool = False
@@ -142,7 +147,6 @@ class Group:
 
 
 def _compile(
-    given: Conditioned,
     terms: Sequence[TensorVariable],
     states: States,
     places: Mapping[Any, tuple[int | None, ...]],
@@ -159,7 +163,7 @@ def _compile(
         flat = total.dimshuffle(0, 1, 3, 2).reshape((total.shape[0], size * count, total.shape[2]))
         return [flat if size * count == 1 else flat[:, rows * count + columns]]
 
-    return compile_batches(graphs, places, _held(given, states), joined)
+    return compile_batches(graphs, places, _held(states), joined)
 
 
 def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
@@ -173,14 +177,14 @@ def _drawn(given: Conditioned, axes: int) -> dict[Any, tuple[int | None, ...]]:
     return dict.fromkeys(given.continuous.values(), (None, *[1] * (axes - 1)))
 
 
-def _held(given: Conditioned, states: States) -> dict[TensorVariable, TensorVariable]:
+def _held(states: States) -> dict[TensorVariable, TensorVariable]:
     """Values (1, row, 1, *shape) of the summed latents."""
-    return {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), states.values, strict=True)}
+    return {v: _constant(v, s[None, :, None]) for v, s in states.by_variable.items()}
 
 
-def compiled_target(given: Conditioned, graph: TensorVariable, states: Sequence[NDArray[Any]]) -> Compiled:
+def compiled_target(given: Conditioned, graph: TensorVariable, states: States) -> Compiled:
     """Values of the target over draws and states."""
-    held = {v: _constant(v, s[None]) for v, s in zip(given.latents.values(), states, strict=True)}
+    held = {v: _constant(v, s[None]) for v, s in states.by_variable.items()}
     return compile_batches([graph], _drawn(given, 2), held)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,16 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import Components, Conditioned, Grid, Tail, support_of, unbounded_latents
+from adversary.models.enumeration import (
+    Components,
+    Conditioned,
+    Grid,
+    PlacedTotal,
+    Summed,
+    Tail,
+    support_of,
+    unbounded_latents,
+)
 
 from .latent_draws import number_shape
 from .prior_predictive import PriorPredictive
@@ -36,45 +45,60 @@ _ROUNDING = 1e-9  # mass by which a law may fall short of one by rounding
 _NOTHING = np.log(1e-15)
 
 
-def summed_latents(
-    given: Conditioned, terms: Sequence[TensorVariable], target: TensorVariable, support: Mapping[str, ArrayLike]
-) -> tuple[Conditioned, Components, tuple[int, ...]]:
-    """Part the latents of a model.
+@dataclass(frozen=True)
+class Parted:
+    """A model whose latents are parted.
 
     Parameters
     ----------
-    given : the model
-    terms : of its joint log density
-    target : graph of the target
-    support : values by name of latents without a finite support of their own
-
-    Returns
-    -------
-    (given, components, met) : the model with the discrete latents that are drawn among the continuous ones; components
-        of the others, latents that meet a drawn one first; and the number of states of these, by component.
+    given : the model, with the discrete latents that are drawn among the continuous ones
+    components : of the others, and of sums of them that stand for these; those that meet a drawn latent first
+    met : number of states of the latents of each component that meet a drawn one
+    terms, target : graphs
+    totals : the sums
     """
-    supports = _supports(given, dict(support))
-    largest = LARGEST_STATES if given.continuous else LARGEST_JOINT
-    read = set(ancestors([target]))
-    while True:
-        latents = {name: value for name, value in given.latents.items() if name in supports}
-        drawn = given.continuous | {name: value for name, value in given.latents.items() if name not in supports}
-        parted = replace(given, latents=latents, continuous=drawn)
-        grid = Grid.over({name: supports[name] for name in latents})
-        components = Components.of(grid, list(latents.values()), terms, [target])
-        values = set(drawn.values())
-        components, met = components.with_first([t for t in (*terms, target) if not values.isdisjoint(ancestors([t]))])
-        pairs = zip(components.sizes, met, components.members, strict=True)
-        large = next((own for size, few, own in pairs if size > largest or few > LARGEST_MET), None)
-        if large is None:
-            return parted, components, met
-        names = [name for name, axes in grid.axes.items() for _ in axes]
-        sizes = {
-            name: math.prod(float(len(axis)) for axis in grid.axes[name])
-            for name in dict.fromkeys(names[i] for i in large)
-        }
-        gone = min(sizes, key=lambda name: (given.latents[name] in read, -sizes[name]))
-        del supports[gone]
+
+    given: Conditioned
+    components: Components
+    met: tuple[int, ...]
+    terms: list[list[TensorVariable]]
+    target: TensorVariable
+    totals: tuple[PlacedTotal, ...]
+
+    @classmethod
+    def of(
+        cls,
+        given: Conditioned,
+        terms: Sequence[list[TensorVariable]],
+        target: TensorVariable,
+        support: Mapping[str, ArrayLike],
+    ) -> Parted:
+        """Part the latents of a model; the last list of terms is that of its joint log density."""
+        supports = _supports(given, dict(support))
+        largest = LARGEST_STATES if given.continuous else LARGEST_JOINT
+        read = set(ancestors([target]))
+        while True:
+            latents = {name: value for name, value in given.latents.items() if name in supports}
+            drawn = given.continuous | {name: value for name, value in given.latents.items() if name not in supports}
+            grid = Grid.over({name: supports[name] for name in latents})
+            summed = Summed.of(grid, list(latents.values()), terms, [target], list(given.released.values()))
+            components = Components.of(summed.grid, summed.values, summed.terms[-1], summed.targets)
+            values = set(drawn.values())
+            met_by = [t for t in (*summed.terms[-1], *summed.targets) if not values.isdisjoint(ancestors([t]))]
+            own = [axis for total in summed.totals for axis in (total.axis, *total.leaves)]
+            components, met = components.with_first(met_by, own)
+            pairs = zip(components.sizes, met, components.members, strict=True)
+            large = next((axes for size, few, axes in pairs if size > largest or few > LARGEST_MET), None)
+            if large is None:
+                parted = replace(given, latents=latents, continuous=drawn)
+                totals = PlacedTotal.all_of(components, summed.totals)
+                return cls(parted, components, met, summed.terms, summed.targets[0], totals)
+            names = [name for name, axes in grid.axes.items() for _ in axes]
+            sizes = {
+                names[i]: math.prod(float(len(axis)) for axis in grid.axes[names[i]]) for i in large if i < len(names)
+            }
+            gone = min(sizes, key=lambda name: (given.latents[name] in read, -sizes[name]))
+            del supports[gone]
 
 
 def _supports(given: Conditioned, support: dict[str, ArrayLike]) -> dict[str, tuple[tuple[int, ...], list[Any]]]:

@@ -20,10 +20,10 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import Compiled, Conditioned, Slot, vectorize
+from adversary.models.enumeration import Compiled, Conditioned, PlacedTotal, Slot, vectorize
 
 from .compiled_terms import Floats, Group, Pure, States, compiled_back, compiled_target
-from .summed_latents import summed_latents
+from .summed_latents import Parted
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -40,6 +40,7 @@ class Terms:
     slots : the released variables
     states : states of every component of the summed latents, (met, apart) in this order
     met : states of the latents of each that meet a drawn one
+    totals : sums of latents that stand in the components in place of these
     pure : compiled terms that a drawn latent enters and no release, and of these the log prior of the latents
     own : compiled log prior of the latents that no drawn one enters
     groups : compiled terms by the releases they take as known: none, those that are settled, and all
@@ -54,6 +55,7 @@ class Terms:
     slots: tuple[Slot, ...]
     states: States
     met: States
+    totals: tuple[PlacedTotal, ...]
     pure: tuple[Pure, Pure]
     own: Group
     groups: Mapping[tuple[str, ...], Group]
@@ -71,28 +73,31 @@ class Terms:
         graph = pt.constant(np.int64(0)) if target is None else given.values_of(target)
         if graph.ndim:
             raise ValueError(f"target {target!r} must be one number, 0 or 1, it has {graph.ndim} dimensions")
-        terms = {names: [*given.own_terms(), *given.given_terms(names)] for names in ((), tuple(settled))}
-        joint = list(given.model.logp(sum=False))
-        terms[tuple(given.released)] = joint
-        given, components, sizes = summed_latents(given, joint, graph, support)
+        before, names = [*given.own_terms(), *given.given_terms()], tuple(given.released)
+        lists = [before, [*given.own_terms(), *given.given_terms(settled)], list(given.model.logp(sum=False))]
+        parted = Parted.of(given, lists, graph, support)
+        given, components, sizes, graph = parted.given, parted.components, parted.met, parted.target
+        terms = dict(zip(((), tuple(settled), names), parted.terms, strict=True))
+        before, own = terms[()], terms[()][: len(given.own_terms())]
+        known = len(before) > len(own)
         drawn = set(given.continuous.values())
-        smooth = tuple([t for t in some if not drawn.isdisjoint(ancestors([t]))] for some in (joint, terms[()]))
+        smooth = tuple([t for t in some if not drawn.isdisjoint(ancestors([t]))] for some in (terms[names], before))
         apart = [size // few for size, few in zip(components.sizes, sizes, strict=True)]
         every = States.of(components, components.sizes, [1] * len(sizes))
         met = States.of(components, sizes, apart)
         reads = not drawn.isdisjoint(ancestors([graph]))
-        own, known = given.own_terms(), given.given_terms()
         groups = {names: Group.of(given, some, met, every, names) for names, some in terms.items()}
-        pure = Pure.of(given, [*own, *known], met)
+        pure = Pure.of(given, before, met)
         return cls(
             given,
             tuple(Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()),
             every,
             met,
+            parted.totals,
             (pure, Pure.of(given, own, met) if known else pure),
             Group.of(given, own, met, every, ()) if known else groups[()],
             groups,
-            compiled_target(given, graph, (met if reads else every).values),
+            compiled_target(given, graph, met if reads else every),
             reads,
             int(components.owners([graph])[0]),
             compiled_back(given),
@@ -128,9 +133,35 @@ class Terms:
         joint : whether with the release, or what is known without it
         """
         graphs, summed = self.met.components.columns(self.smooth[0 if joint else 1])
-        held = zip(self.given.latents.values(), self.met.values, strict=True)
-        states = {v: pt.constant(s.astype(v.dtype)) for v, s in held}
-        return pt.logsumexp(summed(vectorize(graphs, {**states, **point})) + table, axis=0).sum()
+        states = {v: pt.constant(s.astype(v.dtype)) for v, s in self.met.by_variable.items()}
+        density = summed(vectorize(graphs, {**states, **point})) + table
+        for one in self.totals:
+            law = one.total.graph([density[: self.met.sizes[leaf], leaf] for leaf in one.leaves])
+            numbers = self._met_numbers(one)
+            density = pt.inc_subtensor(density[: numbers.size, one.component], law[numbers])
+        return pt.logsumexp(density[:, self._summed], axis=0).sum()
+
+    def _met_numbers(self, one: PlacedTotal) -> NDArray[np.int64]:
+        """Number of a sum's value in every state met of its component."""
+        return one.numbers[:: self.states.sizes[one.component] // self.met.sizes[one.component]]
+
+    @property
+    def _summed(self) -> list[int]:
+        """Components that are summed over: all but those of latents that a sum stands for."""
+        leaves = {leaf for one in self.totals for leaf in one.leaves}
+        return [c for c in range(len(self.met.sizes)) if c not in leaves]
+
+    def _leaf_weights(self, one: PlacedTotal, at: Floats, tables: Sequence[Floats]) -> list[Floats]:
+        """Log weights (draw, state) of the latents that are added up, from terms (draw, state, release or 1)."""
+        return [at[:, self.met.slices[leaf], 0] + tables[leaf][:, 0, 0] for leaf in one.leaves]
+
+    def _with_totals(self, at: Floats, tables: Sequence[Floats]) -> Floats:
+        """Terms (draw, state, release or 1) with the laws of the sums in the states of these."""
+        found = at.copy() if self.totals else at
+        for one in self.totals:
+            law = one.total.law(self._leaf_weights(one, at, tables))
+            found[:, self.met.slices[one.component]] += law[:, self._met_numbers(one), None]
+        return found
 
     @property
     def knows_more(self) -> bool:
@@ -139,11 +170,12 @@ class Terms:
 
     def base(self, draws: Sequence[NDArray[Any]], far: bool = False) -> Floats:
         """Log prior density of every draw, its summed latents summed out: (draw,)."""
-        own = self.pure[1](draws, len(draws[0]) if draws else 1, far)
-        total = np.zeros(len(own))
+        own = self.pure[1](draws, len(draws[0]) if draws else 1, far)[..., None]
+        tables = self.by_component(self.own.table([]))
+        own, total = self._with_totals(own, tables)[..., 0], np.zeros(len(own))
         with np.errstate(divide="ignore"):
-            for part, met in zip(self.by_component(self.own.table([])), self.met.slices, strict=True):
-                total = total + _sum_over(own[:, met] + logsumexp(part[..., 0], axis=1))
+            for c in self._summed:
+                total = total + _sum_over(own[:, self.met.slices[c]] + logsumexp(tables[c][..., 0], axis=1))
         return total
 
     def latents(
@@ -159,19 +191,26 @@ class Terms:
         group = self.groups[tuple(row)]
         pure = self.pure[0](draws, size) if pure is None else pure
         table = self.table({name: value[None] for name, value in row.items()}) if table is None else table
-        at = group.at(draws, pure, [row[name][None, None] for name in group.names])[..., 0]
-        places = []
-        for part, met in zip(self.by_component(table), self.met.slices, strict=True):
+        parts = self.by_component(table)
+        plain = group.at(draws, pure, [row[name][None, None] for name in group.names])
+        at = self._with_totals(plain, parts)[..., 0]
+        places = [np.zeros(size, dtype=np.int64) for _ in parts]
+        for c in self._summed:
+            part = parts[c]
             if part.shape[:2] == (1, 1):
-                places.append(np.zeros(size, dtype=np.int64))
                 continue
-            first = _one_of_each(at[:, met] + logsumexp(part[..., 0], axis=1), rng)
+            first = _one_of_each(at[:, self.met.slices[c]] + logsumexp(part[..., 0], axis=1), rng)
             place = first * part.shape[1]
             for state in np.unique(first):
                 which = np.flatnonzero(first == state)
                 place[which] += _several(part[state, :, 0], which.size, rng)
-            places.append(place)
-        states = self.states.components.at(places)
+            places[c] = place
+        for one in self.totals:
+            value = one.numbers[places[one.component]]
+            drawn_states = one.total.draw(value, self._leaf_weights(one, plain, parts), rng)
+            for leaf, place in zip(one.leaves, drawn_states, strict=True):
+                places[leaf] = place
+        states = self.states.components.at(places)[: len(self.given.latents)]
         values = [s.astype(v.dtype) for s, v in zip(states, self.given.latents.values(), strict=True)]
         found = self.back(*draws, *values)
         drawn = dict(zip(self.given.continuous, found, strict=True))
@@ -214,18 +253,14 @@ class Terms:
                     parts.append((logsumexp(own, axis=1), mask[..., 0]))
                 else:
                     parts.append((logsumexp(np.where(mask[0][..., None], own, -np.inf), axis=1), None))
-            others = [
-                (met, logsumexp(part, axis=1))
-                for c, (part, met) in enumerate(zip(tables, self.met.slices, strict=True))
-                if c != self.component
-            ]
+            others = [(self.met.slices[c], logsumexp(tables[c], axis=1)) for c in self._summed if c != self.component]
         size, slice_of = len(draws[0]) if draws else 1, self.met.slices[self.component]
         pure = self.pure[0](draws, size, far) if pure is None else pure
         found = [np.empty((size, releases)) for _ in parts]
         width = max(1, _CELLS_AT_ONCE // max(self.met.total * (releases if group.mixed else 1), releases))
         for start in range(0, size, width):
             window = slice(start, min(start + width, size))
-            at = group.at([d[window] for d in draws], pure[window], data, far)
+            at = self._with_totals(group.at([d[window] for d in draws], pure[window], data, far), tables)
             rest = np.zeros((1, 1))
             for met, states in others:
                 rest = rest + _summed_over_states(at[:, met], states)

@@ -1,0 +1,283 @@
+r"""Sums of many independent latents that are read as one number, by convolution.
+
+.. math:: P\Big(\sum_i x_i(s_i) = u\Big) = (p_1 * \dots * p_n)(u), \qquad p_i(v) \propto \sum_{s : x_i(s) = v} f_i(s)
+
+A latent is added up where the rest of the model reads it through one such sum only, and its own terms read nothing else
+that is summed out. The sum then stands in the graph as a variable of its own, whose law is a running convolution:
+twelve people who are in or not are 13 values, not 4,096 states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import MergeOptimizer
+from pytensor.graph.traversal import ancestors, graph_inputs
+from pytensor.tensor.math import Sum
+from pytensor.tensor.variable import TensorVariable
+
+from .batched_graphs import compile_batches
+from .components import Components, split_checks
+from .element_reads import Reads, element_reads
+from .state_grid import Grid, Places
+
+Floats = NDArray[np.float64]
+Graphs = list[TensorVariable]
+
+
+@dataclass(frozen=True)
+class Total:
+    """One number that is the sum of what several latents add.
+
+    Parameters
+    ----------
+    axis : number of the sum's axis in the grid
+    leaves : numbers of the axes that are added up
+    shifts : for each of these, by how much each of its values raises the sum, from 0
+    start : smallest value of the sum
+    """
+
+    axis: int
+    leaves: tuple[int, ...]
+    shifts: tuple[Places, ...]
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return 1 + sum(int(shift.max()) for shift in self.shifts)
+
+    def steps(self, log_weights: Sequence[Floats]) -> list[Floats]:
+        """Running convolutions, (draw, value) each, from log weights (draw, state) of every leaf; normalised by the
+        largest weight of each."""
+        rows = max(len(one) for one in log_weights)
+        found = [np.ones((rows, 1))]
+        for weights, shift in zip(_scaled(log_weights)[0], self.shifts, strict=True):
+            last = found[-1]
+            law = np.zeros((rows, last.shape[1] + int(shift.max())))
+            for state, raised in enumerate(shift.tolist()):
+                law[:, raised : raised + last.shape[1]] += weights[:, state : state + 1] * last
+            found.append(law)
+        return found
+
+    def law(self, log_weights: Sequence[Floats]) -> Floats:
+        """Log law (draw, value) of the sum, from log weights (draw, state) of every leaf."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.steps(log_weights)[-1]) + _scaled(log_weights)[1])
+
+    def graph(self, log_weights: Sequence[TensorVariable]) -> TensorVariable:
+        """The same as a graph of log weights (state,); next to nothing for a value that cannot be."""
+        law, offset, length = pt.ones(1, dtype="float64"), pt.constant(np.float64(0.0)), 1
+        for weights, shift in zip(log_weights, self.shifts, strict=True):
+            top = weights.max()
+            place = np.arange(length + int(shift.max()))[:, None] - shift
+            place = np.where((place >= 0) & (place < length), place, length)
+            padded = pt.concatenate([law, pt.zeros(1, dtype="float64")])
+            law, offset, length = (padded[place] * pt.exp(weights - top)).sum(axis=1), offset + top, len(place)
+        return pt.log(pt.maximum(law, np.float64(1e-300))) + offset
+
+    def draw(self, value: Places, log_weights: Sequence[Floats], rng: np.random.Generator) -> list[Places]:
+        """States (draw,) of every leaf given the number (draw,) of the sum's value."""
+        steps, scaled = self.steps(log_weights), _scaled(log_weights)[0]
+        left, found = np.array(value), []
+        for weights, shift, before in zip(scaled[::-1], self.shifts[::-1], steps[-2::-1], strict=True):
+            place = left[:, None] - shift
+            inside = (place >= 0) & (place < before.shape[1])
+            rows = np.broadcast_to(before, (len(left), before.shape[1]))
+            chance = np.where(inside, np.take_along_axis(rows, np.where(inside, place, 0), axis=1) * weights, 0.0)
+            cumulative = chance.cumsum(axis=1)
+            state = (cumulative <= (rng.random(len(left)) * cumulative[:, -1])[:, None]).sum(axis=1)
+            found.append(state)
+            left = left - shift[state]
+        return found[::-1]
+
+
+def _scaled(log_weights: Sequence[Floats]) -> tuple[list[Floats], Floats]:
+    """Weights over the largest of each row, and the log of all that was taken out, (draw, 1)."""
+    tops = [np.maximum(one.max(axis=1, keepdims=True), np.finfo(np.float64).min) for one in log_weights]
+    return [np.exp(one - top) for one, top in zip(log_weights, tops, strict=True)], sum(tops, start=np.zeros((1, 1)))
+
+
+@dataclass(frozen=True)
+class PlacedTotal:
+    """A sum and where it stands.
+
+    Parameters
+    ----------
+    total : the sum
+    component, numbers : of its axis, and the number of its value in each state of that
+    leaves : components of the latents that are added up
+    """
+
+    total: Total
+    component: int
+    numbers: Places
+    leaves: tuple[int, ...]
+
+    @classmethod
+    def all_of(cls, components: Components, totals: Sequence[Total]) -> tuple[PlacedTotal, ...]:
+        """Where sums stand among components."""
+        found = []
+        for total in totals:
+            component, numbers = components.value_numbers(total.axis)
+            leaves = tuple(components.value_numbers(leaf)[0] for leaf in total.leaves)
+            found.append(cls(total, component, numbers, leaves))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Graphs in which sums of latents are variables of their own, and what these are.
+
+    Parameters
+    ----------
+    grid : of the latents and of the sums
+    values : value variables of both, in this order
+    terms, targets : graphs
+    totals : every element of every sum
+    """
+
+    grid: Grid
+    values: Graphs
+    terms: list[Graphs]
+    targets: Graphs
+    totals: tuple[Total, ...] = ()
+
+    @classmethod
+    def of(
+        cls, grid: Grid, values: Graphs, terms: Sequence[Graphs], targets: Graphs, released: Sequence[Any]
+    ) -> Summed:
+        """Look for sums in lists of terms, of which the last has all; `released` are inputs with the releases."""
+        plain = cls(grid, values, [list(some) for some in terms], list(targets))
+        if not any(isinstance(v.owner.op, Sum) for v in ancestors([*terms[-1]]) if v.owner) or not values:
+            return plain
+        every = [*(term for some in terms for term in some), *targets]
+        inputs = [v for v in graph_inputs(every) if not isinstance(v, Constant)]
+        fgraph = FunctionGraph(inputs, every, clone=True, copy_inputs=False)
+        MergeOptimizer().rewrite(fgraph)
+        reads = Components.axes_of(grid, values)
+        sums = _candidates(fgraph, reads, values)
+        copy, copies = fgraph.clone_get_equiv()
+        stands = {node.outputs[0]: node.outputs[0].type() for node, _ in sums}
+        for total, stand in stands.items():
+            copy.replace(copies[total], stand, import_missing=True)
+        others, goals = _parted(list(copy.outputs), terms, targets)
+        leaves = _leaves(
+            others[-1],
+            goals,
+            Components.axes_of(grid, [copies[v] for v in values]),
+            [*stands.values()],
+            [copies.get(v, v) for v in released],
+        )
+        leaves &= sum((rows.reshape(-1, leaves.size).sum(axis=0) for _, rows in sums), start=np.zeros(leaves.size)) == 1
+        if not leaves.any():
+            return plain
+        extended, added, totals = _add(fgraph, grid, values, sums, leaves)
+        if not totals:
+            return plain
+        lists, goals = _parted(list(fgraph.outputs), terms, targets)
+        return cls(extended, [*values, *added], lists, goals, totals)
+
+
+def _parted(graphs: Graphs, terms: Sequence[Graphs], targets: Graphs) -> tuple[list[Graphs], Graphs]:
+    """One list of graphs as lists as long as these."""
+    ends = np.cumsum([len(some) for some in terms]).tolist()
+    lists = [graphs[end - len(some) : end] for end, some in zip(ends, terms, strict=True)]
+    return lists, graphs[len(graphs) - len(targets) :]
+
+
+def _candidates(fgraph: FunctionGraph, reads: Mapping[Any, Reads], values: Graphs) -> list[tuple[Any, Reads]]:
+    """Sums of whole numbers that each read one latent, and the axes these read, (*shape of what is added up, axis)."""
+    found = []
+    known = set(values)
+    for node in fgraph.toposort():
+        if not isinstance(node.op, Sum) or node.inputs[0].dtype[0] not in "iub":
+            continue
+        inputs = [v for v in graph_inputs(node.inputs) if not isinstance(v, Constant | SharedVariable)]
+        if not set(inputs) <= known or not inputs:
+            continue
+        (rows,) = element_reads([node.inputs[0]], reads)
+        shape = node.inputs[0].type.shape
+        if None in shape or (rows.sum(axis=-1) > 1).any():
+            continue
+        found.append((node, np.broadcast_to(rows, (*shape, rows.shape[-1]))))
+    return found
+
+
+def _leaves(
+    terms: Graphs, targets: Graphs, reads: Mapping[Any, Reads], stands: Graphs, released: Sequence[Any]
+) -> NDArray[np.bool_]:
+    """Axes that, but for the sums that variables stand for, only terms read that read nothing else that is summed out,
+    and no release."""
+    axes = next(iter(reads.values())).shape[-1]
+    graphs, conditions = split_checks(terms)
+    hidden = {stand: np.zeros((*(1,) * stand.ndim, axes), dtype=bool) for stand in stands}
+    every = [*graphs, *conditions, *targets]
+    found = [rows.reshape(-1, axes) for rows in element_reads(every, {**reads, **hidden})]
+    alone = np.ones(axes, dtype=bool)
+    for i, (graph, rows) in enumerate(zip(every, found, strict=True)):
+        outside = i >= len(every) - len(targets) or not set(released).isdisjoint(ancestors([graph]))
+        alone &= ~(rows if outside else rows[rows.sum(axis=1) > 1]).any(axis=0)
+    return alone
+
+
+def _add(
+    fgraph: FunctionGraph, grid: Grid, values: Graphs, sums: list[tuple[Any, Reads]], leaves: NDArray[np.bool_]
+) -> tuple[Grid, Graphs, tuple[Total, ...]]:
+    """Put variables in place of sums: the grid with their values, the variables, and what each of their elements is."""
+    axes, shapes = dict(grid.axes), dict(grid.shapes)
+    added: Graphs = []
+    totals: list[Total] = []
+    count = len(grid.lengths)
+    for node, rows in sums:
+        (terms,), (total,) = node.inputs, node.outputs
+        along = tuple(range(terms.ndim)) if node.op.axis is None else node.op.axis
+        mask = (rows & leaves).any(axis=-1)
+        moved = np.moveaxis(rows & leaves, along, range(terms.ndim - len(along), terms.ndim))
+        of_element = moved.reshape(-1, math.prod(terms.type.shape[i] for i in along), rows.shape[-1])
+        if not any(_is_shorter(grid, one) for one in of_element):
+            continue
+        raised = _added_by(grid, values, terms)
+        raised = np.moveaxis(raised, [1 + i for i in along], range(1 + terms.ndim - len(along), 1 + terms.ndim))
+        raised = raised.reshape(len(raised), *of_element.shape[:2])
+        own = []
+        for element, one in enumerate(of_element):
+            cells = [(int(row.argmax()), i) for i, row in enumerate(one) if row.any()]
+            steps = [raised[: grid.lengths[axis], element, i] for axis, i in cells]
+            start = sum(int(step.min()) for step in steps)
+            shifts = tuple(step - step.min() for step in steps)
+            totals.append(Total(count, tuple(axis for axis, _ in cells), shifts, start))
+            own.append(np.arange(start, start + totals[-1].size))
+            count += 1
+        name = f"sum {len(added)}"
+        while name in axes:
+            name += "'"
+        axes[name], shapes[name] = own, tuple(int(n) for n in total.type.shape)
+        variable = pt.tensor(name, dtype="int64", shape=shapes[name])
+        rest = pt.switch(mask, np.int64(0), terms).sum(axis=along) if not mask.all() else np.int64(0)
+        added.append(variable)
+        fgraph.replace(total, (variable + rest).astype(total.dtype), import_missing=True)
+    return Grid(axes, shapes), added, tuple(totals)
+
+
+def _is_shorter(grid: Grid, rows: Reads) -> bool:
+    """True where the values of a sum of these cells, (cell, axis), are few beside the states of its latents."""
+    lengths = [grid.lengths[int(row.argmax())] for row in rows if row.any()]
+    return len(lengths) > 2 and math.prod(lengths) > 4 * sum(lengths)
+
+
+def _added_by(grid: Grid, values: Graphs, terms: TensorVariable) -> Places:
+    """What each element adds in every state of the latent it reads, (state, *shape)."""
+    singles = Components(grid, (*((i,) for i in range(len(grid.lengths))), ()), {})
+    states = singles.states(0, max(singles.sizes))
+    (found,) = compile_batches([terms], dict.fromkeys(values, (None, 1)))(*states)
+    return np.asarray(np.broadcast_to(found[:, 0], (max(singles.sizes), *terms.type.shape)), dtype=np.int64)
