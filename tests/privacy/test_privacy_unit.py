@@ -223,7 +223,10 @@ def test_a_table_and_a_model_are_audited_for_the_unit() -> None:
     truth = {"in": 1}
     plain = adv.audit_model(model, truth, guarantee=guarantee, draws=50, rng=0)
     tree = adv.audit_model(model, truth, guarantee=guarantee, privacy_unit=replace(unit, periods=12), draws=50, rng=0)
-    assert [str(one["bound"]["status"].sel(definition="zCDP").item()) for one in (plain, tree)] == ["exceeded", "violated"]
+    assert [str(one["bound"]["status"].sel(definition="zCDP").item()) for one in (plain, tree)] == [
+        "exceeded",
+        "violated",
+    ]
     own = adv.Gaussian(5.0).privacy_loss(4, 2).loss_bound(0.05)
     assert float(tree["bound"]["loss_bound"].sel(definition="privacy loss")) == pytest.approx(own)
     every = (12 * guarantee).loss_bound(0.05)
