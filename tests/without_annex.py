@@ -83,7 +83,7 @@ def copy_without(annex: str, into: Path) -> list[str]:
 def _without(text: str, annex: str, commands: list[str]) -> str:
     """A register without the entries of an annex: whole items of a dictionary, and single lines."""
     folders = [module.rpartition(".")[2] for module in ANNEXES[annex]]
-    names = "|".join([rf"adversary\.{annex}\b", *(rf"^from \.{one}\b" for one in folders)])
+    names = "|".join([rf"adversary\.{annex}\b", *(rf"^from \.(?: import )?{one}\b" for one in folders)])
     names += "".join(rf"|^    \"{one}\":" for one in commands)
     kept: list[str] = []
     lines = iter(text.splitlines(keepends=True))

@@ -34,8 +34,8 @@ def keys_of_kind(kind: str) -> Mapping[str, Key]:
     ------
     ValueError : there is no such kind
 
-    >>> keys_of_kind("release")["prior"].about
-    'what was believed before; without it: flat'
+    >>> keys_of_kind("profile")["releases"].about
+    'releases of the same data that keep the profile together'
     """
     module = import_module(KINDS[check_word("kind", kind, tuple(KINDS))].module)
     found: Mapping[str, Key] = module.FILE
@@ -101,8 +101,8 @@ def starting_file(kind: str, *wanted: str) -> str:
     ------
     ValueError : there is no such kind
 
-    >>> starting_file("release").splitlines()[7]
-    '[release]                            # what was published'
+    >>> starting_file("profile").splitlines()[6]
+    'failure = 0.05                       # probability with which a definition that is not certain may fail'
     """
     keys = dict(keys_of_kind(kind))
     keys |= {name: keys[name]._replace(live=True) for name in wanted}
