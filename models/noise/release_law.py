@@ -241,12 +241,11 @@ def _(mechanism: mechanisms.Exact, value: Any, count: int) -> Law:
 def _(mechanism: mechanisms.RandomizedResponse, value: Any, count: int) -> Law:
     if count != 1:
         raise ValueError(f"randomised response is not additive noise: a sum of {count} releases has no law")
-    answers = np.arange(mechanism.categories)
-    rows = np.exp(mechanism.log_prob(answers, answers[:, None]))
-    table = np.vstack([rows, np.full(answers.size, np.nan)])  # the last row: values that have no answer, impossible
-    value = pt.as_tensor_variable(value)
-    row = pt.switch(pt.or_(value < 0, value >= answers.size), answers.size, value).astype("int64")
-    return partial(pm.Categorical, p=pt.constant(table)[row])
+    truth, lie = np.exp([mechanism.log_prob(0, 0), mechanism.log_prob(1, 0)])
+    value = pt.as_tensor_variable(value)[..., None]
+    row = pt.switch(pt.eq(value, np.arange(mechanism.categories)), truth, lie)
+    impossible = pt.or_(value < 0, value >= mechanism.categories)  # has no answer
+    return partial(pm.Categorical, p=pt.switch(impossible, np.nan, row))
 
 
 @dataclass(frozen=True)

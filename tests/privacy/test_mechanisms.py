@@ -96,7 +96,8 @@ def test_every_kind_of_a_scenario_file_is_in_the_catalogue_and_made_from_each_of
         for parameter in law.parameters:
             made = law.from_parameter(parameter, 2, 1, 2, **dict.fromkeys(law.options, 3))
             assert type(made) is law
-            number = made.privacy_loss().loss_bound(0.0) if parameter == "epsilon" else getattr(made, parameter)
+            loss = made.report_loss(None, 2) if made.is_local else made.privacy_loss()
+            number = loss.loss_bound(0.0) if parameter == "epsilon" else getattr(made, parameter)
             number = number() if callable(number) else number
             assert number * (2 if parameter == "rho" else 1) == pytest.approx(2.0), parameter
 
@@ -531,6 +532,28 @@ def test_averages_over_laplace_noise_hold_however_little_there_is(epsilon: float
     if epsilon >= 100.0:
         assert loss.posterior(0.5).mean("in") == pytest.approx(1.0, rel=1e-14)
         assert mutual_information(loss, 0.5) == pytest.approx(math.log(2.0), rel=1e-14)
+
+
+def test_randomized_response_of_many_categories_costs_what_its_epsilon_says() -> None:
+    """No square of categories is made anywhere: ten billion answers would not fit."""
+    noise = adv.RandomizedResponse(14.0, 10**5)
+    assert noise.privacy_loss().epsilon(0.0) == 14.0
+    assert noise.variance == pytest.approx(10.0**15 / 6.0 / (10.0**5 - 1.0 + math.exp(14.0)), rel=1e-9)
+    plan = adv.Plan([adv.Level("report", noise)], neighbours="bounded")
+    risk = adv.audit(plan, adv.Adversary(0.5), {"report": 1}, guarantee=adv.PureDP(14.0))["risk"]
+    lie = 1.0 / (10.0**5 - 1.0 + math.exp(14.0))
+    sure = 1.0 / (1.0 + math.exp(-14.0))
+    truth = math.exp(14.0) * lie
+    assert float(risk.posterior_mean) == pytest.approx(truth * sure + lie * (1.0 - sure) + 0.5 * (1.0 - truth - lie))
+
+
+def test_several_reports_of_one_unit_share_its_epsilon() -> None:
+    each = adv.RandomizedResponse.from_parameter("epsilon", 3.0, 1, 4, categories=9)
+    assert each == adv.RandomizedResponse(0.75, 9)
+    unit = adv.PrivacyUnit("report", cells=4, neighbours="bounded")
+    plan = adv.Plan([adv.Level("answer", each)], privacy_unit=unit)
+    assert plan.unit_loss().epsilon(0.0) == pytest.approx(3.0)
+    assert plan.total_rho == pytest.approx(4.0 * each.rho())
 
 
 @pytest.mark.parametrize("categories", [2, 7])

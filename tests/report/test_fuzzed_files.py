@@ -206,7 +206,7 @@ REFUSED = {
     ),
     "many categories": (
         SCENARIO.replace(FIRST, 'name = "block"\nnoise = "randomized response"\nepsilon = 1\ncategories = 1000000000'),
-        ["plan.level[1].categories", "at most 1,000", "1,000,000,000"],
+        ["plan.level[1].categories", "at most 10,000", "1,000,000,000"],
     ),
     "many siblings": (
         SCENARIO.replace("siblings = 2", "siblings = 10000000", 1),

@@ -3,12 +3,12 @@ from .additive import IntegerNoise as IntegerNoise
 from .continuous import Gaussian as Gaussian
 from .continuous import Laplace as Laplace
 from .continuous import LaplaceSum as LaplaceSum
-from .continuous import RandomizedResponse as RandomizedResponse
 from .file_kinds import kinds as kinds
 from .integers import DiscreteGaussian as DiscreteGaussian
 from .integers import DiscreteGaussianSum as DiscreteGaussianSum
 from .integers import Geometric as Geometric
 from .integers import GeometricSum as GeometricSum
+from .local_reports import RandomizedResponse as RandomizedResponse
 from .mechanism import MOST_VALUES as MOST_VALUES
 from .mechanism import Exact as Exact
 from .mechanism import Mechanism as Mechanism

@@ -7,27 +7,20 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import gammaincc, gammaln, log_ndtr
 
 from adversary._core import (
     TAIL_NATS,
     Floats,
-    Integers,
     check_budget,
     check_non_negative,
     check_positive,
     check_scale,
     check_whole,
     format_number,
-    labelled,
     log_sum_exp,
-    one_number,
-    scalar_or_array,
 )
-from adversary.privacy.definitions import PureDP
-from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, compose_losses, repeat_loss
+from adversary.privacy.losses import GaussianLoss, LaplaceLoss, PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms.additive import ContinuousNoise, Summed, total_of
 from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
 
@@ -233,114 +226,3 @@ def _reach_of_sum(count: int, nats: float) -> float:
             break
         last = near
     return last
-
-
-@dataclass(frozen=True, slots=True)
-class RandomizedResponse(Mechanism):
-    """Randomised response over `categories` answers 0, 1, ...: the truth with odds e^epsilon against each other answer.
-
-    Parameters
-    ----------
-    epsilon : nats, > 0
-    categories : number of answers, >= 2
-    """
-
-    kind = "randomized response"
-    parameters = ("epsilon",)
-    options = ("categories",)
-    is_continuous = False
-    is_additive = False
-    is_local = True
-    smallest_release = 0.0
-
-    epsilon: float
-    categories: int = 2
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_scale("epsilon", self.epsilon))
-        categories = check_whole("categories", one_number("categories", self.categories), minimum=2)
-        object.__setattr__(self, "categories", int(categories))
-
-    def describe(self) -> str:
-        return f"randomized response, epsilon = {format_number(self.epsilon)}, {self.categories} categories"
-
-    def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
-        answer = check_whole(name, value, minimum=0)
-        if (answer >= self.categories).any():
-            raise ValueError(f"{name} must be below categories = {self.categories}, got {int(answer.max())}")
-        return answer
-
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
-        possible = np.logical_and.reduce(
-            [(x >= 0) & (x < self.categories) for x in np.broadcast_arrays(release, value)]
-        )
-        honest, lie = self.log_prob(0, 0), self.log_prob(1, 0)
-        return np.where(possible, np.where(np.equal(release, value), honest, lie), -np.inf)
-
-    def reach(self, nats: float = TAIL_NATS) -> float:
-        return float(self.categories)
-
-    @labelled
-    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        honest = self.check_value(release, "release") == self.check_value(value)
-        truth = -np.log1p((self.categories - 1.0) * np.exp(-self.epsilon))
-        return scalar_or_array(np.where(honest, truth, truth - self.epsilon))
-
-    @labelled
-    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        y, x = self.check_value(release, "release"), self.check_value(value)
-        lie, truth = np.exp(self.log_prob(1, 0)), np.exp(self.log_prob(0, 0))
-        return scalar_or_array((y + 1 - (x <= y)) * lie + (x <= y) * truth)
-
-    @labelled
-    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        y, x = self.check_value(release, "release"), self.check_value(value)
-        lie, truth = np.exp(self.log_prob(1, 0)), np.exp(self.log_prob(0, 0))
-        return scalar_or_array((self.categories - 1 - y - (x > y)) * lie + (x > y) * truth)
-
-    @property
-    def variance(self) -> float:
-        """Mean square of release minus value, averaged over values."""
-        k = np.arange(self.categories)
-        square = (k[:, None] - k[None, :]) ** 2
-        return float((square * np.exp(self.log_prob(1, 0))).sum(0).mean())
-
-    @property
-    def nominal_guarantee(self) -> Guarantee:
-        return PureDP(self.epsilon)
-
-    def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
-        """That of any pair of answers: all are alike."""
-        return self.privacy_loss(1, cells)
-
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        truth = self.check_value(value)
-        shape = truth.shape if size is None else size
-        honest = rng.random(shape) < np.exp(self.log_prob(0, 0))
-        other = (truth + rng.integers(1, self.categories, shape)) % self.categories
-        return scalar_or_array(np.where(honest, truth, other))
-
-    def support(self, value: int) -> Integers:
-        self.check_value(value)
-        return np.arange(self.categories)
-
-    def total(self, count: int) -> Mechanism:
-        if int(check_whole("count", count, minimum=0)) == 0:
-            return Exact()
-        if count == 1:
-            return self
-        raise ValueError(f"randomised response is not additive noise: a sum of {count} releases has no total")
-
-    def scaled(self, factor: float) -> Self:
-        return replace(self, epsilon=self.epsilon * root_of(factor))
-
-    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        change, cells = self.change(sensitivity, cells)
-        if not int(check_whole("sensitivity", change, minimum=0)):
-            return compose_losses([])
-        truth, lie = self.log_prob(0, 0), self.log_prob(1, 0)
-        with np.errstate(divide="ignore"):
-            others = np.log(self.categories - 2.0) + lie
-        losses = self.epsilon * np.array([-1.0, 0.0, 1.0])
-        law = LatticeLoss.from_losses(losses, np.array([lie, others, truth]), np.array([truth, others, lie]))
-        return repeat_loss(law, cells)

@@ -188,7 +188,7 @@ class Mechanism(ABC):
         """
         of_budget: Any = getattr(cls, f"from_{parameter}", None)
         if of_budget:
-            made: Self = of_budget(value, sensitivity, cells)
+            made: Self = of_budget(value, sensitivity, cells, **options)
             return made
         law: Any = cls
         keeps = {"sensitivity": sensitivity} if issubclass(cls, Calibrated) else {}

@@ -33,8 +33,8 @@ MOST_SIBLINGS = 5000
 """Of one level, more than the 3,142 counties of the United States: where discrete Gaussian noise is narrow (rho from
 about 0.2) the law of their sum takes time with the square of their number, 24 s for 5,000; and a page goes over ten
 times the budget, at which wide noise is narrow too."""
-MOST_OPTION = 1000
-"""Of categories of randomized response, for instance: every answer is listed for every count."""
+MOST_OPTION = 10_000
+"""Of categories of randomized response, for instance: every answer is listed, and again for every count believed in."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 ADJUSTMENTS = ("least squares", "nonnegative")
 
