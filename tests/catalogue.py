@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +57,10 @@ CELL_KEY = adv.PerturbationTable(
     lowest=-2,
 )
 
+_FAR = np.exp(-0.6 * np.abs(np.subtract.outer(np.arange(31.0), np.arange(31.0))))
+SCORES = adv.PerturbationTable.from_transitions(_FAR / _FAR.sum(1, keepdims=True), closed=True)
+"""Geometric noise on 0 to 30, drawn again until it fits: a range with an end."""
+
 MECHANISMS: dict[str, adv.Mechanism] = {
     "discrete gaussian, census block": DG(RHO1),
     "discrete gaussian, fraction": DG(Fraction(1, 7)),
@@ -84,6 +89,8 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "random rounding to 3": adv.RandomRounding(3),
     "random rounding to 5": adv.RandomRounding(5),
     "perturbation table": CELL_KEY,
+    "perturbation table, closed": SCORES,
+    "perturbation table, closed, local": replace(SCORES, local=True),
     "suppressed": adv.postprocessing.suppressed(DG(0.3), 4),
     "suppressed laplace": adv.postprocessing.suppressed(adv.postprocessing.rounded(adv.Laplace(1.5), 2), 3),
     "suppressed, no noise": adv.postprocessing.suppressed(adv.Exact(), 3),

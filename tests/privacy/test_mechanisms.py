@@ -215,7 +215,8 @@ def test_variance_is_the_second_moment(noise: adv.Mechanism) -> None:
         assert noise.variance == pytest.approx(float(np.mean(square)), rel=1e-12)
         return
     if isinstance(noise, PerturbedCount):
-        square = [np.exp(noise.log_prob(noise.support(v), v)) @ (noise.support(v) - v) ** 2.0 for v in range(12)]
+        values = range(len(noise.transitions[1]))
+        square = [np.exp(noise.log_prob(noise.support(v), v)) @ (noise.support(v) - v) ** 2.0 for v in values]
         assert noise.variance == pytest.approx(max(square), rel=1e-12)
         return
     k = noise.support(0).astype(float)
@@ -645,8 +646,10 @@ OFFICES = {name: noise for name, noise in MECHANISMS.items() if isinstance(noise
 def test_the_loss_of_office_noise_is_that_of_the_worst_count(noise: PerturbedCount, shift: int) -> None:
     """No delta of any count is above it, and at every epsilon some count attains it; infinite masses included."""
     loss, epsilon = noise.privacy_loss(shift), np.linspace(-3.0, 3.0, 121)
-    release = np.arange(-5, 40)
-    more, less = (np.exp(noise.log_prob(release[:, None], np.arange(20) + moved)) for moved in (shift, 0))
+    release, counts = np.arange(-5, 40), np.arange(min(20, noise.largest_count - shift + 1)).astype(int)
+    if math.isfinite(noise.largest_count):
+        counts = np.arange(int(noise.largest_count) - shift + 1)
+    more, less = (np.exp(noise.log_prob(release[:, None], counts + moved)) for moved in (shift, 0))
     for one, p, q in ((loss, more, less), (loss.swapped, less, more)):
         deltas = np.maximum(p[:, None] - np.exp(epsilon)[:, None] * q[:, None], 0.0).sum(0)
         np.testing.assert_allclose(one.delta(epsilon), deltas.max(axis=1), atol=1e-13)

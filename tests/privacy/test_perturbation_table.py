@@ -75,6 +75,92 @@ def test_a_matrix_of_transitions_read_as_perturbations_is_warned_of() -> None:
         assert Table.from_columns([0, 1], [0, 2], [1.0, 1.0]).support(1).tolist() == [2]
 
 
+def _drawn_again(epsilon: float, most: int) -> Any:
+    """Geometric noise on 0 to `most`, drawn again until it fits (a score that can only be released as a score)."""
+    far = np.exp(-epsilon * np.abs(np.subtract.outer(np.arange(most + 1.0), np.arange(most + 1.0))))
+    return far / far.sum(1, keepdims=True)
+
+
+SCORE = _drawn_again(1.0, 4)
+PRAM = np.full((3, 3), 0.1) + 0.7 * np.eye(3)
+
+
+def _listed(matrix: Any, epsilon: Any, apart: int) -> Any:
+    """The largest delta of all pairs of answers at most so far apart, pair by pair."""
+    pairs = [(a, b) for a in range(len(matrix)) for b in range(len(matrix)) if 0 < abs(a - b) <= apart]
+    return np.max([np.maximum(matrix[a] - np.exp(epsilon)[:, None] * matrix[b], 0.0).sum(1) for a, b in pairs], axis=0)
+
+
+@pytest.mark.parametrize("matrix", [SCORE, PRAM, np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])])
+@pytest.mark.parametrize("apart", [1, 2, None])
+def test_the_loss_of_a_local_report_is_the_largest_over_all_pairs_of_answers(matrix: Any, apart: int | None) -> None:
+    noise, epsilon = Table.from_transitions(matrix, closed=True, local=True), np.linspace(-5.0, 5.0, 201)
+    loss = noise.report_loss(apart)
+    wanted = _listed(matrix, epsilon, apart or len(matrix))
+    np.testing.assert_allclose(loss.delta(epsilon), wanted, atol=1e-12)
+    np.testing.assert_allclose(loss.swapped.delta(epsilon), wanted, atol=1e-12)
+    assert noise.report_loss(apart, 2).epsilon(0.0) == pytest.approx(2.0 * loss.epsilon(0.0))
+    assert loss.renyi(3.0) / 3.0 <= noise.report_rho(apart)
+
+
+def test_many_pairs_of_answers_have_a_loss_that_is_never_too_small() -> None:
+    """Too many different losses for a list of them: straight lines between some, at either end the true ones."""
+    matrix = np.random.default_rng(4).dirichlet(np.ones(25), 25)
+    loss, epsilon = Table.from_transitions(matrix, closed=True, local=True).report_loss(), np.linspace(0.0, 9.0, 40)
+    wanted = _listed(matrix, epsilon, 25)
+    found = np.asarray(loss.delta(epsilon))
+    assert (found >= wanted - 1e-13).all()
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    ratio = np.log(matrix[:, None] / matrix)
+    assert loss.maximum == pytest.approx(float(ratio.max()), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("contribution", "local", "epsilon", "most"),
+    [(1, True, 1.20087, 0.76868), (None, True, 4.0, 0.982014), (1, False, 2.40174, 0.916960)],
+    ids=["adjacent scores", "any scores", "a count whose record is replaced"],
+)
+def test_a_score_that_is_only_released_as_a_score(
+    contribution: int | None, local: bool, epsilon: float, most: float
+) -> None:
+    noise = Table.from_transitions(SCORE, closed=True, local=local)
+    unit = adv.PrivacyUnit(contribution=contribution, neighbours="bounded")
+    plan = adv.Plan([adv.Level("score", noise)], privacy_unit=unit)
+    loss = plan.unit_loss()
+    assert loss.epsilon(0.0) == pytest.approx(epsilon, rel=1e-5)
+    assert loss.posterior_bounds(0.5)[1] == pytest.approx(most, rel=1e-5)
+    reader = adv.Adversary(0.5, hypotheses=(3, 4))
+    tree = adv.audit(plan, reader, {"score": 4, "in": 1}, also=(), progress=False)
+    own = 0.5 * SCORE[4] / (0.5 * SCORE[3] + 0.5 * SCORE[4])
+    assert float(tree["risk"].posterior_mean) == pytest.approx(float(own @ SCORE[4]), rel=1e-12)
+
+
+def test_a_matrix_of_three_answers_over_all_pairs() -> None:
+    noise = Table.from_transitions(PRAM, closed=True, local=True)
+    assert noise.report_loss().epsilon(0.0) == pytest.approx(np.log(8.0), rel=1e-14)
+    epsilon = np.linspace(-3.0, 3.0, 31)
+    wanted = adv.RandomizedResponse(np.log(8.0), 3).privacy_loss().delta(epsilon)
+    np.testing.assert_allclose(noise.report_loss().delta(epsilon), wanted, atol=1e-14)
+
+
+def test_a_closed_table_has_no_larger_count() -> None:
+    noise = Table.from_transitions(SCORE, closed=True)
+    assert noise.log_likelihood(np.array([4.0]), np.array([5.0])) == -np.inf
+    assert "0 to 4 and above" in Table.from_transitions(SCORE).describe()
+    assert "counts 0 to 4, perturbations -4 to 4" in noise.describe()
+    plan, reader = adv.Plan([adv.Level("score", noise)]), adv.Adversary(0.5, known=3)
+    assert adv.audit(plan, reader, {"score": 4}, also=(), progress=False)["risk"]["status"] == "ok"
+    with pytest.raises(ValueError, match="value must be at most 4, the last row of a closed table, got 5"):
+        adv.audit(plan, adv.Adversary(0.5, known=4), {"score": 5}, also=(), progress=False)
+
+
+def test_a_table_that_spends_a_fixed_rho_has_no_width_for_less() -> None:
+    plan = adv.Plan([adv.Level("score", Table.from_transitions(SCORE, closed=True, local=True))])
+    assert plan.scaled(1.0) == plan
+    with pytest.raises(ValueError, match="no width of the noise gives this plan rho"):
+        plan.scaled(0.5)
+
+
 def _indexed(rows: Any, columns: Any) -> pd.DataFrame:
     return pd.DataFrame([[0.5, 0.5]] * len(rows), rows, columns)
 
@@ -89,4 +175,9 @@ test_tables_with_other_labels_are_refused = refusals(
     (lambda: Table.from_transitions(np.ma.array(MATRIX, mask=MATRIX == 1.0)), "matrix must have no masked entries"),
     (lambda: Table(np.ma.array(MATRIX, mask=MATRIX == 1.0)), "probabilities must have no masked entries"),
     (lambda: Table.from_columns(LONG.i, LONG.j, LONG.p[:3]), "must have the same labels|three of one length"),
+    (lambda: Table(MATRIX, closed=1), "closed must be True or False, got 1", TypeError),  # type: ignore[arg-type]
+    (lambda: Table.from_transitions(SCORE, closed=True).privacy_loss(5), "sensitivity must be at most 4, .* got 5"),
+    (lambda: Table.from_transitions(SCORE, closed=True).report_loss(), "is not local", TypeError),
+    (lambda: Table.from_transitions(SCORE, local=True).report_loss(0), "apart must be positive"),
+    (lambda: Table.from_transitions(np.eye(200), closed=True, local=True).report_loss(), "too many pairs"),
 )

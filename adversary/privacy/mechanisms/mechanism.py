@@ -50,6 +50,8 @@ class Mechanism(ABC):
     """Numbers any one of which fixes it, as scenario files name them; see `from_parameter`."""
     options: ClassVar[tuple[str, ...]] = ()
     """Whole numbers that scenario files may add."""
+    flags: ClassVar[tuple[str, ...]] = ()
+    """What scenario files may say is true of it."""
     tables: ClassVar[Mapping[str, tuple[tuple[str, ...], ...]]] = MappingProxyType({})
     """Parameters that name a CSV file, see `from_table`: the columns it may have; none where its header has labels."""
     is_additive: ClassVar[bool] = True
@@ -263,13 +265,14 @@ class Mechanism(ABC):
         return concentrated_rho(self.privacy_loss(change, 1))
 
     @classmethod
-    def from_table(cls, parameter: str, table: Any) -> Self:
+    def from_table(cls, parameter: str, table: Any, **flags: bool) -> Self:
         """The noise of a table of numbers.
 
         Parameters
         ----------
         parameter : one of `tables`
         table : DataFrame, of the columns that `tables` lists in that order, or with labels of rows and columns
+        **flags : some of `flags`
         """
         raise TypeError(f"{cls.__name__} is not made from a table")
 

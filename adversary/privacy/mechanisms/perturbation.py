@@ -30,7 +30,13 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, l
 from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, root_of
 
 MOST_BASE = 1000
-_ROUNDS = 6
+_ROUNDS = 40
+_LARGEST = 700.0
+"""Nats: e to that is a double."""
+_ROUNDING = 1e-13
+"""Two losses as near to each other, in nats, are one."""
+_FEWEST_NODES, _MOST_STEPS = 256, 200_000_000
+"""Losses at which the pairs of a table are compared at least, and terms that are added up for it."""
 
 
 class PerturbedCount(Mechanism):
@@ -56,8 +62,18 @@ class PerturbedCount(Mechanism):
     def row(self, value: Any) -> Any:
         """The row of every count, whole numbers from 0 on."""
 
+    @property
+    def largest_count(self) -> float:
+        """The largest count that there is; infinite where every count has a row."""
+        return np.inf
+
     def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
-        return check_whole(name, value, minimum=0)
+        count = check_whole(name, value, minimum=0)
+        if (count > self.largest_count).any():
+            raise ValueError(
+                f"{name} must be at most {self.largest_count}, the last row of a closed table, got {int(count.max())}"
+            )
+        return count
 
     def log_likelihood(self, release: Any, value: Any) -> Floats:
         steps, log_p = _law(self)[:2]
@@ -65,7 +81,7 @@ class PerturbedCount(Mechanism):
         column = release - value - steps[0]
         place = np.clip(column, 0, steps.size - 1).astype(np.int64)
         count = np.maximum(value, 0.0).astype(np.int64)
-        possible = (place == column) & (count == value)
+        possible = (place == column) & (count == value) & (value <= self.largest_count)
         return np.where(possible, log_p[self.row(count), place], -np.inf)
 
     def reach(self, nats: float = TAIL_NATS) -> float:
@@ -134,7 +150,11 @@ class PerturbedCount(Mechanism):
         """
         change, cells = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", one_number("sensitivity", change), minimum=0))
-        return repeat_loss(_worst_loss(self, shift), cells) if shift and cells else compose_losses([])
+        if shift > self.largest_count:
+            raise ValueError(
+                f"sensitivity must be at most {self.largest_count}, the largest difference of two counts, got {shift}"
+            )
+        return repeat_loss(worst_loss(self, (shift,)), cells) if shift and cells else compose_losses([])
 
 
 @lru_cache(maxsize=256)
@@ -149,58 +169,85 @@ def _law(noise: PerturbedCount) -> tuple[Integers, Floats, tuple[Floats, Floats]
 
 
 class _Worst:
-    """The largest delta of several losses at every epsilon."""
+    """The largest delta of several pairs of laws at every epsilon; log probabilities, (pair, release)."""
 
-    def __init__(self, laws: Sequence[PrivacyLoss]) -> None:
-        self.laws = laws
+    def __init__(self, log_p: Floats, log_q: Floats) -> None:
+        self.log_p, self.log_q, self.p, self.q = log_p, log_q, np.exp(log_p), np.exp(log_q)
+        with np.errstate(invalid="ignore"):
+            self.losses = log_p - log_q
 
     def each(self, epsilon: ArrayLike) -> Floats:
-        return np.array([as_array(law.delta(epsilon)) for law in self.laws])
+        """Delta of every pair, (pair, epsilon)."""
+        nodes = np.atleast_1d(np.minimum(as_array(epsilon), _LARGEST))
+        found = [((self.losses > e) * np.maximum(self.p - np.exp(e) * self.q, 0.0)).sum(-1) for e in nodes]
+        return np.stack(found, axis=-1)
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        return np.asarray(self.each(epsilon).max(axis=0))
+        return np.reshape(self.each(epsilon).max(axis=0), np.shape(epsilon))
 
     @property
     def swapped(self) -> _Worst:
-        return _Worst([law.swapped for law in self.laws])
+        return _Worst(self.log_q, self.log_p)
 
 
 @lru_cache(maxsize=256)
-def _worst_loss(noise: PerturbedCount, shift: int) -> LatticeLoss:
-    """Of the pairs (count + shift, count) over all counts."""
+def worst_loss(noise: PerturbedCount, shifts: Sequence[int]) -> LatticeLoss:
+    """Of the pairs (count + shift, count) over all counts; a negative shift is the other order of such a pair."""
+    width = _law(noise)[0].size + max(map(abs, shifts))
+    pairs = np.concatenate([_pairs(noise, abs(shift), width)[:, :: 1 if shift > 0 else -1] for shift in shifts])
+    ranked = np.lexsort((pairs[:, 1], pairs[:, 0]), axis=-1)  # a loss has no order of releases
+    pairs = np.unique(np.take_along_axis(pairs, ranked[:, None], -1), axis=0)
+    return _dominating(pairs[:, :, np.isfinite(pairs).any(axis=(0, 1))])
+
+
+def _pairs(noise: PerturbedCount, shift: int, width: int) -> Floats:
+    """Log probabilities of all releases, (pair, count + shift or count, release)."""
     steps, log_p, _ = _law(noise)
-    rows = len(log_p)
-    wide = np.full((rows, steps.size + shift), -np.inf)
-    moved = np.full_like(wide, -np.inf)
-    wide[:, : steps.size] = log_p
-    moved[:, shift:] = log_p[noise.row(np.arange(rows) + shift)]
-    pairs = np.unique(np.concatenate([moved, wide], axis=1), axis=0)
-    return _dominating([LatticeLoss.from_log_probs(*np.split(pair, 2)) for pair in pairs])
+    count = np.arange(int(min(len(log_p), noise.largest_count - shift + 1)))
+    both = np.full((count.size, 2, width), -np.inf)
+    both[:, 0, shift : shift + steps.size] = log_p[noise.row(count + shift)]
+    both[:, 1, : steps.size] = log_p[noise.row(count)]
+    return both
 
 
-def _dominating(laws: Sequence[LatticeLoss]) -> LatticeLoss:
-    """The smallest loss whose delta is nowhere below that of any of these.
+def _dominating(pairs: Floats) -> LatticeLoss:
+    """The smallest loss whose delta is nowhere below that of any of these pairs, (pair, law, release) in logs.
 
     Each delta is linear in e^epsilon between its losses, so the largest is linear between all of them and the points
-    where two of them cross (Zhu, Dong and Wang 2022, Proposition 8: the largest profile is that of a pair).
+    where two of them cross (Zhu, Dong and Wang 2022, Proposition 8: the largest profile is that of a pair). Of more
+    losses than there is time for some are left out: straight lines past them lie above.
     """
-    worst = _Worst(laws)
-    nodes = np.unique(np.concatenate([[0.0], *(law.losses for law in laws)]))
+    worst = _Worst(pairs[:, 0], pairs[:, 1])
+    nodes = _apart(worst.losses[np.isfinite(worst.losses)])
+    most = max(_FEWEST_NODES, _MOST_STEPS // worst.p.size)
+    if nodes.size > most:
+        some = nodes[np.linspace(0, nodes.size - 1, most).astype(np.int64)]
+        return lattice_above(worst, _apart(some))  # type: ignore[arg-type]
     for _ in range(_ROUNDS):
         delta = worst.each(nodes)
         best = delta.max(axis=0)
         if (alone := (delta >= best * (1.0 - 1e-15)).all(axis=1)).any():
-            return laws[int(np.argmax(alone))]
+            return LatticeLoss.from_log_probs(*pairs[int(np.argmax(alone))])
         one, other = delta.argmax(axis=0)[:-1], delta.argmax(axis=0)[1:]
         here, there = np.arange(one.size), np.arange(1, one.size + 1)
         first, last = delta[one, here] - delta[other, here], delta[other, there] - delta[one, there]
         cross = np.flatnonzero((first > 1e-15 * best[:-1]) & (last > 1e-15 * best[1:]))
         share = first[cross] / (first[cross] + last[cross])
         ends = np.exp(nodes)
-        nodes, before = np.union1d(nodes, np.log(ends[cross] + share * (ends[cross + 1] - ends[cross]))), nodes.size
+        crossings = np.log(ends[cross] + share * (ends[cross + 1] - ends[cross]))
+        nodes, before = _apart(np.append(nodes, crossings)), nodes.size
         if nodes.size == before:
             break
     return lattice_above(worst, nodes)  # type: ignore[arg-type]
+
+
+def _apart(losses: Floats) -> Floats:
+    """The losses and 0, ascending, without those that differ by rounding alone; of such the farthest from 0."""
+    size = np.unique(np.abs(losses))
+    size = size[np.diff(size, append=np.inf) > _ROUNDING * np.maximum(size, 1.0)]
+    size = np.append(size[:-1][size[:-1] > _ROUNDING], size[-1:])
+    place = np.searchsorted(size, np.abs(losses))
+    return np.unique(np.append(np.sign(losses) * size[place], 0.0))
 
 
 @dataclass(frozen=True, slots=True)

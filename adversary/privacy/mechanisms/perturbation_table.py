@@ -5,6 +5,7 @@ A table may be given in three ways that look alike: by perturbation, by publishe
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from adversary._core import (
     Integers,
     as_data_array,
     check_number,
+    check_positive,
     check_probability,
     check_whole,
     has_default_index,
@@ -26,8 +28,9 @@ from adversary._core import (
     paired_arrays,
     whole_labels,
 )
+from adversary.privacy.losses import PrivacyLoss, compose_losses, repeat_loss
 from adversary.privacy.mechanisms.mechanism import MOST_VALUES
-from adversary.privacy.mechanisms.perturbation import PerturbedCount
+from adversary.privacy.mechanisms.perturbation import PerturbedCount, worst_loss
 
 NEAR_ZERO = 0.05
 """A perturbation that is larger on average moves counts, which no office means to."""
@@ -51,6 +54,8 @@ class PerturbationTable(PerturbedCount):
         DataFrame's labels are used: those of rows are counts, those of columns perturbations. A matrix whose columns
         are published counts is for `from_transitions`
     lowest : the perturbation of the first column; the next is one more, and so on
+    closed : the last row is that of the last possible count, and there is no larger one, as of scores from 0 to 4
+    local : a local report: the count is one unit's own answer, as of PRAM, where each record's category is perturbed
 
     Raises
     ------
@@ -64,18 +69,26 @@ class PerturbationTable(PerturbedCount):
     ----------
     Fraser and Wooton (2005), "A proposed method for confidentialising tabular output to protect against differencing",
     UNECE work session on statistical data confidentiality.
+    Gouweleeuw, Kooiman, Willenborg and de Wolf (1998), "Post randomisation for statistical disclosure control: theory
+    and implementation", Journal of Official Statistics 14(4), for PRAM.
 
     >>> noise = PerturbationTable([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], lowest=-1)
     >>> noise.support(9).tolist(), noise.privacy_loss().delta(1.0)
     ([8, 9, 10], 0.75)
+    >>> pram = PerturbationTable.from_transitions(np.full((3, 3), 0.1) + 0.7 * np.eye(3), closed=True, local=True)
+    >>> round(pram.report_loss().epsilon(0.0), 4)
+    2.0794
     """
 
     kind = "perturbation table"
     parameters = ("table", "transitions")
+    flags = ("closed", "local")
     tables = MappingProxyType({"table": (("count", "release", "probability"), ("i", "j", "p")), "transitions": ()})
 
     probabilities: tuple[tuple[float, ...], ...]
     lowest: int = 0
+    closed: bool = False
+    local: bool = False
 
     def __post_init__(self) -> None:
         if has_labels(self.probabilities):
@@ -90,6 +103,9 @@ class PerturbationTable(PerturbedCount):
                 raise ValueError(f"probabilities must add up to 1 in every row, got {total:.10g} in that of count {i}")
         object.__setattr__(self, "probabilities", tuple(tuple(p / sum(row) for p in row) for row in rows))
         object.__setattr__(self, "lowest", int(check_whole("lowest", one_number("lowest", self.lowest))))
+        for name in self.flags:
+            if not isinstance(given := getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False, got {given!r}")
         steps, probs = self.transitions
         if self.lowest == 0 and (mean := float((probs @ steps).max())) > NEAR_ZERO:
             warnings.warn(
@@ -100,7 +116,7 @@ class PerturbationTable(PerturbedCount):
             )
 
     @classmethod
-    def from_transitions(cls, matrix: Any) -> Self:
+    def from_transitions(cls, matrix: Any, **flags: bool) -> Self:
         """From a matrix of transitions: the probability of each published count, given each true one.
 
         Parameters
@@ -108,6 +124,7 @@ class PerturbationTable(PerturbedCount):
         matrix : (count, published): row i is that of count i, and column j that of the published count j, both from 0
             on; the last row's perturbations hold for all larger counts. A DataFrame's labels are used, of rows as true
             and of columns as published counts; a first column without a number for a name holds the true ones
+        **flags : `closed`, `local`
 
         Raises
         ------
@@ -125,22 +142,23 @@ class PerturbationTable(PerturbedCount):
             raise ValueError(
                 f"the rows of matrix must be those of counts 0, 1, ..., without {missing or 'probabilities'}"
             )
-        return cls.from_columns(counts[count], published[column], probs[count, column])
+        return cls.from_columns(counts[count], published[column], probs[count, column], **flags)
 
     @classmethod
-    def from_table(cls, parameter: str, table: Any) -> Self:
+    def from_table(cls, parameter: str, table: Any, **flags: bool) -> Self:
         if parameter == "transitions":
-            return cls.from_transitions(table)
-        return cls.from_columns(*(table[name] for name in table.columns))
+            return cls.from_transitions(table, **flags)
+        return cls.from_columns(*(table[name] for name in table.columns), **flags)
 
     @classmethod
-    def from_columns(cls, *columns: ArrayLike) -> Self:
+    def from_columns(cls, *columns: ArrayLike, **flags: bool) -> Self:
         """From a long table, a line for each count and release that can happen.
 
         Parameters
         ----------
         *columns : count, release, probability: one array each, of one length, or Series of one index. Counts run from 0
             to the last row, which all larger counts share. They are i, j and p of the R package ptable
+        **flags : `closed`, `local`
 
         Raises
         ------
@@ -163,12 +181,36 @@ class PerturbationTable(PerturbedCount):
             raise ValueError(f"the table must have at most {MOST_VALUES:,} entries, got {shape[0]} x {shape[1]}")
         table = np.zeros(shape)
         np.add.at(table, (count, step - lowest), check_number("probability", columns[2]))
-        return cls(tuple(map(tuple, table.tolist())), lowest)
+        return cls(tuple(map(tuple, table.tolist())), lowest, **flags)
 
     def describe(self) -> str:
-        last = len(self.probabilities) - 1
+        values = f"{'answers' if self.local else 'counts'} 0 to {len(self.probabilities) - 1}"
         steps = self.transitions[0][self.transitions[1].any(axis=0)]
-        return f"perturbation table, counts 0 to {last} and above, perturbations {steps[0]} to {steps[-1]}"
+        above = "" if self.closed else " and above"
+        return f"perturbation table, {values}{above}, perturbations {steps[0]} to {steps[-1]}"
+
+    @property
+    def is_local(self) -> bool:
+        return self.local
+
+    @property
+    def largest_count(self) -> float:
+        return len(self.probabilities) - 1 if self.closed else np.inf
+
+    def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
+        if not self.local:
+            return PerturbedCount.report_loss(self, apart, cells)
+        steps, probs = self.transitions
+        last = len(probs) - 1 + (0 if self.closed else steps.size)  # further apart no release is common to both
+        most = int(min(last, np.inf if apart is None else math.floor(check_positive("apart", apart))))
+        if (entries := 2 * most * len(probs) * (steps.size + most)) > MOST_VALUES:
+            raise ValueError(
+                f"a table of {len(probs):,} answers has too many pairs of them, {entries:,} numbers for at most "
+                f"{MOST_VALUES:,}: state by how much one unit may change its answer, or use RandomizedResponse"
+            )
+        if not most:
+            return compose_losses([])
+        return repeat_loss(worst_loss(self, (*range(1, most + 1), *range(-most, 0))), cells)
 
     @property
     def transitions(self) -> tuple[Integers, Floats]:

@@ -24,6 +24,7 @@ NOISES = kinds()
 PARAMETERS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.parameters))
 """What fixes a noise, one at a time."""
 OPTIONS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.options))
+FLAGS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.flags))
 MOST_RELEASES = 1000
 """Of one level: every one of them is a level of the plan."""
 MOST_NOISE, MOST_BELOW = 100_000, 10_000
@@ -48,6 +49,10 @@ NOISE = {
     "sensitivity": Key("number", "by how much one privacy unit changes the count: its contribution unless given", None,
                        example="1"),
 }  # fmt: skip
+NOISE |= {
+    "closed": Key("flag", "the last row of a perturbation table is the last possible count, without a larger one", False),
+    "local": Key("flag", "of a perturbation table: what it perturbs is one unit's own answer", False),
+}
 NOISE |= {name: Key("any", "parameter of a noise", None, example='"..."') for name in PARAMETERS if name not in NOISE}
 LEVEL = {
     "name": Key("text", "what its units are called"),
@@ -193,8 +198,12 @@ def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     for key, number in options.items():
         if number > MOST_OPTION:
             raise ValueError(f"{table.where(key)}: must be at most {MOST_OPTION:,}, got {number:,}")
+    flags = {key: table[key] for key in FLAGS if table.has(key)}
+    if others := [key for key in flags if key not in law.flags]:
+        fits = [f'noise = "{name}"' for name, one in NOISES.items() if others[0] in one.flags]
+        raise ValueError(f"{table.where(others[0])}: must be left out of {noise} noise; it is for {', '.join(fits)}")
     if given[0] in law.tables:
-        listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0]))
+        listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0], flags))
         return listed
     cells = unit.cells if vars(law).get("is_local") is True else unit.changed_cells
     made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, cells, **options)
@@ -203,7 +212,7 @@ def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     return made
 
 
-def _of_table(law: type[Mechanism], table: Keys, key: str) -> Mechanism:
+def _of_table(law: type[Mechanism], table: Keys, key: str, flags: Mapping[str, bool]) -> Mechanism:
     """The noise whose table is a CSV file."""
     path, frame, where = table.frame(key, *law.tables[key])
     for name in frame:
@@ -211,7 +220,7 @@ def _of_table(law: type[Mechanism], table: Keys, key: str) -> Mechanism:
             if not _NUMBER.fullmatch(cell.strip()):
                 raise ValueError(f"{path}: {where(row)}: column {name!r}: must be a number, got {cell!r}")
     try:
-        made = law.from_table(key, frame.astype(float))
+        made = law.from_table(key, frame.astype(float), **flags)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     listable(made, int(made.reach()), MOST_NOISE)
