@@ -35,7 +35,7 @@ _LARGEST = 700.0
 """Nats: e to that is a double."""
 _ROUNDING = 1e-13
 """Two losses as near to each other, in nats, are one."""
-_FEWEST_NODES, _MOST_STEPS = 256, 200_000_000
+_FEWEST_NODES, _MOST_STEPS = 256, 50_000_000
 """Losses at which the pairs of a table are compared at least, and terms that are added up for it."""
 
 
@@ -221,8 +221,9 @@ def _dominating(pairs: Floats) -> LatticeLoss:
     nodes = _apart(worst.losses[np.isfinite(worst.losses)])
     most = max(_FEWEST_NODES, _MOST_STEPS // worst.p.size)
     if nodes.size > most:
-        some = nodes[np.linspace(0, nodes.size - 1, most).astype(np.int64)]
-        return lattice_above(worst, _apart(some))  # type: ignore[arg-type]
+        even = np.linspace(0.0, 1.0, most // 2)  # half evenly apart, half where most losses are
+        some = np.append(nodes[0] + even * np.ptp(nodes), np.quantile(nodes, even))
+        return lattice_above(worst, _apart(np.clip(some, nodes[0], nodes[-1])))  # type: ignore[arg-type]
     for _ in range(_ROUNDS):
         delta = worst.each(nodes)
         best = delta.max(axis=0)

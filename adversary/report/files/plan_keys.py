@@ -50,7 +50,7 @@ NOISE = {
                        example="1"),
 }  # fmt: skip
 NOISE |= {
-    "closed": Key("flag", "the last row of a perturbation table is the last possible count, without a larger one", False),
+    "closed": Key("flag", "the last row of a perturbation table is that of the last possible count", False),
     "local": Key("flag", "of a perturbation table: what it perturbs is one unit's own answer", False),
 }
 NOISE |= {name: Key("any", "parameter of a noise", None, example='"..."') for name in PARAMETERS if name not in NOISE}
