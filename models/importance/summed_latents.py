@@ -135,16 +135,17 @@ def _cut_values(given: Conditioned, name: str, start: int) -> NDArray[np.int64]:
     length = _SHORTEST
     while length <= _LONGEST:
         values = np.arange(start, start + length)
-        if all(_is_enough(tail, [p[i : i + _AT_ONCE] for p in parents], values) for i in range(0, draws, _AT_ONCE)):
-            return values
+        needed = [_needed(tail, [p[i : i + _AT_ONCE] for p in parents], values) for i in range(0, draws, _AT_ONCE)]
+        if max(needed) < length:
+            return values[: max(needed) + 1]
         length *= 2
     raise ValueError(f"latent {name!r} may take more than {_LONGEST} values")
 
 
-def _is_enough(tail: Tail, parents: list[NDArray[Any]], values: NDArray[np.int64]) -> bool:
-    """True where the law has next to nothing left beyond these values."""
-    size = len(parents[0]) if parents else 1
-    log_p = tail.table(parents, values, size)
+def _needed(tail: Tail, parents: list[NDArray[Any]], values: NDArray[np.int64]) -> int:
+    """Number of values up to where the law has next to nothing left; that of all where it still has."""
+    log_p = tail.table(parents, values, len(parents[0]) if parents else 1)
     with np.errstate(invalid="ignore"):
         lack = -np.expm1(logsumexp(log_p, axis=1))
-        return bool((lack <= _ROUNDING).all() and (log_p[:, -1] <= _NOTHING).all())
+        some = ~(log_p <= _NOTHING).all(axis=(0, 2))
+    return int(np.flatnonzero(some).max()) + 1 if (lack <= _ROUNDING).all() else values.size
