@@ -1,5 +1,6 @@
 from .batched_graphs import NUMPY_MODE as NUMPY_MODE
 from .batched_graphs import Compiled as Compiled
+from .batched_graphs import batch_inputs as batch_inputs
 from .batched_graphs import compile_batches as compile_batches
 from .batched_graphs import open_operations as open_operations
 from .batched_graphs import sum_terms as sum_terms

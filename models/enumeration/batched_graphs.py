@@ -164,12 +164,22 @@ def compile_batches(
     >>> compile_batches([x + y], {x: (None,)}, {y: pt.constant(1.0)})(np.array([1.0, 3.0]))[0].tolist()
     [2.0, 4.0]
     """
-    kinds = {v: _WIDE.get(v.dtype, v.dtype) for v in leading}
-    places = {v: pt.tensor(dtype=kinds[v], shape=(*axes, *v.type.shape)) for v, axes in leading.items()}
+    places = batch_inputs(leading)
     outputs = vectorize(graphs, {**(held or {}), **places})
     outputs = joined(outputs) if joined else outputs
     compiled: Compiled = pytensor.function([*places.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore")
     return compiled
+
+
+def batch_inputs(leading: Mapping[Any, tuple[int | None, ...]]) -> dict[Any, TensorVariable]:
+    """Inputs over batches, in double precision.
+
+    Parameters
+    ----------
+    leading : for each input of one point, the sizes of its leading axes; None if unknown
+    """
+    kinds = {v: _WIDE.get(v.dtype, v.dtype) for v in leading}
+    return {v: pt.tensor(dtype=kinds[v], shape=(*axes, *v.type.shape)) for v, axes in leading.items()}
 
 
 def vectorized_node(node: Any, batches: Sequence[Any]) -> list[Any]:

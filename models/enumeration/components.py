@@ -80,14 +80,14 @@ class Components:
         return cls(grid, (tuple(range(len(grid.lengths))), ()), {})
 
     def with_first(self, graphs: Sequence[TensorVariable], also: Sequence[int]) -> tuple[Components, tuple[int, ...]]:
-        """With these axes first and those that some element of the graphs reads, and their number of states in each
-        component."""
+        """With these axes first and those that some element of the graphs reads, the longest last; and their number of
+        states in each component."""
         found = element_reads(graphs, self.reads) if self.reads else []
         read = np.isin(np.arange(len(self.grid.lengths)), also)
         for rows in found:
             read |= rows.reshape(-1, read.size).any(axis=0)
-        members = tuple(tuple(sorted(own, key=lambda i: (not read[i], i))) for own in self.members)
         lengths = self.grid.lengths
+        members = tuple(tuple(sorted(own, key=lambda i: (not read[i], lengths[i], i))) for own in self.members)
         met = tuple(math.prod(lengths[i] for i in own if read[i]) for own in members)
         return replace(self, members=members), met
 

@@ -12,12 +12,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.models.enumeration import Compiled, Components, Conditioned, compile_batches
+from adversary.models.enumeration import (
+    NUMPY_MODE,
+    Compiled,
+    Components,
+    Conditioned,
+    batch_inputs,
+    compile_batches,
+    distinct_rows,
+    vectorize,
+)
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +43,7 @@ class States:
     ----------
     components : of the latents
     sizes : number of states of each that are looked at
-    values : of every latent, (row, *shape): row k has state k of every component, from the first again if it has fewer
+    values : of every latent, (row, *shape): row k has state k of every component, and one of its states if it has fewer
     """
 
     components: Components
@@ -43,9 +53,24 @@ class States:
     @classmethod
     def of(cls, components: Components, sizes: Sequence[int], step: Sequence[int]) -> States:
         """So many states of each component, every so many of them."""
-        rows = np.arange(max(sizes))
-        places = [rows % size * apart for size, apart in zip(sizes, step, strict=True)]
+        rows, largest = np.arange(max(sizes)), components.members[int(np.argmax(sizes))]
+        longest = components.grid.lengths[largest[-1]] if largest else 1
+        again = rows % longest  # where a component has fewer states, values that were there before
+        places = [
+            np.where(rows < n, rows, np.minimum(again, n - 1)) * apart for n, apart in zip(sizes, step, strict=True)
+        ]
         return cls(components, tuple(sizes), components.at(places))
+
+    def grouped(self, terms: Sequence[TensorVariable]) -> list[tuple[list[TensorVariable], tuple[Any, Any]]]:
+        """Terms that read the same latents, and the rows with distinct values of these: as `distinct_rows` has them."""
+        groups: dict[frozenset[TensorVariable], list[TensorVariable]] = {}
+        for term in terms:
+            groups.setdefault(frozenset(self.by_variable).intersection(ancestors([term])), []).append(term)
+        found = []
+        for read, some in groups.items():
+            flat = [v.reshape(len(v), -1) for variable, v in self.by_variable.items() if variable in read]
+            found.append((some, distinct_rows(flat) if flat else (np.zeros(1, dtype=np.int64), None)))
+        return found
 
     @property
     def by_variable(self) -> dict[TensorVariable, NDArray[Any]]:
@@ -146,24 +171,21 @@ class Group:
         return _possible(np.broadcast_to(found[0], (found.shape[1], releases)))
 
 
-def _compile(
-    terms: Sequence[TensorVariable],
-    states: States,
-    places: Mapping[Any, tuple[int | None, ...]],
-) -> Compiled:
+def _compile(terms: Sequence[TensorVariable], states: States, places: Mapping[Any, tuple[int | None, ...]]) -> Compiled:
     """Sums of terms by component, over every state of it: (draw, state, release)."""
-    graphs, summed = states.components.columns(terms)
-    rows, columns = states.places
+    inputs, (rows, columns) = batch_inputs(places), states.places
     size, count = max(states.sizes), len(states.sizes)
-
-    def joined(batches: list[TensorVariable]) -> list[TensorVariable]:
-        total = summed(batches)
-        total = pt.shape_padleft(total, 4 - total.ndim)
-        total = total + pt.zeros((1, size, 1, 1), dtype="float64")
-        flat = total.dimshuffle(0, 1, 3, 2).reshape((total.shape[0], size * count, total.shape[2]))
-        return [flat if size * count == 1 else flat[:, rows * count + columns]]
-
-    return compile_batches(graphs, places, _held(states), joined)
+    total = pt.zeros((1, size, 1, count), dtype="float64")
+    for some, (first, place) in states.grouped(terms):
+        graphs, summed = states.components.columns(some)
+        held = {v: _constant(v, s[first][None, :, None]) for v, s in states.by_variable.items()}
+        part = summed(vectorize(graphs, {**held, **inputs}))
+        part = pt.shape_padleft(part, 4 - part.ndim)
+        total = total + (part if len(first) == 1 else part[:, place])
+    flat = total.dimshuffle(0, 1, 3, 2).reshape((total.shape[0], size * count, total.shape[2]))
+    outputs = [flat if size * count == 1 else flat[:, rows * count + columns]]
+    compiled: Compiled = pytensor.function([*inputs.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore")
+    return compiled
 
 
 def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
@@ -175,11 +197,6 @@ def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorV
 def _drawn(given: Conditioned, axes: int) -> dict[Any, tuple[int | None, ...]]:
     """Leading axes of the drawn latents, the first one for draws."""
     return dict.fromkeys(given.continuous.values(), (None, *[1] * (axes - 1)))
-
-
-def _held(states: States) -> dict[TensorVariable, TensorVariable]:
-    """Values (1, row, 1, *shape) of the summed latents."""
-    return {v: _constant(v, s[None, :, None]) for v, s in states.by_variable.items()}
 
 
 def compiled_target(given: Conditioned, graph: TensorVariable, states: States) -> Compiled:
