@@ -1,4 +1,6 @@
 from .answers import check_answers as check_answers
+from .crossing import CrossingTables as CrossingTables
+from .crossing import PublishedTable as PublishedTable
 from .effective import effective_measurements as effective_measurements
 from .effective import linear_weights as linear_weights
 from .effective import misstatement as misstatement
