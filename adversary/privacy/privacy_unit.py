@@ -125,6 +125,15 @@ def units_changed(change: float, contribution: float) -> int:
 def largest_change(units: int, contribution: float) -> int:
     """By how much so many units change a number at most, rounded up; the units themselves where anything may change.
 
+    Parameters
+    ----------
+    units : number of units, >= 0
+    contribution : of each, > 0; infinite for local answers of any kind
+
+    Returns
+    -------
+    Whole number.
+
     >>> largest_change(2, 30), largest_change(1, float("inf"))
     (60, 1)
     """
@@ -135,6 +144,11 @@ def contribution_to(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
     """The most by which one unit changes one number: as the unit says, else what the noise was calibrated for.
 
     Infinite where all noise is local, and the unit says nothing: an answer may change to any other.
+
+    Parameters
+    ----------
+    noises : of the levels that are not exact
+    unit : of privacy
 
     Raises
     ------
@@ -156,6 +170,19 @@ def unit_loss(noises: Sequence[Mechanism], unit: PrivacyUnit) -> PrivacyLoss:
 
     Of local noise, the largest over all pairs of answers, or over those at most a stated contribution apart; a replaced
     answer is one answer, so that nothing is doubled.
+
+    Parameters
+    ----------
+    noises : of the levels that are not exact
+    unit : of privacy, its neighbours settled
+
+    Returns
+    -------
+    The composition over all levels.
+
+    >>> from adversary.privacy.mechanisms import Laplace
+    >>> unit_loss([Laplace(10.0)], PrivacyUnit(contribution=2, cells=3)).loss_bound(0.0).__round__(12)
+    0.6
     """
     change = contribution_to(noises, unit)
     return compose_losses(
@@ -169,7 +196,17 @@ def unit_loss(noises: Sequence[Mechanism], unit: PrivacyUnit) -> PrivacyLoss:
 
 
 def unit_rho(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
-    """The zCDP of one unit, in nats: that of the contribution times the numbers changed, added up; may be infinite."""
+    """The zCDP of one unit, in nats: that of the contribution times the numbers changed, added up; may be infinite.
+
+    Parameters
+    ----------
+    noises : of the levels that are not exact
+    unit : of privacy, its neighbours settled
+
+    >>> from adversary.privacy.mechanisms import Gaussian
+    >>> unit_rho([Gaussian(10.0)], PrivacyUnit(contribution=2, cells=3, neighbours="bounded"))
+    0.12
+    """
     change = contribution_to(noises, unit)
     return float(
         sum(

@@ -66,7 +66,7 @@ GROUPS = (
     "that would be drawn just as well without their record."
 )
 RECORD = {"record": "record", "one_record": "one person's record"}
-"""What a text calls the data that a guarantee protects, where the privacy unit is a person."""
+"""Words for the data that a guarantee protects, where the privacy unit is a person."""
 SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_A_TIME, "PERCENT": PERCENT}
 
 
@@ -87,7 +87,15 @@ def _template(audience: str) -> Any:
 
 
 def record_words(unit: PrivacyUnit | None) -> dict[str, str]:
-    """What a text calls the data of one privacy unit: a person's is a record.
+    """Words for the data of one privacy unit: a person's is a record.
+
+    Parameters
+    ----------
+    unit : of privacy; None for a person
+
+    Returns
+    -------
+    `record` and `one_record`, as templates name them.
 
     >>> record_words(PrivacyUnit("household"))["one_record"]
     'one household'
@@ -100,7 +108,13 @@ def record_words(unit: PrivacyUnit | None) -> dict[str, str]:
 
 
 def is_usual(unit: PrivacyUnit, contribution: float | None = None) -> bool:
-    """True for a person in one period who changes one count by one, of whom nothing need be said."""
+    """True for a person in one period who changes one count by one, of whom nothing need be said.
+
+    Parameters
+    ----------
+    unit : of privacy, whatever its neighbours
+    contribution : by which one unit changes a number; the unit's own unless given
+    """
     most = unit.contribution if contribution is None else contribution
     return most in (None, 1) and replace(unit, contribution=None, neighbours=None) == PrivacyUnit()
 
