@@ -78,7 +78,7 @@ def audit_model(
     Returns
     -------
     DataTree with groups `release` (the released variables and `weight`), `exact` or `estimate` (posterior, log_odds and
-    ratio per release; estimates with mcse, ess, k_hat and status), `risk`, `bound`, and draws, where
+    ratio per release; estimates with mcse, log_odds_mcse, ess, k_hat and status), `risk`, `bound`, and draws, where
     there are any, in the groups of ArviZ: as `audit` returns them.
 
     Raises

@@ -133,13 +133,13 @@ class ModelSweep:
         held, there = prior.held(), prior.held(first)
         size = len(next(iter(data.values())))
         columns: dict[str, Any] = {
-            name: np.full(size, np.nan) for name in ("posterior", "complement", "mcse", "ess", "k_hat")
+            name: np.full(size, np.nan) for name in ("posterior", "complement", "mcse", "log_odds_mcse", "ess", "k_hat")
         }
         anew = np.ones(size, dtype=bool)
         if prior.held_sample().reliable and there.reliable:
             for i, sample in enumerate(prior.weigh(data, refine=False)):
                 answer, anew[i] = sample.answer, not sample.reliable
-                one = (answer.present, answer.out, answer.mcse, answer.ess, answer.k_hat)
+                one = (answer.present, answer.out, answer.mcse, answer.spread, answer.ess, answer.k_hat)
                 for column, value in zip(columns.values(), one, strict=True):
                     column[i] = value
         status = np.full(size, "ok", dtype=f"<U{len(UNRELIABLE)}")

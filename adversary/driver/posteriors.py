@@ -144,7 +144,7 @@ class Readings:
         slack = 3.0 * (self.posterior["mcse"].values + self.prior.error) + 1e-12
         with np.errstate(invalid="ignore"):
             beyond = (posterior - slack > limits[1]) | (posterior + slack < limits[0])
-        share = float(self.weight.values[beyond].sum())
+        share = min(float(self.weight.values[beyond].sum()), 1.0)
         return share, float(np.sqrt(share * (1.0 - share) / self.draws)) if self.draws else 0.0
 
     def described(self) -> xr.Dataset:
@@ -221,7 +221,10 @@ class Readings:
             summary = summary.assign(mcse=summary["mcse"] + xr.DataArray(moved, dims="measure"))
         elif failed:
             known = {"edge_mass"} if self._has_edges and self.cut_short else {"prior", "invariant_ratio", "edge_mass"}
-            summary = summary.assign({n: xr.full_like(summary[n], np.nan) for n in summary if n not in known})
+            blank = {n: xr.full_like(summary[n], np.nan) for n in summary if n not in known}
+            if "prior" in known and "mcse" in blank:
+                blank["mcse"][{"measure": -1}] = self.prior.error
+            summary = summary.assign(blank)
             summary = summary.assign_attrs(reason=self._reason(failed))
         status = "ok" if negligible else UNRELIABLE
         return summary.assign(status=status, unreliable_mass=failed).assign(bounds)

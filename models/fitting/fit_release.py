@@ -55,12 +55,12 @@ def fit(
     of every draw), `sample_stats` (diverging, energy, lp, and `probability` = P(target = 1 | continuous latents,
     release); without NUTS the energy is -lp), `log_prior` (a variable per latent and potential), `log_likelihood` (of
     every element released or observed), `observed_data` (release and side data), `constant_data`, and `exact` or
-    `estimate`: `posterior` = P(target = 1 | release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`,
-    `divergences`, `k_hat` (see `Fit`) and `status`. With a support also `edge_mass`, the probability that a latent is
-    at or beyond its ends; above 1e-6 the answer is "unreliable". Attributes: engine, seed, sampling, versions.
-    Without a target what would be said of it is left out. A fit that fails is run once more, four times as long; one
-    that fails again is "unreliable" and has no `posterior`. What is called prior is given the side data observed in the
-    model.
+    `estimate`: `posterior` = P(target = 1 | release), `prior`, and in `estimate` its `mcse` and that of its log odds
+    (`log_odds_mcse`), `r_hat`, `ess`, `divergences`, `k_hat` (see `Fit`) and `status`. With a support also `edge_mass`,
+    the probability that a latent is at or beyond its ends; above 1e-6 the answer is "unreliable". Attributes: engine,
+    seed, sampling, versions. Without a target what would be said of it is left out. A fit that fails is run once more,
+    four times as long; one that fails again is "unreliable" and has no `posterior`. What is called prior is given the
+    side data observed in the model.
 
     Notes
     -----
@@ -115,7 +115,7 @@ def _summary(one: Fit, before: float | None, sampled: bool, edge: float | None) 
     stands = one.passed and (edge is None or edge <= LARGEST_EDGE)
     if before is not None:
         found = {"posterior": one.posterior if stands else np.nan, "prior": before}
-        found |= {"mcse": one.mcse} if sampled else {}
+        found |= {"mcse": one.mcse, "log_odds_mcse": one.log_odds_mcse} if sampled else {}
     if sampled:
         found |= {name: getattr(one, name) for name in ("r_hat", "ess", "divergences", "k_hat")}
     if sampled or edge is not None:

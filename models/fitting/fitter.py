@@ -19,7 +19,14 @@ from scipy.special import expit
 
 from adversary._core import Sampling, diagnose, trajectories_passed
 from adversary._core import blocks as runner
-from adversary.models.importance import Sample, WeighedPrior, starting_points
+from adversary.models.importance import (
+    Sample,
+    WeighedPrior,
+    given_chains,
+    given_what_is_known,
+    has_enough_draws,
+    starting_points,
+)
 
 from .nuts import Nuts, Trace
 
@@ -40,7 +47,7 @@ class Fit:
     Parameters
     ----------
     posterior, complement : P(target = 1) and P(target = 0)
-    mcse : Monte Carlo standard error of either
+    mcse, log_odds_mcse : Monte Carlo standard errors of either, and of their log odds
     ess : effective number of draws, the smallest
     k_hat, explained : of the weights of draws of the prior: see `Hypotheses` and `Sample`
     passed : whether the numbers may be used
@@ -53,6 +60,7 @@ class Fit:
     posterior: float
     complement: float
     mcse: float
+    log_odds_mcse: float
     ess: float
     k_hat: float
     explained: float
@@ -113,10 +121,10 @@ class Fitter:
         first, second = runner.seed_sequence(rng).spawn(2)
         prior = WeighedPrior.of(model, observed, target, support, settled, first, sampling.prior_draws)
         found = cls(prior, sampling, nuts)
-        return found if not prior.is_smooth or prior.enough_of_what_is_known else found.given_side_data(second)
+        return found if not prior.is_smooth or has_enough_draws(prior) else found.given_side_data(second)
 
     def given_side_data(self, seed: np.random.SeedSequence) -> Fitter:
-        """This fitter with draws given the side data, in place of draws of the prior that these outweigh.
+        """This fitter with draws of both hypotheses given the side data, in place of draws of the prior.
 
         By a better proposal where one does; otherwise by one fit without the release, whose chains start apart.
 
@@ -127,9 +135,11 @@ class Fitter:
         first, second = seed.spawn(2)
         rng, prior = np.random.default_rng(first), self.prior
         if prior.may_be_refined:
-            prior = prior.given_side_data(rng)
-            if prior.enough_of_what_is_known:
+            prior = given_what_is_known(prior, rng)
+            if has_enough_draws(prior):
                 return replace(self, prior=prior)
+        if not prior.terms.knows_more:  # a rare target, of which the prior's own error speaks
+            return self
         held = prior.held_sample()
         sampling = self.sampling
         long = replace(sampling, draws=max(sampling.draws, -(-sampling.prior_draws // sampling.chains)))
@@ -148,7 +158,7 @@ class Fitter:
                 + ": give a longer Sampling, another parametrisation, or a prior that is nearer to the side data"
             )
         independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
-        return replace(self, prior=self.prior.given_chains(points[independent]))
+        return replace(self, prior=given_chains(self.prior, points[independent]))
 
     @cached_property
     def sampler(self) -> Nuts:
@@ -188,6 +198,7 @@ class Fitter:
             answer.present,
             answer.out,
             max(answer.mcse, _ROUNDING),
+            max(answer.spread, _ROUNDING),
             answer.ess,
             answer.k_hat,
             sample.explained,
@@ -240,10 +251,13 @@ class Fitter:
         shape = kept_trace.diverging.shape
         flat = self.prior.split(kept_trace.points.reshape(-1, trace.points.shape[-1]))
         latents = None if broken else self.prior.terms.latents(flat, row, rng, len(flat[0]))
+        present, out = float(chance.mean()), float(expit(-odds).mean())
+        error = sample.answer.mcse if settled else float(target.mcse[0])
         return Fit(
-            float(chance.mean()),
-            float(expit(-odds).mean()),
-            sample.answer.mcse if settled else float(target.mcse[0]),
+            present,
+            out,
+            error,
+            sample.answer.spread if settled else float(error / max(present * out, 1e-300)),
             min(smooth.ess.min(), np.inf if settled else target.ess[0]),
             sample.answer.k_hat,
             sample.explained,

@@ -30,7 +30,8 @@ Piece = tuple[Arrays, list[np.random.SeedSequence]]
 
 BLOCK = 256
 """Releases weighed between two savings; a quarter as many where each is sampled."""
-SUMMARY = ("posterior", "complement", "mcse", "r_hat", "ess", "divergences", "k_hat", "explained", "passed")
+_NUMBERS = ("posterior", "complement", "mcse", "log_odds_mcse", "r_hat", "ess", "divergences", "k_hat", "explained")
+SUMMARY = (*_NUMBERS, "passed")
 """What every fit is summed up in, one number each."""
 AXES = ("chain", "draw", "release")
 _LATENT = "latent "
@@ -47,8 +48,8 @@ class Fits:
     Parameters
     ----------
     estimate : per release `posterior` = P(target = 1) and `complement` = P(target = 0), both NaN where `status` is not
-        "ok"; `mcse`, `ess` (smallest), `k_hat` and `explained` as `Fit` has them; where NUTS ran also `r_hat` (largest)
-        and `divergences` (number)
+        "ok"; `mcse` of either and `log_odds_mcse` of their log odds; `ess` (smallest), `k_hat` and `explained` as
+        `Fit` has them; where NUTS ran also `r_hat` (largest) and `divergences` (number)
     groups : for ArviZ: `posterior`, `posterior_predictive`, `sample_stats`, `log_prior` and `log_likelihood` with dims
         (chain, draw, release), `prior` and `prior_predictive` (chain, draw), `observed_data` and `constant_data`. Side
         data have no likelihood here. Without NUTS the energy is -lp

@@ -1,3 +1,7 @@
+from .each_hypothesis import given_chains as given_chains
+from .each_hypothesis import given_what_is_known as given_what_is_known
+from .each_hypothesis import has_enough_draws as has_enough_draws
+from .each_hypothesis import releases_under as releases_under
 from .latent_draws import cuts_support as cuts_support
 from .prior_predictive import PriorPredictive as PriorPredictive
 from .reach import Sample as Sample
@@ -6,7 +10,6 @@ from .smoothing import LARGEST_KHAT as LARGEST_KHAT
 from .smoothing import Hypotheses as Hypotheses
 from .smoothing import Importance as Importance
 from .truths import releases_given as releases_given
-from .truths import releases_under as releases_under
 from .weighed_prior import DRAWS as DRAWS
 from .weighed_prior import WeighedPrior as WeighedPrior
 from .weighed_prior import shared_draws as shared_draws

@@ -29,10 +29,14 @@ _TRIES = 50
 _FEWEST = 0.5  # effective number of worlds, for each release that is wanted
 
 
-def releases_under(
+class RareTruth(ValueError):
+    """A truth that too few worlds drawn from the prior agree with."""
+
+
+def releases_of_worlds(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
 ) -> dict[str, NDArray[Any]]:
-    """Releases of a truth.
+    """Releases of a truth that the prior does not hold too rare.
 
     Parameters
     ----------
@@ -48,15 +52,15 @@ def releases_under(
 
     Raises
     ------
-    ValueError : a name that is neither latent nor deterministic, a value of another shape, or a truth that the model
-        rules out or finds too improbable to draw
+    ValueError : a name that is neither latent nor deterministic, a value of another shape
+    RareTruth : the model rules the truth out, or holds it too improbable to draw
 
     Examples
     --------
     >>> with pm.Model() as model:
     ...     present = pm.Bernoulli("in", np.float64(0.5))
     ...     noisy = pm.Normal("noisy", np.float64(100.0) * present, np.float64(1.0))
-    >>> bool((releases_under(model, {"in": 1}, ["noisy"], 50, np.random.default_rng(1))["noisy"] > 90).all())
+    >>> bool((releases_of_worlds(model, {"in": 1}, ["noisy"], 50, np.random.default_rng(1))["noisy"] > 90).all())
     True
     """
     held, asked = _held_and_awaited(model, truth, released)
@@ -74,7 +78,7 @@ def releases_under(
             break
     else:
         effective = weights.sum() ** 2 / max((weights**2).sum(), 1e-300)
-        raise ValueError(
+        raise RareTruth(
             f"of {len(weights)} worlds of the model only {effective:.0f} are as the truth says: name more of its "
             "latents in the truth, or check that the model holds it possible"
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,15 @@ DRAWS = 10_000
 """Draws of the prior that are weighed."""
 FEWEST = 200
 """Effective number of these draws below which what is known beside the release leaves too few of them."""
+ENOUGH = 2000
+"""Effective number of draws of each hypothesis with which a rare one is known well enough."""
+MOST_PRIOR_DRAWS = 5_000_000
+"""Draws of the prior beyond which nobody is told to take more."""
 _REFERENCE = 512
 """Releases drawn from the prior, to see how well draws explain releases of their own."""
 _CELLS_AT_ONCE = 2**22
 _LARGEST_GRID_CELLS = 2**25  # draws times states that they meet
 _FEWEST_DRAWS = 1000
-_LIGHT_TAIL = 0.5
-"""Shape of the tail of weights with a finite variance."""
-_MANY = 0.25
-"""Share of draws that must count, for draws given the side data to be weighed again by releases."""
 _REFINED = 4000
 """Draws of a better proposal."""
 _UNDRAWABLE = "the model's latents cannot be drawn from their prior ({}): give every latent a proper law"
@@ -67,6 +67,7 @@ class WeighedPrior:
     far : points far from the draws of the prior
     log_share : log of the share of the latents' laws that their transforms leave
     lost : share of the prior that no draw stands for, because numbers round to the end of a support
+    again : draws the same prior again, with other values of latents without a finite support
     proposal : what made the draws, None for the prior
     known : whether the draws are given what is known beside the release, their density known up to a constant
     """
@@ -78,6 +79,7 @@ class WeighedPrior:
     log_density: Floats
     rng: np.random.SeedSequence
     far: FarPoints
+    again: Callable[[Mapping[str, ArrayLike]], WeighedPrior]
     log_share: float = 0.0
     lost: float = 0.0
     proposal: Proposal | None = None
@@ -118,7 +120,8 @@ class WeighedPrior:
         values, log_prior = tuple(value[possible] for value in values), log_prior[possible]
         far = FarPoints.around(terms, values, log_share, np.random.default_rng(second))
         lost = 1.0 - float(possible.mean())
-        return cls(model, terms, values, log_prior, log_prior, second, far, log_share, lost)
+        again = partial(_again, (model, observed, target, support or {}, settled, rng, draws))
+        return cls(model, terms, values, log_prior, log_prior, second, far, again, log_share, lost)
 
     @cached_property
     def pure(self) -> Floats:
@@ -140,35 +143,37 @@ class WeighedPrior:
             raise ValueError(_UNDRAWABLE.format(error)) from error
         return {name: found[name].astype(value.dtype) for name, value in released.items()}
 
-    @property
-    def enough_of_what_is_known(self) -> bool:
-        """True where what is known beside the release leaves enough draws, and no point far away explains it better.
-
-        The first draws show it, and then all.
-        """
-        if not self.terms.knows_more:
-            return True
-        few, size = [value[:_FEWEST_DRAWS] for value in self.values], len(self.log_prior)
-        weights = np.logaddexp(*self.terms.hypotheses(few, {}))[:, 0] - self.log_density[:_FEWEST_DRAWS]
-        weights = np.exp(weights - weights.max())
-        if weights.sum() ** 2 / (weights**2).sum() * size < 2 * FEWEST * weights.size:
-            return False
-        held = self.held_sample()
-        return held.reliable and held.answer.ess >= 2 * FEWEST
-
     def before(self, settled: Mapping[str, NDArray[Any]] | None = None) -> tuple[float, float]:
         """P(target = 1) before the release, given those settled, and its error: Monte Carlo, and what is lost."""
         found = self.held(settled)
-        if not found.ess > 0:
+        if not found.weights.any():
             raise ValueError("what is published exactly is impossible under the model")
         heavy = found.k_hat > LARGEST_KHAT and (bool(settled) or self.terms.knows_more)
-        if found.mcse > 0 and (found.ess < FEWEST or heavy):
-            raise ValueError(
-                f"what the model knows beside the release leaves {found.ess:.0f} of {self.log_prior.size} draws of its "
-                f"continuous latents, fewer than {FEWEST} or with too heavy a tail (k-hat {found.k_hat:.2g}), to "
-                "average its prior over: put it into their laws instead"
-            )
+        unseen = self.terms.one_reads_draws and not 0.0 < found.present < 1.0
+        if unseen or (found.spread > 0 and (found.ess < FEWEST or heavy)):
+            raise ValueError(self._too_few(found, bool(settled) or self.terms.knows_more))
         return found.present, float(np.hypot(found.mcse, self.lost))
+
+    def _too_few(self, found: Hypotheses, known: bool) -> str:
+        """Message of too few draws, and the remedy."""
+        size = self.log_prior.size
+        if known:
+            return (
+                f"what the model knows beside the release leaves {found.ess:.0f} of {size} draws of its continuous "
+                f"latents, fewer than {FEWEST} or with too heavy a tail (k-hat {found.k_hat:.2g}), to average its "
+                "prior over: put it into their laws instead"
+            )
+        own = found.ess if 0.0 < found.present < 1.0 else 0.0
+        few = (
+            f"of {size} draws of the prior {own:.0f} speak for the target being {int(found.present < 0.5)}, fewer than "
+        )
+        if own and (wanted := size * ENOUGH / own) <= MOST_PRIOR_DRAWS:
+            more = int(np.ceil(wanted / 10_000)) * 10_000
+            return f"{few}{FEWEST}: the target is rare, use adversary.Sampling(prior_draws={more})"
+        return (
+            f"{few}{FEWEST}, and more than {MOST_PRIOR_DRAWS} prior_draws would be needed: make the target a variable "
+            "with a probability of its own, or let it read fewer continuous latents"
+        )
 
     def held(self, settled: Mapping[str, NDArray[Any]] | None = None) -> Hypotheses:
         """The adversary's hypotheses about the target before the release."""
@@ -176,7 +181,7 @@ class WeighedPrior:
 
     def held_sample(self, settled: Arrays | None = None) -> Sample:
         """`held` as a sample, whose release is what the model knows beside it, (1, *shape) by name what is settled."""
-        joint, far = self._log_joint(settled or {}), self.far.joint(settled or {})
+        joint, far = self.log_joint(settled or {}), self.far.joint(settled or {})
         best = float(best_of(np.logaddexp(*joint), self.log_prior, self.log_density)[0])
         explained = best - self.far.best(far)[0] if self.terms.knows_more else np.inf
         answer = Hypotheses.of(*(part[:, 0] - self.log_density for part in joint))
@@ -193,7 +198,7 @@ class WeighedPrior:
             window = slice(start, min(start + self.width, size))
             rows = {name: value[window] for name, value in released.items()}
             table = self.terms.table(rows)
-            joint = self._log_joint(rows, table)
+            joint = self.log_joint(rows, table)
             best = best_of(np.logaddexp(*joint), self.log_prior, self.log_density)
             far = self.far.joint(rows, table)
             far_best = self.far.best(far)
@@ -232,14 +237,14 @@ class WeighedPrior:
     ) -> Sample:
         """Draws of mixtures around those of the prior that are near to one release; `far` as `FarPoints` has it."""
         released = {name: value[None] for name, value in row.items()}
-        found = self._population(released, table, log_joint, _is_reliable, _REFINED, rng, guide)
+        found = self.population(released, table, log_joint, _is_reliable, _REFINED, rng, guide)
         both, answer = np.logaddexp(*found.log_joint), Hypotheses.of(*found.log_weights)
         best = best_of(both[:, None], found.log_prior, found.log_density)
         explained = self.reach.explained(float(best[0]), float(self.far.best([part[:, None] for part in far])[0]))
         sample = Sample(self.split(found.points), None, table, answer, explained, self.lost)
         return self.far.made_by(found).counted(sample, far, both)[0]
 
-    def _population(
+    def population(
         self,
         released: Arrays,
         table: Floats,
@@ -260,37 +265,6 @@ class WeighedPrior:
 
         start = Population(stacked(self.values), log_joint, self.log_prior, self.log_density, self.proposal)
         return refine(start, not self.known, density, enough, size, rng, guide)
-
-    def given_side_data(self, rng: np.random.Generator) -> WeighedPrior:
-        """This prior with draws of better proposals for what is known beside the release."""
-        present, out = (part[:, 0] for part in self._log_joint({}))
-        size = len(self.log_prior)
-
-        def many(*log_weights: Floats) -> bool:
-            answer = Hypotheses.of(*log_weights)
-            return answer.k_hat <= _LIGHT_TAIL and answer.ess >= _MANY * size
-
-        return self._with(self._population({}, self.terms.table({}), (present, out), many, size, rng))
-
-    def given_chains(self, points: Floats) -> WeighedPrior:
-        """This prior with draws (draw, cell) given what is known beside the release; their density is theirs there."""
-        values = self.split(points)
-        joint = self.terms.hypotheses(values, {}, None, None, far=True)
-        present, out = (part[:, 0] for part in joint)
-        log_prior = self.terms.base(values, far=True) - self.log_share
-        return self._with(Population(points, (present, out), log_prior, np.logaddexp(present, out)))
-
-    def _with(self, found: Population) -> WeighedPrior:
-        """This prior with other draws, those without weight left out, and with points far from them too."""
-        log_weights = np.logaddexp(*found.log_joint) - found.log_density
-        weights = np.exp(log_weights - log_weights.max())
-        kept, rng = np.flatnonzero(weights > 0), np.random.default_rng(self.rng)
-        values = tuple(self.split(found.points[kept]))
-        place = rng.choice(kept.size, kept.size, p=weights[kept] / weights[kept].sum())
-        far = self.far.joined(FarPoints.around(self.terms, [value[place] for value in values], self.log_share, rng))
-        changed: dict[str, Any] = {"log_prior": found.log_prior[kept], "log_density": found.log_density[kept]}
-        changed |= {"proposal": found.proposal, "known": found.proposal is None}
-        return replace(self, values=values, far=far.made_by(found), **changed)
 
     def points(self, values: Sequence[NDArray[Any]]) -> Floats:
         """Values (draw, *shape) of each drawn latent as points (draw, cell)."""
@@ -327,7 +301,7 @@ class WeighedPrior:
         """Releases weighed at once."""
         return max(1, _CELLS_AT_ONCE // max(self.log_prior.size, self.terms.states.total))
 
-    def _log_joint(self, released: Mapping[str, NDArray[Any]], table: Floats | None = None) -> tuple[Floats, Floats]:
+    def log_joint(self, released: Mapping[str, NDArray[Any]], table: Floats | None = None) -> tuple[Floats, Floats]:
         """Log joint density of the draws under each hypothesis, (draw, release)."""
         return self.terms.hypotheses(self.values, released, self.pure, table)
 
@@ -348,6 +322,12 @@ class WeighedPrior:
             best.append(best_of(np.logaddexp(*self.terms.hypotheses(values, rows, pure)), log_prior, log_density))
             far.append(self.far.best(self.far.joint(rows, every=every), every))
         return Reach.of(np.concatenate(best), np.concatenate(far), 0 if few else RARE)
+
+
+def _again(options: tuple[Any, ...], longer: Mapping[str, ArrayLike]) -> WeighedPrior:
+    """The same prior with longer supports."""
+    model, observed, target, support, settled, rng, draws = options
+    return WeighedPrior.of(model, observed, target, {**longer, **support}, settled, rng, draws)
 
 
 def _is_reliable(present: Floats, out: Floats) -> bool:

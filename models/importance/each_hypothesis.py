@@ -1,0 +1,238 @@
+r"""Draws of either hypothesis about the target, however rare it is, given what is known beside the release.
+
+A rare target has few draws of the prior, or none; side data may leave few as well. Better proposals are then made
+before any release is read, as `refinement` has them: half of each mixture stands where the target is 1, half where it
+is 0,
+
+
+.. math:: w_i^t = \frac{p(\theta_i, t, \text{side data})}{q(\theta_i)}, \qquad
+          P(t) = \frac{\sum_i w_i^t}{\sum_i (w_i^0 + w_i^1)},
+
+so that each hypothesis has draws of its own, and its probability follows from all, with its error. Where no draw of the
+prior is in a hypothesis, the mixtures start at points far from the draws that are.
+
+References
+----------
+Rubinstein and Kroese (2017), "Simulation and the Monte Carlo Method", 3rd ed., chapter 8 (adaptive importance sampling
+of rare events).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from adversary.models.enumeration import Tail, check_truth, unbounded_latents
+
+from .latent_draws import number_shape
+from .reach import LARGEST_MISSED, FarPoints
+from .refinement import Population
+from .smoothing import Hypotheses
+from .truths import RareTruth, releases_given, releases_of_worlds
+from .weighed_prior import DRAWS, ENOUGH, FEWEST, WeighedPrior
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+
+_FEWEST_DRAWS = 1000
+_LIGHT_TAIL = 0.5
+"""Shape of the tail of weights with a finite variance."""
+_MANY = 0.25
+"""Share of draws that must count, for draws given the side data to be weighed again by releases."""
+_LEAST = 0.2
+"""Share of the draws of the prior that must count for each hypothesis, up to `ENOUGH`."""
+_CHECKED, _AT_ONCE, _LONGEST = 1000, 250, 4096
+_ROUNDING = 1e-7  # mass that supports may leave out
+_WORLDS = 4  # worlds drawn for each release that is wanted
+
+
+def has_enough_draws(prior: WeighedPrior) -> bool:
+    """True where each hypothesis has enough draws given what is known, and no point far away explains that better.
+
+    Parameters
+    ----------
+    prior : draws
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     x = pm.Normal("x", np.float64(0.0), np.float64(1.0))
+    ...     rare = pm.Deterministic("in", (x > 3.0).astype("int64"))
+    ...     noisy = pm.Normal("noisy", rare, np.float64(1.0))
+    >>> prior = WeighedPrior.of(model, ["noisy"], rng=1)
+    >>> has_enough_draws(prior), has_enough_draws(given_what_is_known(prior, np.random.default_rng(1)))
+    (False, True)
+    """
+    size = len(prior.log_prior)
+    if not prior.terms.knows_more:
+        held = prior.held_sample()
+        unsure = held.answer.spread > 0 and held.answer.ess < min(ENOUGH, _LEAST * size)
+        return bool(held.answer.weights.any()) and not unsure and not held.missed > LARGEST_MISSED
+    few = [value[:_FEWEST_DRAWS] for value in prior.values]  # the first draws show it, and then all
+    weights = np.logaddexp(*prior.terms.hypotheses(few, {}))[:, 0] - prior.log_density[:_FEWEST_DRAWS]
+    weights = np.exp(weights - weights.max())
+    if weights.sum() ** 2 / (weights**2).sum() * size < 2 * FEWEST * weights.size:
+        return False
+    held = prior.held_sample()
+    return held.reliable and held.answer.ess >= 2 * FEWEST
+
+
+def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator) -> WeighedPrior:
+    """A prior with draws of better proposals for both hypotheses given what is known beside the release.
+
+    Counts without a largest value are summed up to where their laws have nothing left at these draws either.
+
+    Parameters
+    ----------
+    prior : draws that do not do
+    rng : generator
+    """
+    found = _proposed(prior, rng)
+    longer = _longer_supports(found, rng)
+    return _proposed(prior.again(longer), rng) if longer else found
+
+
+def _longer_supports(prior: WeighedPrior, rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
+    """Values of summed latents without a largest one, where those they have leave out too much at these draws."""
+    given, joint = prior.terms.given, prior.log_joint({})
+    names = unbounded_latents({name: given.model[name] for name in given.latents}, {}, given.moving)
+    found: dict[str, NDArray[np.int64]] = {}
+    if not names:
+        return found
+    heavy = [np.exp(part - part.max()) for part in (part[:, 0] - prior.log_density for part in joint)]
+    place = np.concatenate([rng.choice(w.size, _CHECKED, p=w / w.sum()) for w in heavy if np.isfinite(w).all()])
+    drawn = prior.terms.latents([value[place] for value in prior.values], {}, rng, place.size)
+    for name, (_, start) in names.items():
+        tail = Tail.of(given.model[name], number_shape(given.model[name]), given.moving)
+        length = own = len(prior.terms.states.components.grid.axes[name][0])
+        while length < _LONGEST and _lack(tail, drawn, np.arange(start, start + length)) > _ROUNDING:
+            length *= 2
+        if length > own:
+            found[name] = np.arange(start, start + length)
+    return found
+
+
+def _lack(tail: Tail, drawn: Arrays, values: NDArray[np.int64]) -> float:
+    """Mass of a latent's law beyond these values, on average over draws of what it depends on."""
+    parents = [drawn[parent] for parent in tail.parents]
+    lacks = [
+        -np.expm1(logsumexp(tail.table(part, values, len(part[0]) if part else 1), axis=1)).sum(axis=1)
+        for part in ([p[i : i + _AT_ONCE] for p in parents] for i in range(0, 2 * _CHECKED, _AT_ONCE))
+        if not part or len(part[0])
+    ]
+    return float(np.concatenate(lacks).mean())
+
+
+def _proposed(prior: WeighedPrior, rng: np.random.Generator) -> WeighedPrior:
+    """Draws of better proposals."""
+    joint, far = ([part[:, 0] for part in parts] for parts in (prior.log_joint({}), prior.far.joint({})))
+    size, (_, guide) = len(prior.log_prior), prior.far.counted(prior.held_sample(), far, np.logaddexp(*joint))
+
+    def many(*log_weights: Floats) -> bool:
+        answer = Hypotheses.of(*log_weights)
+        return answer.k_hat <= _LIGHT_TAIL and answer.ess >= _MANY * size
+
+    table = prior.terms.table({})
+    return _with(prior, prior.population({}, table, (joint[0], joint[1]), many, size, rng, guide))
+
+
+def given_chains(prior: WeighedPrior, points: Floats) -> WeighedPrior:
+    """A prior with draws given what is known beside the release, whose density is theirs there.
+
+    Parameters
+    ----------
+    prior : of the same model
+    points : the draws (draw, cell)
+    """
+    values = prior.split(points)
+    present, out = (part[:, 0] for part in prior.terms.hypotheses(values, {}, None, None, far=True))
+    log_prior = prior.terms.base(values, far=True) - prior.log_share
+    return _with(prior, Population(points, (present, out), log_prior, np.logaddexp(present, out)))
+
+
+def _with(prior: WeighedPrior, found: Population) -> WeighedPrior:
+    """A prior with other draws, those without weight left out, and with points far from them too."""
+    log_weights = np.logaddexp(*found.log_joint) - found.log_density
+    weights = np.exp(log_weights - log_weights.max())
+    kept, rng = np.flatnonzero(weights > 0), np.random.default_rng(prior.rng)
+    values = tuple(prior.split(found.points[kept]))
+    place = rng.choice(kept.size, kept.size, p=weights[kept] / weights[kept].sum())
+    far = prior.far.joined(FarPoints.around(prior.terms, [value[place] for value in values], prior.log_share, rng))
+    changed: dict[str, Any] = {"log_prior": found.log_prior[kept], "log_density": found.log_density[kept]}
+    changed |= {"proposal": found.proposal, "known": found.proposal is None}
+    return replace(prior, values=values, far=far.made_by(found), **changed)
+
+
+def releases_under(
+    model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
+) -> Arrays:
+    """Releases of a truth, however rare.
+
+    Parameters
+    ----------
+    model : pymc.Model with its release left free
+    truth : values of latents and of deterministics, by name
+    released : names of the released variables
+    draws : number of releases
+    rng : generator
+
+    Returns
+    -------
+    dict of released variable to array (release, *shape).
+
+    Raises
+    ------
+    ValueError : a name that is neither latent nor deterministic, a value of another shape, or a truth that the model
+        rules out or finds too improbable to draw
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     present = pm.Bernoulli("in", np.float64(0.5))
+    ...     noisy = pm.Normal("noisy", np.float64(100.0) * present, np.float64(1.0))
+    >>> bool((releases_under(model, {"in": 1}, ["noisy"], 50, np.random.default_rng(1))["noisy"] > 90).all())
+    True
+    """
+    try:
+        return releases_of_worlds(model, truth, released, draws, rng)
+    except RareTruth as rare:
+        found = _rare_releases(model, truth, released, draws, rng)
+        if found is None:
+            raise ValueError(str(rare)) from None
+        return found
+
+
+def _rare_releases(
+    model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
+) -> Arrays | None:
+    """Releases of latents drawn given a truth by better proposals; None where these do not do."""
+    held, asked = check_truth(model, truth, released)
+    target, wanted = next(iter(asked.items()), (None, np.zeros((), dtype=np.int64)))
+    if len(asked) > 1 or wanted.shape or wanted not in (0, 1):
+        return None
+    given = pm.observe(model, held) if held else model
+    prior = WeighedPrior.of(given, tuple(released), target, rng=rng.integers(2**63), draws=max(DRAWS, _WORLDS * draws))
+    if not prior.may_be_refined:
+        return None
+    prior = prior if has_enough_draws(prior) else given_what_is_known(prior, rng)
+    joint = [part[:, 0] for part in prior.log_joint({})]
+    own, both = joint[0 if wanted else 1], np.logaddexp(*joint)
+    weights = np.exp(own - prior.log_density - (own - prior.log_density).max()) if own.max() > -np.inf else own * 0.0
+    if not weights.sum() ** 2 >= draws * (weights**2).sum() > 0:
+        return None
+    place = rng.choice(weights.size, _WORLDS * draws, p=weights / weights.sum())
+    latents = prior.terms.latents([value[place] for value in prior.values], {}, rng, place.size)
+    latents |= {name: np.broadcast_to(value, (place.size, *value.shape)) for name, value in held.items()}
+    made = releases_given(model, latents, [*released, *asked], rng)
+    rest = np.exp((both - own)[place])  # over the chance that the latents that are summed out agree with the truth
+    rest = np.where(made[target] == wanted, rest, 0.0) if target else rest
+    if not rest.sum() ** 2 >= draws * (rest**2).sum() > 0:
+        return None
+    chosen = rng.choice(place.size, draws, p=rest / rest.sum(), replace=bool(np.ptp(rest[rest > 0]) > 1e-12))
+    return {name: made[name][chosen] for name in released}
