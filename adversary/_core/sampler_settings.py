@@ -22,7 +22,9 @@ class Sampling:
     tune : steps to tune each chain, which are thrown away
     chains : independent chains, at least 2
     target_accept : acceptance that NUTS aims at, in (0, 1)
-    prior_draws : draws of the prior that are weighed by every release
+    prior_draws : draws of the prior that are weighed by every release. Of a rare target, and given side data, half as
+        many of each hypothesis are made by better proposals; where these have too many latents to move, the message
+        says how many draws of the prior would do
 
     Raises
     ------

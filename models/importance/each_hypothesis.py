@@ -72,7 +72,8 @@ def has_enough_draws(prior: WeighedPrior) -> bool:
     size = len(prior.log_prior)
     if not prior.terms.knows_more:
         held = prior.held_sample()
-        unsure = held.answer.spread > 0 and held.answer.ess < min(ENOUGH, _LEAST * size)
+        own = size if prior.proposal is None else prior.proposal.sizes[0]
+        unsure = held.answer.spread > 0 and held.answer.ess < min(ENOUGH, _LEAST * own)
         return bool(held.answer.weights.any()) and not unsure and not held.missed > LARGEST_MISSED
     few = [value[:_FEWEST_DRAWS] for value in prior.values]  # the first draws show it, and then all
     weights = np.logaddexp(*prior.terms.hypotheses(few, {}))[:, 0] - prior.log_density[:_FEWEST_DRAWS]

@@ -54,6 +54,7 @@ COVERED = 100.0
 NEGLIGIBLE_MISSED = 1e-3
 """Nats by which such a place may move the log odds before better proposals are tried."""
 _SEEN = 10.0  # draws that a place should have for proposals to start from these and not from its far points
+_ROUNDING = 1e-12
 _FARTHEST = 100.0  # times a draw's distance from the median
 
 
@@ -239,7 +240,7 @@ class FarPoints:
             gained = [np.logaddexp(0.0, np.where(j > -np.inf, j - typical - np.log(p), -np.inf)) for j, p in parts]
             there = size + self.log_density + volume
             moved = np.abs(gained[0] - gained[1]) * np.exp(-0.5 * np.maximum(there, 0.0))
-        return np.where(there < np.log(COVERED), moved, 0.0), there, float(volume)
+        return np.where((there < np.log(COVERED)) & (moved > _ROUNDING), moved, 0.0), there, float(volume)
 
 
 def best_of(log_joint: Floats, log_prior: Floats, log_density: Floats) -> Floats:
