@@ -204,8 +204,8 @@ def unit_rho(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
     unit : of privacy, its neighbours settled
 
     >>> from adversary.privacy.mechanisms import Gaussian
-    >>> unit_rho([Gaussian(10.0)], PrivacyUnit(contribution=2, cells=3, neighbours="bounded"))
-    0.12
+    >>> unit_rho([Gaussian(4.0)], PrivacyUnit(contribution=2, cells=3, neighbours="bounded"))
+    0.75
     """
     change = contribution_to(noises, unit)
     return float(
