@@ -64,6 +64,7 @@ from .privacy.mechanisms import PerturbationTable as PerturbationTable
 from .privacy.mechanisms import RandomizedResponse as RandomizedResponse
 from .privacy.mechanisms import RandomRounding as RandomRounding
 from .privacy.mechanisms import Staircase as Staircase
+from .privacy.mechanisms import UnaryEncoding as UnaryEncoding
 from .report.files import Scenario as Scenario
 from .report.files import load_scenario as load_scenario
 from .report.words import explain as explain

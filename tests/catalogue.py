@@ -85,6 +85,10 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "tulap, bounded": Tulap(0.9, 0.02),  # annex: literature
     "randomized response": adv.RandomizedResponse(1.0),
     "randomized response, 5 answers": adv.RandomizedResponse(0.4, categories=5),
+    "unary encoding": adv.UnaryEncoding.from_epsilon(1.1),
+    "unary encoding, optimised": adv.UnaryEncoding.from_epsilon(1.4, optimised=True),
+    "unary encoding, permanent bits": adv.UnaryEncoding(0.75, 0.5, ones=2, permanent=0.5),
+    "unary encoding, 3 reports": adv.UnaryEncoding(0.75, 0.4, permanent=0.3, reports=3),
     "exact": adv.Exact(),
     "random rounding to 3": adv.RandomRounding(3),
     "random rounding to 5": adv.RandomRounding(5),

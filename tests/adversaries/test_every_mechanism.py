@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.privacy.mechanisms import IntegerNoise
+from adversary.privacy.mechanisms import IntegerNoise, LocalReport
 from tests.catalogue import MECHANISMS
 from tests.tables import over
 
@@ -42,7 +42,7 @@ def _log_odds(noise: adv.Mechanism, belief: Any, own: float, sibling: float, tra
 def _releases(noise: adv.Mechanism) -> list[tuple[float, float, float]]:
     """Numbers that the noise may release of (block, sibling, tract), a few of them far from one another."""
     rng = np.random.default_rng(3)
-    truths = (0, 1, 1) if isinstance(noise, adv.RandomizedResponse) else (1, 2, 3)
+    truths = (0, 1, 1) if isinstance(noise, LocalReport) else (1, 2, 3)
     drawn = [tuple(float(noise.sample(x, rng)) for x in truths) for _ in range(4)]
     if not noise.is_additive or noise.is_exact:
         return drawn

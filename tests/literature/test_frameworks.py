@@ -18,6 +18,7 @@ from adversary.literature import frameworks
 from adversary.literature.frameworks import compare
 from adversary.literature.joint_law import LEVELS, JointLaw
 from adversary.literature.noise_mixtures import Mixtures
+from adversary.privacy.mechanisms import LocalReport
 from adversary.privacy.mechanisms.mechanism import Mechanism
 from tests.catalogue import MECHANISMS
 from tests.tables import over
@@ -635,7 +636,7 @@ def test_parameters_outside_their_range_are_refused() -> None:
 
 def _answers_of(noise: Any) -> Any:
     """Answers 0, 1 and 2 of two records, or 0 and 1 of one where the noise has no more."""
-    few = isinstance(noise, adv.RandomizedResponse) and noise.categories < 3
+    few = isinstance(noise, LocalReport) and noise.categories < 3
     return (
         (JointLaw([0.3, 0.7]), np.array([0, 1]))
         if few

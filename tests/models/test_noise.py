@@ -24,7 +24,7 @@ from adversary.models import noise
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
 from adversary.models.stories.belief_laws import Tabulated
 from adversary.privacy import mechanisms
-from tests.catalogue import CELL_KEY, RHO2
+from tests.catalogue import CELL_KEY, RHO2, SCORES
 
 LATTICE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, float, float], Any], list[float]]] = {
     "discrete gaussian": (
@@ -169,6 +169,8 @@ MECHANISMS: dict[str, tuple[mechanisms.Mechanism, tuple[int, ...]]] = {
     "laplace sum": (mechanisms.Laplace(1.3).total(2), (1, 2)),
     "exact": (mechanisms.Exact(), (0, 1, 4)),
     "randomised response": (mechanisms.RandomizedResponse(1.0, 4), (1,)),
+    "unary encoding": (mechanisms.UnaryEncoding(0.75, 0.5, permanent=0.4, reports=2), (1,)),
+    "perturbation table, closed": (SCORES, (1,)),
     "clamped": (clamped(mechanisms.Geometric(0.9)), (1,)),
     "random rounding": (mechanisms.RandomRounding(3), (1,)),
     "perturbation table": (CELL_KEY, (1,)),
@@ -180,13 +182,14 @@ MECHANISMS: dict[str, tuple[mechanisms.Mechanism, tuple[int, ...]]] = {
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_released_has_the_law_of_its_mechanism(name: str, cells: int | None) -> None:
     mechanism, counts = MECHANISMS[name]
+    most = getattr(mechanism, "categories", 4) - 1
     for count in counts:
         with pm.Model() as model:
-            value = pm.DiscreteUniform("value", np.float64(0), np.float64(3), shape=cells)
+            value = pm.DiscreteUniform("value", np.float64(0), np.float64(most), shape=cells)
             noise.released("noisy", mechanism, value, count)
         logp = model.compile_fn(model.logp(vars=[model["noisy"]]))
         total = mechanism.total(count) if count != 1 else mechanism
-        for true in (0, 2):
+        for true in (0, min(2, most)):
             for release in (0, 1, 3):
                 point = {"value": np.full(cells or (), true), "noisy": np.full(cells or (), release)}
                 point["noisy"] = point["noisy"].astype(model["noisy"].dtype)
@@ -207,7 +210,13 @@ def test_released_refuses_what_has_no_law() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "value"), [(mechanisms.RandomizedResponse(1.0, 3), 5), (mechanisms.RandomRounding(3), -1)]
+    ("mechanism", "value"),
+    [
+        (mechanisms.RandomizedResponse(1.0, 3), 5),
+        (mechanisms.RandomRounding(3), -1),
+        (mechanisms.UnaryEncoding(0.7, 0.3), 2),
+        (mechanisms.PerturbationTable([[0.5, 0.5], [0.5, 0.5]], lowest=-1, closed=True), 2),
+    ],
 )
 def test_a_value_without_releases_is_impossible(mechanism: mechanisms.Mechanism, value: int) -> None:
     with pm.Model() as model:

@@ -40,6 +40,8 @@ def release_law(noise: Any) -> Callable[[int], Pmf]:
         weight = math.exp(noise.epsilon)
         total = weight + noise.categories - 1
         return lambda count: {y: (weight if y == count else 1.0) / total for y in range(noise.categories)}
+    if kind == "UnaryEncoding":
+        return lambda answer: _places(noise, answer)
     if kind == "RandomRounding":
         return lambda count: _random_rounding(count, noise.base)
     if kind == "PerturbationTable":
@@ -68,6 +70,35 @@ def _additive(noise: Any) -> Pmf:
 
 def _shifted(noise: Pmf) -> Callable[[int], Pmf]:
     return lambda count: {count + k: p for k, p in noise.items()}
+
+
+def bit_vectors(noise: Any, answer: int) -> dict[tuple[int, ...], float]:
+    """Every sequence of reported vectors with its probability: bits of answer 1 first, then those of answer 0.
+
+    A bit is first replaced by a coin with chance `permanent`, and then reported `reports` times.
+    """
+    bits = [int(answer == 1)] * noise.ones + [int(answer == 0)] * noise.ones
+    chance_of_one, half = {1: noise.stay, 0: noise.rise}, noise.permanent / 2.0
+    found = {}
+    for seen in itertools.product((0, 1), repeat=len(bits) * noise.reports):
+        chance = 1.0
+        for i, bit in enumerate(bits):
+            own = seen[i * noise.reports : (i + 1) * noise.reports]
+            each = {fixed: math.prod(one if s else 1.0 - one for s in own) for fixed, one in chance_of_one.items()}
+            chance *= (1.0 - half) * each[bit] + half * each[1 - bit]
+        found[seen] = chance
+    return found
+
+
+def _places(noise: Any, answer: int) -> Pmf:
+    """The place of the likelihood ratio of the vectors among all ratios, that of 1 in the middle."""
+    both = [bit_vectors(noise, each) for each in (0, 1)]
+    ratio = {seen: round(math.log(p / both[0][seen]), 9) + 0.0 for seen, p in both[1].items()}
+    places = {one: i for i, one in enumerate(sorted({*ratio.values()}))}
+    found = dict.fromkeys((place - places[0.0] for place in places.values()), 0.0)
+    for seen, p in both[answer].items():
+        found[places[ratio[seen]] - places[0.0]] += p
+    return found
 
 
 def _random_rounding(count: int, base: int) -> Pmf:

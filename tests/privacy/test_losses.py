@@ -21,7 +21,7 @@ from adversary.privacy.losses.composition import ComposedLoss, compose_losses, r
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.grid_rounding import add_masses
 from adversary.privacy.losses.lattice import LatticeLoss, repeat_product
-from adversary.privacy.mechanisms import PerturbedCount
+from adversary.privacy.mechanisms import LocalReport, PerturbedCount
 from tests.catalogue import BRACKETED, DG, LOSSES, MECHANISMS, RHO1
 from tests.oracles import paths
 from tests.tables import over, refusals
@@ -82,7 +82,7 @@ SETTLED = {name: m for name, m in MECHANISMS.items() if name != "laplace, sum of
 @pytest.mark.parametrize("shift", [1, 2])
 def test_the_loss_of_every_mechanism_is_that_of_the_list_of_both_distributions(noise: Any, shift: int) -> None:
     """Of the worst count where the noise depends on it; at least that where noise is put through a function."""
-    if isinstance(noise, adv.RandomizedResponse) and shift >= noise.categories:
+    if isinstance(noise, LocalReport) and shift >= noise.categories:
         return
     counts = range(12) if isinstance(noise.noise, PerturbedCount) or noise.steps else [0]
     if isinstance(noise, PerturbedCount) and math.isfinite(noise.largest_count):

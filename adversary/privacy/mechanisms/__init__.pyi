@@ -8,6 +8,7 @@ from .integers import DiscreteGaussian as DiscreteGaussian
 from .integers import DiscreteGaussianSum as DiscreteGaussianSum
 from .integers import Geometric as Geometric
 from .integers import GeometricSum as GeometricSum
+from .local_reports import LocalReport as LocalReport
 from .local_reports import RandomizedResponse as RandomizedResponse
 from .mechanism import MOST_VALUES as MOST_VALUES
 from .mechanism import Exact as Exact
@@ -18,3 +19,4 @@ from .perturbation import PerturbedCount as PerturbedCount
 from .perturbation import RandomRounding as RandomRounding
 from .perturbation_table import PerturbationTable as PerturbationTable
 from .staircase import Staircase as Staircase
+from .unary_encoding import UnaryEncoding as UnaryEncoding

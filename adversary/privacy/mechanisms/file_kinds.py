@@ -19,7 +19,7 @@ def kinds() -> Mapping[str, type[Mechanism]]:
     Mapping of `Mechanism.kind` to the class.
 
     >>> ", ".join(kinds())
-    'discrete gaussian, gaussian, geometric, laplace, ..., randomized response, staircase, exact'
+    'discrete gaussian, gaussian, geometric, laplace, ..., staircase, unary encoding, exact'
     """
     exported = (getattr(mechanisms, name) for name in dir(mechanisms))
     leaves = [one for one in exported if isinstance(one, type) and issubclass(one, Mechanism) and one.kind]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -26,8 +27,43 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, r
 from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, checked_change, root_of
 
 
+class LocalReport(Mechanism):
+    """One unit's own answer out of 0, 1, ..., below `categories`, made noisy before anybody collects it.
+
+    To add one: a frozen dataclass with `categories`, the law of its releases, `scaled` and `privacy_loss`, which is
+    that of any two answers.
+    """
+
+    __slots__ = ()
+
+    is_continuous = False
+    is_additive = False
+    is_local = True
+    categories: int
+
+    def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
+        answer = check_whole(name, value, minimum=0)
+        if (answer >= self.categories).any():
+            raise ValueError(f"{name} must be below categories = {self.categories}, got {int(answer.max())}")
+        return answer
+
+    def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
+        """That of any pair of answers: all are alike."""
+        return self.privacy_loss(1, cells)
+
+    def report_rho(self, apart: float | None = None) -> float:
+        return self.rho()
+
+    def total(self, count: int) -> Mechanism:
+        if int(check_whole("count", count, minimum=0)) == 0:
+            return Exact()
+        if count == 1:
+            return self
+        raise ValueError(f"{self.kind} is not additive noise: a sum of {count} releases has no total")
+
+
 @dataclass(frozen=True, slots=True)
-class RandomizedResponse(Mechanism):
+class RandomizedResponse(LocalReport):
     """Randomised response over `categories` answers 0, 1, ...: the truth with odds e^epsilon against each other answer.
 
     A local report: the value is one unit's own answer. What it answers takes time and memory in proportion to the
@@ -50,10 +86,7 @@ class RandomizedResponse(Mechanism):
 
     kind = "randomized response"
     parameters = ("epsilon",)
-    options = ("categories",)
-    is_continuous = False
-    is_additive = False
-    is_local = True
+    options = MappingProxyType({"categories": "whole"})
     smallest_release = 0.0
 
     epsilon: float
@@ -83,12 +116,6 @@ class RandomizedResponse(Mechanism):
 
     def describe(self) -> str:
         return f"randomized response, epsilon = {format_number(self.epsilon)}, {self.categories} categories"
-
-    def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
-        answer = check_whole(name, value, minimum=0)
-        if (answer >= self.categories).any():
-            raise ValueError(f"{name} must be below categories = {self.categories}, got {int(answer.max())}")
-        return answer
 
     def log_likelihood(self, release: Any, value: Any) -> Floats:
         possible = np.logical_and.reduce(
@@ -133,13 +160,6 @@ class RandomizedResponse(Mechanism):
         whole = int(check_whole("change", change, minimum=0))
         return pure_rho(self.epsilon) if whole and self.categories == 2 else Mechanism.rho(self, whole)
 
-    def report_rho(self, apart: float | None = None) -> float:
-        return self.rho()
-
-    def report_loss(self, apart: float | None = None, cells: int = 1) -> PrivacyLoss:
-        """That of any pair of answers: all are alike."""
-        return self.privacy_loss(1, cells)
-
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         truth = self.check_value(value)
         shape = truth.shape if size is None else size
@@ -150,13 +170,6 @@ class RandomizedResponse(Mechanism):
     def support(self, value: int) -> Integers:
         self.check_value(value)
         return np.arange(self.categories)
-
-    def total(self, count: int) -> Mechanism:
-        if int(check_whole("count", count, minimum=0)) == 0:
-            return Exact()
-        if count == 1:
-            return self
-        raise ValueError(f"randomised response is not additive noise: a sum of {count} releases has no total")
 
     def scaled(self, factor: float) -> Self:
         return replace(self, epsilon=self.epsilon * root_of(factor))

@@ -48,10 +48,8 @@ class Mechanism(ABC):
     """What scenario files call it; nothing where they cannot ask for it."""
     parameters: ClassVar[tuple[str, ...]] = ()
     """Numbers any one of which fixes it, as scenario files name them; see `from_parameter`."""
-    options: ClassVar[tuple[str, ...]] = ()
-    """Whole numbers that scenario files may add."""
-    flags: ClassVar[tuple[str, ...]] = ()
-    """What scenario files may say is true of it."""
+    options: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What scenario files may add, by name: a "whole" number, a "real" number, or a "flag", true or false."""
     tables: ClassVar[Mapping[str, tuple[tuple[str, ...], ...]]] = MappingProxyType({})
     """Parameters that name a CSV file, see `from_table`: the columns it may have; none where its header has labels."""
     is_additive: ClassVar[bool] = True
@@ -177,7 +175,7 @@ class Mechanism(ABC):
 
     @classmethod
     def from_parameter(
-        cls, parameter: str, value: float, sensitivity: float = 1, cells: int = 1, **options: int
+        cls, parameter: str, value: float, sensitivity: float = 1, cells: int = 1, **options: Any
     ) -> Self:
         """The noise with one of its `parameters`: a budget, such as rho, for the whole change, or a number of its law.
 
@@ -199,6 +197,22 @@ class Mechanism(ABC):
     def releases(self, value: int) -> tuple[Floats, Floats]:
         """(support, probabilities) of the releases of a value; shared arrays, not to be changed."""
         return _mass(self, int(value))
+
+    def memoised(self, releases: int) -> Mechanism:
+        """The noise of so many releases of one memoised answer: itself, as the same again says nothing new.
+
+        Parameters
+        ----------
+        releases : whole number >= 1
+
+        Raises
+        ------
+        ValueError : something is done to its releases afterwards
+        """
+        check_whole("releases", one_number("releases", releases), minimum=1)
+        if self.steps:
+            raise ValueError(f"memoised releases must be those of the noise inside, got {self.describe()}")
+        return self
 
     @abstractmethod
     def total(self, count: int) -> Mechanism:
@@ -272,7 +286,7 @@ class Mechanism(ABC):
         ----------
         parameter : one of `tables`
         table : DataFrame, of the columns that `tables` lists in that order, or with labels of rows and columns
-        **flags : some of `flags`
+        **flags : some of `options`
         """
         raise TypeError(f"{cls.__name__} is not made from a table")
 

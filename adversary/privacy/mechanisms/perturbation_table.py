@@ -82,7 +82,7 @@ class PerturbationTable(PerturbedCount):
 
     kind = "perturbation table"
     parameters = ("table", "transitions")
-    flags = ("closed", "local")
+    options = MappingProxyType({"closed": "flag", "local": "flag"})
     tables = MappingProxyType({"table": (("count", "release", "probability"), ("i", "j", "p")), "transitions": ()})
 
     probabilities: tuple[tuple[float, ...], ...]
@@ -103,7 +103,7 @@ class PerturbationTable(PerturbedCount):
                 raise ValueError(f"probabilities must add up to 1 in every row, got {total:.10g} in that of count {i}")
         object.__setattr__(self, "probabilities", tuple(tuple(p / sum(row) for p in row) for row in rows))
         object.__setattr__(self, "lowest", int(check_whole("lowest", one_number("lowest", self.lowest))))
-        for name in self.flags:
+        for name in self.options:
             if not isinstance(given := getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {given!r}")
         steps, probs = self.transitions

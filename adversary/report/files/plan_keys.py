@@ -1,8 +1,8 @@
 """The `[plan]` of a scenario file: levels, their noise, what is done to the numbers afterwards, and repeated releases.
 
 A level that is published several times is several levels of the same people: "block", "block, release 2", ..., with no
-siblings between them. The siblings' own counts are published once, with the last of them. So are the other queries of
-its unit, "block, TOTAL", which are named in a table `queries` of the level.
+siblings between them; where its answer is memoised it is one. The siblings' own counts are published once, with the
+last of them. So are the other queries of its unit, "block, TOTAL", which are named in a table `queries` of the level.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ NOISES = kinds()
 """Noise a level may have."""
 PARAMETERS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.parameters))
 """What fixes a noise, one at a time."""
-OPTIONS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.options))
-FLAGS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.flags))
+OPTIONS = {key: kind for law in NOISES.values() for key, kind in law.options.items()}
 MOST_RELEASES = 1000
 """Of one level: every one of them is a level of the plan."""
 MOST_NOISE, MOST_BELOW = 100_000, 10_000
@@ -45,14 +44,17 @@ NOISE = {
     "sigma": Key("number", "its parameter instead: of Gaussian noise", None, example="2.0"),
     "epsilon": Key("number", "of geometric noise, Laplace noise or randomized response", None, example="1.0"),
     "scale": Key("number", "of Laplace noise", None, example="1.0"),
-    **{name: Key("whole", "of randomized response", None, example="2") for name in OPTIONS},
+    "categories": Key("whole", "answers of randomized response", None, example="2"),
+    "closed": Key("flag", "the last row of a perturbation table is that of the last possible count", False),
+    "local": Key("flag", "of a perturbation table: what it perturbs is one unit's own answer", False),
+    "stay": Key("real", "chance that a 1 of unary encoding is reported as 1", None, example="0.75"),
+    "rise": Key("real", "chance that a 0 of it is reported as 1", None, example="0.25"),
+    "ones": Key("whole", "bits of it that one of two answers sets and the other does not", None, example="1"),
+    "permanent": Key("real", "chance that a bit of it is first replaced by a coin, f of RAPPOR", None, example="0.5"),
+    "optimised": Key("flag", "its epsilon is spent with stay = 1/2", False),
     "sensitivity": Key("number", "by how much one privacy unit changes the count: its contribution unless given", None,
                        example="1"),
 }  # fmt: skip
-NOISE |= {
-    "closed": Key("flag", "the last row of a perturbation table is that of the last possible count", False),
-    "local": Key("flag", "of a perturbation table: what it perturbs is one unit's own answer", False),
-}
 NOISE |= {name: Key("any", "parameter of a noise", None, example='"..."') for name in PARAMETERS if name not in NOISE}
 LEVEL = {
     "name": Key("text", "what its units are called"),
@@ -63,6 +65,7 @@ LEVEL = {
     "ties": Key("word", "how ties are rounded", None, postprocessing.RULES),
     "suppress": Key("whole", "smallest count that is published", None, example="5"),
     "releases": Key("whole", "how often the count is published, each time with fresh noise", 1),
+    "memoised": Key("flag", "the releases repeat one noisy answer, with fresh noise on top at most", False),
     "queries": Key(
         "open", "noise of other queries of its unit, by name", None, keys={"*": Key("table", "", keys=NOISE)}
     ),
@@ -104,13 +107,18 @@ def origins(document: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in document["plan"]["level"]:
         found |= {f"{row['name']}, {query}": row["name"] for query in row.get("queries", ())}
-        found |= dict.fromkeys(_published_levels(row["name"], row.get("releases", 1)), row["name"])
+        found |= dict.fromkeys(_published_levels(row["name"], _releases(row)), row["name"])
     return found
 
 
 def sequences(document: Mapping[str, Any]) -> dict[str, int]:
     """How often a level is published, for those published more than once."""
-    return {row["name"]: row["releases"] for row in document["plan"]["level"] if row.get("releases", 1) > 1}
+    return {row["name"]: row["releases"] for row in document["plan"]["level"] if _releases(row) > 1}
+
+
+def _releases(row: Mapping[str, Any]) -> int:
+    """How often a level is a level of the plan: once where its releases are memoised."""
+    return 1 if row.get("memoised", False) else int(row.get("releases", 1))
 
 
 def _published_levels(name: str, releases: int) -> list[str]:
@@ -151,13 +159,14 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
 
 def _levels(table: Keys, unit: PrivacyUnit) -> list[Level]:
     name = table.get("name", str, "text")
-    noise = read_noise(table, unit)
+    noise, releases = read_noise(table, unit), check_releases(table["releases"])
+    if table["memoised"]:
+        noise, releases = noise.memoised(releases), 1
     mechanism = _postprocess(table, noise)
     inside = mechanism.mechanism if isinstance(mechanism, postprocessing.Suppressed) else mechanism
     if noise.is_continuous and isinstance(inside, postprocessing.Rounded):
         table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
     siblings = check_siblings(table.where("siblings"), table["siblings"])
-    releases = check_releases(table["releases"])
     if releases > 1 and unit.periods > 1:
         raise ValueError(
             f"{table.where('releases')}: must be left out where privacy_unit.periods is {unit.periods}, as each period "
@@ -194,25 +203,31 @@ def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     sensitivity = table.measure("sensitivity", unit.contribution or 1)
     if not given:
         return law()
-    options = {key: table.get(key, int, "a whole number") for key in law.options if table.has(key)}
-    for key, number in options.items():
-        if number > MOST_OPTION:
-            raise ValueError(f"{table.where(key)}: must be at most {MOST_OPTION:,}, got {number:,}")
-    flags = {key: table[key] for key in FLAGS if table.has(key)}
-    if others := [key for key in flags if key not in law.flags]:
-        fits = [f'noise = "{name}"' for name, one in NOISES.items() if others[0] in one.flags]
+    options = {key: _option(table, key, kind) for key, kind in OPTIONS.items() if table.has(key)}
+    if others := [key for key in options if key not in law.options]:
+        fits = [f'noise = "{name}"' for name, one in NOISES.items() if others[0] in one.options]
         raise ValueError(f"{table.where(others[0])}: must be left out of {noise} noise; it is for {', '.join(fits)}")
     if given[0] in law.tables:
-        listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0], flags))
+        listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0], options))
         return listed
-    cells = unit.cells if vars(law).get("is_local") is True else unit.changed_cells
+    cells = unit.cells if getattr(law, "is_local", None) is True else unit.changed_cells
     made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, cells, **options)
     if not made.is_continuous:
         table.build(given[0], lambda: listable(made, int(made.reach()), MOST_NOISE))
     return made
 
 
-def _of_table(law: type[Mechanism], table: Keys, key: str, flags: Mapping[str, bool]) -> Mechanism:
+def _option(table: Keys, key: str, kind: str) -> Any:
+    """What a noise may have besides the parameter that fixes it: a whole number, a real one, or true or false."""
+    if kind == "flag":
+        return table.get(key, bool, "true or false")
+    number = table.get(key, int, "a whole number") if kind == "whole" else float(table.number(key))
+    if number > MOST_OPTION:
+        raise ValueError(f"{table.where(key)}: must be at most {MOST_OPTION:,}, got {number:,}")
+    return number
+
+
+def _of_table(law: type[Mechanism], table: Keys, key: str, options: Mapping[str, bool]) -> Mechanism:
     """The noise whose table is a CSV file."""
     path, frame, where = table.frame(key, *law.tables[key])
     for name in frame:
@@ -220,7 +235,7 @@ def _of_table(law: type[Mechanism], table: Keys, key: str, flags: Mapping[str, b
             if not _NUMBER.fullmatch(cell.strip()):
                 raise ValueError(f"{path}: {where(row)}: column {name!r}: must be a number, got {cell!r}")
     try:
-        made = law.from_table(key, frame.astype(float), **flags)
+        made = law.from_table(key, frame.astype(float), **options)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     listable(made, int(made.reach()), MOST_NOISE)

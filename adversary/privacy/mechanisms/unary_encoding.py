@@ -1,0 +1,276 @@
+"""Reports of several bits: unary encoding, and RAPPOR, whose permanent bits are memoised."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, gammaln, logit, xlog1py, xlogy
+
+from adversary._core import (
+    TAIL_NATS,
+    Floats,
+    Integers,
+    check_positive,
+    check_probability,
+    check_whole,
+    format_number,
+    labelled,
+    one_number,
+    scalar_or_array,
+)
+from adversary.privacy.definitions import PureDP
+from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, repeat_loss
+from adversary.privacy.mechanisms.local_reports import LocalReport
+from adversary.privacy.mechanisms.mechanism import Mechanism, checked_change, root_of
+
+MOST_PAIRS = 4_000_000
+"""Of likelihood ratios that are added up at once for a report of several bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnaryEncoding(LocalReport):
+    """A report of bits, of which an answer sets some to 1, and each bit is then made noisy by itself.
+
+    Of the two answers 0 and 1 that an adversary compares, each sets `ones` bits that the other leaves at 0; all other
+    bits have one law under both, and say nothing. What is released is a vector. Its number here is the place of its
+    likelihood ratio among all possible ones, 0 in the middle, positive in favour of answer 1: nothing else of it bears
+    on the comparison. For one report it is the number of 1s among the bits of answer 1, less that among those of 0.
+
+    With `permanent` = f each bit is first replaced by a fair coin with chance f, once and for all (RAPPOR), and each of
+    `reports` reports makes it noisy afresh. However many there are, their loss stays below that of the permanent bits,
+    which stay = 1 and rise = 0 have. A count-mean sketch is bounded by the report of its bits with `ones` = 1: where
+    two answers meet in one hash, no bit differs.
+
+    Parameters
+    ----------
+    stay : chance that a 1 is reported as 1, above `rise`
+    rise : chance that a 0 is reported as 1
+    ones : number of bits that one of two answers sets and the other does not; of a Bloom filter at most its hashes
+    permanent : f, chance that a bit is replaced by a coin before all reports, below 1
+    reports : number of reports on the same permanent bits
+
+    Raises
+    ------
+    ValueError : a chance out of range, a bit that would be certain, or reports of more ratios than can be listed
+
+    References
+    ----------
+    Erlingsson, Pihur and Korolova (2014), "RAPPOR: randomized aggregatable privacy-preserving ordinal response",
+    section 3; Wang, Blocki, Li and Jha (2017), "Locally differentially private protocols for frequency estimation",
+    section 4, for p = `stay` and q = `rise`.
+
+    >>> UnaryEncoding.from_epsilon(2.0, optimised=True).stay
+    0.5
+    >>> round(UnaryEncoding(permanent=0.5, ones=2).epsilon, 4)
+    4.3944
+    """
+
+    kind = "unary encoding"
+    parameters = ("epsilon", "stay")
+    options = MappingProxyType({"rise": "real", "ones": "whole", "permanent": "real", "optimised": "flag"})
+    categories = 2
+
+    stay: float = 1.0
+    rise: float = 0.0
+    ones: int = 1
+    permanent: float = 0.0
+    reports: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("stay", "rise", "permanent"):
+            object.__setattr__(self, name, float(check_probability(name, one_number(name, getattr(self, name)))))
+        for name in ("ones", "reports"):
+            object.__setattr__(self, name, int(check_whole(name, one_number(name, getattr(self, name)), minimum=1)))
+        if self.rise >= self.stay:
+            raise ValueError(f"stay must be above rise, got {self.stay} and {self.rise}")
+        if self.permanent == 1.0:
+            raise ValueError("permanent must be below 1, got 1.0: every bit would be a coin")
+        if not self.permanent and (self.stay == 1.0 or self.rise == 0.0):
+            raise ValueError(
+                f"stay must be below 1 and rise above 0 without permanent noise, got {self.stay} and {self.rise}"
+            )
+        if math.comb(self.reports + self.ones, self.ones) ** 2 > MOST_PAIRS:
+            raise ValueError(
+                f"ones and reports must leave at most {MOST_PAIRS:,} pairs of likelihood ratios, got {self.ones} and "
+                f"{self.reports}: stay = 1 and rise = 0 bound any number of reports"
+            )
+
+    @classmethod
+    def from_epsilon(
+        cls,
+        epsilon: float,
+        sensitivity: float = 1,
+        cells: int = 1,
+        ones: int = 1,
+        optimised: bool = False,
+        **chances: float,
+    ) -> Self:
+        """From the epsilon of all reports of one unit together, with chances that add up to 1 or are optimised.
+
+        Parameters
+        ----------
+        epsilon : nats, > 0
+        sensitivity : without meaning here, as an answer may change to any other
+        cells : number of reports of one unit, each of which has an equal part
+        ones : as in the class
+        optimised : stay = 1/2, whose estimates have the least variance (optimised unary encoding); without it, rise is
+            1 - stay (symmetric, as basic RAPPOR has it)
+        **chances : none
+
+        Raises
+        ------
+        ValueError : chances beside an epsilon
+
+        >>> UnaryEncoding.from_epsilon(2.0, cells=2, ones=5).epsilon
+        1.0
+        """
+        if chances:
+            raise ValueError(f"{next(iter(chances))} must be left out beside epsilon, which fixes all chances")
+        check_positive("epsilon", epsilon)
+        bit = float(epsilon) / checked_change(sensitivity, cells)[1] / int(check_whole("ones", ones, minimum=1))
+        up, down = (0.0, -bit) if optimised else (bit / 2.0, -bit / 2.0)
+        return cls(float(expit(up)), float(expit(down)), ones)
+
+    @classmethod
+    def from_stay(
+        cls, stay: float, sensitivity: float = 1, cells: int = 1, optimised: bool = False, **options: Any
+    ) -> Self:
+        """From its chances, which stand whatever the change; `optimised` is for `from_epsilon`."""
+        if optimised:
+            raise ValueError("optimised must be left out beside stay: it says which chances an epsilon has")
+        return cls(stay, **options)
+
+    def memoised(self, releases: int) -> Mechanism:
+        """The permanent bits are memoised, and every release is a report of its own; without them, all of it is."""
+        return replace(self, reports=releases) if self.permanent else Mechanism.memoised(self, releases)
+
+    def describe(self) -> str:
+        chances = f"a 1 stays with chance {format_number(self.stay)}, a 0 rises with {format_number(self.rise)}"
+        before = f", after permanent noise f = {format_number(self.permanent)}" if self.permanent else ""
+        many = f", {self.reports} reports" if self.reports > 1 else ""
+        return f"unary encoding, {chances}, {2 * self.ones} bits differ{before}{many}"
+
+    @property
+    def epsilon(self) -> float:
+        """The largest privacy loss, in nats."""
+        return float(_law(self).losses[-1])
+
+    @property
+    def nominal_guarantee(self) -> Guarantee:
+        return PureDP(self.epsilon)
+
+    @property
+    def smallest_release(self) -> float:
+        return float(_table(self)[0][0])
+
+    def log_likelihood(self, release: Any, value: Any) -> Floats:
+        places, log_p, _ = _table(self)
+        release, value = np.broadcast_arrays(np.asarray(release, dtype=np.float64), np.asarray(value, dtype=np.float64))
+        column = np.clip(release - places[0], 0, places.size - 1).astype(np.int64)
+        possible = (places[column] == release) & ((value == 0.0) | (value == 1.0))
+        return np.where(possible, log_p[(value == 1.0).astype(np.int64), column], -np.inf)
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        return float(np.abs(_table(self)[0]).max() + 1)
+
+    @labelled
+    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self.log_likelihood(check_whole("release", release), self.check_value(value)))
+
+    @labelled
+    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self._mass(release, value, 0))
+
+    @labelled
+    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self._mass(release, value, 1))
+
+    def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:
+        """Sums of the probabilities, from either end."""
+        places, _, sums = _table(self)
+        answer = self.check_value(value)
+        column = np.clip(check_whole("release", release) - places[0] + 1, 0, places.size)
+        return np.asarray(sums[above][answer, column])
+
+    @property
+    def variance(self) -> float:
+        """Mean square of release minus value, averaged over both values."""
+        places, log_p, _ = _table(self)
+        return float(np.mean([np.exp(log_p[value]) @ (places - value) ** 2.0 for value in (0, 1)]))
+
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+        """By inverting the cumulative sums."""
+        places, _, sums = _table(self)
+        answer = self.check_value(value)
+        answer = np.broadcast_to(answer, answer.shape if size is None else size)
+        uniform = rng.random(answer.shape)
+        column = [np.searchsorted(row[1:], uniform * row[-1], side="right") for row in sums[0]]
+        return scalar_or_array(places[np.where(answer == 1, column[1], column[0])])
+
+    def support(self, value: int) -> Integers:
+        self.check_value(value)
+        return _table(self)[0]
+
+    def scaled(self, factor: float) -> Self:
+        """Every log odds of its chances times the root of the factor, so that epsilon of one report grows by that."""
+        root = root_of(factor)
+        stay, rise, coin = (float(expit(root * logit(x))) for x in (self.stay, self.rise, self.permanent / 2.0))
+        return replace(self, stay=stay, rise=rise, permanent=2.0 * coin)
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, cells = self.change(sensitivity, cells)
+        if not int(check_whole("sensitivity", change, minimum=0)) or not cells:
+            return compose_losses([])
+        return repeat_loss(_law(self), cells)
+
+
+@lru_cache(maxsize=256)
+def _law(report: UnaryEncoding) -> LatticeLoss:
+    """The loss of answer 1 against answer 0: of `ones` bits that fall and as many that rise, each by all its reports.
+
+    Of one bit the number of its 1s is a mixture of two binomials, by its permanent value.
+    """
+    n, count = report.reports, np.arange(report.reports + 1.0)
+    ways = gammaln(n + 1.0) - gammaln(count + 1.0) - gammaln(n - count + 1.0)
+    with np.errstate(divide="ignore"):
+        one, zero = (ways + xlogy(count, x) + xlog1py(n - count, -x) for x in (report.stay, report.rise))
+        keeps, turns = np.log1p(-report.permanent / 2.0), np.log(report.permanent / 2.0)
+    set_bit, clear = np.logaddexp(keeps + one, turns + zero), np.logaddexp(turns + one, keeps + zero)
+    some = np.isfinite(set_bit) | np.isfinite(clear)
+    set_bit, clear = set_bit[some], clear[some]
+    bit = LatticeLoss.from_losses(set_bit - clear, set_bit, clear)
+    fallen = LatticeLoss.from_losses(clear - set_bit, clear, set_bit)
+    return _together(_times(bit, report.ones), _times(fallen, report.ones))
+
+
+def _times(bit: LatticeLoss, count: int) -> LatticeLoss:
+    """The loss of so many bits, by halves."""
+    if count == 1:
+        return bit
+    half = _times(bit, count // 2)
+    return _together(_together(half, half), bit) if count % 2 else _together(half, half)
+
+
+def _together(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
+    """The loss of two reports, every pair of likelihood ratios listed."""
+    both = (a.losses, b.losses), (a.log_p, b.log_p), (a.log_q, b.log_q)
+    return LatticeLoss.from_losses(*(np.add.outer(x, y).ravel() for x, y in both))
+
+
+@lru_cache(maxsize=256)
+def _table(report: UnaryEncoding) -> tuple[Integers, Floats, tuple[Floats, Floats]]:
+    """Releases, log probabilities (answer, release), and their sums below and from each release on."""
+    law = _law(report)
+    middle = int(np.argmin(np.abs(law.losses)))
+    log_p = np.stack([law.log_q, law.log_p])
+    mass, none = np.exp(log_p), np.zeros((2, 1))
+    below = np.concatenate([none, np.cumsum(mass, axis=1)], axis=1)
+    above = np.concatenate([np.cumsum(mass[:, ::-1], axis=1)[:, ::-1], none], axis=1)
+    return np.arange(law.losses.size) - middle, log_p, (np.minimum(below, 1.0), np.minimum(above, 1.0))
