@@ -128,7 +128,7 @@ class UnaryEncoding(LocalReport):
         ------
         ValueError : chances beside an epsilon
 
-        >>> UnaryEncoding.from_epsilon(2.0, cells=2, ones=5).epsilon
+        >>> round(UnaryEncoding.from_epsilon(2.0, cells=2, ones=5).epsilon, 9)
         1.0
         """
         if chances:
