@@ -20,7 +20,7 @@ from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors, truncated_graph_inputs
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import (
     BernoulliRV,
     BetaBinomialRV,
@@ -249,8 +249,8 @@ def _hull(
     moving: Collection[Variable],
 ) -> tuple[Any, Any] | None:
     """Smallest and largest bounds over every value of the latents they depend on; None if there are too many."""
-    met = truncated_graph_inputs(parameters, ancestors_to_include=set(moving))
-    parents = [v for v in met if v in set(moving)]
+    met = ancestors(parameters, blockers=set(moving))  # not what these depend on themselves
+    parents = list(dict.fromkeys(v for v in met if v in set(moving)))
     if any(v.owner is None or v.dtype not in discrete_types for v in parents):
         return None
     supports = [support_of(v, given, moving) for v in parents]

@@ -39,6 +39,8 @@ LARGEST_JOINT = 2_000_000
 """The same in a model whose latents are all discrete."""
 LARGEST_MET = 20_000
 """The same for states that are looked at for every draw."""
+LARGEST_MIXED = 200
+"""The same where every draw meets every release anew, because a discrete latent that is drawn is read by one."""
 _SHORTEST, _LONGEST = 32, 1024  # values of a latent that has no largest one
 _DRAWS, _AT_ONCE, _SEED = 4000, 500, 45
 _ROUNDING = 1e-9  # mass by which a law may fall short of one by rounding
@@ -74,31 +76,47 @@ class Parted:
         support: Mapping[str, ArrayLike],
     ) -> Parted:
         """Part the latents of a model; the last list of terms is that of its joint log density."""
-        supports = _supports(given, dict(support))
-        largest = LARGEST_STATES if given.continuous else LARGEST_JOINT
+        supports, gone = _supports(given, dict(support)), []
+        sizes = {name: math.prod(float(len(axis)) for axis in axes) for name, (_, axes) in supports.items()}
         read = set(ancestors([target]))
-        while True:
-            latents = {name: value for name, value in given.latents.items() if name in supports}
-            drawn = given.continuous | {name: value for name, value in given.latents.items() if name not in supports}
-            grid = Grid.over({name: supports[name] for name in latents})
-            summed = Summed.of(grid, list(latents.values()), terms, [target], list(given.released.values()))
-            components = Components.of(summed.grid, summed.values, summed.terms[-1], summed.targets)
-            values = set(drawn.values())
-            met_by = [t for t in (*summed.terms[-1], *summed.targets) if not values.isdisjoint(ancestors([t]))]
-            own = [axis for total in summed.totals for axis in (total.axis, *total.leaves)]
-            components, met = components.with_first(met_by, own)
-            pairs = zip(components.sizes, met, components.members, strict=True)
-            large = next((axes for size, few, axes in pairs if size > largest or few > LARGEST_MET), None)
-            if large is None:
-                parted = replace(given, latents=latents, continuous=drawn)
-                totals = PlacedTotal.all_of(components, summed.totals)
-                return cls(parted, components, met, summed.terms, summed.targets[0], totals)
-            names = [name for name, axes in grid.axes.items() for _ in axes]
-            sizes = {
-                names[i]: math.prod(float(len(axis)) for axis in grid.axes[names[i]]) for i in large if i < len(names)
-            }
-            gone = min(sizes, key=lambda name: (given.latents[name] in read, -sizes[name]))
-            del supports[gone]
+        parted, large = cls._summing(given, terms, target, supports)
+        while large:
+            gone.append(min(large, key=lambda name: (given.latents[name] in read, -sizes[name])))
+            parted, large = cls._summing(given, terms, target, {n: v for n, v in supports.items() if n not in gone})
+        for name in gone[-2::-1]:  # the last has made room for some of those before it
+            fewer = [other for other in gone if other != name]
+            wider, large = cls._summing(given, terms, target, {n: v for n, v in supports.items() if n not in fewer})
+            parted, gone = (parted, gone) if large else (wider, fewer)
+        return parted
+
+    @classmethod
+    def _summing(
+        cls,
+        given: Conditioned,
+        terms: Sequence[list[TensorVariable]],
+        target: TensorVariable,
+        supports: Mapping[str, tuple[tuple[int, ...], list[Any]]],
+    ) -> tuple[Parted, list[str]]:
+        """The latents that have these values summed out, and those in a component with too many states."""
+        latents = {name: value for name, value in given.latents.items() if name in supports}
+        drawn = given.continuous | {name: value for name, value in given.latents.items() if name not in supports}
+        grid = Grid.over({name: supports[name] for name in latents})
+        summed = Summed.of(grid, list(latents.values()), terms, [target], list(given.released.values()))
+        components = Components.of(summed.grid, summed.values, summed.terms[-1], summed.targets)
+        values, released = set(drawn.values()), set(given.released.values())
+        met_by = [t for t in (*summed.terms[-1], *summed.targets) if not values.isdisjoint(ancestors([t]))]
+        own = [axis for total in summed.totals for axis in (total.axis, *total.leaves)]
+        components, met = components.with_first(met_by, own)
+        mixed = any(not released.isdisjoint(ancestors([term])) for term in met_by)
+        most = LARGEST_MIXED if mixed and len(latents) < len(given.latents) else LARGEST_MET
+        largest = LARGEST_STATES if given.continuous else LARGEST_JOINT
+        pairs = zip(components.sizes, met, components.members, strict=True)
+        axes = next((own for size, few, own in pairs if size > largest or few > most), ())
+        names = [name for name, axes in grid.axes.items() for _ in axes]
+        totals = PlacedTotal.all_of(components, summed.totals)
+        parted = replace(given, latents=latents, continuous=drawn)
+        found = cls(parted, components, met, summed.terms, summed.targets[0], totals)
+        return found, list(dict.fromkeys(names[i] for i in axes if i < len(names)))
 
 
 def _supports(given: Conditioned, support: dict[str, ArrayLike]) -> dict[str, tuple[tuple[int, ...], list[Any]]]:

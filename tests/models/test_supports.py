@@ -10,9 +10,10 @@ import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 
-from adversary import DiscreteGaussian
+from adversary import DiscreteGaussian, Geometric
 from adversary.models.enumeration import batched_graphs, supports
 from adversary.models.enumeration.enumerate import enumerate_posterior
+from adversary.models.importance import WeighedPrior
 from adversary.models.noise import released
 
 
@@ -311,3 +312,31 @@ def test_a_potential_that_may_favour_any_number_is_refused() -> None:
         pm.Normal("noisy", pm.Bernoulli("in", 0.4) + x, 1.0)
     with pytest.raises(ValueError, match="'tilt' depends on a latent without a finite support"):
         enumerate_posterior(model, {"noisy": 1.0})
+
+
+def test_a_support_reads_its_own_parents_only() -> None:
+    """What a parent depends on itself may be continuous: its values settle the support."""
+    with pm.Model() as model:
+        chance = pm.Beta("chance", 2.0, 2.0)
+        total = pm.DiscreteUniform("total", 3, 6)
+        first = pm.Binomial("first", total, chance)
+        second = pm.Binomial("second", total - first, chance)
+    moving = {chance, total, first, second}
+    (values,) = supports.support_of(model["second"], {}, moving)[1]
+    assert values.tolist() == list(range(7))
+
+
+def test_a_count_is_cut_where_its_law_ends_at_draws_of_its_rate() -> None:
+    """Summed out beside a continuous rate, as a Poisson law up to a value nobody reaches is."""
+    answers = []
+    for cut in (False, True):
+        with pm.Model() as model:
+            rate = pm.Gamma("rate", 3.0, 1.0)
+            law = pm.Poisson.dist(rate)
+            others = pm.Truncated("others", law, upper=80) if cut else pm.Poisson("others", rate)
+            present = pm.Bernoulli("in", 1.0 - pm.math.exp(-rate / 5.0))
+            released("noisy", Geometric(1.0), others + present)
+        prior = WeighedPrior.of(model, ["noisy"], rng=3, draws=2000)
+        assert list(prior.terms.given.continuous) == ["rate"]
+        answers.append([one.answer.present for one in prior.weigh({"noisy": np.array([0, 4, 9])}, rng=1)])
+    np.testing.assert_allclose(*answers, atol=1e-9)
