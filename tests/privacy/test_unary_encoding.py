@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import adversary as adv
+from adversary.report.files import load_scenario
 from tests.oracles.audits import bit_vectors
 from tests.tables import refusals
 
@@ -128,3 +130,52 @@ test_bad_chances_are_refused_in_one_line = refusals(
     (lambda: Unary.from_stay(0.7, rise=0.2, optimised=True), "optimised must be left out beside stay"),
     (lambda: Unary(0.7, 0.5).total(2), "unary encoding is not additive noise: a sum of 2 releases has no total"),
 )
+
+
+def _file(folder: Path, noise: str) -> adv.Plan:
+    """The plan of a file with one level of this noise."""
+    (folder / "scenario.toml").write_text(
+        'neighbours = "bounded"\n[truth]\nanswer = 1\n[adversary]\nprior = 0.5\nknown = 0\n'
+        f'[plan]\n[[plan.level]]\nname = "answer"\n{noise}\n'
+    )
+    return load_scenario(folder / "scenario.toml").plan
+
+
+RAPPOR = 'noise = "unary encoding"\nstay = 0.75\nrise = 0.5\npermanent = 0.5'
+
+
+@pytest.mark.parametrize(
+    ("noise", "wanted"),
+    [
+        (RAPPOR, [Unary(0.75, 0.5, permanent=0.5)]),
+        (f"{RAPPOR}\nreleases = 2", [Unary(0.75, 0.5, permanent=0.5)] * 2),
+        (f"{RAPPOR}\nreleases = 30\nmemoised = true", [Unary(0.75, 0.5, permanent=0.5, reports=30)]),
+        ('noise = "unary encoding"\nepsilon = 2\noptimised = true\nones = 2', [Unary(0.5, 1 / (1 + math.e), ones=2)]),
+        (
+            'noise = "randomized response"\nepsilon = 1\ncategories = 2925\nreleases = 9\nmemoised = true',
+            [adv.RandomizedResponse(1.0, 2925)],
+        ),
+    ],
+    ids=["one report", "fresh reports", "memoised bits", "optimised", "memoised answer"],
+)
+def test_reports_in_a_file(tmp_path: Path, noise: str, wanted: list[adv.Mechanism]) -> None:
+    plan = _file(tmp_path, noise)
+    assert [level.mechanism for level in plan.levels] == wanted
+    assert plan.unit_loss().epsilon(0.0) == pytest.approx(sum(one.report_loss().epsilon(0.0) for one in wanted))
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (f"{RAPPOR}\nones = 9\nreleases = 30\nmemoised = true", "at most 4,000,000 pairs of likelihood ratios"),
+        (f"{RAPPOR}\noptimised = true", "optimised must be left out beside stay"),
+        (f"{RAPPOR}\nclosed = true", r'closed: must be left out of unary encoding noise; it is for noise = "perturb'),
+        (f"{RAPPOR}\nmemoised = 1", "memoised: must be true or false, got 1"),
+        (f"{RAPPOR}\nones = 20000", "ones: must be at most 10,000, got 20,000"),
+        ('noise = "unary encoding"\nepsilon = 1\nrise = 0.2', "rise must be left out beside epsilon"),
+        ('noise = "laplace"\nscale = 1\nlocal = true', "local: must be left out of laplace noise"),
+    ],
+)
+def test_reports_that_a_file_cannot_ask_for(tmp_path: Path, noise: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _file(tmp_path, noise)

@@ -179,8 +179,8 @@ class _Worst:
     def each(self, epsilon: ArrayLike) -> Floats:
         """Delta of every pair, (pair, epsilon)."""
         nodes = np.atleast_1d(np.minimum(as_array(epsilon), _LARGEST))
-        found = [((self.losses > e) * np.maximum(self.p - np.exp(e) * self.q, 0.0)).sum(-1) for e in nodes]
-        return np.stack(found, axis=-1)
+        deltas = [((self.losses > e) * np.maximum(self.p - np.exp(e) * self.q, 0.0)).sum(-1) for e in nodes]
+        return np.stack(deltas, axis=-1)
 
     def delta(self, epsilon: ArrayLike) -> Floats:
         return np.reshape(self.each(epsilon).max(axis=0), np.shape(epsilon))
