@@ -378,6 +378,7 @@ def _of_the_field(name: str) -> Any:
 
 MODELS: dict[str, Callable[[], Any]] = {
     "membership": lambda: models.membership(_ONE, adv.Adversary(0.3, known=2)),
+    "membership, a rare target": lambda: models.membership(_ONE, adv.Adversary(1e-6, known=2)),
     "membership, others unknown": lambda: models.membership(
         _ONE, adv.Adversary(0.3, beliefs={"block": scipy.stats.poisson(2.0)})
     ),

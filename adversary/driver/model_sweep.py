@@ -136,7 +136,7 @@ class ModelSweep:
             name: np.full(size, np.nan) for name in ("posterior", "complement", "mcse", "log_odds_mcse", "ess", "k_hat")
         }
         anew = np.ones(size, dtype=bool)
-        if prior.held_sample().reliable and there.reliable:
+        if prior.sees_both and prior.held_sample().reliable and there.reliable:
             for i, sample in enumerate(prior.weigh(data, refine=False)):
                 answer, anew[i] = sample.answer, not sample.reliable
                 one = (answer.present, answer.out, answer.mcse, answer.spread, answer.ess, answer.k_hat)

@@ -139,7 +139,7 @@ class Fitter:
             if has_enough_draws(prior):
                 return replace(self, prior=prior)
         if not prior.terms.knows_more:  # a rare target, of which the prior's own error speaks
-            return self
+            return replace(self, prior=max(self.prior, prior, key=lambda one: (one.sees_both, one.held().ess)))
         held = prior.held_sample()
         sampling = self.sampling
         long = replace(sampling, draws=max(sampling.draws, -(-sampling.prior_draws // sampling.chains)))

@@ -149,10 +149,14 @@ class WeighedPrior:
         if not found.weights.any():
             raise ValueError("what is published exactly is impossible under the model")
         heavy = found.k_hat > LARGEST_KHAT and (bool(settled) or self.terms.knows_more)
-        unseen = self.terms.one_reads_draws and not 0.0 < found.present < 1.0
-        if unseen or (found.spread > 0 and (found.ess < FEWEST or heavy)):
+        if not self.sees_both or (found.spread > 0 and (found.ess < FEWEST or heavy)):
             raise ValueError(self._too_few(found, bool(settled) or self.terms.knows_more))
         return found.present, float(np.hypot(found.mcse, self.lost))
+
+    @cached_property
+    def sees_both(self) -> bool:
+        """False where the target is computed from what is drawn, and is the same in all draws: its prior is unknown."""
+        return not self.terms.one_reads_draws or 0.0 < self.held().present < 1.0
 
     def _too_few(self, found: Hypotheses, known: bool) -> str:
         """Message of too few draws, and the remedy."""
