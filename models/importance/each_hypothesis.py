@@ -25,12 +25,14 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from numpy.typing import NDArray
+from pymc.model.fgraph import clone_model
 from scipy.special import logsumexp
 
 from adversary.models.enumeration import Tail, check_truth, unbounded_latents
 
-from .latent_draws import number_shape
+from .latent_draws import log_indicator, number_shape
 from .reach import LARGEST_MISSED, FarPoints
 from .refinement import Population
 from .smoothing import Hypotheses
@@ -49,7 +51,8 @@ _LEAST = 0.2
 """Share of the draws of the prior that must count for each hypothesis, up to `ENOUGH`."""
 _CHECKED, _AT_ONCE, _LONGEST = 1000, 250, 4096
 _ROUNDING = 1e-7  # mass that supports may leave out
-_WORLDS = 4  # worlds drawn for each release that is wanted
+_WORLDS = 4  # draws for each release that is wanted
+_SHARE = 0.5  # effective number of draws, for each release that is wanted
 
 
 def has_enough_draws(prior: WeighedPrior) -> bool:
@@ -222,18 +225,17 @@ def _rare_releases(
     if not prior.may_be_refined:
         return None
     prior = prior if has_enough_draws(prior) else given_what_is_known(prior, rng)
-    joint = [part[:, 0] for part in prior.log_joint({})]
-    own, both = joint[0 if wanted else 1], np.logaddexp(*joint)
-    weights = np.exp(own - prior.log_density - (own - prior.log_density).max()) if own.max() > -np.inf else own * 0.0
-    if not weights.sum() ** 2 >= draws * (weights**2).sum() > 0:
+    log_weights = prior.log_joint({})[0 if wanted else 1][:, 0] - prior.log_density
+    weights = np.exp(log_weights - max(log_weights.max(), -1e300))
+    if not weights.sum() ** 2 >= _SHARE * draws * (weights**2).sum() > 0:
         return None
-    place = rng.choice(weights.size, _WORLDS * draws, p=weights / weights.sum())
-    latents = prior.terms.latents([value[place] for value in prior.values], {}, rng, place.size)
-    latents |= {name: np.broadcast_to(value, (place.size, *value.shape)) for name, value in held.items()}
-    made = releases_given(model, latents, [*released, *asked], rng)
-    rest = np.exp((both - own)[place])  # over the chance that the latents that are summed out agree with the truth
-    rest = np.where(made[target] == wanted, rest, 0.0) if target else rest
-    if not rest.sum() ** 2 >= draws * (rest**2).sum() > 0:
+    with given if held else clone_model(model) as certain:
+        if target is not None:
+            pm.Potential("_truth", log_indicator(pt.eq(certain[target], wanted)))
+    terms = WeighedPrior.of(certain, tuple(released), None, rng=rng.integers(2**63), draws=1).terms
+    if [*terms.given.continuous] != [*prior.terms.given.continuous]:
         return None
-    chosen = rng.choice(place.size, draws, p=rest / rest.sum(), replace=bool(np.ptp(rest[rest > 0]) > 1e-12))
-    return {name: made[name][chosen] for name in released}
+    place = rng.choice(weights.size, draws, p=weights / weights.sum())
+    latents = terms.latents([value[place] for value in prior.values], {}, rng, draws)
+    latents |= {name: np.broadcast_to(value, (draws, *value.shape)) for name, value in held.items()}
+    return releases_given(model, latents, released, rng)

@@ -147,8 +147,10 @@ def test_a_rare_target_is_right() -> None:
 
 
 @pytest.mark.slow
-def test_releases_of_a_rare_truth_are_of_its_latents() -> None:
-    rare = far_out(1e-4)
+@pytest.mark.parametrize("name", ["far out", "a steep chance"])
+def test_releases_of_a_rare_truth_are_of_its_latents(name: str) -> None:
+    """The target is a function of a latent, or of a variable with a chance of its own."""
+    rare = RARE[name](1e-6)
     made = releases_under(rare.model, {"in": 1}, ["noisy"], 1000, np.random.default_rng(1))["noisy"]
     assert abs(made.mean() - 1.0 - rare.mean_of_others()) < 5 * made.std() / np.sqrt(500)
 
