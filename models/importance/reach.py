@@ -30,6 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from adversary.models.enumeration import LARGEST_EDGE
+
 from .refinement import Population
 from .smoothing import Hypotheses
 from .terms import Terms
@@ -71,6 +73,7 @@ class Sample:
         explain releases of their own at worst: see `reach`
     lost : share of the prior that no draw stands for
     missed : nats by which the place of a far point moves the log odds; part of the answer's spread
+    cut : posterior probability that a latent without a largest value is where its values are cut
     """
 
     values: Sequence[NDArray[Any]]
@@ -80,6 +83,7 @@ class Sample:
     explained: float
     lost: float = 0.0
     missed: float = 0.0
+    cut: float = 0.0
 
     def with_missed(self, missed: float) -> Sample:
         """This sample, whose log odds may be off by so much because of what no draw stands for."""
@@ -109,7 +113,7 @@ class Sample:
     @property
     def reached(self) -> bool:
         """True where some draw explains the release."""
-        return self.explained >= -SLACK
+        return self.explained >= -SLACK and self.cut <= LARGEST_EDGE
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class Parted:
     met : number of states of the latents of each component that meet a drawn one
     terms, target : graphs
     totals : the sums
+    cut : latents without a largest value
     """
 
     given: Conditioned
@@ -66,6 +67,7 @@ class Parted:
     terms: list[list[TensorVariable]]
     target: TensorVariable
     totals: tuple[PlacedTotal, ...]
+    cut: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -76,7 +78,8 @@ class Parted:
         support: Mapping[str, ArrayLike],
     ) -> Parted:
         """Part the latents of a model; the last list of terms is that of its joint log density."""
-        supports, gone = _supports(given, dict(support)), []
+        supports, cut = _supports(given, dict(support))
+        gone: list[str] = []
         sizes = {name: math.prod(float(len(axis)) for axis in axes) for name, (_, axes) in supports.items()}
         read = set(ancestors([target]))
         parted, large = cls._summing(given, terms, target, supports)
@@ -87,7 +90,22 @@ class Parted:
             fewer = [other for other in gone if other != name]
             wider, large = cls._summing(given, terms, target, {n: v for n, v in supports.items() if n not in fewer})
             parted, gone = (parted, gone) if large else (wider, fewer)
-        return parted
+        return replace(parted, cut=cut)
+
+    def ends(self) -> list[NDArray[np.bool_]]:
+        """States of every component in which a latent that is cut may be at its largest value."""
+        grid = self.components.grid
+        masks = [np.zeros(size, dtype=bool) for size in self.components.sizes]
+        names = [name for name, axes in grid.axes.items() for _ in axes]
+        cut = {axis for axis, name in enumerate(names) if name in self.cut}
+        for axis in cut:
+            component, numbers = self.components.value_numbers(axis)
+            masks[component] |= numbers == grid.lengths[axis] - 1
+        for one in self.totals:
+            tops = [int(s[-1]) for leaf, s in zip(one.total.leaves, one.total.shifts, strict=True) if leaf in cut]
+            if tops:
+                masks[one.component] |= one.numbers >= min(tops)
+        return masks
 
     @classmethod
     def _summing(
@@ -119,9 +137,11 @@ class Parted:
         return found, list(dict.fromkeys(names[i] for i in axes if i < len(names)))
 
 
-def _supports(given: Conditioned, support: dict[str, ArrayLike]) -> dict[str, tuple[tuple[int, ...], list[Any]]]:
-    """Shape and values of the cells of every discrete latent that has few enough of them."""
-    found = {}
+def _supports(
+    given: Conditioned, support: dict[str, ArrayLike]
+) -> tuple[dict[str, tuple[tuple[int, ...], list[Any]]], frozenset[str]]:
+    """Shape and values of the cells of every discrete latent that has few enough of them; and which of them are cut."""
+    found, known = {}, set(support)
     for name in given.latents:
         rv = given.model[name]
         try:
@@ -130,7 +150,7 @@ def _supports(given: Conditioned, support: dict[str, ArrayLike]) -> dict[str, tu
             found[name] = support_of(rv, support, given.moving)
         except ValueError:
             continue
-    return found
+    return found, frozenset(set(found).intersection(support) - known)
 
 
 def _cut_values(given: Conditioned, name: str, start: int) -> NDArray[np.int64]:

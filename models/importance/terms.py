@@ -47,6 +47,7 @@ class Terms:
     one : compiled; whether the target is 1: (draw or 1, row)
     one_reads_draws : whether the target reads a drawn latent
     component : number of the component that the target reads
+    ends : states of each component in which a latent without a largest value may be where it is cut
     back : compiled; drawn latents on their own scale from their values and the states of the others
     smooth : terms that a drawn latent enters: of the joint density, and of what is known without the release
     """
@@ -62,6 +63,7 @@ class Terms:
     one: Compiled
     one_reads_draws: bool
     component: int
+    ends: list[NDArray[np.bool_]]
     back: Compiled
     smooth: tuple[list[TensorVariable], list[TensorVariable]]
 
@@ -100,6 +102,7 @@ class Terms:
             compiled_target(given, graph, met if reads else every),
             reads,
             int(components.owners([graph])[0]),
+            parted.ends(),
             compiled_back(given),
             (smooth[0], smooth[1]),
         )
@@ -215,6 +218,24 @@ class Terms:
         found = self.back(*draws, *values)
         drawn = dict(zip(self.given.continuous, found, strict=True))
         return dict(zip(self.given.latents, states, strict=True)) | drawn
+
+    @property
+    def is_cut(self) -> bool:
+        """True where a latent without a largest value is summed out."""
+        return any(mask.any() for mask in self.ends)
+
+    def at_end(self, draws: Sequence[NDArray[Any]], row: Mapping[str, NDArray[Any]], table: Floats) -> Floats:
+        """Probability (draw,) that a latent without a largest value is where it is cut, given draws and one release."""
+        group, parts, inside = self.groups[tuple(row)], self.by_component(table), np.ones(1)
+        pure = self.pure[0](draws, len(draws[0]) if draws else 1, True)
+        at = self._with_totals(group.at(draws, pure, [row[n][None, None] for n in group.names], True), parts)[..., 0]
+        for c, mask in enumerate(self.ends):
+            if mask.any():
+                own = (at[:, self.met.slices[c], None] + parts[c][None, ..., 0]).reshape(len(at), -1)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    share = np.exp(logsumexp(own[:, mask], axis=1) - logsumexp(own, axis=1))
+                inside = inside * (1.0 - np.nan_to_num(share, nan=1.0))
+        return np.asarray(1.0 - inside)
 
     def is_one(self, draws: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
         """Mask of the target being 1 in its component's states: (1, met, apart); (draw, met, 1) if it reads draws."""

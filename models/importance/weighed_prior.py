@@ -48,6 +48,8 @@ _REFERENCE = 512
 _CELLS_AT_ONCE = 2**22
 _LARGEST_GRID_CELLS = 2**25  # draws times states that they meet
 _FEWEST_DRAWS = 1000
+_AT_END = 100
+"""Draws that show how probable the ends of summed values are."""
 _REFINED = 4000
 """Draws of a better proposal."""
 _UNDRAWABLE = "the model's latents cannot be drawn from their prior ({}): give every latent a proper law"
@@ -214,11 +216,19 @@ class WeighedPrior:
                 answer = Hypotheses.of(present - self.log_density, out - self.log_density)
                 found = Sample(self.values, self.pure, own, answer, explained, self.lost)
                 found, guide = self.far.counted(found, there, np.logaddexp(present, out))
+                row = {name: value[i] for name, value in rows.items()}
                 if not found.settled and refine and self.may_be_refined and best[i] > -np.inf:
-                    row = {name: value[i] for name, value in rows.items()}
                     generator = np.random.default_rng(seeds[start + i])
                     found = found.or_better(self._refine(row, own, (present, out), there, guide, generator))
-                yield found
+                yield self._with_cut(found, row)
+
+    def _with_cut(self, sample: Sample, row: Arrays) -> Sample:
+        """A sample that says how probable the ends of the values are that it sums over, from some of its draws."""
+        if not sample.answer.weights.any() or not self.terms.is_cut:
+            return sample
+        place = _systematic(sample.answer.weights, _AT_END, np.random.default_rng(self.rng))
+        shares = self.terms.at_end([value[place] for value in sample.values], row, sample.table)
+        return replace(sample, cut=float(shares.mean()))
 
     @property
     def is_smooth(self) -> bool:

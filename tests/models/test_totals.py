@@ -78,6 +78,7 @@ def test_a_target_among_those_added_up_stays_apart() -> None:
     assert found["posterior[many]"].item() == pytest.approx(mass[states.sum(axis=1) > 4].sum() / mass.sum(), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_weighed_draws_add_up_totals_too() -> None:
     prior = WeighedPrior.of(survey(), [*SEEN], rng=1)
     samples = list(prior.weigh(SEEN))
