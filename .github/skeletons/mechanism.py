@@ -13,7 +13,8 @@ from adversary.privacy.definitions import PureDP, pure_rho
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeat_loss
 from adversary.privacy.mechanisms.additive import IntegerNoise, summed_reach
-from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, root_of
+from adversary.privacy.mechanisms.calibrated import Exact
+from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 
 @dataclass(frozen=True, slots=True)

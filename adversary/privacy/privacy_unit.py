@@ -152,9 +152,18 @@ def contribution_to(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
 
     Raises
     ------
-    ValueError : noise of several sensitivities, and a unit without a contribution
+    ValueError : noise of several sensitivities, and a unit without a contribution; a fractional contribution to noise
+        on the integers, or one below 1 to local answers
     """
     if unit.contribution is not None:
+        if any(noise.is_local for noise in noises) and unit.contribution < 1:
+            raise ValueError(f"contribution must be at least 1, how far answers are apart, got {unit.contribution}")
+        integer = any(not noise.noise.is_continuous for noise in noises)
+        if integer and not float(unit.contribution).is_integer():
+            raise ValueError(
+                f"contribution must be a whole number where the noise is on the integers, got {unit.contribution}: "
+                "take the next whole number, or continuous noise"
+            )
         return unit.contribution
     central = {_whole_or_real(noise.calibration[0]) for noise in noises if not noise.is_local}
     if len(central) > 1:
@@ -189,7 +198,7 @@ def unit_loss(noises: Sequence[Mechanism], unit: PrivacyUnit) -> PrivacyLoss:
         [
             noise.report_loss(unit.contribution, unit.cells)
             if noise.is_local
-            else noise.privacy_loss(change, unit.changed_cells)
+            else noise.contribution_loss(change, unit.changed_cells)
             for noise in noises
         ]
     )
@@ -212,7 +221,7 @@ def unit_rho(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
         sum(
             unit.cells * noise.report_rho(unit.contribution)
             if noise.is_local
-            else unit.changed_cells * noise.rho(change)
+            else unit.changed_cells * noise.contribution_rho(change)
             for noise in noises
         )
     )

@@ -325,6 +325,39 @@ def test_a_file_with_a_wrong_unit_is_refused_in_one_line(top: str, words: list[s
         commands.refused(tmp_path, "audit", str(path), words=word)
 
 
+def test_a_contribution_that_the_noise_cannot_have_is_refused() -> None:
+    for noise in (adv.DiscreteGaussian(7.0), adv.Geometric(1.0), adv.RandomRounding(3)):
+        with pytest.raises(ValueError, match=r"contribution must be a whole number where the noise is on the integers"):
+            adv.Plan([adv.Level("a", noise)], privacy_unit=adv.PrivacyUnit(contribution=2.5))
+    half = adv.PrivacyUnit(contribution=0.5)
+    assert adv.Plan([adv.Level("a", adv.Laplace(1.0))], privacy_unit=half).unit_loss().loss_bound(0.0) == 0.5
+    with pytest.raises(ValueError, match="contribution must be at least 1, how far answers are apart"):
+        adv.Plan([adv.Level("a", adv.RandomizedResponse(1.0))], privacy_unit=half)
+
+
+def test_a_table_whose_smaller_change_tells_more_is_bounded_by_it() -> None:
+    """A change of at most two: counts one apart are told apart for certain here, counts two apart not at all."""
+    table = adv.PerturbationTable([[0.5, 0.0, 0.5], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], lowest=-1, closed=True)
+    plan = adv.Plan([adv.Level("a", table)], privacy_unit=adv.PrivacyUnit(contribution=2))
+    one, two = table.privacy_loss(1, 1), table.privacy_loss(2, 1)
+    worst = max(float(one.worst_delta(0.0)), float(two.worst_delta(0.0)))
+    assert float(plan.unit_loss().worst_delta(0.0)) == pytest.approx(worst)
+    assert float(two.worst_delta(0.0)) < worst
+
+
+def test_texts_of_a_local_report_speak_of_answers(tmp_path: Path) -> None:
+    top = '[privacy_unit]\nname = "phone"\nneighbours = "unbounded"\ncontribution = 3\n'
+    noise = 'noise = "randomized response"\nepsilon = 1\ncategories = 9'
+    path = str(scenario(tmp_path, noise, top, truth=1, known=0))
+    text = commands.flat(commands.printed("explain", path, "--audience", "regulator"))
+    assert "are about what one phone answers" in text
+    assert "about whether one phone is in the data" in text
+    assert "do not depend on this phone" in text
+    audit = commands.flat(commands.printed("audit", path))
+    assert "every answer may become one at most 3 away" in audit
+    assert "every answer may become any other" not in audit
+
+
 def test_units_and_contributions() -> None:
     assert [units_changed(x, 30.0) for x in (0, 1, 30, 31, 60)] == [0, 1, 1, 2, 2]
     assert units_changed(0.3, 0.1) == 3

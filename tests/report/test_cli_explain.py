@@ -19,6 +19,7 @@ from adversary.report.commands.options import SEED
 from adversary.report.files.profile_file import load_profile_file
 from adversary.report.files.scenario import Scenario
 from adversary.report.kit.rendering import to_html
+from adversary.report.words import guarantee_facts
 from adversary.report.words.explanation import AUDIENCES, explain
 from tests import commands
 from tests.commands import flat
@@ -222,7 +223,7 @@ def test_the_truth_of_an_audit_is_among_the_notes() -> None:
 
 def test_of_bounded_neighbours_it_is_said_what_a_record_stands_for() -> None:
     path = str(DATA / "dare_1940_bounded.toml")
-    replaced = explain_answer.REPLACED.format(record="record")
+    replaced = guarantee_facts.REPLACED.format(record="record")
     assert notes(path, "--topic", "guarantee") == [replaced]
     assert flat(replaced) in flat(run(path, "--topic", "guarantee").stdout)
 

@@ -115,6 +115,13 @@ class Coarsened(Mechanism):
         """That of the mechanism inside: post-processing costs nothing."""
         return self.mechanism.rho(change)
 
+    def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
+        """That of the mechanism inside."""
+        return self.mechanism.contribution_loss(most, cells)
+
+    def contribution_rho(self, most: float) -> float:
+        return self.mechanism.contribution_rho(most)
+
     @property
     def is_local(self) -> bool:
         return self.mechanism.is_local

@@ -85,7 +85,7 @@ class CrossingTables:
     >>> world = CrossingTables(tables, {"place": 2, "sex": 2}, np.full(4, 0.25))
     >>> released = [np.array([[2, 1], [0, 3]]), np.array([2, 4])]
     >>> [round(float(odds), 6) for odds in world.log_bayes_factor(released, (0, 0))]
-    [-0.156219]
+    [-0.018769]
     """
 
     tables: tuple[PublishedTable, ...]

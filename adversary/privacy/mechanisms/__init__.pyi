@@ -1,5 +1,6 @@
 from .additive import ContinuousNoise as ContinuousNoise
 from .additive import IntegerNoise as IntegerNoise
+from .calibrated import Exact as Exact
 from .continuous import Gaussian as Gaussian
 from .continuous import Laplace as Laplace
 from .continuous import LaplaceSum as LaplaceSum
@@ -11,7 +12,6 @@ from .integers import GeometricSum as GeometricSum
 from .local_reports import LocalReport as LocalReport
 from .local_reports import RandomizedResponse as RandomizedResponse
 from .mechanism import MOST_VALUES as MOST_VALUES
-from .mechanism import Exact as Exact
 from .mechanism import Mechanism as Mechanism
 from .mechanism import listable as listable
 from .mechanism import root_of as root_of

@@ -25,7 +25,8 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeat_loss
-from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, listable
+from adversary.privacy.mechanisms.calibrated import Exact
+from adversary.privacy.mechanisms.mechanism import Mechanism, listable
 
 _LOSS_NATS = 745.0
 _SLICES = 4096

@@ -22,7 +22,8 @@ from adversary._core import (
 )
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms.additive import ContinuousNoise, Summed, total_of
-from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
+from adversary.privacy.mechanisms.calibrated import Calibrated, Exact, checked_change
+from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)

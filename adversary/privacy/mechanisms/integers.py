@@ -38,7 +38,8 @@ from adversary.privacy.losses import (
     repeat_product,
 )
 from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_reach, summed_tail, total_of
-from adversary.privacy.mechanisms.mechanism import Calibrated, Mechanism, checked_change, root_of
+from adversary.privacy.mechanisms.calibrated import Calibrated, checked_change
+from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 REVIVAL = 1e-15
 """A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).

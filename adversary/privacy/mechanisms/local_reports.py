@@ -24,7 +24,8 @@ from adversary._core import (
 from adversary.privacy.definitions import PureDP, pure_rho
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, repeat_loss
-from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, checked_change, root_of
+from adversary.privacy.mechanisms.calibrated import Exact, checked_change
+from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 
 class LocalReport(Mechanism):

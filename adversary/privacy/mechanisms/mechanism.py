@@ -1,11 +1,10 @@
-"""The abstract noise law: what every mechanism says of itself; noise that keeps its calibration; no noise at all."""
+"""The abstract noise law: what every mechanism says of itself."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,16 +17,14 @@ from adversary._core import (
     Floats,
     Integers,
     as_array,
-    check_non_negative,
     check_positive,
     check_whole,
-    labelled,
     one_number,
     scalar_or_array,
 )
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP, concentrated_rho
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, way_to_loss
+from adversary.privacy.losses import PrivacyLoss, way_to_loss
 
 MOST_VALUES = 10_000_000
 """Values of a release that may be listed: with some ten numbers each they take 1 GiB."""
@@ -191,7 +188,7 @@ class Mechanism(ABC):
             made: Self = of_budget(value, sensitivity, cells, **options)
             return made
         law: Any = cls
-        keeps = {"sensitivity": sensitivity} if issubclass(cls, Calibrated) else {}
+        keeps = {"sensitivity": sensitivity} if "sensitivity" in getattr(cls, "__dataclass_fields__", {}) else {}
         return law(**{parameter: value}, **keeps, **options)  # type: ignore[no-any-return]
 
     def releases(self, value: int) -> tuple[Floats, Floats]:
@@ -266,6 +263,17 @@ class Mechanism(ABC):
         """zCDP of one local report, by its largest divergence over the order; `apart` as in `report_loss`."""
         return concentrated_rho(self.report_loss(apart))
 
+    def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
+        """The loss of a unit that changes each of `cells` values by at most `most`: the largest of all such changes.
+
+        Of additive noise, that of the whole change: a smaller one moves the law less far.
+        """
+        return self.privacy_loss(most, cells)
+
+    def contribution_rho(self, most: float) -> float:
+        """zCDP of one release for any change of at most that size, in nats."""
+        return self.rho(most)
+
     def rho(self, change: float = 1) -> float:
         """zCDP of one release for a change of that size, in nats: the least, or near it; inf where there is none.
 
@@ -323,39 +331,6 @@ def root_of(factor: float) -> float:
     return math.sqrt(one_number("factor", factor))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Calibrated(Mechanism):
-    """Noise that keeps what it was calibrated for, as `from_rho` and `from_epsilon` say it.
-
-    Parameters
-    ----------
-    sensitivity, cells : a change of `sensitivity` in each of `cells` counts; what `privacy_loss` is asked about unless
-        another change is given
-    """
-
-    sensitivity: float = 1
-    cells: int = 1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", checked_change(self.sensitivity, self.cells)[1])
-
-    def __repr__(self) -> str:
-        own = {one.name: getattr(self, one.name) for one in fields(self)}
-        change = {name: value for name in ("sensitivity", "cells") if (value := own.pop(name)) != 1}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in (own | change).items())})"
-
-    @property
-    def calibration(self) -> tuple[float, int]:
-        return self.sensitivity, self.cells
-
-
-def checked_change(sensitivity: float, cells: int) -> tuple[float, int]:
-    """A positive sensitivity and a number of cells from 1 on, one number each."""
-    check_positive("sensitivity", sensitivity)
-    one_number("sensitivity", sensitivity)
-    return sensitivity, int(check_whole("cells", one_number("cells", cells), minimum=1))
-
-
 def listable(noise: Mechanism, reach: int, most: int = MOST_VALUES) -> int:
     """The reach of a noise law, checked so that its 2 reach + 1 releases can be listed.
 
@@ -386,63 +361,3 @@ def listable(noise: Mechanism, reach: int, most: int = MOST_VALUES) -> int:
 def _mass(noise: Mechanism, value: int) -> tuple[Floats, Floats]:
     support = noise.support(value)
     return support.astype(np.float64), np.exp(as_array(noise.log_prob(support, value)))
-
-
-@dataclass(frozen=True, slots=True)
-class Exact(Mechanism):
-    """No noise: the value itself is published, an invariant."""
-
-    kind = "exact"
-    log_concave = True
-    is_exact = True
-    is_continuous = False
-    smallest_release = 0.0  # counts start there
-
-    def describe(self) -> str:
-        return "none: published exactly"
-
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
-        return np.where(release == value, 0.0, -np.inf)
-
-    def reach(self, nats: float = TAIL_NATS) -> float:
-        return 0.0
-
-    @labelled
-    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        same = check_whole("release", release) == check_whole("value", value)
-        return scalar_or_array(np.where(same, 0.0, -np.inf))
-
-    @labelled
-    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array((check_whole("release", release) >= check_whole("value", value)).astype(np.float64))
-
-    @labelled
-    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array((check_whole("release", release) < check_whole("value", value)).astype(np.float64))
-
-    variance = 0.0
-
-    def rho(self, change: float = 1) -> float:
-        return float("inf") if check_non_negative("change", change) else 0.0
-
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        centre = check_whole("value", value)
-        return scalar_or_array(centre if size is None else np.broadcast_to(centre, size).copy())
-
-    def support(self, value: int) -> Integers:
-        return check_whole("value", [value])
-
-    def total(self, count: int) -> Exact:
-        check_whole("count", count, minimum=0)
-        return self
-
-    def scaled(self, factor: float) -> Exact:
-        """Itself: an invariant has no budget."""
-        root_of(factor)
-        return self
-
-    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        change, cells = self.change(sensitivity, cells)
-        if cells == 0 or int(check_whole("sensitivity", change, minimum=0)) == 0:
-            return compose_losses([])
-        return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 1.0)

@@ -26,8 +26,10 @@ from adversary._core import (
     one_number,
     scalar_or_array,
 )
+from adversary.privacy.definitions import concentrated_rho
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, lattice_above, repeat_loss
-from adversary.privacy.mechanisms.mechanism import Exact, Mechanism, root_of
+from adversary.privacy.mechanisms.calibrated import Exact
+from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 MOST_BASE = 1000
 _ROUNDS = 40
@@ -155,6 +157,15 @@ class PerturbedCount(Mechanism):
                 f"sensitivity must be at most {self.largest_count}, the largest difference of two counts, got {shift}"
             )
         return repeat_loss(worst_loss(self, (shift,)), cells) if shift and cells else compose_losses([])
+
+    def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
+        """The smallest loss that dominates those of all counts and all changes of at most that size."""
+        largest = int(check_whole("contribution", one_number("contribution", most), minimum=0))
+        shifts = tuple(range(1, int(min(largest, self.largest_count)) + 1))
+        return repeat_loss(worst_loss(self, shifts), cells) if shifts and cells else compose_losses([])
+
+    def contribution_rho(self, most: float) -> float:
+        return concentrated_rho(self.contribution_loss(most))
 
 
 @lru_cache(maxsize=256)

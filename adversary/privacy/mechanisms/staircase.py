@@ -28,7 +28,8 @@ from adversary.privacy.definitions import PureDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, repeat_loss
 from adversary.privacy.mechanisms.additive import ContinuousNoise
-from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Calibrated, Exact, Mechanism, checked_change, root_of
+from adversary.privacy.mechanisms.calibrated import Calibrated, Exact, checked_change
+from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Mechanism, root_of
 
 _LOG_HALF = -math.log(2.0)
 _LEAST_SHARE = float(np.finfo(np.float64).tiny)

@@ -27,8 +27,9 @@ from adversary._core import (
 from adversary.privacy.definitions import PureDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, repeat_loss
+from adversary.privacy.mechanisms.calibrated import checked_change
 from adversary.privacy.mechanisms.local_reports import LocalReport
-from adversary.privacy.mechanisms.mechanism import Mechanism, checked_change, root_of
+from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
 
 MOST_PAIRS = 4_000_000
 """Of likelihood ratios that are added up at once for a report of several bits."""

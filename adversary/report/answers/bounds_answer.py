@@ -40,7 +40,7 @@ from adversary.report.kit import (
     summary_of,
     tabulate,
 )
-from adversary.report.words import is_usual, unit_words
+from adversary.report.words import unit_notes
 
 PRIORS = (0.01, 0.1, 0.5)
 LEVELS = (0.01, 0.05, 0.1)
@@ -178,7 +178,7 @@ def limit(most: float) -> str:
 
 
 LEAD = (
-    "Bounds on every adversary whose beliefs about everybody else do not depend on the person, whatever they know of "
+    "Bounds on every adversary whose beliefs about everybody else do not depend on the {person}, whatever they know of "
     "the others and compute from the release. Lower ends are rounded down, upper ends up."
 )
 
@@ -203,7 +203,8 @@ def document(
         card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),
         lead=[
             *([f"{name}."] if summary_of(tree).title != name else []),
-            LEAD if unit is None or is_usual(unit) else f"{LEAD} {unit_words(unit)}",
+            LEAD.format(person="person" if unit is None else unit.name),
+            *([] if unit is None else unit_notes(unit)),
         ],
         sections=[
             attempt(BELIEFS, belief_section, tree),

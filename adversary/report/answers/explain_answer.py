@@ -32,7 +32,7 @@ from adversary.report.kit import (
     profile_verdict,
 )
 from adversary.report.sections import descriptions
-from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain, is_usual, record_words, unit_words
+from adversary.report.words import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain, is_usual, unit_notes
 
 EVERYONE = "all"
 FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "technical": "For whoever keeps the data"}
@@ -140,7 +140,9 @@ def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) ->
     true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
     found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
     if not all(true.values()) or not promised:
-        found.append(Subject(OWN, "What the noise itself delivers", loss, OF_GUARANTEES))
+        unit = scenario.plan.privacy_unit
+        whole = "" if is_usual(unit, scenario.plan.contribution) else f" for one {unit.name}, in all its numbers"
+        found.append(Subject(OWN, f"What the noise itself delivers{whole}", loss, OF_GUARANTEES))
     found += _of_profile(scenario, failure)
     return found if tree is None else [*found, Subject("audit", "What the audit found", tree, ("audit",))]
 
@@ -216,25 +218,8 @@ def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     return found
 
 
-def unit_notes(unit: PrivacyUnit, contribution: float | None = None, local: bool = False) -> list[str]:
-    """What texts about a guarantee leave to be said of the privacy unit: how much it changes, and that it is replaced.
-
-    Parameters
-    ----------
-    unit, contribution, local : as for `unit_words`
-    """
-    found = [] if is_usual(unit, contribution) and not local else [unit_words(unit, contribution, local)]
-    replaced = REPLACED.format(record=record_words(unit)["record"])
-    return [*found, replaced] if unit.is_replaced and not local else found
-
-
 NOT_OF_PROFILE = (
     "Nor is the profile about such beliefs: a release may take them further than it tolerates though it is kept."
-)
-
-REPLACED = (
-    "The guarantees of this scenario are about a {record} that is replaced by another. Where a text speaks of data "
-    "that are used or not, of a {record} that is in the data or not, read: data that say one thing or another."
 )
 
 

@@ -14,7 +14,7 @@ from adversary.report.answers import EVERYONE, ExplainRequest, bounds_answer, ex
 from adversary.report.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, read_scenario
 from adversary.report.files import Scenario, check_releases, load_guarantee, load_profile_file, read_toml
 from adversary.report.kit import Answer, audit_words
-from adversary.report.words import AUDIENCES, TOPICS
+from adversary.report.words import AUDIENCES, TOPICS, unit_notes
 
 
 @answering("file")
@@ -82,7 +82,7 @@ def _of_guarantee_file(file: Path, asked: ExplainRequest) -> Answer:
     chance = read.failure if asked.failure is None else asked.failure
     said = asked.failure is not None or read.failure != DEFAULT_FAILURE
     told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None, unit=read.unit)
-    notes = explain_answer.unit_notes(read.unit)
+    notes = unit_notes(read.unit)
     return Answer(explain_answer.solve(read.name, [subject], told, notes), explain_answer.document)
 
 
@@ -122,8 +122,8 @@ def _kind(file: Path) -> str:
         document = read_toml(file)
     except ValueError:
         return "scenario"
-    return next((kind for kind, table in KINDS.items() if table in document), "profile")
+    return next((kind for kind, tables in KINDS.items() if any(one in document for one in tables)), "profile")
 
 
-KINDS = {"scenario": "plan", "guarantee": "guarantee"}
-"""The table that tells a kind of file, the first that is there."""
+KINDS = {"scenario": ("plan",), "profile": ("profile", "profiles"), "guarantee": ("guarantee", "privacy_unit")}
+"""The tables that tell a kind of file, the first that is there."""

@@ -216,7 +216,10 @@ READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
 
 def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
     """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
-    found, refused = {}, []
+    found: dict[str, Scenario] = {}
+    refused: list[str] = []
+    if all(level.mechanism.is_local for level in scenario.plan.levels):
+        return found, refused  # of a unit's own answer all neighbours are alike
     for neighbours, cells in READINGS:
         name = reading(neighbours, cells)
         if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):

@@ -55,9 +55,11 @@ def _neighbours(scenario: Scenario, neighbours: str | None = None) -> str:
     unit = replace(plan.privacy_unit, neighbours=neighbours or plan.neighbours)
     record, n, most = record_words(unit)["record"], unit.changed_cells, plan.contribution
     if all(level.mechanism.is_local for level in plan.levels):
-        return f"that differ in what one {record} answers: every answer may become any other"
+        apart = "any other" if unit.contribution is None else f"one at most {format_number(float(most))} away"
+        return f"that differ in what one {record} answers: every answer may become {apart}"
     if unit.is_replaced:
-        differ = f"that differ in what one {record} says (bounded neighbours, as in the 2020 Census)"
+        says = f"what one {record} says" if record == "record" else f"one {record}, replaced by another"
+        differ = f"that differ in {says} (bounded neighbours, as in the 2020 Census)"
     else:
         differ = f"that differ in one {record} more or less (unbounded neighbours)"
     words = {1: "one count", 2: "two counts"}
@@ -149,7 +151,10 @@ def levels(scenario: Scenario) -> Table:
     """Every level of the file: its noise, its siblings, and how often it is published."""
     repeated, last = scenario.sequences, {level: name for name, level in scenario.origins.items()}
     heads = [Column("level"), Column("noise"), Column("rho, one count", "number")]
-    heads += [Column("standard deviation (people)", "number"), Column("siblings", "count")]
+    local = any(level.mechanism.is_local for level in scenario.plan.levels)
+    people = scenario.plan.privacy_unit.name == "person" and not local
+    counted = " (people)" if people else ""
+    heads += [Column(f"standard deviation{counted}", "number"), Column("siblings", "count")]
     table = Table([*heads, *[Column("published")] * bool(repeated)], name="levels")
     by_name = {level.name: level for level in scenario.plan.levels}
     for name, published_as in last.items():

@@ -72,7 +72,7 @@ SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_
 
 def paragraphs(audience: str, topic: str, facts: Mapping[str, Any]) -> Iterator[str]:
     """The text of a topic for an audience: one line for each paragraph of its template."""
-    text = _template(audience).render(topic=topic, **SHARED, **{**RECORD, **facts})
+    text = _template(audience).render(topic=topic, **{**SHARED, **RECORD, **facts})
     yield from (found for part in re.split(r"\n[ \t]*\n", text) if (found := re.sub(r"[ \t\n]+", " ", part).strip(" ")))
 
 
@@ -100,11 +100,11 @@ def record_words(unit: PrivacyUnit | None) -> dict[str, str]:
     >>> record_words(PrivacyUnit("household"))["one_record"]
     'one household'
     """
-    return (
-        dict(RECORD)
-        if unit is None or unit.name == "person"
-        else {"record": unit.name, "one_record": f"one {unit.name}"}
-    )
+    if unit is None or unit.name == "person":
+        return dict(RECORD)
+    one = f"one {unit.name}"
+    groups = GROUPS.replace("about a person", f"about {one}").replace("without their record", "without it")
+    return {"record": unit.name, "one_record": one, "COVERED": COVERED.replace("person", unit.name), "GROUPS": groups}
 
 
 def is_usual(unit: PrivacyUnit, contribution: float | None = None) -> bool:
@@ -141,7 +141,7 @@ def unit_words(unit: PrivacyUnit, contribution: float | None = None, local: bool
         changes = (
             [] if most in (None, math.inf) else [f"a published number by at most {format_number(float(most or 0))}"]
         )
-        several = unit.changed_cells > 1
+        several = unit.cells > 1 or (unit.is_replaced and most is not None)
         changes += [f"at most {unit.changed_cells} numbers of one level or table"] if several else []
         amount = f": it changes {', and '.join(changes)}" if changes else ""
         text = f"The guarantee protects one {unit.name}, {change}{amount}."
@@ -151,6 +151,31 @@ def unit_words(unit: PrivacyUnit, contribution: float | None = None, local: bool
             "whose guarantees add up."
         )
     return text
+
+
+REPLACED = (
+    "The guarantees of this scenario are about one {record} that is replaced by another. Where a text speaks of data "
+    "that are used or not, of a {record} that is in the data or not, read: data that say one thing or another."
+)
+
+LOCAL = (
+    "The guarantees of this scenario are about what one {record} answers, which is published after noise of its own. "
+    "Where a text speaks of data that are used or not, of a {record} that is in the data or not, read: a {record} that "
+    "answers one thing or another."
+)
+
+
+def unit_notes(unit: PrivacyUnit, contribution: float | None = None, local: bool = False) -> list[str]:
+    """What texts about a guarantee leave to be said of the privacy unit: how much it changes, and that it is replaced.
+
+    Parameters
+    ----------
+    unit, contribution, local : as for `unit_words`
+    """
+    found = [] if is_usual(unit, contribution) and not local else [unit_words(unit, contribution, local)]
+    if local or unit.is_replaced:
+        found.append((LOCAL if local else REPLACED).format(record=record_words(unit)["record"]))
+    return found
 
 
 def of_guarantee(
