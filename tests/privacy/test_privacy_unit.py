@@ -243,16 +243,17 @@ def test_a_scenario_for_other_neighbours_or_another_truth_has_its_unit(tmp_path:
     assert read.with_neighbours("bounded").plan.privacy_unit == replace(unit, neighbours="bounded")
 
 
-@pytest.mark.parametrize("noise", [one for one in MECHANISMS.values() if not one.is_exact], ids=str)
-def test_one_person_in_one_cell_changes_nothing(noise: adv.Mechanism) -> None:
+@pytest.mark.parametrize("name", [name for name, one in MECHANISMS.items() if not one.is_exact])
+def test_one_person_in_one_cell_changes_nothing(name: str) -> None:
+    noise = MECHANISMS[name]
     try:
         expected = noise.privacy_loss(1, 1)
     except NotImplementedError:
         return
     plan = adv.Plan([adv.Level("a", noise)], privacy_unit=adv.PrivacyUnit(contribution=1))
     e = np.linspace(-1.0, 2.0, 5)
-    np.testing.assert_array_equal(plan.unit_loss().delta(e), expected.delta(e))
-    assert plan.total_rho == noise.rho()
+    np.testing.assert_allclose(plan.unit_loss().delta(e), expected.delta(e), rtol=1e-11)
+    assert plan.total_rho == pytest.approx(noise.rho(), rel=1e-11)
 
 
 def test_the_verdict_on_a_profile_is_about_the_unit() -> None:
@@ -337,12 +338,12 @@ def test_a_contribution_that_the_noise_cannot_have_is_refused() -> None:
 
 def test_a_table_whose_smaller_change_tells_more_is_bounded_by_it() -> None:
     """A change of at most two: counts one apart are told apart for certain here, counts two apart not at all."""
-    table = adv.PerturbationTable([[0.5, 0.0, 0.5], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]], lowest=-1, closed=True)
+    table = adv.PerturbationTable([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], lowest=-1, closed=True)
     plan = adv.Plan([adv.Level("a", table)], privacy_unit=adv.PrivacyUnit(contribution=2))
     one, two = table.privacy_loss(1, 1), table.privacy_loss(2, 1)
     worst = max(float(one.worst_delta(0.0)), float(two.worst_delta(0.0)))
     assert float(plan.unit_loss().worst_delta(0.0)) == pytest.approx(worst)
-    assert float(two.worst_delta(0.0)) < worst
+    assert (worst, float(two.worst_delta(0.0))) == (1.0, 0.0)
 
 
 def test_texts_of_a_local_report_speak_of_answers(tmp_path: Path) -> None:
