@@ -206,7 +206,10 @@ def releases_under(
     try:
         return releases_of_worlds(model, truth, released, draws, rng)
     except RareTruth as rare:
-        found = _rare_releases(model, truth, released, draws, rng)
+        try:
+            found = _rare_releases(model, truth, released, draws, rng)
+        except (NotImplementedError, ValueError):  # a model that PyMC cannot copy, or whose prior cannot be weighed
+            found = None
         if found is None:
             raise ValueError(str(rare)) from None
         return found
