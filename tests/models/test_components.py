@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from math import factorial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pymc as pm
@@ -218,3 +219,40 @@ def test_three_routes_agree(name: str) -> None:
     right = [one.posterior(row) for row in release]
     np.testing.assert_allclose(exact, right, atol=1e-12)
     np.testing.assert_allclose(drawn, right, atol=1e-12)
+
+
+def random_model(seed: int) -> pm.Model:
+    """Binomials and a target that reach the released cells through a few operations drawn at random."""
+    rng = np.random.default_rng(seed)
+    ways = [
+        lambda x, y, t: x + y[::-1],
+        lambda x, y, t: pt.inc_subtensor(x[int(rng.integers(3))], t),
+        lambda x, y, t: pt.set_subtensor(x[y[0]], t),
+        lambda x, y, t: pt.concatenate([x[1:], [t * y[2]]]),
+        lambda x, y, t: pt.dot(np.array([[1, 0, 0], [0, 1, 1], [0, 0, 1]]), x),
+        lambda x, y, t: pt.switch(np.array([True, False, True]), x, y * t),
+        lambda x, y, t: pt.stack([x.sum(), y[1], t]),
+        lambda x, y, t: pt.constant(np.array([0, 2, 1]))[x] + t * np.array([0, 0, 1]),
+    ]
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", 0.3)
+        x = pm.Binomial("x", 2, np.array([0.2, 0.5, 0.7]))
+        y = pm.Binomial("y", 2 - x * int(rng.integers(2)), 0.4)
+        cells = x
+        for way in rng.choice(len(ways), 2):
+            cells = ways[way](pt.clip(cells, 0, 2), y, present)
+        released("noisy", adv.Geometric(1.0), cells)
+    return model
+
+
+@pytest.mark.slow_cases(*range(1, 12))
+@pytest.mark.parametrize("seed", range(12))
+def test_components_of_random_graphs_are_the_joint_sum(seed: int) -> None:
+    seen = {"noisy": np.random.default_rng(seed).integers(-1, 5, size=(4, 3))}
+    names = ["in", "x", "y"]
+    apart = compile_enumerator(random_model(seed), ["noisy"], names)(seen)
+    with mock.patch.object(Components, "of", lambda grid, *unused: Components.whole(grid)):
+        joint = compile_enumerator(random_model(seed), ["noisy"], names)(seen)
+    for name in apart.data_vars:
+        if apart[name].dtype.kind == "f":
+            np.testing.assert_allclose(apart[name].values, joint[name].values, atol=1e-10)
