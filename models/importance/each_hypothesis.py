@@ -50,6 +50,7 @@ _MANY = 0.25
 _LEAST = 0.2
 """Share of the draws of the prior that must count for each hypothesis, up to `ENOUGH`."""
 _CHECKED, _AT_ONCE, _LONGEST = 1000, 250, 4096
+_REBUILT = 3  # times that supports are made longer: draws where too little was left had too little weight
 _ROUNDING = 1e-7  # mass that supports may leave out
 _WORLDS = 4  # draws for each release that is wanted
 _SHARE = 0.5  # effective number of draws, for each release that is wanted
@@ -97,9 +98,13 @@ def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator) -> Weighe
     prior : draws that do not do
     rng : generator
     """
-    found = _proposed(prior, rng)
-    longer = _longer_supports(found, rng)
-    return _proposed(prior.again(longer), rng) if longer else found
+    found, longest = _proposed(prior, rng), dict[str, NDArray[np.int64]]()
+    for _ in range(_REBUILT):
+        if not (longer := _longer_supports(found, rng)):
+            return found
+        longest |= longer
+        found = _proposed(prior.again(longest), rng)
+    return replace(found, lost=1.0) if _longer_supports(found, rng) else found
 
 
 def _longer_supports(prior: WeighedPrior, rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
@@ -115,7 +120,7 @@ def _longer_supports(prior: WeighedPrior, rng: np.random.Generator) -> dict[str,
     for name, (_, start) in names.items():
         tail = Tail.of(given.model[name], number_shape(given.model[name]), given.moving)
         length = own = len(prior.terms.states.components.grid.axes[name][0])
-        while length < _LONGEST and _lack(tail, drawn, np.arange(start, start + length)) > _ROUNDING:
+        while length < 2 * _LONGEST and _lack(tail, drawn, np.arange(start, start + length)) > _ROUNDING:
             length *= 2
         if length > own:
             found[name] = np.arange(start, start + length)
