@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from adversary._core import check_positive, check_whole, one_number
+from adversary._core import check_non_negative, check_positive, check_whole, one_number
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss, compose_losses
 
@@ -117,6 +117,8 @@ def units_changed(change: float, contribution: float) -> int:
     >>> units_changed(30, 30), units_changed(31, 30), units_changed(0, 30)
     (1, 2, 0)
     """
+    check_non_negative("change", one_number("change", change))
+    _check_contribution(contribution)
     if not change:
         return 0
     return max(1, math.ceil(change / contribution * (1.0 - 1e-12)))
@@ -137,7 +139,9 @@ def largest_change(units: int, contribution: float) -> int:
     >>> largest_change(2, 30), largest_change(1, float("inf"))
     (60, 1)
     """
-    return units if math.isinf(contribution) else math.ceil(units * contribution)
+    number = int(check_whole("units", one_number("units", units), minimum=0))
+    _check_contribution(contribution)
+    return number if math.isinf(contribution) else math.ceil(number * contribution)
 
 
 def contribution_to(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
@@ -225,6 +229,12 @@ def unit_rho(noises: Sequence[Mechanism], unit: PrivacyUnit) -> float:
             for noise in noises
         )
     )
+
+
+def _check_contribution(contribution: float) -> None:
+    """A positive number, which may be infinite."""
+    if contribution != math.inf:
+        check_positive("contribution", one_number("contribution", contribution))
 
 
 def _check_neighbours(word: str) -> None:
