@@ -245,7 +245,7 @@ def random_model(seed: int) -> pm.Model:
     return model
 
 
-@pytest.mark.slow_cases(*range(1, 12))
+@pytest.mark.slow_cases(*map(str, range(1, 12)))
 @pytest.mark.parametrize("seed", range(12))
 def test_components_of_random_graphs_are_the_joint_sum(seed: int) -> None:
     seen = {"noisy": np.random.default_rng(seed).integers(-1, 5, size=(4, 3))}
