@@ -185,7 +185,18 @@ def _of_components(rules: Sequence[Rule | None]) -> Rule | None:
 def unbounded_latents(
     latents: Mapping[str, TensorVariable], given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Shape and smallest value of every latent whose law has no largest one."""
+    """Shape and smallest value of every latent whose law has no largest one.
+
+    Parameters
+    ----------
+    latents : discrete free variables by name
+    given : values, (n,), by name, of latents that are left out
+    moving : variables on which bounds may depend
+
+    Returns
+    -------
+    Shape and smallest value, by name.
+    """
     found = {}
     for name, rv in latents.items():
         bounds = None if name in given else law_bounds(rv, given, moving)
