@@ -45,7 +45,7 @@ NOISES: Mapping[str, tuple[str, Callable[[float], Mechanism]]] = MappingProxyTyp
         kind: (unit, getattr(law, f"from_{unit}"))
         for unit in ("epsilon", "rho")
         for kind, law in kinds().items()
-        if unit in law.parameters and hasattr(law, f"from_{unit}")
+        if law.is_additive and unit in law.parameters and hasattr(law, f"from_{unit}")
     }
 )
 """Noise added to counts, by name: the unit of the parameter, and the mechanism with it, at sensitivity 1."""
