@@ -68,6 +68,21 @@ BUGS = {
         "return log_likelihoods[:, 0] - log_likelihoods[:, 1]",
         "adversaries census",
     ),
+    "a replaced unit leaves nothing": Bug(
+        "return self.cells * (2 if self.is_replaced else 1)",
+        "return self.cells * (1 if self.is_replaced else 1)",
+        "privacy",
+    ),
+    "a unit begun is no unit": Bug(
+        "max(1, math.ceil(change / contribution", "max(1, math.floor(change / contribution", "privacy"
+    ),
+    "every period is the first": Bug("else self.periods * guarantee", "else guarantee", "privacy"),
+    "only the whole contribution is asked about": Bug(
+        "shifts = tuple(range(1, int(min(largest, self.largest_count)) + 1))",
+        "shifts = tuple(range(1, int(min(largest, self.largest_count)) + 1))[-1:]",
+        "privacy",
+    ),
+    "divergences of high orders alone": Bug("_ORDERS = np.geomspace(1e-6", "_ORDERS = np.geomspace(1e1", "privacy"),
     "both cells count once": Bug(
         'plan.neighbours == "unbounded" else 1)', 'plan.neighbours == "bounded" else 1)', "adversaries census"
     ),

@@ -104,8 +104,11 @@ def _card(one: Scenario, part: xr.DataTree) -> Card:
         (f"At most, by {audit_words.bound_name(bound)}", outward_percent(limit, True) + PERCENT),
     ]
     if "posterior_all_periods" in bound:
-        over = float(bound["posterior_all_periods"].sel(side="upper"))
-        numbers.append((f"Over {one.plan.privacy_unit.periods:,} periods", f"{outward_percent(over, True)}{PERCENT}"))
+        every = of_reader(part["bound"].to_dataset(), name)
+        every = shown_bound(every.assign(loss_bound=every["loss_bound_all_periods"]))
+        over = float(every["posterior_all_periods"].sel(side="upper"))
+        head = f"Over {one.plan.privacy_unit.periods:,} periods, by {audit_words.bound_name(every)}"
+        numbers.append((head, outward_percent(over, True) + PERCENT))
     finding = result_sections.finding(one, part)
     asked = dict.fromkeys(MEANINGS[reader.attack] for reader in one.readers.values())
     return Card(
