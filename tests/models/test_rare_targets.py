@@ -123,6 +123,13 @@ RARE: dict[str, Callable[[float], Rare]] = {
     "a steep chance": a_steep_chance,
 }
 EACH = [pytest.param(name, p, id=f"{name}, {p:g}") for name in RARE for p in PRIORS]
+LONG = pytest.mark.thorough
+"""Of audits that take half a minute and more: rates whose counts are summed far out."""
+ONCE = [
+    pytest.param(name, p, id=f"{name}, {p:g}", marks=LONG if name == "a rate" and p < 1e-2 else ())
+    for name in RARE
+    for p in PRIORS
+]
 
 
 def errors(rare: Rare, seed: int) -> list[float]:
@@ -161,7 +168,7 @@ def test_releases_of_a_rare_truth_are_of_its_latents(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "prior"), EACH)
+@pytest.mark.parametrize(("name", "prior"), ONCE)
 def test_an_audit_of_a_rare_target_is_right(name: str, prior: float) -> None:
     assert np.abs(errors(RARE[name](prior), 1)).max() < 5
 
@@ -175,7 +182,7 @@ def test_errors_of_audits_of_rare_targets_are_what_they_say(name: str, prior: fl
     every, before = np.concatenate([np.asarray(one, dtype=float) for one in z]), np.array([one[0] for one in z])
     assert np.abs(every).max() < 5
     # of 20 seeds the root mean square of independent errors lies between 0.66 and 1.33 with 95 %
-    assert 0.5 < np.sqrt(np.mean(before.astype(float) ** 2)) < 1.5
+    assert 0.6 < np.sqrt(np.mean(before.astype(float) ** 2)) < 1.4
 
 
 def test_too_many_latents_for_a_proposal_need_more_draws_of_the_prior_and_are_told_how_many() -> None:
