@@ -36,19 +36,7 @@ class RareTruth(ValueError):
 def releases_of_worlds(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
 ) -> dict[str, NDArray[Any]]:
-    """Releases of a truth that the prior does not hold too rare.
-
-    Parameters
-    ----------
-    model : pymc.Model with its release left free
-    truth : values of latents and of deterministics, by name
-    released : names of the released variables
-    draws : number of releases
-    rng : generator
-
-    Returns
-    -------
-    dict of released variable to array (release, *shape).
+    """Releases of a truth that the prior does not hold too rare, as `releases_under` takes and returns them.
 
     Raises
     ------

@@ -9,9 +9,9 @@ cells, and of tables that cross the sums that are still open are carried along.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import batched, permutations, product
 from typing import Any
 
 import numpy as np
@@ -240,12 +240,8 @@ def _convolved_over(factors: Floats, axis: int) -> Floats:
     """The laws of sums over the categories of a feature."""
     parts = [np.asarray(np.take(factors, i, axis=axis), dtype=np.float64) for i in range(factors.shape[axis])]
     while len(parts) > 1:
-        parts = [_convolved(*pair) if len(pair) == 2 else pair[0] for pair in _pairs(parts)]
+        parts = [_convolved(*pair) if len(pair) == 2 else pair[0] for pair in batched(parts, 2)]
     return parts[0]
-
-
-def _pairs(parts: Sequence[Floats]) -> Iterator[Sequence[Floats]]:
-    return (parts[i : i + 2] for i in range(0, len(parts), 2))
 
 
 def _eliminated(
@@ -257,9 +253,9 @@ def _eliminated(
     is closed by what is published of it once its last finest cell is in.
     """
     shape, most = factors.shape[2:-1], factors.shape[-1] - 1
-    best = min(permutations(range(len(names))), key=lambda axes: _terms(shape, most, names, left, axes)[0])
-    terms, order = _terms(shape, most, names, left, best)
-    if terms * len(factors) > MOST_TERMS * max(1, len(factors)):
+    orders = (_terms(shape, most, names, left, axes) for axes in permutations(range(len(names))))
+    terms, order = min(orders, key=lambda one: one[0])
+    if terms > MOST_TERMS:
         raise ValueError(
             f"tables that cross take {terms:.2g} terms here, and at most {MOST_TERMS:.0e} are added up: leave a table "
             "out, or ask about an adversary who knows everybody else"

@@ -41,7 +41,29 @@ _FEWEST_NODES, _MOST_STEPS = 256, 50_000_000
 """Losses at which the pairs of a table are compared at least, and terms that are added up for it."""
 
 
-class PerturbedCount(Mechanism):
+class TabledReleases(Mechanism):
+    """A mechanism whose releases are whole numbers of a table, with sums of their probabilities from either end."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:
+        """P(release' <= release), or, `above`, P(release' > release), by sums from that end."""
+
+    @labelled
+    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self.log_likelihood(check_whole("release", release), self.check_value(value)))
+
+    @labelled
+    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self._mass(release, value, 0))
+
+    @labelled
+    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self._mass(release, value, 1))
+
+
+class PerturbedCount(TabledReleases):
     """A release whose law is a row of a table, the row given by the count.
 
     To add one: a frozen dataclass with `transitions`, `row` and `describe`. Counts are whole numbers from 0 on.
@@ -88,18 +110,6 @@ class PerturbedCount(Mechanism):
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         return float(np.abs(_law(self)[0]).max())
-
-    @labelled
-    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(self.log_likelihood(check_whole("release", release), self.check_value(value)))
-
-    @labelled
-    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(self._mass(release, value, 0))
-
-    @labelled
-    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(self._mass(release, value, 1))
 
     def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:
         """Sums of a row's probabilities, from either end."""
@@ -172,11 +182,16 @@ class PerturbedCount(Mechanism):
 def _law(noise: PerturbedCount) -> tuple[Integers, Floats, tuple[Floats, Floats]]:
     """Perturbations, log probabilities, and P(perturbation < step k) and >= it for k = 0, ... one past the last."""
     steps, probs = noise.transitions
+    with np.errstate(divide="ignore"):
+        return steps, np.log(probs), sums_from_either_end(probs)
+
+
+def sums_from_either_end(probs: Floats) -> tuple[Floats, Floats]:
+    """P(place < k) and P(place >= k), k = 0, ... one past the last, of laws (row, place)."""
     none = np.zeros((len(probs), 1))
     below = np.concatenate([none, np.cumsum(probs, axis=1)], axis=1)
     above = np.concatenate([np.cumsum(probs[:, ::-1], axis=1)[:, ::-1], none], axis=1)
-    with np.errstate(divide="ignore"):
-        return steps, np.log(probs), (np.minimum(below, 1.0), np.minimum(above, 1.0))
+    return np.minimum(below, 1.0), np.minimum(above, 1.0)
 
 
 class _Worst:

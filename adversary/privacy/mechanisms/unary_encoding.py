@@ -20,7 +20,6 @@ from adversary._core import (
     check_probability,
     check_whole,
     format_number,
-    labelled,
     one_number,
     scalar_or_array,
 )
@@ -30,13 +29,14 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, r
 from adversary.privacy.mechanisms.calibrated import checked_change
 from adversary.privacy.mechanisms.local_reports import LocalReport
 from adversary.privacy.mechanisms.mechanism import Mechanism, root_of
+from adversary.privacy.mechanisms.perturbation import TabledReleases, sums_from_either_end
 
 MOST_PAIRS = 4_000_000
 """Of likelihood ratios that are added up at once for a report of several bits."""
 
 
 @dataclass(frozen=True, slots=True)
-class UnaryEncoding(LocalReport):
+class UnaryEncoding(LocalReport, TabledReleases):
     """A report of bits, of which an answer sets some to 1, and each bit is then made noisy by itself.
 
     Of the two answers 0 and 1 that an adversary compares, each sets `ones` bits that the other leaves at 0; all other
@@ -181,18 +181,6 @@ class UnaryEncoding(LocalReport):
     def reach(self, nats: float = TAIL_NATS) -> float:
         return float(np.abs(_table(self)[0]).max() + 1)
 
-    @labelled
-    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(self.log_likelihood(check_whole("release", release), self.check_value(value)))
-
-    @labelled
-    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(self._mass(release, value, 0))
-
-    @labelled
-    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(self._mass(release, value, 1))
-
     def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:
         """Sums of the probabilities, from either end."""
         places, _, sums = _table(self)
@@ -271,7 +259,4 @@ def _table(report: UnaryEncoding) -> tuple[Integers, Floats, tuple[Floats, Float
     law = _law(report)
     middle = int(np.argmin(np.abs(law.losses)))
     log_p = np.stack([law.log_q, law.log_p])
-    mass, none = np.exp(log_p), np.zeros((2, 1))
-    below = np.concatenate([none, np.cumsum(mass, axis=1)], axis=1)
-    above = np.concatenate([np.cumsum(mass[:, ::-1], axis=1)[:, ::-1], none], axis=1)
-    return np.arange(law.losses.size) - middle, log_p, (np.minimum(below, 1.0), np.minimum(above, 1.0))
+    return np.arange(law.losses.size) - middle, log_p, sums_from_either_end(np.exp(log_p))

@@ -202,8 +202,7 @@ def _promises(
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     """What texts about a scenario leave to be said: neighbours, adversaries that are not covered, the truth assumed."""
     plan = scenario.plan
-    local = all(level.mechanism.is_local for level in plan.levels)
-    found = unit_notes(plan.privacy_unit, plan.contribution, local)
+    found = unit_notes(plan.privacy_unit, plan.contribution, scenario.is_local)
     if names := profile_verdict.dependent_adversaries(scenario):
         found.append(
             f"{profile_verdict.depends(names)} The limits told here are not about such beliefs: for them a guarantee "

@@ -12,7 +12,7 @@ from adversary._core import DEFAULT_FAILURE, check_probability
 from adversary.driver import audit
 from adversary.report.answers import EVERYONE, ExplainRequest, bounds_answer, explain_answer
 from adversary.report.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, read_scenario
-from adversary.report.files import Scenario, check_releases, load_guarantee, load_profile_file, read_toml
+from adversary.report.files import KINDS, Scenario, check_releases, load_guarantee, load_profile_file, read_toml
 from adversary.report.kit import Answer, audit_words
 from adversary.report.words import AUDIENCES, TOPICS, unit_notes
 
@@ -122,8 +122,5 @@ def _kind(file: Path) -> str:
         document = read_toml(file)
     except ValueError:
         return "scenario"
-    return next((kind for kind, tables in KINDS.items() if any(one in document for one in tables)), "profile")
-
-
-KINDS = {"scenario": ("plan",), "profile": ("profile", "profiles"), "guarantee": ("guarantee", "privacy_unit")}
-"""The tables that tell a kind of file, the first that is there."""
+    found = (kind for kind in ("scenario", "profile", "guarantee") if {*KINDS[kind].tables} & document.keys())
+    return next(found, "guarantee" if "privacy_unit" in document else "profile")

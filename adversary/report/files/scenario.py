@@ -191,6 +191,11 @@ class Scenario(Told):
         return self.plan.neighbours
 
     @property
+    def is_local(self) -> bool:
+        """True where everything published is a unit's own answer."""
+        return all(level.mechanism.is_local for level in self.plan.levels)
+
+    @property
     def sequences(self) -> dict[str, int]:
         """How often a level is published, for those published more than once."""
         return sequences(self.document)

@@ -218,7 +218,7 @@ def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
     """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
     found: dict[str, Scenario] = {}
     refused: list[str] = []
-    if all(level.mechanism.is_local for level in scenario.plan.levels):
+    if scenario.is_local:
         return found, refused  # of a unit's own answer all neighbours are alike
     for neighbours, cells in READINGS:
         name = reading(neighbours, cells)

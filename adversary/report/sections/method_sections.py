@@ -27,9 +27,8 @@ def coverage_section(scenario: Scenario) -> Section:
     readers = scenario.readers
     most = max(one.records(scenario.plan) for one in readers.values())
     plan, record = scenario.plan, record_words(scenario.plan.privacy_unit)["record"]
-    local = all(level.mechanism.is_local for level in plan.levels)
     usual = is_usual(plan.privacy_unit, plan.contribution)
-    unit = [] if usual else [unit_words(plan.privacy_unit, plan.contribution, local)]
+    unit = [] if usual else [unit_words(plan.privacy_unit, plan.contribution, scenario.is_local)]
     who, tables = descriptions.readers(scenario.plan, readers)
     said = (
         "The bounds hold for every adversary whose beliefs about everybody else do not depend on the target, whatever "
@@ -54,7 +53,7 @@ def _neighbours(scenario: Scenario, neighbours: str | None = None) -> str:
     plan = scenario.plan
     unit = replace(plan.privacy_unit, neighbours=neighbours or plan.neighbours)
     record, n, most = record_words(unit)["record"], unit.changed_cells, plan.contribution
-    if all(level.mechanism.is_local for level in plan.levels):
+    if scenario.is_local:
         apart = "any other" if unit.contribution is None else f"one at most {format_number(float(most))} away"
         return f"that differ in what one {record} answers: every answer may become {apart}"
     if unit.is_replaced:
