@@ -6,6 +6,8 @@ from .effective import linear_weights as linear_weights
 from .effective import misstatement as misstatement
 from .known_reader import log_bayes_factor as log_bayes_factor
 from .known_reader import path_loss as path_loss
+from .population import Axis as Axis
+from .population import Population as Population
 from .query import Query as Query
 from .query import flat_cell as flat_cell
 from .query import pl94_persons as pl94_persons
