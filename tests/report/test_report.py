@@ -125,7 +125,7 @@ def test_one_bound_stands_on_the_card_in_the_figure_in_words_and_beside_another_
     other = commands.written("other.toml", tmp_path, SEVERAL.replace("prior = 0.2", "prior = 0.3"))
     answer = commands.answered("compare", str(path), other)
     assert commands.numbers(answer, "bound", file="several") == pytest.approx([high], rel=1e-12)
-    assert f"posterior at most, by zCDP {most}" in commands.flat(commands.printed("compare", str(path), other))
+    assert f" {most} zCDP " in commands.flat(commands.printed("compare", str(path), other))
 
 
 def test_adversaries_who_learn_as_much_are_named_together(tmp_path: Path) -> None:
@@ -150,10 +150,22 @@ def test_adversaries_who_learn_as_much_are_named_together(tmp_path: Path) -> Non
 def test_two_audits_with_the_same_answer_are_said_to_have_it(tmp_path: Path) -> None:
     paths = [commands.written(f"{name}.toml", tmp_path, SEVERAL) for name in ("one", "two")]
     assert re.search(
-        r"Largest expected posterior: [\d.]+ %, the same in both\.", commands.flat(commands.printed("compare", *paths))
+        r"The highest risk is the same in both, [\d.]+ %; errors of [\d.]+ people\.",
+        commands.flat(commands.printed("compare", *paths)),
     )
     other = commands.written("three.toml", tmp_path, SEVERAL.replace("prior = 0.2", "prior = 0.3"))
-    assert "% (one), " in commands.flat(commands.printed("compare", paths[0], other))
+    assert "three raises the highest risk from " in commands.flat(commands.printed("compare", paths[0], other))
+
+
+def test_less_risk_is_said_with_its_price_and_short_titles_name_the_plans(tmp_path: Path) -> None:
+    more = SEVERAL.replace("rho = 0.1", "rho = 0.025")
+    assert more != SEVERAL
+    texts = {name: f'title = "Plan {name}"\n' + text for name, text in (("A", SEVERAL), ("B", more))}
+    paths = [commands.written(f"{name}.toml", tmp_path, text) for name, text in texts.items()]
+    shown = commands.flat(commands.printed("compare", *paths))
+    said = r"Plan B lowers the highest risk from [\d.]+ % to [\d.]+ %, at the price of (.*) people"
+    (errors,) = re.findall(said, shown)
+    assert errors == "errors of 4.472 instead of 2.236"
 
 
 def test_a_plan_without_a_guarantee_that_holds_is_bounded_by_its_own_loss(tmp_path: Path) -> None:
@@ -385,11 +397,9 @@ def test_two_audits_side_by_side_have_the_numbers_of_each(tmp_path: Path) -> Non
         most = commands.numbers(alone, "posterior", group="bound", side="upper", definition="zCDP")
         assert commands.numbers(answer, "bound", file=name) == pytest.approx(most, rel=1e-12)
         assert set(commands.numbers(answer, "bounded_by", file=name)) == {"zCDP"}
-    head, *lines = (tmp_path / "probabilities.csv").read_text().splitlines()
-    assert head == f"adversary,,{','.join(names)}"
-    assert len(lines) == 4 * len(commands.numbers(answer, "prior", file=names[0]))
-    ranges = (tmp_path / "ranges.csv").read_text().splitlines()
-    assert len(ranges) == 1 + len(commands.numbers(answer, "prior", file=names[0]))
+    head, *lines = (tmp_path / "compared.csv").read_text().splitlines()
+    assert head.startswith('adversary,plan,before,"after, on average","nine releases in ten, lower"')
+    assert len(lines) == 2 * len(commands.numbers(answer, "prior", file=names[0]))
     commands.refused(tmp_path, "compare", files[0], files[0], words="the same file twice")
 
 
@@ -439,8 +449,8 @@ def test_one_meaning_is_listed_and_another_simulated(tmp_path: Path, monkeypatch
     assert ["±" in " ".join(row) for row in table(made, "sensitivity")] == [False, True, False]
     wide = scenario.with_neighbours("bounded", 1)
     audits = {"listed": (scenario, tree), "simulated": (wide, audit_answer.solve(wide, whole=False, rng=1, draws=400))}
-    rows = table(comparison.document(audits, comparison.solve(audits)), "probabilities")
-    assert {("±" in row[-2], "±" in row[-1]) for row in rows if row[0] == "expected posterior"} == {(False, True)}
+    rows = table(comparison.document(audits, comparison.solve(audits)), "compared")
+    assert [(row[0], "±" in row[2]) for row in rows] == [("listed", False), ("simulated", True)]
 
 
 # One section fails

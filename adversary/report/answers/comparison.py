@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,12 +14,12 @@ from adversary.report import figures
 from adversary.report.answers import audit_answer
 from adversary.report.files import Scenario
 from adversary.report.kit import (
+    Card,
     Column,
     Document,
     Figure,
     Section,
     Summary,
-    Table,
     attempt,
     audit_words,
     guarded_document,
@@ -29,19 +29,31 @@ from adversary.report.kit import (
 from adversary.report.kit.audit_words import definition_words, group, joined
 from adversary.report.sections import method_sections, result_sections
 
-TABLES = {
-    "probabilities": ("probability", {
-        "prior": "prior",
-        "unused": "expected posterior, record not used",
-        "posterior_mean": "expected posterior",
-        "detections": "detections at 5 % false alarms",
-    }),
-    "ranges": ("% interval", {"range": "nine releases in ten"}),
-    "bounds": ("% at most", {}),
-    "numbers": ("number", {"ratio_mean": "expected ratio", "epsilon": "empirical epsilon"}),
-}  # fmt: skip
-"""Kind of the columns of each table, its quantities, and what they are called; bounds by the names they have."""
+COLUMNS = {
+    "truth": Column("truth"),
+    "adversary": Column("adversary"),
+    "file": Column("plan"),
+    "prior": Column("before", "probability"),
+    "posterior_mean": Column("after, on average", "probability"),
+    "range": Column("nine releases in ten", "% interval"),
+    "bound": Column("at most", "% at most"),
+    "bounded_by": Column("by"),
+    "detections": Column("detections at 5 % false alarms", "probability"),
+    "deviation": Column("error (people)", "number"),
+    "status": Column("guarantee", "status"),
+}
+"""Of the table: risk, bound and error of each plan, the truths and adversaries of one above the other."""
+LONGEST = 30
+"""Letters of a title that names a plan in a table."""
 Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
+
+
+def named(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
+    """Scenarios by their titles, where these are short and tell them apart; else by their files."""
+    titles, stems = [one.title for one in scenarios], [one.path.stem for one in scenarios]
+    short = len(set(titles)) == len(titles) and all(0 < len(one) <= LONGEST for one in titles)
+    paths = stems if len(set(stems)) == len(stems) else [str(one.path) for one in scenarios]
+    return dict(zip(titles if short else paths, scenarios, strict=True))
 
 
 def solve(audits: Audits) -> xr.DataTree:
@@ -51,12 +63,15 @@ def solve(audits: Audits) -> xr.DataTree:
         for file, one in audits.items()
     }
     found = side_by_side(files, "file")
-    verdicts = xr.Dataset({"verdict": ("file", [_verdict(*one) for one in audits.values()])}, {"file": list(audits)})
+    own = [one.plan.levels[one.plan.own] for one, _ in audits.values()]
+    found["deviation"] = ("file", [float(np.sqrt(level.mechanism.variance)) for level in own])
+    judged = {"verdict": [_verdict(*one) for one in audits.values()]}
+    judged["status"] = [audit_answer.worst_status(one) for _, one in audits.values()]
+    verdicts = xr.Dataset({key: ("file", said) for key, said in judged.items()}, {"file": list(audits)})
     tree = xr.DataTree.from_dict({"compared": found, "verdicts": verdicts})
     tree.attrs = {f"scenario_{name}": audit_answer.fingerprint(one) for name, (one, _) in audits.items()}
     warned = [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)]
-    largest = f"Largest expected posterior: {_largest(found, 'posterior_mean', format_probability)}."
-    return Summary(" and ".join(audits), ["compared", "verdicts"], largest, warnings=warned).on(tree)
+    return Summary(" and ".join(audits), ["compared", "verdicts"], _comparison(found), warnings=warned).on(tree)
 
 
 def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
@@ -88,35 +103,34 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
     found = tree["compared"].to_dataset()
     return Document(
         tree,
-        None,
-        [f"{name}: {one.name}" for name, (one, _) in audits.items()],
+        Card(
+            figure=Figure(
+                "compared",
+                partial(figures.audit_figures.compared_ranges, found),
+                "The probability that the target is in, before and after each release, and the most it can be.",
+            )
+        ),
         [
-            attempt("What adversaries learn", _learned, audits, found),
-            attempt("Verdicts", _judged, audits, tree["verdicts"].to_dataset()),
+            f"{name}: {one.name}. {tree['verdicts']['verdict'].sel(file=name).item()}"
+            for name, (one, _) in audits.items()
+        ],
+        [
+            attempt("Risk and error", _compared, tree),
             attempt("What is published", _published, audits),
         ],
         [("Scenario file", str(one.path.name)) for one, _ in audits.values()],
     )
 
 
-def _learned(audits: Audits, found: xr.Dataset) -> Section:
-    ratios = _largest(found, "ratio_mean", format_number)
-    first = {name: audit_words.cases(*one)[0][2] for name, one in audits.items()}
-    drawn = [
-        Figure(
-            f"beliefs {name}",
-            partial(figures.audit_figures.belief_ranges, part),
-            f"{name}: before and after the release.",
-        )
-        for name, part in first.items()
-    ]
-    tables = [_table(found, name) for name in TABLES]
-    return Section("What adversaries learn", f"Largest expected ratio: {ratios}.", tables=tables, figures=drawn)
-
-
-def _judged(audits: Audits, verdicts: xr.Dataset) -> Section:
-    rows = [(str(name), str(verdicts["verdict"].sel(file=name).item())) for name in audits]
-    return Section("Verdicts", tables=[Table(["scenario", "verdict"], [*rows], name="verdicts")])
+def _compared(tree: xr.DataTree) -> Section:
+    found = tree["compared"].to_dataset()
+    ends = xr.concat([found["low"], found["high"]], "side")
+    named = found["bounded_by"].astype(object).values
+    words = [definition_words(str(one)) if isinstance(one, str) else "–" for one in named.ravel()]
+    made = found.assign(range=ends, status=tree["verdicts"]["status"])
+    made["bounded_by"] = (found["bounded_by"].dims, np.reshape(words, named.shape))
+    table = tabulate(made, COLUMNS, name="compared", missing="–")
+    return Section("Risk and error", tables=[table])
 
 
 def _published(audits: Audits) -> Section:
@@ -126,35 +140,26 @@ def _published(audits: Audits) -> Section:
     return Section("What is published", tables=tables)
 
 
-def _largest(found: xr.Dataset, measure: str, write: Callable[[float], str]) -> str:
-    """The largest average in each file, or that it is the same in both."""
-    names, places = [str(name) for name in found["file"].values], found[measure].stack(place=("truth", "adversary"))
-    ends = places.isel(place=places.argmax("place"))
-    errors = np.zeros(len(names))
-    if "mcse" in found and measure in found["mcse"]["measure"].values:
-        of_measure = found["mcse"].sel(measure=measure).stack(place=("truth", "adversary"))
-        errors = of_measure.isel(place=places.argmax("place")).fillna(0.0).values
-    if tied(ends.values, errors).all():
-        return f"{write(float(ends[0]))}, the same in both{' within the errors of the numbers' * bool(errors.any())}"
-    return ", ".join(f"{write(float(end))} ({name})" for end, name in zip(ends.values, names, strict=True))
-
-
-def _table(found: xr.Dataset, name: str) -> Table:
-    """Quantities by truth and adversary, a column for each file."""
-    kind, words = TABLES[name]
-    names = [str(name) for name in found["file"].values]
-    if name == "ranges":
-        found = found.assign(range=xr.concat([found["low"], found["high"]], "side"))
-    if name == "bounds":
-        chosen = [str(one) for one in np.unique(found["bounded_by"].values.astype(str)) if one != "nan"]
-        words = {one: f"posterior at most, by {definition_words(one)}" for one in chosen}
-        found = found.assign({one: found["bound"].where(found["bounded_by"] == one) for one in chosen})
-    values = found[list(words)].to_dataarray("quantity")
-    made = values.to_dataset("file")[names]
-    if "mcse" in found:
-        errors = found["mcse"].rename(measure="quantity").reindex(quantity=list(words)).fillna(0.0)
-        made = made.assign(mcse=errors.rename(file="measure"))
-    columns = {"truth": "truth", "adversary": "adversary", "quantity": ""} | {
-        name: Column(name, kind) for name in names
-    }
-    return tabulate(made, columns, name=name, called={"quantity": words}, missing="–")
+def _comparison(found: xr.Dataset) -> str:
+    """The highest risk of both files, and their errors, in a sentence."""
+    second = str(found["file"].values[1])
+    places = found["posterior_mean"].stack(place=("truth", "adversary"))
+    at = places.argmax("place")
+    ends, errors = places.isel(place=at).values, np.zeros(2)
+    if "mcse" in found and "posterior_mean" in found["mcse"]["measure"].values:
+        spread = found["mcse"].sel(measure="posterior_mean").stack(place=("truth", "adversary"))
+        errors = spread.isel(place=at).fillna(0.0).values
+    before, after = map(format_probability, ends)
+    if tied(ends, errors).all():
+        within = ", within the errors of the numbers" * bool(errors.any())
+        said, price = f"The highest risk is the same in both, {before}{within}", "with"
+    else:
+        lower = ends[1] < ends[0]
+        said = f"{second} {'lowers' if lower else 'raises'} the highest risk from {before} to {after}"
+        price = "at the price of" if lower and found["deviation"][1] > found["deviation"][0] else "with"
+    old, new = (format_number(float(one)) for one in found["deviation"].values)
+    return (
+        f"{said}, {price} errors of {new} instead of {old} people."
+        if old != new
+        else f"{said}; errors of {old} people."
+    )

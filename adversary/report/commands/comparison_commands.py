@@ -23,10 +23,9 @@ def compare_command(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = options.SEED,
 ) -> Answer:
     """Two audits side by side: the same scenario with other noise, other neighbours or another adversary."""
-    names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
     if first.resolve() == second.resolve():
         raise ValueError(f"{first}: give two different scenarios, got the same file twice")
-    read = {name: options.read_scenario(path, None) for name, path in zip(names, (first, second), strict=True)}
+    read = comparison.named([options.read_scenario(path, None) for path in (first, second)])
     with options.extras():
         found = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
     return Answer(comparison.solve(found), partial(comparison.document, found))

@@ -5,9 +5,10 @@ Each takes (scenario, tree), tree being `audit`'s answer for that scenario under
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -133,37 +134,72 @@ def _bars(ax: Axes, table: _ByValue) -> None:
     ax.patch.set_visible(False)
 
 
+class _Range(NamedTuple):
+    """What one adversary concludes of one release: probabilities, and the ends of what is allowed."""
+
+    name: str
+    prior: float
+    mean: float
+    low: float
+    high: float
+    least: float
+    most: float
+
+
 @kit.house_style
 def belief_ranges(tree: xr.DataTree) -> Figure:
     """Prior, expected posterior, nine releases in ten and the bound that is shown of every adversary, on one axis."""
     risk, bound = tree["risk"].to_dataset(), shown_bound(tree["bound"].to_dataset())
-    names = [str(name) for name in risk["adversary"].values] if "adversary" in risk.dims else [""]
-    figure, ax = kit.canvas(5.6, 1.5 + 0.5 * len(names))
-    for i, name in enumerate(names):
+    rows = []
+    for name in map(str, risk["adversary"].values) if "adversary" in risk.dims else [""]:
         one, limits = of_reader(risk, name), of_reader(bound, name)["posterior"]
-        quantile = one["posterior_quantile"].values
-        low, high = (float(limits.sel(side=side)) for side in ("lower", "upper"))
-        ax.plot([low, high], [i, i], "|-", color=kit.INK, lw=1.0, ms=13, gid=f"bound {name}")
-        ax.plot(quantile[[0, -1]], [i, i], color=kit.BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90 % {name}")
-        ax.plot(float(one["posterior_mean"]), i, "o", color=kit.BLUE, ms=8, mec="white", gid=f"expected {name}")
-        ax.plot([float(one["prior"])] * 2, [i - 0.28, i + 0.28], color=ORANGE, lw=2.2, gid=f"prior {name}")
-    if _wide(risk):
+        low, high = (float(one["posterior_quantile"][i]) for i in (0, -1))
+        least, most = (float(limits.sel(side=side)) for side in ("lower", "upper"))
+        rows.append(_Range(name, float(one["prior"]), float(one["posterior_mean"]), low, high, least, most))
+    figure = _ranges(rows, bound_name(bound))
+    ends = dict.fromkeys(format_probability(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
+    kit.title(figure, f"After the release, the probability is {' to '.join(ends)} on average")
+    return figure
+
+
+@kit.house_style
+def compared_ranges(found: xr.Dataset) -> Figure:
+    """Two plans on one axis: prior, expected posterior, nine releases in ten and bound of every truth and adversary."""
+    places = found.stack(row=("truth", "adversary", "file")).dropna("row", subset=["posterior_mean"])
+    rows = []
+    for i, labels in enumerate(places["row"].values):
+        one = places.isel(row=i)
+        prior, mean, low, high, most = (float(one[key]) for key in ("prior", "posterior_mean", "low", "high", "bound"))
+        rows.append(_Range(", ".join(filter(None, map(str, labels))), prior, mean, low, high, 0.0, most))
+    figure = _ranges(rows, "the bound in the table")
+    means = found["posterior_mean"].max([dim for dim in found["posterior_mean"].dims if dim != "file"])
+    kit.title(figure, f"Highest risk: {' against '.join(format_probability(float(one)) for one in means)}")
+    return figure
+
+
+def _ranges(rows: Sequence[_Range], bounded_by: str) -> Figure:
+    """A row each: prior, mean, nine releases in ten, and what is allowed."""
+    figure, ax = kit.canvas(5.6, 1.5 + 0.5 * len(rows))
+    for i, one in enumerate(rows):
+        ax.plot([one.least, one.most], [i, i], "|-", color=kit.INK, lw=1.0, ms=13, gid=f"bound {one.name}")
+        ends = [one.low, one.high]
+        ax.plot(ends, [i, i], color=kit.BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90 % {one.name}")
+        ax.plot(one.mean, i, "o", color=kit.BLUE, ms=8, mec="white", gid=f"expected {one.name}")
+        ax.plot([one.prior] * 2, [i - 0.28, i + 0.28], color=ORANGE, lw=2.2, gid=f"prior {one.name}")
+    if max(one.prior for one in rows) > 10.0 * min(one.prior for one in rows) > 0.0:
         ax.set_xscale("log")
         kit.plain_log_axis(ax, "x", percent)
     else:
         ax.set_xlim(-0.01, 1.01)
         kit.in_percent(ax.xaxis)
-    ax.set_yticks(range(len(names)), names if len(names) > 1 else [""])
-    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_yticks(range(len(rows)), [one.name for one in rows] if len(rows) > 1 else [""])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(
         "probability of “in”\norange: before; dot: after, on average\n"
-        f"band: nine releases in ten\nline: the most by {bound_name(bound)}"
+        f"band: nine releases in ten\nline: the most by {bounded_by}"
     )
-    least, most = (format_probability(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
-    ends = least if least == most else f"{least} to {most}"
-    kit.title(figure, f"After the release, the probability is {ends} on average")
     return figure
 
 

@@ -7,7 +7,7 @@ A `Document` is shown in three ways (`rendering`): on the screen, as a page, as 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from io import BytesIO
@@ -154,6 +154,8 @@ class Document:
     lead : sentences before the first section
     sections : in the order of reading
     provenance : names and values, last
+    understood : of the input, sentences before any number
+    workbook : the tables are written as one Excel file too
     """
 
     data: xr.DataTree
@@ -161,6 +163,8 @@ class Document:
     lead: list[str] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
     provenance: list[tuple[str, str]] = field(default_factory=list)
+    understood: Sequence[str] = ()
+    workbook: bool = False
 
     @property
     def summary(self) -> Summary:

@@ -18,7 +18,7 @@ from adversary.report.kit.safe_text import netcdf, printable, safe_names, tell
 if TYPE_CHECKING:
     from adversary.report.kit.document import Document
 
-PAGE, DATA = "report.html", "data.nc"
+PAGE, DATA, WORKBOOK = "report.html", "data.nc", "tables.xlsx"
 FORMS = ("text", "json", "csv", "md")
 
 
@@ -71,13 +71,15 @@ def write(document: Document, folder: Path) -> list[Path]:
 
 def _render(document: Document) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the page, of the tables and of the figures that could be drawn."""
-    from adversary.report.kit.rendering import to_csv, to_html  # late: JSON needs neither screen nor page
+    from adversary.report.kit.rendering import to_csv, to_html, to_workbook  # late: JSON needs neither screen nor page
 
     document.draw_once()
     yield PAGE, to_html(document).encode()
     tables, figures = document.tables, document.figures
     names = _file_names([table.name or table.title or "table" for table in tables])
     yield from ((f"{name}.csv", to_csv(table).encode()) for name, table in zip(names, tables, strict=True))
+    if document.workbook:
+        yield WORKBOOK, to_workbook(dict(zip(names, tables, strict=True)))
     for name, figure in zip(_file_names([figure.name for figure in figures]), figures, strict=True):
         if isinstance(figure.svg, bytes):
             yield f"{name}.svg", figure.svg

@@ -9,8 +9,8 @@ import base64
 import csv
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from io import StringIO
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from adversary.report.kit.tables import WORDS, Measured, Table
 
 WIDTH = 120
 """Of what is not printed on a terminal."""
+NAME = 26
+"""Letters of words that stay in one line of a table on the screen."""
 COLOURS = {"holds": "green", "exceeded": "red", "violated": "red", "unreliable": "red"}
 
 
@@ -47,6 +49,8 @@ def show(document: Document) -> None:
     screen = console()
     summary = document.summary
     screen.print(Text(summary.title, style="bold"))
+    for line in document.understood:
+        screen.print(Text(line, style="dim"))
     if summary.verdict:
         screen.print(Text(summary.verdict, style=COLOURS.get(summary.status, "bold")))
     if document.card:
@@ -87,10 +91,13 @@ def _show_section(section: Section, screen: Console) -> None:
 
 
 def _grid(table: Table) -> Grid:
-    made = Grid(box=None, pad_edge=False, header_style="bold")
-    for column in table.typed:
-        made.add_column(Text(column.head), justify="left" if column.kind in WORDS else "right")
-    for i, row in enumerate(table.texts):
+    made, texts = Grid(box=None, pad_edge=False, header_style="bold"), table.texts
+    for place, column in enumerate(table.typed):
+        # folded, never cut: codes may differ in their last digits alone
+        words = column.kind in WORDS
+        short = words and all(len(row[place]) <= NAME for row in texts)
+        made.add_column(Text(column.head), justify="left" if words else "right", overflow="fold", no_wrap=short)
+    for i, row in enumerate(texts):
         cells = [
             Text(text, style=COLOURS.get(text, "") if column.kind == "status" else "bold" * (i in table.marked))
             for column, text in zip(table.typed, row, strict=True)
@@ -102,7 +109,8 @@ def _grid(table: Table) -> Grid:
 def to_markdown(document: Document) -> str:
     """The document as Markdown; figures as links to their files."""
     summary, card = document.summary, document.card
-    lines = [f"# {_plain(summary.title)}", ""]
+    lines = [f"# {_plain(summary.title)}", "", *(f"- {_plain(line)}" for line in document.understood)]
+    lines += [""] * bool(document.understood)
     lines += [f"**{_plain(summary.verdict)}**", ""] * bool(summary.verdict)
     if card:
         lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in card.numbers] + [""] * bool(card.numbers)
@@ -163,6 +171,28 @@ def to_csv(table: Table) -> str:
             cells += (list(value) if isinstance(value, tuple) else [value, value]) if ends else [value]
             cells += [cell.error if isinstance(cell, Measured) else None] * spread
         writer.writerow(map(_inert, cells))
+    return buffer.getvalue()
+
+
+def to_workbook(tables: Mapping[str, Table]) -> bytes:
+    """Tables as one Excel file, a sheet each, with unrounded numbers and nothing that is read as a formula.
+
+    Parameters
+    ----------
+    tables : by name of the sheet
+
+    Raises
+    ------
+    ImportError : openpyxl is not installed
+    """
+    import pandas as pd
+
+    buffer = BytesIO()
+    with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
+        for name, table in tables.items():
+            words = {one.head: str for one in table.typed if one.kind in WORDS}
+            frame = pd.read_csv(StringIO(to_csv(table)), dtype=words, keep_default_na=False)
+            frame.to_excel(writer, sheet_name=name[:31], index=False)
     return buffer.getvalue()
 
 
