@@ -27,6 +27,8 @@ from .adversaries.plans import Level as Level
 from .adversaries.plans import Plan as Plan
 from .adversaries.plans import levels_of_noise as levels_of_noise
 from .adversaries.plans import observed as observed
+from .adversaries.tables import PublishedTable as PublishedTable
+from .adversaries.tables import TableAdversary as TableAdversary
 from .bounded import regression as regression
 from .budget import RiskProfile as RiskProfile
 from .budget import recommend_epsilon as recommend_epsilon
@@ -35,6 +37,7 @@ from .census import spine as spine
 from .driver import audit as audit
 from .driver import audit_model as audit_model
 from .driver import audit_table as audit_table
+from .driver import audit_tables as audit_tables
 from .driver import sensitivity as sensitivity
 from .models.enumeration import enumerate_posterior as enumerate_posterior
 from .privacy import Guarantee as Guarantee

@@ -24,3 +24,5 @@ from .table_audit import LONG as LONG
 from .table_audit import TableCounts as TableCounts
 from .table_audit import audit_table as audit_table
 from .table_audit import whole_column as whole_column
+from .tables_audit import ROUTES as ROUTES
+from .tables_audit import audit_tables as audit_tables

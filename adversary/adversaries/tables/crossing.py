@@ -18,51 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_probability, check_whole
-from adversary.privacy.mechanisms import Mechanism
+from adversary.adversaries.tables.published import PublishedTable
 
 MOST_TERMS = 2e9
 """Products that one release may take; some ten seconds."""
 SIDES = 2
 """Hypotheses: out, in."""
-
-
-@dataclass(frozen=True)
-class PublishedTable:
-    """A table of counts by some features of people, and its noise.
-
-    Parameters
-    ----------
-    by : names of its features, each once; none for a total
-    noise : added to every count of the table, independently
-    name : what it is called; its features unless given
-
-    Raises
-    ------
-    TypeError, ValueError : a feature that is no name or stands twice, noise that is no mechanism
-
-    >>> from adversary.privacy.mechanisms import DiscreteGaussian
-    >>> PublishedTable(("district", "age"), DiscreteGaussian(2.0)).name
-    'district x age'
-    """
-
-    by: tuple[str, ...]
-    noise: Mechanism
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
-        if not all(isinstance(one, str) and one for one in by):
-            raise TypeError(f"by must be names of features, got {self.by!r}")
-        if len(set(by)) < len(by):
-            raise ValueError(f"by must name every feature once, got {list(by)}")
-        if not isinstance(self.noise, Mechanism):
-            raise TypeError(f"noise of table {self.name or ' x '.join(by)!r} must be a Mechanism, got {self.noise!r}")
-        object.__setattr__(self, "by", by)
-        object.__setattr__(self, "name", self.name or " x ".join(by) or "total")
-
-    def cell(self, features: Sequence[str], target: Sequence[int]) -> tuple[int, ...]:
-        """The cell of this table that a finest cell lies in."""
-        return tuple(int(target[features.index(one)]) for one in self.by)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ from adversary.adversaries.tables.query import Query, detailed_query, flat_cell
 
 NULL = 1e-11
 """Eigenvalues below this share of the largest are taken for 0."""
+MOST_ATOMS = 3_000
+"""Ways in which the groups of all axes may overlap: the size of the matrices that are taken apart."""
 SETTLED = 1e-9
 """A variance below this share of the least noise is that of an exact count, up to rounding."""
 
@@ -282,3 +284,69 @@ def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], pic
         else:
             out = np.moveaxis(np.tensordot(out, bases[a], axes=(a + 1, 1)), -1, a + 1)
     return out
+
+
+def linear_variances(queries: Sequence[Query], variance: Floats) -> Floats:
+    """Variances of the best linear unbiased estimates of all cells, (cell,), infinite where a cell is not determined.
+
+    Cells that no grouping tells apart share theirs, so that an axis may have thousands of categories.
+
+    Parameters
+    ----------
+    queries : of one histogram
+    variance : (query,) of each query's noise, above 0; infinite not measured
+
+    Raises
+    ------
+    ValueError : groups of the axes that overlap in more than `MOST_ATOMS` ways
+
+    >>> linear_variances([Query("total", ((0, 0),)), Query("detailed", ((0, 1),))], np.array([1.0, 2.0])).round(9)
+    array([1.2, 1.2])
+    """
+    used = [i for i, v in enumerate(variance) if np.isfinite(v)]
+    shape = queries[0].histogram_shape
+    if not used:
+        return np.full(int(np.prod(shape)), np.inf)
+    atoms = [_atoms([queries[i].groups[a] for i in used]) for a in range(len(shape))]
+    sizes = [np.bincount(atom) for atom in atoms]
+    number = tuple(size.size for size in sizes)
+    if np.prod(number) > MOST_ATOMS:
+        raise ValueError(f"tables group the categories in {np.prod(number):,} different ways, more than {MOST_ATOMS:,}")
+    spread = np.zeros(number)
+    for contrast in product(*((False, True) if (size > 1).any() else (False,) for size in sizes)):
+        seen = [i for i in used if _sees(queries[i], contrast)]
+        kept = [a for a, inside in enumerate(contrast) if not inside]
+        normal = np.zeros((int(np.prod([number[a] for a in kept])),) * 2)
+        for i in seen:
+            block: Any = np.ones((1, 1))
+            for a in kept:
+                block = np.kron(block, _shared(queries[i].groups[a], atoms[a], sizes[a]))
+            normal += block / variance[i]
+        values, vectors = np.linalg.eigh(normal)
+        known = values > NULL * max(values[-1], 0.0)
+        own = (vectors[:, known] ** 2 / values[known]).sum(axis=1)
+        own[(vectors[:, ~known] ** 2).sum(axis=1) > NULL] = np.inf
+        part = own.reshape([number[a] if a in kept else 1 for a in range(len(shape))])
+        for a, size in enumerate(sizes):
+            ends = [-1 if b == a else 1 for b in range(len(shape))]
+            factor = (1.0 / size if a in kept else 1.0 - 1.0 / size).reshape(ends)
+            with np.errstate(invalid="ignore"):
+                part = np.where(factor > 0.0, part * factor, 0.0)
+        spread = spread + part
+    return np.asarray(spread[np.ix_(*atoms)]).ravel()
+
+
+def _atoms(groups: Sequence[tuple[int, ...]]) -> Integers:
+    """(category,) what no grouping tells apart, of the groupings that do not keep the axis in detail."""
+    size = len(groups[0])
+    coarse = [group for group in groups if max(group) + 1 < size] or [(0,) * size]
+    return np.unique(np.array(coarse), axis=1, return_inverse=True)[1].ravel().astype(np.int64)
+
+
+def _shared(group: tuple[int, ...], atom: Integers, size: Integers) -> Floats:
+    """(atom, atom) what a query sees of two orthonormal indicators together."""
+    if max(group) + 1 == len(group):
+        return np.eye(size.size)
+    of = np.zeros(size.size, dtype=np.int64)
+    of[atom] = group
+    return np.equal.outer(of, of) * np.sqrt(np.outer(size, size))

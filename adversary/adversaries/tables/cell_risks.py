@@ -1,0 +1,145 @@
+"""Averages over releases of what one adversary learns in a cell: from a law, a privacy loss, or weighed releases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from adversary._core import Floats, as_array, logit, past_ties
+from adversary.adversaries.risk import BayesFactorLaw
+from adversary.privacy.losses import TRUTHS, PrivacyLoss
+
+RANGE = (0.05, 0.95)
+"""Shares of releases between which nine of ten lie."""
+
+
+@dataclass(frozen=True)
+class CellRisks:
+    """What the releases of one truth lead to, cell by cell, (cell,) each.
+
+    Parameters
+    ----------
+    posterior_mean, mcse : the average posterior of "in" and its standard error
+    ratio_mean : over the prior
+    prob_correct : P(the best guess is right)
+    posterior_low, posterior_high : 5 and 95 in 100 releases lead to no more
+    outside, uncertain : P(the loss is beyond the limit) and its standard error
+    """
+
+    posterior_mean: Floats
+    mcse: Floats
+    ratio_mean: Floats
+    prob_correct: Floats
+    posterior_low: Floats
+    posterior_high: Floats
+    outside: Floats
+    uncertain: Floats
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[float]]) -> CellRisks:
+        """From one row of numbers for each cell, in the order of the fields."""
+        return cls(*np.array(rows, dtype=np.float64).reshape(len(rows), -1).T)
+
+    def at(self, place: Any) -> CellRisks:
+        """Those of chosen cells, which may repeat."""
+        return CellRisks(*(values[place] for values in vars(self).values()))
+
+    @classmethod
+    def averaged(cls, every: Sequence[CellRisks]) -> CellRisks:
+        """The average over truths drawn independently, with their spread in the standard error."""
+        stacked = {name: np.stack([vars(one)[name] for one in every]) for name in vars(every[0])}
+        means = {name: values.mean(axis=0) for name, values in stacked.items()}
+        spread = stacked["posterior_mean"].std(axis=0, ddof=1) / np.sqrt(len(every))
+        means["mcse"] = np.hypot(means["mcse"] / np.sqrt(len(every)), spread)
+        return cls(**means)
+
+
+def risk_of_law(law: BayesFactorLaw, limit: float) -> tuple[float, ...]:
+    """A row of `CellRisks` from the law of the log Bayes factor.
+
+    Parameters
+    ----------
+    law : over releases of a truth
+    limit : the largest loss that is allowed, nats
+    """
+    mean, error = law.posterior_mean()
+    outside, uncertain = law.outside(limit)
+    ratio = law.ratio_mean()[0] if law.prior == 0.0 else mean / law.prior
+    low, high = expit(law.log_odds + law.quantiles(RANGE))
+    return mean, error, ratio, law.prob_correct()[0], float(low), float(high), outside, uncertain
+
+
+def risk_of_loss(loss: PrivacyLoss, prior: float, target: int, limit: float) -> tuple[float, ...]:
+    """A row of `CellRisks` from the privacy loss between "in" and "out".
+
+    Parameters
+    ----------
+    loss : of all tables together
+    prior : probability of "in"
+    target : 1 where releases are those of "in", 0 of "out"
+    limit : the largest loss that is allowed, nats
+    """
+    truth, side, log_odds = TRUTHS[1 - target], 1 - target, float(logit(prior))
+    law = loss.posterior(prior)
+    mean = float(law.mean(truth))
+    ratio = mean / prior if prior > 0.0 else float(as_array(loss.expect(np.exp)[side]))
+    inside = float(as_array(loss.tail(-log_odds)[side])) if np.isfinite(log_odds) else prior
+    low, high = as_array(law.quantile(np.array(RANGE), truth))
+    end = float(past_ties(limit))
+    beyond = [loss.tail(end)[side], loss.swapped.tail(end)[1 - side]] if np.isfinite(end + log_odds) else [0.0, 0.0]
+    correct = inside if target else 1.0 - inside
+    return mean, 0.0, ratio, correct, float(low), float(high), float(as_array(beyond).sum()), 0.0
+
+
+def risks_of_releases(
+    values: Floats, prior: float, target: Any, limit: float, weights: Floats | None = None, blocks: int = 1
+) -> CellRisks:
+    """`CellRisks` from log Bayes factors of releases.
+
+    Parameters
+    ----------
+    values : (cell, release), nats
+    prior : probability of "in"
+    target : (cell,), 1 where the person asked about is in, 0 where out
+    limit : the largest loss that is allowed, nats
+    weights : of the releases, (release,); None for alike
+    blocks : independent repetitions that the releases are made of, one after the other, for the standard errors
+
+    >>> found = risks_of_releases(np.array([[-1.0, 1.0]]), 0.5, np.array([1]), 5.0)
+    >>> found.posterior_mean.round(9).tolist(), found.prob_correct.tolist()
+    ([0.5], [0.5])
+    """
+    count = values.shape[1]
+    weight = np.full(count, 1.0 / count) if weights is None else weights
+    log_odds = float(logit(prior))
+    posterior = expit(log_odds + values) if np.isfinite(log_odds) else np.full(values.shape, prior)
+    mean = posterior @ weight
+    with np.errstate(over="ignore"):
+        ratio = mean / prior if prior > 0.0 else np.exp(values) @ weight
+    far = (np.abs(values) > float(past_ties(limit))).astype(np.float64)
+    outside = far @ weight
+    mcse, uncertain = (_error(x, blocks) for x in (posterior, far))
+    ordered = np.argsort(values, axis=1)
+    z = np.take_along_axis(values, ordered, axis=1)
+    own = np.broadcast_to(weight, values.shape) if weights is None else weight[ordered]
+    upto = np.cumsum(own, axis=1) - 0.5 * own
+    low, high = (np.array([np.interp(q, c, x) for c, x in zip(upto, z, strict=True)]) for q in RANGE)
+    if weights is None:
+        inside = (values > -log_odds + 1e-9) @ weight
+    else:  # between the nodes of a smooth law
+        inside = 1.0 - np.array([np.interp(-log_odds, x, c) for c, x in zip(upto, z, strict=True)])
+    correct = np.clip(np.where(target, inside, 1.0 - inside), 0.0, 1.0)
+    low, high = (expit(log_odds + x) if np.isfinite(log_odds) else np.full(len(x), prior) for x in (low, high))
+    return CellRisks(mean, mcse, ratio, correct, low, high, outside, uncertain)
+
+
+def _error(values: Floats, blocks: int) -> Floats:
+    """Standard errors of the means over releases, (cell,), from those of the blocks."""
+    if blocks == 1:
+        return np.zeros(len(values))
+    means = values.reshape(len(values), blocks, -1).mean(axis=2)
+    return np.asarray(means.std(axis=1, ddof=1) / np.sqrt(blocks))

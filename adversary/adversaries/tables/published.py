@@ -1,0 +1,211 @@
+"""Tables that an office publishes of one file, the adversary of a person in it, and the cells they tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Integers, as_array, check_non_negative, check_probability, check_whole, one_number
+from adversary.adversaries.beliefs import as_law, is_law
+from adversary.adversaries.tables.population import Axis, Population
+from adversary.adversaries.tables.query import Query
+from adversary.privacy.mechanisms import Mechanism
+
+KNOWS = ("cell", "everybody", "nobody")
+"""What an adversary knows of others: those in the person's finest cell, all, or none of them."""
+REPEATS = ("fresh", "same")
+"""Noise of a table that is published again: drawn anew, or the same for the same cells, as with cell keys."""
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table of counts by some features of people, and its noise.
+
+    Parameters
+    ----------
+    by : names of its columns, each once; none for a total
+    noise : added to every count of the table, independently
+    name : what it is called; its columns unless given
+    releases : how often it is published of the same people, >= 1
+    repeat : "fresh" noise in every release, or the "same" for the same cells: then the others say nothing new
+
+    Raises
+    ------
+    TypeError, ValueError : a column that is no name or stands twice, noise that is no mechanism, releases below 1
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> PublishedTable(("district", "age"), DiscreteGaussian(2.0)).name
+    'district x age'
+    """
+
+    by: tuple[str, ...]
+    noise: Mechanism
+    name: str = ""
+    releases: int = 1
+    repeat: str = "fresh"
+
+    def __post_init__(self) -> None:
+        by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
+        if not all(isinstance(one, str) and one for one in by):
+            raise TypeError(f"by must be names of features, got {self.by!r}")
+        if len(set(by)) < len(by):
+            raise ValueError(f"by must name every feature once, got {list(by)}")
+        if not isinstance(self.noise, Mechanism):
+            raise TypeError(f"noise of table {self.name or ' x '.join(by)!r} must be a Mechanism, got {self.noise!r}")
+        if self.repeat not in REPEATS:
+            raise ValueError(f"repeat must be one of {', '.join(REPEATS)}, got {self.repeat!r}")
+        releases = int(check_whole("releases", one_number("releases", self.releases), minimum=1))
+        for name, value in (("by", by), ("name", self.name or " x ".join(by) or "total"), ("releases", releases)):
+            object.__setattr__(self, name, value)
+
+    def cell(self, features: Sequence[str], target: Sequence[int]) -> tuple[int, ...]:
+        """The cell of this table that a finest cell lies in."""
+        return tuple(int(target[features.index(one)]) for one in self.by)
+
+    @property
+    def single_releases(self) -> Iterator[PublishedTable]:
+        """Releases with noise of their own, one by one."""
+        for i in range(self.releases if self.repeat == "fresh" else 1):
+            yield replace(self, name=f"{self.name}, release {i + 1}" if i else self.name, releases=1, repeat="fresh")
+
+
+@dataclass(frozen=True, eq=False)
+class TableAdversary:
+    """An adversary of any person of a file: the prior, and what is known and believed of others.
+
+    Parameters
+    ----------
+    prior : probability, before the release, that the person is in the file
+    knows : "cell" (others in the person's finest cell, and of all other cells only what is published), "everybody" else
+        in the file, or "nobody"
+    belief : about others in a finest cell that is not known: None (every count from 0 upwards equally likely), a
+        discrete law for all cells alike (frozen scipy.stats or PreliZ), or expected counts, (*axes), such as last
+        year's, of Poisson laws
+    at_least : others whom the adversary knows to be in the cells, (*axes), such as the household; None for nobody
+
+    Raises
+    ------
+    ValueError : a prior outside [0, 1], another word, expected counts below 0
+    TypeError : a belief of another kind
+
+    >>> TableAdversary(0.1, "nobody").knows
+    'nobody'
+    """
+
+    prior: float = 0.5
+    knows: str = "cell"
+    belief: Any = None
+    at_least: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prior", float(check_probability("prior", one_number("prior", self.prior))))
+        if self.knows not in KNOWS:
+            raise ValueError(f"knows must be one of {', '.join(KNOWS)}, got {self.knows!r}")
+        belief = as_law(self.belief)
+        if belief is not None and not is_law(belief):
+            belief = as_array(check_non_negative("belief", belief))
+        object.__setattr__(self, "belief", belief)
+        if self.at_least is not None:
+            object.__setattr__(self, "at_least", check_whole("at_least", self.at_least, minimum=0))
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Tables over the finest cells that any of them tells apart.
+
+    Parameters
+    ----------
+    population : people by these cells, (*axes)
+    queries : which cells each table sums, a release each
+    noises : of each release
+    owner : place of the table that each release is of
+    first : per axis, the category of the file that stands for each of these
+    """
+
+    population: Population
+    queries: tuple[Query, ...]
+    noises: tuple[Mechanism, ...]
+    owner: tuple[int, ...]
+    names: tuple[str, ...]
+    summed: tuple[Integers, ...]
+
+    @classmethod
+    def of(cls, population: Population, tables: Sequence[PublishedTable]) -> Joined:
+        """The tables of a file; what no table tells apart is added up.
+
+        Raises
+        ------
+        ValueError : no table, two of one name, or a column that the file has not
+        """
+        names = [table.name for table in tables]
+        if not names:
+            raise ValueError("tables must be at least one, got none")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"tables must have different names, got {twice!r} twice: give one a name, or releases=2")
+        whole = [population.table(table.by, table.name) for table in tables]
+        seen = {column for table in tables for column in table.by}
+        axes, summed, groups = [], [], []
+        for a, axis in enumerate(population.axes):
+            stacked = np.array([query.groups[a] for query in whole])
+            _, first, atom = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
+            order = np.argsort(np.argsort(first))
+            first = np.sort(first)
+            summed.append(order[atom.ravel()])
+            groups.append(stacked[:, first])
+            chosen = [i for i, column in enumerate(axis.columns) if column in seen]
+            if chosen:
+                axes.append(Axis(tuple(axis.columns[i] for i in chosen), axis.labels[first][:, chosen]))
+        kept = [a for a, axis in enumerate(population.axes) if seen & set(axis.columns)]
+        counts, most = (added(x, summed, kept) for x in (population.counts, np.asarray(population.most)))
+        if not kept:
+            axes, kept = [Axis(("all",), np.array([["all"]]))], [0]
+            counts, most = (x.reshape(1) for x in (counts, most))
+        finest = Population(tuple(axes), counts, most, population.understood)
+        queries, noises, owner = [], [], []
+        for i, table in enumerate(tables):
+            for one in table.single_releases:
+                queries.append(Query(one.name, tuple(tuple(groups[a][i].tolist()) for a in kept)))
+                noises.append(one.noise)
+                owner.append(i)
+        return cls(finest, tuple(queries), tuple(noises), tuple(owner), tuple(names), tuple(summed))
+
+    @property
+    def size(self) -> int:
+        """Number of finest cells."""
+        return int(self.population.counts.size)
+
+    @cached_property
+    def counts(self) -> Integers:
+        """People, (cell,)."""
+        return self.population.counts.ravel()
+
+    def over_cells(self, name: str, given: Any) -> Any:
+        """Numbers over the file's axes, added up over these cells, (cell,)."""
+        values = as_array(given)
+        shape = tuple(len(one) for one in self.summed)
+        if values.shape != shape:
+            raise ValueError(f"{name} must have the shape {shape} of the file's axes, got {values.shape}")
+        return added(values, self.summed, range(len(shape))).ravel()
+
+    def sums(self, counts: Any) -> list[Any]:
+        """What each release counts, (row,), of people (cell,)."""
+        return [np.bincount(query.rows, counts, query.size) for query in self.queries]
+
+
+def added(values: Any, places: Sequence[Any], kept: Any) -> Any:
+    """Numbers over categories added up over the groups of each axis; an axis that is not kept is summed away."""
+    for axis in reversed(range(values.ndim)):
+        if axis not in kept:
+            values = values.sum(axis=axis)
+            continue
+        size = int(places[axis].max()) + 1
+        if size < values.shape[axis]:
+            total = np.zeros((size, *np.moveaxis(values, axis, 0).shape[1:]), dtype=values.dtype)
+            np.add.at(total, places[axis], np.moveaxis(values, axis, 0))
+            values = np.moveaxis(total, 0, axis)
+    return values

@@ -1,0 +1,293 @@
+"""An audit of every finest cell of a file under all the tables that are published of it, worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adversary._core import DEFAULT_FAILURE, Floats, Integers, check_probability, join_words, shared_ranks
+from adversary.adversaries.path import Adversary
+from adversary.adversaries.plans import Level, Plan
+from adversary.adversaries.risk import tilt_warning
+from adversary.adversaries.tables import (
+    CellRisks,
+    Joined,
+    Nested,
+    Population,
+    PublishedTable,
+    TableAdversary,
+    chain_of,
+    effective_risks,
+    information,
+    known_losses,
+    near_gaussian,
+    risk_of_law,
+    risk_of_loss,
+)
+from adversary.driver.case import Bounds, exceeds, guarantee_within, own_loss, promise_kept
+from adversary.privacy import Guarantee, PrivacyUnit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROUTES = {
+    "known": "everybody else is known: the tables' log ratios add, exactly",
+    "nested": "the tables nest: the path through them, exactly",
+    "crossing": "the tables cross: others' counts summed out exactly, averaged over simulated releases",
+    "effective": "the tables cross: one estimate of each finest cell from all tables, an approximation",
+}
+"""Ways to the answer, and what they are in words."""
+TRUTHS = 16
+"""Truths drawn where the file does not say the counts of some cells."""
+
+
+def audit_tables(
+    data: Any,
+    tables: Iterable[PublishedTable],
+    adversary: TableAdversary | Adversary | None = None,
+    *,
+    guarantee: Guarantee | None = None,
+    privacy_unit: PrivacyUnit | None = None,
+    failure: float = DEFAULT_FAILURE,
+    rng: Any = None,
+) -> pd.DataFrame:
+    """The risk of one person in every finest cell of a file, averaged over the noise of all tables.
+
+    A finest cell holds the people whom no table tells apart. The person asked about is one of those counted in the
+    cell; where it is empty, somebody who is not there.
+
+    Parameters
+    ----------
+    data : Population, or a DataFrame with a row for each person or each cell
+    tables : what is published, with the noise
+    adversary : prior and what is known of others; by default prior 1/2, others of the person's finest cell known, and
+        every number of people elsewhere equally likely. Where tables nest, an `Adversary` may have beliefs about the
+        total of each table, by its name
+    guarantee : what is promised; unless given, the privacy loss of one unit in all tables
+    privacy_unit : whose data a guarantee protects; a person who changes one count of each table unless given
+    failure : probability with which a bound that is not certain may fail
+    rng : seed of simulated releases
+
+    Returns
+    -------
+    DataFrame, a row for each finest cell, largest `posterior_mean` first: the columns of the file that tables use,
+    "count", "target" ("in" or "out"), "prior", "posterior_mean", "mcse" (its standard error, 0 where it is exact),
+    "ratio_mean", "prob_correct", "posterior_low" and "posterior_high" (nine releases in ten lie between them), "bound"
+    (the largest posterior that the guarantee allows), "outside" (probability of a release beyond the bounds), "status"
+    ("holds", "exceeded" or "violated", as in `audit`), "tells_most" (the table that says most about the cell) and
+    "rank", shared where risks cannot be told apart. `attrs`: "understood", "route", "route_words", "cautions", and
+    "budget", the loss of one unit in all tables: `rho` where there is one, and `loss`
+
+    Raises
+    ------
+    ValueError : a table of columns that the file has not, an exact table, or tables that cross with noise for which
+        there is no way to the answer; the message says what to do
+
+    References
+    ----------
+    Li, Miklau, Hay, McGregor and Rastogi (2015), "The matrix mechanism", VLDB Journal: estimates from all tables.
+
+    >>> from adversary.adversaries.tables import Axis
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> sexes, ages = Axis(("sex",), np.array([["m"], ["f"]])), Axis(("age",), np.array([["0-17"], ["18+"]]))
+    >>> people, noise = Population((sexes, ages), np.array([[3, 0], [2, 4]])), DiscreteGaussian.from_rho(0.1)
+    >>> found = audit_tables(people, [PublishedTable(("sex", "age"), noise), PublishedTable("sex", noise)])
+    >>> found["target"].iloc[-1], found.attrs["route"]
+    ('out', 'nested')
+    """
+    published = [*tables]
+    for table in published:
+        if not isinstance(table, PublishedTable):
+            raise TypeError(f"tables must be PublishedTable, got {table!r}")
+        if table.noise.is_exact:
+            raise ValueError(
+                f"table {table.name!r} is exact, which may settle a count for certain: leave it out, or audit one cell "
+                "by a Plan with an exact level"
+            )
+    if not isinstance(data, Population):
+        raise TypeError(f"data must be a Population, got {type(data).__name__}")
+    who = adversary or TableAdversary()
+    failure = float(check_probability("failure", failure))
+    world = Joined.of(data, published)
+    case = _Case(world, who, guarantee, privacy_unit, failure, rng)
+    route = case.route
+    answers, counts = [], world.counts
+    suppressed = world.population.suppressed.ravel()
+    if suppressed.any() and not (route == "known" and all(noise.is_additive for noise in world.noises)):
+        generator = np.random.default_rng(rng)
+        low, most = np.where(suppressed, np.maximum(counts, 1), counts), np.asarray(world.population.most).ravel()
+        for _ in range(TRUTHS):
+            answers.append(case.answer(route, generator.integers(low, most + 1)))
+    else:
+        answers.append(case.answer(route, np.where(suppressed, np.maximum(counts, 1), counts)))
+    return _framed(case, route, answers)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Risks, and the largest posterior allowed, of every cell; whether the guarantee is kept; what to know before."""
+
+    risks: CellRisks
+    bound: Floats
+    failure: Floats
+    kept: bool
+    cautions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One file, its tables, one adversary and what is promised."""
+
+    world: Joined
+    who: TableAdversary | Adversary
+    guarantee: Guarantee | None
+    unit: PrivacyUnit | None
+    failure: float
+    rng: Any
+
+    @property
+    def plan(self) -> Plan:
+        """One count in all tables, as levels of the same people: what bounds are about."""
+        names = [query.name for query in self.world.queries]
+        siblings = [*[0] * (len(names) - 1), None]
+        levels = [Level(*one) for one in zip(names, self.world.noises, siblings, strict=True)]
+        return Plan(levels, privacy_unit=self.unit)
+
+    @property
+    def route(self) -> str:
+        """The way to the answer."""
+        chain = chain_of(self.world.queries)
+        if isinstance(self.who, Adversary):
+            if self.who.hypotheses != (0, 1):
+                raise ValueError(
+                    f"adversary: hypotheses must be (0, 1), a person in the cell or not, got {self.who.hypotheses}"
+                )
+            if chain is None and self.who.beliefs:
+                raise ValueError(
+                    "adversary: beliefs about totals, by table, need tables that nest, and these cross: "
+                    "use a TableAdversary, whose belief is about others in the finest cells"
+                )
+            return "nested"
+        if self.who.knows == "everybody":
+            return "known"
+        plain = self.who.belief is None and self.who.at_least is None
+        if chain is not None and plain:
+            return "nested"
+        if not plain:
+            raise ValueError("beliefs about others in the finest cells are not taken here yet")
+        if odd := [
+            name for name, noise in zip(self.plan.names, self.world.noises, strict=True) if not near_gaussian(noise)
+        ]:
+            raise ValueError(
+                f"table {odd[0]!r}: where tables cross, its noise is too wide to sum all counts out, and is not "
+                'Gaussian: ask about an adversary who knows everybody else, knows="everybody", or leave a table out'
+            )
+        return "effective"
+
+    def limit(self, bounds: Bounds) -> tuple[float, float, bool]:
+        """(failure, largest loss, whether the plan keeps the guarantee)."""
+        promise = (
+            own_loss(bounds.plan, bounds.moved) if self.guarantee is None else self.guarantee.group(bounds.records)
+        )
+        return *bounds.limit(promise), self.guarantee is None or promise_kept(self.guarantee, bounds.plan)
+
+    def answer(self, route: str, counts: Integers) -> _Answer:
+        """The risk in every cell of a truth."""
+        if route == "nested":
+            return self._nested(counts)
+        failure, limit, kept = self.limit(Bounds(self.plan, self.plan.units(1), 1, self.failure))
+        if route == "known":
+            losses, place = known_losses(self.world, counts)
+            rows = [[risk_of_loss(loss, self.who.prior, side, limit) for side in (0, 1)] for loss in losses]
+            risks = CellRisks.of([row for pair in rows for row in pair]).at(2 * place + np.minimum(counts, 1))
+        else:
+            variance, _ = information(self.world)
+            knows = isinstance(self.who, TableAdversary) and self.who.knows == "cell"
+            risks = effective_risks(variance, counts, self.who.prior, limit, None if knows else np.zeros_like(counts))
+        bound = guarantee_within(limit).posterior_bounds(self.who.prior)[1]
+        return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept)
+
+    def _nested(self, counts: Integers) -> _Answer:
+        chain = chain_of(self.world.queries)
+        assert chain is not None
+        nested = Nested.of(self.world, chain, counts)
+        who = self._path_adversary(nested)
+        positions, place = nested.positions(who)
+        rows: list[tuple[float, ...]] = [()] * len(positions)
+        ends = np.zeros((2, len(positions)))
+        tilted = np.zeros((len(positions), len(chain)), dtype=bool)
+        limits: dict[tuple[int, int], tuple[float, float, bool]] = {}
+        for states, plan, believer, laws in nested.laws(who, positions, self.unit, self.rng):
+            bounds = Bounds.of(plan, believer, self.failure)
+            key = bounds.records, bounds.moved
+            if key not in limits:
+                limits[key] = self.limit(bounds)
+            failure, limit, _ = limits[key]
+            ends[:, states] = [[failure], [guarantee_within(limit).posterior_bounds(who.prior)[1]]]
+            tilted[states] = nested.tilted(plan, believer, positions[states])
+            for state, law in zip(states, laws, strict=True):
+                rows[state] = risk_of_law(law, limit)
+        few = {name: int(n) for name, n in zip(nested.names, tilted[place].sum(axis=0), strict=True) if n}
+        said = f"few others are there in {join_words([f'{one:,}' for one in few.values()])} of {place.size:,} cells"
+        cautions = (tilt_warning(plan, join_words([*few]), said),) if few else ()
+        kept = all(one[2] for one in limits.values())
+        return _Answer(CellRisks.of(rows).at(place), ends[1, place], ends[0, place], kept, cautions)
+
+    def _path_adversary(self, nested: Nested) -> Adversary:
+        if isinstance(self.who, TableAdversary):
+            return nested.adversary(self.who)
+        if self.who.beliefs:
+            return self.who
+        return nested.adversary(TableAdversary(self.who.prior))
+
+    @property
+    def tells_most(self) -> Integers:
+        """The table that says most about each cell."""
+        if isinstance(self.who, TableAdversary) and self.who.knows == "everybody":
+            own = np.array([1.0 / max(noise.variance, 1e-300) for noise in self.world.noises])
+            return np.full(self.world.size, int(np.argmax(np.bincount(self.world.owner, own))))
+        return information(self.world)[1]
+
+
+def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
+    """A row for each finest cell, the largest posterior first."""
+    import pandas as pd
+
+    world, people = case.world, case.world.population
+    risks = answers[0].risks if len(answers) == 1 else CellRisks.averaged([one.risks for one in answers])
+    one = answers[0]
+    index = np.indices(people.counts.shape).reshape(people.counts.ndim, -1)
+    columns: dict[str, Any] = {}
+    for axis, i in zip(people.axes, index, strict=True):
+        columns |= {name: axis.labels[i, c] for c, name in enumerate(axis.columns) if name != "all"}
+    suppressed = people.suppressed.ravel()
+    columns["count"] = world.counts
+    if suppressed.any():
+        columns["most"] = np.asarray(people.most).ravel()
+    columns |= {"target": np.where((world.counts > 0) | suppressed, "in", "out"), "prior": case.who.prior}
+    uncertain, outside = risks.uncertain, risks.outside
+    columns |= {name: values for name, values in vars(risks).items() if name not in ("outside", "uncertain")}
+    over = [exceeds(*row) for row in zip(outside, one.failure, uncertain, strict=True)]
+    status = np.where(over, "exceeded", "holds") if one.kept else np.full(world.size, "violated")
+    columns |= {"bound": one.bound, "outside": outside, "status": status.astype(object)}
+    columns["tells_most"] = np.array(world.names, dtype=object)[case.tells_most]
+    found = pd.DataFrame(columns).sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
+    found["rank"] = shared_ranks(found["posterior_mean"], found["mcse"])
+    plan = case.plan
+    cautions = list(dict.fromkeys(said for one in answers for said in one.cautions))
+    if suppressed.any():
+        cautions.append(
+            f"The counts of {int(suppressed.sum()):,} cells are not in the file: each is drawn, at least 1 person, "
+            f"from those that it may be{f', {len(answers)} times' * (len(answers) > 1)}."
+        )
+    found.attrs.update(
+        understood=[*people.understood],
+        route=route,
+        route_words=ROUTES[route],
+        cautions=cautions,
+        budget={"rho": plan.total_rho, "loss": plan.unit_loss()},
+    )
+    return found

@@ -1,0 +1,141 @@
+"""Every finest cell of a file under several tables: exact routes against each other, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import adversary as adv
+from adversary.adversaries.tables import Axis, Population, PublishedTable, TableAdversary
+from adversary.driver import audit_table
+
+DG = adv.DiscreteGaussian.from_rho
+
+
+def axis(name: str, *labels: str) -> Axis:
+    return Axis((name,), np.array([[label] for label in labels]))
+
+
+SMALL = Population(
+    (axis("district", "A", "B"), axis("age", "0", "1"), axis("sex", "m", "f")),
+    np.array([[[3, 1], [0, 3]], [[1, 0], [2, 2]]]),
+)
+TABLES = [
+    PublishedTable(("district", "age", "sex"), DG(0.3)),
+    PublishedTable("district", DG(0.1)),
+    PublishedTable("age", DG(0.1)),
+]
+
+
+def row(found: pd.DataFrame, **where: str) -> Any:
+    """The row of one cell."""
+    (one,) = found[np.logical_and.reduce([found[name] == word for name, word in where.items()])].to_dict("records")
+    return one
+
+
+def test_who_knows_everybody_else_reads_the_sum_of_all_losses() -> None:
+    found = adv.audit_tables(SMALL, TABLES, TableAdversary(0.1, "everybody"))
+    assert found.attrs["route"] == "known"
+    target = row(found, district="A", age="0", sex="m")
+    assert target["posterior_mean"] == pytest.approx(0.19348819, abs=5e-9)
+    assert (found["rank"][:6] == 1).all()
+    assert target["posterior_low"] < 0.1 < target["posterior_high"] < target["bound"]
+
+
+def places(blocks: int, group: int, tract: int) -> Axis:
+    """Blocks in groups in tracts, so many of each in the next."""
+    i = np.arange(blocks)
+    return Axis(("block", "group", "tract"), np.stack([i, i // group, i // (group * tract)], axis=1).astype(str))
+
+
+def test_tables_that_nest_are_a_path_in_any_order() -> None:
+    rng, noise = np.random.default_rng(1), DG(0.4)
+    place, counts = places(8, 2, 2), rng.poisson(1.5, (8, 2))
+    people = Population((place, axis("cell", "a", "b")), counts)
+    tables = [PublishedTable((one, "cell"), noise, one) for one in ("tract", "block")]
+    found = adv.audit_tables(people, tables, rng=1)
+    frame = pd.DataFrame(place.labels, columns=place.columns).assign(a=counts[:, 0], b=counts[:, 1])
+    before = audit_table(frame[["block", "tract", "a", "b"]], [adv.Level("block", noise), adv.Level("tract", noise)])
+    assert found.attrs["route"] == "nested"
+    keys = ["block", "cell"]
+    one, other = (x.sort_values(keys, ignore_index=True) for x in (found, before))
+    for name in ("posterior_mean", "ratio_mean", "prob_correct", "posterior_high", "bound", "outside"):
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-12)
+    assert (one["status"] == other["status"]).all()
+    assert found.attrs["cautions"] == before.attrs["cautions"]
+
+
+def test_tables_that_cross_are_one_estimate_of_each_cell() -> None:
+    found = adv.audit_tables(SMALL, TABLES, TableAdversary(0.1))
+    assert found.attrs["route"] == "effective"
+    assert set(found["tells_most"]) == {"district x age x sex"}
+
+
+def test_perturbed_tables_at_known_counts() -> None:
+    """The average by hand over all releases of two rounded tables."""
+    noise, prior = adv.RandomRounding(3), 0.2
+    tables = [PublishedTable(("district", "age", "sex"), noise), PublishedTable("district", noise)]
+    found = adv.audit_tables(SMALL, tables, TableAdversary(prior, "everybody"))
+    here, above = (np.exp(noise.log_prob(np.arange(0, 13, 3)[:, None], [n, n - 1])) for n in (1, 7))
+    both = (here[:, None] * above).reshape(-1, 2)
+    seen = both[both[:, 0] > 0]
+    expected = float((seen[:, 0] * prior * seen[:, 0] / (prior * seen[:, 0] + (1 - prior) * seen[:, 1])).sum())
+    assert row(found, district="A", age="0", sex="f")["posterior_mean"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_what_no_table_tells_apart_is_one_cell() -> None:
+    found = adv.audit_tables(SMALL, [PublishedTable("district", DG(0.1))])
+    assert sorted(found["count"]) == [5, 7]
+    assert list(found.columns[:2]) == ["district", "count"]
+
+
+def test_a_table_that_is_released_again_counts_twice() -> None:
+    one, two = (
+        adv.audit_tables(SMALL, [PublishedTable("district", DG(rho), releases=n)], TableAdversary(knows="everybody"))
+        for rho, n in ((0.1, 2), (0.2, 1))
+    )
+    assert one.attrs["budget"]["rho"] == pytest.approx(two.attrs["budget"]["rho"])
+    np.testing.assert_allclose(one["posterior_mean"], two["posterior_mean"], rtol=1e-3)
+    same = adv.audit_tables(
+        SMALL, [PublishedTable("district", DG(0.1), releases=5, repeat="same")], TableAdversary(knows="everybody")
+    )
+    assert same.attrs["budget"]["rho"] == pytest.approx(0.1)
+
+
+def test_suppressed_cells_are_drawn_with_their_spread_in_the_error() -> None:
+    counts, most = SMALL.counts.copy(), SMALL.counts.copy()
+    counts[0, 0], most[0, 0] = 0, 4
+    hidden = Population(SMALL.axes, counts, most)
+    tables = [PublishedTable(("district", "age", "sex"), DG(0.5)), PublishedTable(("district", "age"), DG(0.5))]
+    found = adv.audit_tables(hidden, tables, rng=1)
+    assert "2 cells are not in the file" in found.attrs["cautions"][-1]
+    assert (found.loc[(found["district"] == "A") & (found["age"] == "0"), "mcse"] > 0.0).all()
+    assert set(found.loc[found["most"] > found["count"], "target"]) == {"in"}
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ([PublishedTable("county", DG(0.1))], "no column 'county'"),
+        ([PublishedTable("sex", adv.Exact())], "table 'sex' is exact"),
+        ([PublishedTable("sex", DG(0.1))] * 2, "'sex' twice"),
+        ([], "at least one, got none"),
+        (
+            [PublishedTable("sex", adv.Geometric(1.0)), PublishedTable("age", DG(0.1))],
+            "table 'sex': where tables cross",
+        ),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(tables: list[PublishedTable], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        adv.audit_tables(SMALL, tables)
+
+
+def test_a_guarantee_that_is_not_kept_is_violated() -> None:
+    found = adv.audit_tables(SMALL, TABLES, TableAdversary(0.1, "everybody"), guarantee=adv.ZeroConcentratedDP(0.4))
+    assert set(found["status"]) == {"violated"}
+    kept = adv.audit_tables(SMALL, TABLES, TableAdversary(0.1, "everybody"), guarantee=adv.ZeroConcentratedDP(0.5))
+    assert "violated" not in set(kept["status"])
