@@ -1,0 +1,5 @@
+from .population_of_frame import population as population
+from .population_of_frame import resolve_tables as resolve_tables
+from .text_numbers import NumberColumn as NumberColumn
+from .text_numbers import decimal_marks as decimal_marks
+from .text_numbers import read_numbers as read_numbers

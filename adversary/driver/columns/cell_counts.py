@@ -1,0 +1,276 @@
+"""Counts of a table row by row, with the range of suppressed entries, and without the totals among them.
+
+A column or a row that is the sum of others counts people twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adversary._core import Integers, join_words
+from adversary.driver.columns.column_names import TOTALS, is_named, option
+from adversary.driver.columns.column_roles import Roles
+from adversary.driver.columns.nesting import KeyColumn
+from adversary.driver.columns.text_numbers import NO_LIMIT
+
+MOST_CELLS = 50_000_000
+"""Finest cells that are held in memory."""
+CHANCE = 3.0
+"""Nats of evidence, log(1 + count) over the sums that agree, from which agreement of all others is no chance."""
+CHANCE_OF_RUN = 12.0
+"""The same of a run of categories among many."""
+MOST_RUNS = 400
+"""Categories among which runs are gone over."""
+
+
+@dataclass(frozen=True)
+class CellCounts:
+    """Counts by row and column, and what names their cells.
+
+    Parameters
+    ----------
+    keys : columns that name cells
+    names : columns of counts; none where each row is a person
+    least, most : (row, column)
+    hidden : suppressed entries, (row, column)
+    totals : sentences on totals that are left out
+
+    >>> one = np.array([[1]])
+    >>> CellCounts({}, ("n",), one, one, one < 0).people
+    (1, 1)
+    """
+
+    keys: dict[str, KeyColumn]
+    names: tuple[str, ...]
+    least: Integers
+    most: Integers
+    hidden: Any
+    totals: tuple[str, ...] = field(default=())
+
+    @property
+    def people(self) -> tuple[int, int]:
+        """The least and the most that they can be."""
+        return int(self.least.sum()), int(self.most.sum())
+
+    @classmethod
+    def of(
+        cls,
+        columns: Mapping[str, Any],
+        roles: Roles,
+        where: Callable[[int], str],
+        draw: bool,
+        below: int | None,
+    ) -> CellCounts:
+        """Counts of a table's columns.
+
+        Parameters
+        ----------
+        columns : series by name
+        roles : of the columns
+        where : what messages call a row, by its place
+        draw : whether suppressed cells may have people
+        below : the smallest count that is not suppressed
+
+        Raises
+        ------
+        ValueError : a suppressed entry of no limit
+        """
+        keys = {name: KeyColumn.of(columns[name]) for name in roles.keys}
+        if not roles.counts:
+            ones = np.ones((len(next(iter(columns.values()))), 1), dtype=np.int64)
+            return cls(keys, (), ones, ones, ones < 0)
+        if below is not None and below < 1:
+            raise ValueError(f"suppressed_below must be a whole number >= 1, such as 5, got {below!r}")
+        least, most = (
+            np.stack([getattr(roles.numbers[name], side) for name in roles.counts], axis=1)
+            for side in ("least", "most")
+        )
+        hidden, no_limit = most != least, most == NO_LIMIT
+        if draw and below is None and no_limit.any():
+            row, i = (int(one[0]) for one in np.nonzero(no_limit))
+            name = roles.counts[i]
+            given = columns[name].iloc[row]
+            entry = "" if given is None or given != given else str(given)
+            entries = "entry hides" if no_limit.sum() == 1 else "entries hide"
+            raise ValueError(
+                f"{where(row)}: column {name!r}: {entry!r} hides a count, and {no_limit.sum()} {entries} one in all: "
+                "say from which count on numbers are shown, such as "
+                f"{option('suppressed_below', '5')}, or {option('suppressed', 'leave out')} for nobody there"
+            )
+        most = np.where(no_limit, 0 if below is None else below - 1, most)
+        most = most if draw else np.where(hidden, 0, most)
+        return cls(keys, tuple(roles.counts), least, most, hidden)
+
+    def without_totals(
+        self, groups: Sequence[Sequence[str]], certain: Sequence[str], is_published: Callable[[Sequence[str]], bool]
+    ) -> CellCounts:
+        """The counts without columns and rows that are sums of others.
+
+        Parameters
+        ----------
+        groups : columns of each axis, the finest first
+        certain : columns, or rows as "sex=Total", that are no totals although they may look like it
+        is_published : whether a table sums over these columns, "" for the columns of counts
+
+        Raises
+        ------
+        ValueError : a total of which no table is published
+        """
+        if not self.names:
+            return self
+        made = self
+        while (after := made._without_column(certain, is_published)) is not made:
+            made = after
+        for group in groups:
+            while (after := made._without_rows(group, certain, is_published)) is not made:
+                made = after
+        return made
+
+    def _without_column(self, certain: Sequence[str], is_published: Callable[[Sequence[str]], bool]) -> CellCounts:
+        allowed = [i for i, name in enumerate(self.names) if name in certain]
+        total = total_of(self.least, self.most, self.names, allowed)
+        if total is None:
+            return self
+        name, parts = self.names[total.category], [self.names[i] for i in total.parts]
+        said = f"is the sum of {_few(parts)} in every row" if parts else "is called a total"
+        if not parts or len(parts) < len(self.names) - 1 or not is_published([""]):
+            raise ValueError(
+                f"column {name!r} {said}, so that people are counted twice: leave it out, {option('leave_out', name)}; "
+                "publish it as a table of its own, such as --table 'all: total, rho 0.1'; or, if it holds other "
+                f"people, {option('yes_these_are_counts', name)}"
+            )
+        kept = [i for i in range(len(self.names)) if i != total.category]
+        return CellCounts(
+            self.keys,
+            tuple(self.names[i] for i in kept),
+            self.least[:, kept],
+            self.most[:, kept],
+            self.hidden[:, kept],
+            (*self.totals, f"{name} (the sum of {_few(parts)})"),
+        )
+
+    def _without_rows(
+        self, group: Sequence[str], certain: Sequence[str], is_published: Callable[[Sequence[str]], bool]
+    ) -> CellCounts:
+        """Without rows of one category of this axis that is a sum of others."""
+        name = group[0]
+        own, others = self.keys[name], [one for one in self.keys if one not in group]
+        rows = _codes([self.keys[one] for one in others], len(self.least))
+        shape = int(rows.max()) + 1, own.size
+        if own.size < 2 or shape[0] * shape[1] * len(self.names) > MOST_CELLS:
+            return self
+        least, most = (_pivot(side, rows, own.codes, shape) for side in (self.least, self.most))
+        allowed = [i for i, word in enumerate(own.words) if f"{name}={word}" in certain]
+        total = total_of(least, most, own.words, allowed)
+        if total is None:
+            return self
+        word, parts = str(own.words[total.category]), [str(own.words[i]) for i in total.parts]
+        said = f"are the sum of {_few(parts)}" if parts else "are called a total"
+        given = f"{name}={word}"
+        if not parts or len(parts) < own.size - 1 or not is_published(group):
+            raise ValueError(
+                f"rows of {name} {word!r} {said}, so that people are counted twice: leave them out, "
+                f"{option('leave_out', given)}; publish them as a table of its own, without {name}; or, if they hold "
+                f"other people, {option('yes_these_are_counts', given)}"
+            )
+        return self._rows(np.flatnonzero(own.codes != total.category), f"{given} (the sum of {_few(parts)})")
+
+    def _rows(self, kept: Integers, total: str) -> CellCounts:
+        keys = {}
+        for name, one in self.keys.items():
+            used, codes = np.unique(one.codes[kept], return_inverse=True)
+            keys[name] = KeyColumn(codes, one.words[used], one.spellings - one.size + len(used))
+        sides = (self.least[kept], self.most[kept], self.hidden[kept])
+        return CellCounts(keys, self.names, *sides, (*self.totals, total))
+
+
+def _few(names: Sequence[str]) -> str:
+    return join_words([*names]) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} others"
+
+
+def _codes(columns: Sequence[KeyColumn], size: int) -> Integers:
+    """One number for each combination of categories, by row."""
+    if not columns:
+        return np.zeros(size, dtype=np.int64)
+    codes = np.stack([one.codes for one in columns], axis=1)
+    return np.asarray(np.unique(codes, axis=0, return_inverse=True)[1].ravel(), dtype=np.int64)
+
+
+def _pivot(values: Integers, rows: Integers, categories: Integers, shape: tuple[int, int]) -> Integers:
+    """Counts as (combination of other columns and column of counts, category)."""
+    table = np.zeros((*shape, values.shape[1]), dtype=np.int64)
+    np.add.at(table, (rows, categories), values)
+    return np.moveaxis(table, -1, 1).reshape(-1, shape[1])
+
+
+class Total(NamedTuple):
+    """A category that is a sum of others.
+
+    Parameters
+    ----------
+    category : its place
+    parts : places of those it is the sum of; none where its name alone says so
+    """
+
+    category: int
+    parts: tuple[int, ...]
+
+
+def total_of(least: Integers, most: Integers, names: Sequence[Any], allowed: Collection[int] = ()) -> Total | None:
+    """The first category that is the sum of others in every row.
+
+    Parameters
+    ----------
+    least, most : counts and the largest that they can be, (row, category); a category that a row does not list is 0
+    names : of the categories
+    allowed : places of categories that are no totals although they may look like it
+
+    Returns
+    -------
+    Total : all others, or a run of neighbours; or a category that is called a total. None where there is none.
+
+    >>> counts = np.array([[3, 4, 7], [0, 5, 5]])
+    >>> total_of(counts, counts, ["men", "women", "total"])
+    Total(category=2, parts=(0, 1))
+    """
+    n = len(names)
+    called = np.array([is_named(name, TOTALS) for name in names], dtype=bool)
+    called[[*allowed]] = False
+    if n > 2:
+        low, high = least.sum(axis=1, keepdims=True) - least, most.sum(axis=1, keepdims=True) - most
+        agrees = ((least <= high) & (most >= low)).all(axis=0) & (least.sum(axis=0) > 0)
+        agrees[[*allowed]] = False
+        evidence = np.log1p(least).sum(axis=0)
+        for j in np.flatnonzero(agrees & (called | (evidence > CHANCE))):
+            return Total(int(j), tuple(i for i in range(n) if i != j))
+        if found := _run(least, most, allowed):
+            return found
+    return Total(int(called.argmax()), ()) if n > 1 and called.any() else None
+
+
+def _run(least: Integers, most: Integers, allowed: Collection[int]) -> Total | None:
+    """A category that is the sum of the next ones, or of those before it."""
+    if least.shape[1] > MOST_RUNS:
+        return None
+    zero = np.zeros((len(least), 1), dtype=np.int64)
+    low, high = (np.cumsum(np.concatenate([zero, one], axis=1), axis=1) for one in (least, most))
+    evidence = np.log1p(least).sum(axis=0)
+    for j in np.setdiff1d(np.flatnonzero(evidence > CHANCE_OF_RUN), [*allowed]):
+        after = (most[:, [j]] >= low[:, j + 3 :] - low[:, [j + 1]]) & (
+            least[:, [j]] <= high[:, j + 3 :] - high[:, [j + 1]]
+        )
+        ends = np.flatnonzero(after.all(axis=0) & (((low[:, j + 3 :] - low[:, [j + 1]]) > 0).any(axis=0)))
+        if len(ends):
+            return Total(int(j), tuple(range(j + 1, j + 3 + int(ends[0]))))
+        if j >= 2:
+            before = (most[:, [j]] >= low[:, [j]] - low[:, : j - 1]) & (
+                least[:, [j]] <= high[:, [j]] - high[:, : j - 1]
+            )
+            starts = np.flatnonzero(before.all(axis=0))
+            if len(starts):
+                return Total(int(j), tuple(range(int(starts[-1]), int(j))))
+    return None

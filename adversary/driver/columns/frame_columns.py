@@ -1,0 +1,176 @@
+"""Columns of a data frame, by tidy names, and the names by which tables call them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adversary._core import join_words, meant
+from adversary.driver.columns.column_names import CENSUS_CODES, PLACES, WHOLE, bare, folded, is_named, tidied
+from adversary.driver.columns.column_roles import labels_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, Any]:
+    """Series by name; an index with names becomes columns.
+
+    Parameters
+    ----------
+    frame : a table, or counts by an index
+
+    Raises
+    ------
+    ValueError : no rows or columns, or a name that occurs twice
+
+    >>> import pandas as pd
+    >>> index = pd.MultiIndex.from_product([["N", "S"], ["m", "f"]], names=["district", "sex"])
+    >>> list(columns_of(pd.Series([1, 2, 3, 4], index=index)))
+    ['district', 'sex', 'count']
+    """
+    import pandas as pd
+
+    table = frame.to_frame("count" if frame.name is None else frame.name) if isinstance(frame, pd.Series) else frame
+    if any(name is not None for name in table.index.names):
+        table = table.reset_index()
+    if table.columns.nlevels > 1:
+        table = table.set_axis([" ".join(str(part) for part in name if str(part)) for name in table.columns], axis=1)
+    table = table.reset_index(drop=True)
+    if table.empty:
+        raise ValueError("the table is empty: it must have a line of names and a row at least")
+    names = [tidied(name) for name in table.columns]
+    seen: dict[str, str] = {}
+    for name in names:
+        if folded(name) in seen:
+            raise ValueError(f"column {name!r} occurs twice, as {seen[folded(name)]!r}: rename one of them")
+        seen[folded(name)] = name
+    return {name: table.iloc[:, i] for i, name in enumerate(names)}
+
+
+def match(name: str, names: Iterable[str]) -> str | None:
+    """The column that a table calls by a name, whatever its case and blanks; None where there is none.
+
+    Parameters
+    ----------
+    name : in a table
+    names : of the columns
+
+    >>> match("Block group", ["block_group", "age"])
+    'block_group'
+    """
+    every = list(names)
+    if name in every:
+        return name
+    for key in (folded, bare):
+        alike = [one for one in every if key(one) == key(name)]
+        if len(alike) == 1:
+            return alike[0]
+    return None
+
+
+def column(name: str, names: Iterable[str], role: str) -> str:
+    """The column that an argument names.
+
+    Parameters
+    ----------
+    name : as it is given
+    names : of the columns
+    role : of the argument, for the message
+
+    Raises
+    ------
+    ValueError : there is none
+    """
+    every = list(names)
+    found = match(name, every)
+    if found is None:
+        raise ValueError(f"{role}: no column {name!r}{meant(name, every)}; there are {', '.join(every)}")
+    return found
+
+
+def census_levels(columns: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Columns of places that tables name and that a code of the United States Census Bureau begins with.
+
+    Parameters
+    ----------
+    columns : series by name
+    names : of places, in tables
+
+    >>> import pandas as pd
+    >>> blocks = pd.Series(["010010001001000", "010010002001000"])
+    >>> census_levels({"GEOID": blocks}, ["tract", "age"])["tract"].tolist()
+    ['01001000100', '01001000200']
+    """
+    missing = [name for name in dict.fromkeys(names) if match(name, columns) is None and bare(name) in CENSUS_CODES]
+    made: dict[str, Any] = {}
+    for name, series in columns.items() if missing else ():
+        if not is_named(name, PLACES) or made:
+            continue
+        labels = labels_of(series)
+        lengths = {len(label) for label in labels}
+        if len(lengths) == 1 and lengths <= {*CENSUS_CODES.values()} and all(label.isdigit() for label in labels):
+            digits = lengths.pop()
+            short = {one: CENSUS_CODES[bare(one)] for one in missing if CENSUS_CODES[bare(one)] <= digits}
+            made = {one: series.map(lambda code, n=n: str(code).strip()[:n]) for one, n in short.items()}
+    return made
+
+
+def rows_kept(columns: Mapping[str, Any], left_out: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Places of rows that are not left out.
+
+    Parameters
+    ----------
+    columns : series by name
+    left_out : as "sex=Total"
+
+    Raises
+    ------
+    ValueError : no column or no row is called so
+    """
+    kept = np.ones(len(next(iter(columns.values()))), dtype=bool)
+    for one in left_out:
+        name, _, value = one.partition("=")
+        own = column(name, columns, "leave_out")
+        same = np.array([folded(label) == folded(value) for label in labels_of(columns[own])])
+        if not same.any():
+            raise ValueError(f"leave_out: no row has {own} {value!r}")
+        kept &= ~same
+    return np.flatnonzero(kept)
+
+
+def unnamed_feature(names: Iterable[str], columns: Mapping[str, Any], wide: bool, default: str) -> str:
+    """The name that tables give to the categories which are columns of counts.
+
+    Parameters
+    ----------
+    names : in tables
+    columns : series by name
+    wide : whether there are columns of counts that may be categories
+    default : where tables name none
+
+    Returns
+    -------
+    The one name that is neither a column nor the whole file.
+
+    Raises
+    ------
+    ValueError : a name that is neither, or several
+    """
+    unknown = [name for name in dict.fromkeys(names) if match(name, columns) is None]
+    others = [name for name in unknown if bare(name) not in WHOLE]
+    if default in others and wide:
+        others.remove(default)
+        found = default
+    elif wide and len(others) == 1 and not meant(others[0], columns):
+        found = others.pop()
+    else:
+        found = default
+    if others:
+        raise ValueError(
+            f"no column {others[0]!r}{meant(others[0], columns)}; there are {join_words(list(columns))}. "
+            "The whole file is 'all', as in 'all: age'"
+        )
+    return found

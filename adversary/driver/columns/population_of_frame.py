@@ -1,0 +1,271 @@
+"""The population of a table, whatever its layout: a row for each person, for each cell, or a column for each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adversary._core import Integers, join_words
+from adversary.adversaries.tables import Axis, Population, PublishedTable
+from adversary.driver.columns.cell_counts import MOST_CELLS, CellCounts
+from adversary.driver.columns.column_names import WHOLE, bare, option
+from adversary.driver.columns.column_roles import Declared, assign_roles, check_periods
+from adversary.driver.columns.frame_columns import census_levels, column, columns_of, match, rows_kept, unnamed_feature
+from adversary.driver.columns.nesting import KeyColumn, nested, place_names, with_parents
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CELL = "cell"
+"""The feature of a wide table whose categories are its columns of counts, unless a table names it."""
+SUPPRESSED = ("draw", "leave out")
+"""Suppressed cells: each count that they can have equally likely, or nobody in them."""
+
+
+def population(
+    frame: pd.DataFrame,
+    tables: Iterable[PublishedTable] | None = None,
+    *,
+    places: str | Sequence[str] = (),
+    features: str | Sequence[str] = (),
+    counts: str | Sequence[str] = (),
+    people: bool | None = None,
+    leave_out: str | Sequence[str] = (),
+    yes_these_are_counts: str | Sequence[str] = (),
+    decimal: str | None = None,
+    suppressed: str = "draw",
+    suppressed_below: int | None = None,
+    where: Callable[[int], str] = "row {}".format,
+) -> Population:
+    """The people of a table by places and features.
+
+    Parameters
+    ----------
+    frame : microdata (a row for each person), long (a row for each cell, a column of counts) or wide (a column for each
+        cell); cells that are not listed have nobody
+    tables : what is published; columns that no table names are summed over. Unless given, every column is an axis
+    places, features, counts : names of columns of these roles, where their names do not say so
+    people : True where each row is a person, False where it is a cell; unless given, the columns decide
+    leave_out : columns, or rows as "sex=Total"
+    yes_these_are_counts : columns of counts, or rows, that would be refused as codes, years or totals
+    decimal : the decimal mark, "." or ",", where numbers such as 1.204 leave it open
+    suppressed : "draw", or "leave out" for nobody in suppressed cells
+    suppressed_below : the smallest count that is not suppressed; cells such as "x" have from 0 to one less
+    where : what messages call a row, by its place
+
+    Returns
+    -------
+    Population : with what was understood, at most six sentences
+
+    Raises
+    ------
+    ValueError : a column that no rule settles, a count that is none, a cell that stands twice, a total among the
+        cells, suppressed cells without a limit, or a table of another column; the message names the remedy
+
+    >>> import pandas as pd
+    >>> town = pd.DataFrame({"block": ["1", "2"], "tract": ["A", "A"], "renters": [1, 7], "owners": [0, 3]})
+    >>> people = population(town)
+    >>> people.columns, people.counts.tolist()
+    (('block', 'tract', 'cell'), [[1, 0], [7, 3]])
+    >>> people.understood[-1]
+    'People: 11.'
+    """
+    if suppressed not in SUPPRESSED:
+        raise ValueError(f"suppressed must be one of {SUPPRESSED}, got {suppressed!r}")
+    published = None if tables is None else [(one.name, tuple(one.by)) for one in tables]
+    columns, left_out = columns_of(frame), _several(leave_out)
+    rows = rows_kept(columns, [one for one in left_out if "=" in one])
+    columns = {name: one.iloc[rows].reset_index(drop=True) for name, one in columns.items()}
+    by = [name for _, names in published or () for name in names]
+    roles_given = {"places": _several(places), "features": _several(features), "counts": _several(counts)}
+    columns |= census_levels(columns, [*by, *roles_given["places"]])
+    certain = _several(yes_these_are_counts)
+    lists = roles_given | {
+        "leave_out": [one for one in left_out if "=" not in one],
+        "certain": [one for one in certain if "=" not in one],
+    }
+    given = {key: [column(one, columns, key) for one in names] for key, names in lists.items()}
+    named = [own for name in by if (own := match(name, columns)) is not None]
+    declared = Declared(named, people=people, decimal=decimal, **given)
+
+    def place(row: int) -> str:
+        return where(int(rows[row]))
+
+    roles = assign_roles(columns, declared, place, str(frame.attrs.get("separator", ",")))
+    check_periods(columns, declared, roles)
+    cells = CellCounts.of(columns, roles, place, suppressed == "draw", suppressed_below)
+    feature = unnamed_feature(by, columns, bool(roles.counts), CELL)
+    tables_by = None if published is None else [_resolved(names, [*columns, feature]) for _, names in published]
+    layout = _Layout.of(cells, declared, feature, tables_by, lambda name: columns[name].dtype.kind not in "iuf")
+    return layout.population(roles.left_out, [str(one) for one in frame.attrs.get("notes", ())], certain)
+
+
+def resolve_tables(tables: Iterable[PublishedTable], people: Population) -> list[PublishedTable]:
+    """Tables by the columns of a population: a place that is no column is the whole file.
+
+    Parameters
+    ----------
+    tables : as they are written
+    people : whose columns they are of
+
+    Returns
+    -------
+    Tables of the same names and noise.
+
+    Raises
+    ------
+    ValueError : a table names a column that is not there, or two tables have the same name
+    """
+    made = [replace(one, by=_resolved(one.by, people.columns), name=one.name) for one in tables]
+    names = [one.name for one in made]
+    again = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if again is not None:
+        raise ValueError(f"tables must have different names, got {again!r} twice")
+    return made
+
+
+def _resolved(by: Iterable[str], columns: Iterable[str]) -> tuple[str, ...]:
+    """Columns that a table is by."""
+    there = list(columns)
+    return tuple(column(one, there, "table") for one in by if match(one, there) is not None or bare(one) not in WHOLE)
+
+
+def _several(given: str | Sequence[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Columns by axis, and what is said of them.
+
+    Parameters
+    ----------
+    cells : counts of the rows
+    axes : columns of every axis, the finest first, with names unique on it
+    places : columns of places
+    used : columns that a table names, or all
+    feature : the name of the categories that are columns of counts, "" where they are not looked at
+    """
+
+    cells: CellCounts
+    axes: list[dict[str, KeyColumn]]
+    places: list[str]
+    used: list[str]
+    feature: str
+    tables: list[tuple[str, ...]] | None
+
+    @classmethod
+    def of(
+        cls,
+        cells: CellCounts,
+        declared: Declared,
+        feature: str,
+        tables: list[tuple[str, ...]] | None,
+        is_text: Callable[[str], bool],
+    ) -> _Layout:
+        wide = len(cells.names) > 1
+        places = place_names(list(cells.keys), declared.places, declared.features, wide, is_text)
+        axes = [with_parents(cells.keys, axis) for axis in nested(cells.keys, places)]
+        names = {name for by in tables for name in by} if tables is not None else None
+        used = [name for name in cells.keys if names is None or name in names]
+        whole = feature if (wide and names is None) or (names is not None and feature in names) else ""
+        return cls(cells, axes, places, used, whole, tables)
+
+    def _is_published(self, group: Sequence[str]) -> bool:
+        """Whether a table sums over these columns."""
+        own = {name or self.feature for name in group}
+        return self.tables is not None and any(not own & {*by} for by in self.tables)
+
+    def population(self, left_out: Mapping[str, str], notes: Sequence[str], certain: Sequence[str]) -> Population:
+        """Counts by axis, and what was understood."""
+        groups = [list(axis) for axis in self.axes]
+        cells = self.cells.without_totals(groups, certain, self._is_published)
+        keys = {name: one for group in groups for name, one in with_parents(cells.keys, group).items()}
+        axes, codes = [], []
+        for group in groups:
+            chosen = [name for name in group if name in self.used]
+            if chosen:
+                labels, code = _categories([keys[name] for name in chosen])
+                axes.append(Axis(tuple(chosen), labels))
+                codes.append(code)
+        shape = [len(axis.labels) for axis in axes] + [len(cells.names)] * bool(self.feature)
+        if (size := prod(shape)) > MOST_CELLS:
+            names = [axis.columns[0] for axis in axes]
+            raise ValueError(
+                f"{join_words(names)} have {size:.3g} finest cells, and at most {MOST_CELLS:,} are held: leave a "
+                f"column out, {option('leave_out', names[-1])}"
+            )
+        if self.feature:
+            axes.append(Axis((self.feature,), np.array([[name] for name in cells.names], dtype=object)))
+        counts, most = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for table, side in ((counts, cells.least), (most, cells.most)):
+            np.add.at(table, tuple(codes), side if self.feature else side.sum(axis=1))
+        return Population(tuple(axes), counts, most, self._understood(cells, axes, left_out, notes))
+
+    def _understood(
+        self, cells: CellCounts, axes: Sequence[Axis], left_out: Mapping[str, str], notes: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Sentences: places, features, counts, what is left out, people."""
+        on_axis = {name: len({*axis.labels[:, i]}) for axis in axes for i, name in enumerate(axis.columns)}
+        places = [list(axis.columns) for axis in axes if axis.columns[0] in self.places]
+        inside = [" in ".join(f"{name} ({on_axis[name]:,})" for name in names) for names in places]
+        features = [f"{name} ({on_axis[name]:,})" for name in on_axis if name not in self.places]
+        lines = [
+            f"Places: {join_words(inside) if inside else 'the whole file'}.",
+            f"Features: {join_words(features) if features else 'none, people are counted'}.",
+            self._counts_line(cells),
+            self._left_line(cells, left_out),
+            " ".join([*notes, *self._cautions(cells)]),
+            self._people_line(cells),
+        ]
+        return tuple(line for line in lines if line)
+
+    def _counts_line(self, cells: CellCounts) -> str:
+        if not cells.names:
+            return "Counts: each row is a person."
+        if len(cells.names) == 1:
+            return f"Counts: column {cells.names[0]}; cells that are not listed have nobody."
+        role = f"the categories of {self.feature}" if self.feature else "summed"
+        return f"Counts: {len(cells.names)} columns, {_shortened(cells.names)}, {role}."
+
+    def _left_line(self, cells: CellCounts, left_out: Mapping[str, str]) -> str:
+        why = [f"{name} ({reason})" for name, reason in left_out.items()] + list(cells.totals)
+        unused = [name for name in cells.keys if name not in self.used]
+        parts = [f"Left out: {join_words(why)}."] if why else []
+        return " ".join(parts + [f"Summed over: {join_words(unused)}, which no table names."] * bool(unused))
+
+    def _cautions(self, cells: CellCounts) -> list[str]:
+        made = []
+        for name, one in cells.keys.items():
+            if one.spellings > one.size:
+                made.append(
+                    f"Caution: {one.spellings - one.size} names of {name} differ from others in blanks, case or "
+                    "Unicode form alone, and are one with them."
+                )
+        return made
+
+    @staticmethod
+    def _people_line(cells: CellCounts) -> str:
+        least, most = cells.people
+        hidden = int(cells.hidden.sum())
+        if not hidden:
+            return f"People: {least:,}."
+        if most == least:
+            return f"People: {least:,}, and nobody in {hidden:,} suppressed cell{'s' * (hidden > 1)}."
+        return f"People: {least:,} to {most:,}, as {hidden:,} count{'s are' if hidden > 1 else ' is'} suppressed."
+
+
+def _shortened(names: Sequence[str]) -> str:
+    return join_words([*names]) if len(names) <= 6 else f"{', '.join(names[:3])}, ... {names[-1]}"
+
+
+def _categories(columns: Sequence[KeyColumn]) -> tuple[Any, Integers]:
+    """Labels of every combination that occurs, (category, column), and the category of each row."""
+    codes = np.stack([one.codes for one in columns], axis=1)
+    every, code = np.unique(codes, axis=0, return_inverse=True)
+    labels = np.stack([one.words[every[:, i]] for i, one in enumerate(columns)], axis=1)
+    return labels.astype(object), np.asarray(code.ravel(), dtype=np.int64)
