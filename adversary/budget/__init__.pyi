@@ -7,9 +7,10 @@ from .accuracy import tradeoff_table as tradeoff_table
 from .attained import attained_profile as attained_profile
 from .attained import attained_risk as attained_risk
 from .attained import attained_tail as attained_tail
-from .equivalents import equivalent_epsilon as equivalent_epsilon
 from .forms import NOISES as NOISES
 from .forms import Form as Form
+from .ledger import Entry as Entry
+from .ledger import Ledger as Ledger
 from .proposals import compare_proposals as compare_proposals
 from .proposals import inclusion_epsilon as inclusion_epsilon
 from .proposals import lee_clifton_epsilon as lee_clifton_epsilon
@@ -32,6 +33,7 @@ from .risk_bounds import STATISTICS as STATISTICS
 from .risk_bounds import absolute_risk_bound as absolute_risk_bound
 from .risk_bounds import check_word as check_word
 from .risk_bounds import epsilon_for_risk as epsilon_for_risk
+from .risk_bounds import equivalent_epsilon as equivalent_epsilon
 from .risk_bounds import relative_risk_bound as relative_risk_bound
 from .risk_bounds import risk_surface as risk_surface
 from .risk_profile import RiskProfile as RiskProfile

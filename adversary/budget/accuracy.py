@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike
 
 from adversary._core import DEFAULT_FAILURE, Floats, check_number, check_whole, over_labels
 from adversary.adversaries.plans import Level, Plan
-from adversary.budget.equivalents import equivalent_epsilon
 from adversary.budget.forms import NOISES
 from adversary.budget.recommend import BOUNDED, recommend_epsilon
 from adversary.budget.release_budget import allocate, largest
-from adversary.budget.risk_bounds import check_word
+from adversary.budget.risk_bounds import check_word, equivalent_epsilon
 from adversary.budget.risk_profile import RiskProfile
 from adversary.budget.verdict_on_guarantee import own_losses
 from adversary.driver import TableCounts

@@ -23,9 +23,15 @@ from adversary._core import (
     check_probability,
     over_labels,
 )
-from adversary.budget.equivalents import equivalent_epsilon
 from adversary.budget.evidence import TIE, TRUTHS, Evidence
-from adversary.budget.risk_bounds import SIDES, check_prior, check_word, epsilon_of_room, relative_risk_bound
+from adversary.budget.risk_bounds import (
+    SIDES,
+    check_prior,
+    check_word,
+    epsilon_of_room,
+    equivalent_epsilon,
+    relative_risk_bound,
+)
 from adversary.privacy import Guarantee
 from adversary.privacy.mechanisms import Mechanism
 

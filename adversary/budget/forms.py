@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adversary._core import check_whole
-from adversary.budget.equivalents import equivalent_epsilon
-from adversary.budget.risk_bounds import check_word
+from adversary.budget.risk_bounds import check_word, equivalent_epsilon
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
     ApproximateDP,

@@ -15,6 +15,17 @@ without the second, learning about the population alone may move r without limit
 `statistic` says what may be published: "any" thing at all, or only one "count" of the people in S, which a person
 outside S and an absent one move equally: r <= 1 / (p q + e^-epsilon (1 - p q)). Both bounds are attained by geometric
 noise, with two counts (in S, not in S) and with one.
+
+A profile bounds the privacy loss, and its epsilon is that bound. A definition that bounds the loss but for a `failure`
+probability keeps the profile but for that probability, once the loss it bounds so is small enough: its equivalent
+epsilon (Kazan et al. 2025, section 4.3, for questions of inclusion).
+
+Where values are in question there are three laws of a release: P (the target is in, and in S), N (in, not in S) and O
+(out). P and O, and N and O, are one record apart; P and N two. A release beyond R(p, q, e) of Theorem 4 is an event A
+with u e^(2e) N(A) + (1 - u) e^e O(A) < P(A) for a weight u, so e^e O(A) < P(A) or e^(2e) N(A) < P(A). Let t1 and t2 be
+the bounds, for every such event and after any post-processing, on P(L > e) one record apart and P(L > 2e) two apart.
+Then either P(A) <= t1 and O(A) < e^-e t1, or P(A) <= t2 and N(A) < e^(-2e) t2, and the third law follows from its
+neighbour: the chance of such a release is at most the larger of t1 and t2, not their sum.
 """
 
 from __future__ import annotations
@@ -24,7 +35,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_non_negative, check_number, over_labels
+from adversary._core import Floats, as_array, check_non_negative, check_number, check_probability, over_labels
+from adversary.privacy import Guarantee
+from adversary.privacy.losses import check_guarantee
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -218,3 +231,33 @@ def check_word(name: str, word: str, words: tuple[str, ...]) -> str:
 def check_statistic(statistic: str) -> str:
     """The statistic, if it is "any" release or one "count" of the people in S, or ValueError."""
     return check_word("statistic", statistic, STATISTICS)
+
+
+def equivalent_epsilon(
+    guarantee: Guarantee, failure: float = 0.0, *, values: bool = True, two: Guarantee | None = None
+) -> float:
+    """Epsilon of the pure DP whose bounds on a rise this guarantee keeps, but for a failure probability; inf if none.
+
+    About inclusion alone it is `guarantee.loss_bound(failure)`, which bounds falls too. Where values are in question it
+    is also no less than the smallest e at which the larger of t1 and t2 is within the failure: max(t(guarantee),
+    t(two) / 2), t = `pbdp_epsilon` at the failure.
+
+    Parameters
+    ----------
+    failure : probability, under every truth, of a release beyond the bounds
+    values : whether what a record says is in question, or only whether it is there
+    two : the guarantee for hypotheses two records apart; `guarantee.group(2)` where None
+
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
+    >>> round(equivalent_epsilon(ZeroConcentratedDP(0.03), 0.05), 6)
+    0.669604
+    """
+    chance = float(check_probability("failure", failure))
+    if chance == 1.0:
+        return 0.0
+    guarantee = check_guarantee("guarantee", guarantee).after_postprocessing
+    bound = float(guarantee.loss_bound(chance))
+    if not values or bound == np.inf:
+        return bound
+    pair = guarantee.group(2) if two is None else two.after_postprocessing
+    return max(bound, float(guarantee.pbdp_epsilon(chance)), 0.5 * float(pair.pbdp_epsilon(chance)))

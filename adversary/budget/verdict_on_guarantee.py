@@ -15,9 +15,8 @@ import xarray as xr
 
 from adversary._core import DEFAULT_FAILURE, check_probability, failure_of, format_bound, format_uncrossed
 from adversary.adversaries.plans import Plan
-from adversary.budget.equivalents import equivalent_epsilon
 from adversary.budget.recommend import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
-from adversary.budget.risk_bounds import check_word
+from adversary.budget.risk_bounds import check_word, equivalent_epsilon
 from adversary.budget.risk_profile import RiskProfile
 from adversary.driver import OWN
 from adversary.privacy import NEIGHBOURS, TOLERANCE, Guarantee, tolerated

@@ -24,9 +24,9 @@ from adversary.budget.accuracy import (
     switch_of_rate,
     tradeoff_table,
 )
-from adversary.budget.equivalents import equivalent_epsilon
 from adversary.budget.recommend import recommend_epsilon
 from adversary.budget.release_budget import allocate
+from adversary.budget.risk_bounds import equivalent_epsilon
 from adversary.budget.risk_profile import RiskProfile
 
 MECHANISMS: dict[str, adv.Mechanism] = {

@@ -10,8 +10,7 @@ from scipy.stats import binom
 
 import adversary as adv
 from adversary._core.numeric import Floats
-from adversary.budget.equivalents import equivalent_epsilon
-from adversary.budget.risk_bounds import relative_risk_bound
+from adversary.budget.risk_bounds import equivalent_epsilon, relative_risk_bound
 
 Laws = tuple[Floats, Floats, Floats]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.budget.equivalents import equivalent_epsilon
 from adversary.budget.forms import COMPOSITIONS, Form
 from adversary.budget.recommend import recommend_epsilon
 from adversary.budget.release_budget import FORMS, allocate, budget_table, largest, release_curve
+from adversary.budget.risk_bounds import equivalent_epsilon
 from adversary.budget.risk_profile import RiskProfile
 from adversary.budget.verdict_on_guarantee import verdict
 

@@ -13,6 +13,7 @@ from .conversions import check_delta as check_delta
 from .conversions import mu_of_rho as mu_of_rho
 from .conversions import power_bounds as power_bounds
 from .conversions import probabilistic_epsilon as probabilistic_epsilon
+from .conversions import pure_mu as pure_mu
 from .conversions import two_sided_difference as two_sided_difference
 from .conversions import two_sided_ratio as two_sided_ratio
 from .conversions import worst_prior as worst_prior

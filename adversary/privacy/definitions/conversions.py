@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from adversary._core import (
     Floats,
@@ -21,6 +21,22 @@ from adversary._core import (
     posterior_ratio,
     scalar_or_array,
 )
+
+
+def pure_mu(epsilon: float) -> float:
+    """The Gaussian DP that pure epsilon-DP implies: mu = -2 Phi^-1(1 / (1 + e^epsilon)).
+
+    Parameters
+    ----------
+    epsilon : nats, >= 0
+
+    References: Dong, Roth and Su 2022: both trade-offs meet the diagonal at 1 / (1 + e^epsilon), and that of pure DP
+    is straight up to there.
+
+    >>> round(pure_mu(1.0), 6)
+    1.232035
+    """
+    return -2.0 * float(ndtri(expit(-float(check_non_negative("epsilon", epsilon)))))
 
 
 def mu_of_rho(rho: float) -> float:

@@ -42,6 +42,7 @@ COMMANDS = {
     ),
     "epsilon": Entry(CHOOSE, "epsilon data/durham_infant_mortality.toml --out epsilon"),
     "bounds": Entry(CHOOSE, "bounds --rho 2.63 --prior 1/100"),
+    "ledger": Entry(CHOOSE, "ledger data/releases.toml"),
     "invariants": Entry(CHOOSE, "invariants data/districts_1940_total.toml"),
     "census": Entry(
         CHOOSE, "census scenario C --out census_c",
@@ -65,6 +66,7 @@ MODULES = {
     **dict.fromkeys(("table", "plan"), f"{_HERE}.table_command"),
     **dict.fromkeys(("epsilon", "bounds"), f"{_HERE}.guarantee_commands"),
     **dict.fromkeys(("init", "schema", "doctor"), f"{_HERE}.setup_commands"),
+    "ledger": f"{_HERE}.ledger_command",
     "explain": f"{_HERE}.explain_command", "invariants": f"{_HERE}.invariants_command",
     "infer": "adversary.bounded.report.infer_command",
     **{name: f"adversary.census.report.{name}_command" for name in ("census", "spine", "nmf")},

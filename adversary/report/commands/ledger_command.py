@@ -1,0 +1,130 @@
+"""`adversary ledger`: releases about the same people under one limit, what is left, and one more release."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import xarray as xr
+
+from adversary._core import as_given, format_bound, join_words
+from adversary.budget import Ledger
+from adversary.privacy import Guarantee, definitions
+from adversary.privacy.losses import PrivacyLoss
+from adversary.report.commands import options
+from adversary.report.kit import Answer, Card, Column, Document, Section, Summary, attempt, guarded_document, tabulate
+
+NAMES: dict[tuple[str, ...], type[Guarantee]] = {
+    ("rho",): definitions.ZeroConcentratedDP,
+    ("epsilon",): definitions.PureDP,
+    ("mu",): definitions.GaussianDP,
+    ("epsilon", "delta"): definitions.ApproximateDP,
+    ("alpha", "gamma"): definitions.RenyiDP,
+}
+"""A guarantee by the names of its parameters."""
+DELTA = 1e-6
+"""At which a composed loss is said in epsilon."""
+
+
+@options.answering("file")
+def ledger_command(
+    file: Annotated[Path, typer.Argument(help="Ledger file (TOML); made by --limit.", metavar="LEDGER.toml")],
+    add: Annotated[
+        str | None, typer.Option(help='One more release: "tables of 2026: rho 0.1".', metavar="NAME: GUARANTEE")
+    ] = None,
+    times: Annotated[int, typer.Option(help="With --add: so many releases alike.", metavar="N")] = 1,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="With --add: its parameters were fixed before any release was seen.")
+    ] = False,
+    date: Annotated[str, typer.Option(help="With --add: its date.", metavar="TEXT")] = "",
+    limit: Annotated[
+        str | None,
+        typer.Option(help='Begin a ledger with this limit: "rho 2", or "epsilon 1, delta 1e-6".', metavar="GUARANTEE"),
+    ] = None,
+    rule: Annotated[
+        str, typer.Option(help="With --limit: sum, zCDP, Renyi, Gaussian or losses.", show_default="by the limit")
+    ] = "",
+) -> Answer:
+    """What releases about the same people spend of a limit, what is left, and by which rule."""
+    if limit is not None:
+        if file.exists():
+            raise ValueError(f"--limit begins a ledger, and {file} is there: leave it out, or name another file")
+        ledger = Ledger(_guarantee("--limit", limit), rule)
+    elif rule:
+        raise ValueError("--rule goes with --limit: the rule of a ledger is fixed before its first release")
+    else:
+        ledger = Ledger.load(file)
+    if add is not None:
+        name, colon, text = add.rpartition(":")
+        if not colon or not name.strip():
+            raise ValueError(f'--add must be NAME: GUARANTEE, such as "tables of 2026: rho 0.1", got {add!r}')
+        ledger.add(name.strip(), _guarantee("--add", text), times=times, fixed=fixed, date=date)
+    if add is not None or limit is not None:
+        ledger.save(file)
+    return Answer(_solve(ledger, file), partial(_document, ledger))
+
+
+def _guarantee(option: str, text: str) -> Guarantee:
+    """ "rho 0.1" or "epsilon 1, delta 1e-6" as a guarantee."""
+    parts = [one.split() for one in re.split(r"[,;]", text.replace("=", " "))]
+    names = tuple(part[0] for part in parts if part)
+    if names not in NAMES or any(len(part) != 2 for part in parts):
+        known = "; ".join(", ".join(f"{name} .." for name in one) for one in NAMES)
+        raise ValueError(f"{option}: a guarantee must be one of {known}; got {text.strip()!r}")
+    kind: Any = NAMES[names]
+    made: Guarantee = kind(*(options.number(option, part[1]) for part in parts))
+    return made
+
+
+def _solve(ledger: Ledger, file: Path) -> xr.DataTree:
+    """Groups `releases` (release), and `left` (definition)."""
+    entries, left = ledger.entries, ledger.left
+    rows = {
+        "name": [one.name for one in entries],
+        "guarantee": [one.guarantee.describe() for one in entries],
+        "times": np.array([one.times for one in entries], dtype=np.int64),
+        "date": [one.date for one in entries],
+    }
+    releases = xr.Dataset({key: ("release", np.asarray(x)) for key, x in rows.items()})
+    room = xr.Dataset(
+        {"left": ("definition", np.array([*left.values()], dtype=float), {"direction": "lower"})},
+        {"definition": [*left]},
+    )
+    tree = xr.DataTree.from_dict({"releases": releases, "left": room})
+    total = ledger.spent
+    spent = f"epsilon {format_bound(float(total.epsilon(DELTA)), True)} at delta {as_given(DELTA)}"
+    if not isinstance(total, PrivacyLoss):
+        spent = total.describe() if entries else "nothing"
+    tree.attrs.update(limit=ledger.limit.describe(), rule=ledger.rule, spent=spent, words=ledger.words)
+    shown = [f"{name} {format_bound(x, False)}" for name, x in left.items()]
+    verdict = f"Left of {ledger.limit.describe()}: {join_words(shown, 'or')}." if shown else "Nothing is left."
+    return Summary(ledger.title or file.stem, ("releases", "left"), verdict).on(tree)
+
+
+@guarded_document
+def _document(ledger: Ledger, tree: xr.DataTree) -> Document:
+    """What is spent, what is left, and every release."""
+    said = "One more release may have as much, of one definition at a time."
+    columns: dict[str, Any] = {
+        "release": None, "name": Column("release"), "date": Column("date"), "guarantee": Column("guarantee of each"),
+        "times": Column("times", "count"),
+    }  # fmt: skip
+    if not any(one.date for one in ledger.entries):
+        del columns["date"]
+    room = {"definition": Column("definition"), "left": Column("parameter at most", "at least")}
+    count = sum(one.times for one in ledger.entries)
+    releases, left = tree["releases"].to_dataset(), tree["left"].to_dataset()
+    return Document(
+        tree,
+        Card([("limit", str(tree.attrs["limit"])), ("spent", str(tree.attrs["spent"])), ("releases", as_given(count))],
+             sentence=str(tree.attrs["words"])),
+        sections=[
+            attempt("What is left", lambda: Section("What is left", said, tables=[tabulate(left, room, name="left")])),
+            attempt("Releases", lambda: Section("Releases", tables=[tabulate(releases, columns, name="releases")])),
+        ],
+        provenance=[("rule", ledger.rule)],
+    )  # fmt: skip
