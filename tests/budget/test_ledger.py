@@ -65,7 +65,7 @@ def test_what_is_left_may_be_spent_and_a_little_more_may_not(rule: str) -> None:
 
 def test_the_sharper_the_rule_the_more_small_releases_it_allows() -> None:
     """An epsilon of 0.01, again and again, within epsilon 1 and delta 1e-6."""
-    for rule, fits, passes in (("sum", 100, 101), ("zCDP", 101, 360), ("losses", 360, 2000)):
+    for rule, fits, passes in (("sum", 100, 101), ("zCDP", 480, 490), ("losses", 490, 2000)):
         Ledger(APPROXIMATE, rule).add("many", adv.PureDP(0.01), times=fits, fixed=True)
         with pytest.raises(ValueError, match="would overspend"):
             Ledger(APPROXIMATE, rule).add("many", adv.PureDP(0.01), times=passes, fixed=True)
