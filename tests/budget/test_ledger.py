@@ -154,12 +154,12 @@ def test_the_command_shows_adds_and_refuses(tmp_path: Path) -> None:
     refused = commands.run("ledger", path, "--add", "maps: rho 1")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "release 'maps' would overspend the limit" in refused.stderr
-    for given, words in (
+    for asked, words in (
         (("--add", "rho 1"), "--add must be NAME: GUARANTEE, such as"),
         (("--add", "a: sigma 1"), "--add: a guarantee must be one of rho ..; epsilon ..;"),
         (("--limit", "rho 1"), "--limit begins a ledger, and"),
         (("--rule", "sum"), "--rule goes with --limit"),
     ):
-        result = commands.run("ledger", path, *given)
+        result = commands.run("ledger", path, *asked)
         assert (result.exit_code, words in result.stderr) == (2, True)
     assert Path(path).read_bytes() == before
