@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import adversary as adv
-from adversary.report.files import load_counts
+from adversary.report.files import load_table_data
 from adversary.report.kit import Figure
 from tests import commands
 from tests.tables import DATA
@@ -47,7 +47,7 @@ def test_a_bad_table_is_one_line(text: str, words: str, tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
     file = tmp_path / "counts.csv"
     file.write_bytes(b"\xef\xbb\xbf" + (HEAD + "1,A,3\n2,A,0\n").encode())
-    assert list(load_counts(file)[0].columns) == ["block", "tract", "renters"]
+    assert list(load_table_data(file)[0].columns) == ["block", "tract", "renters"]
 
 
 @pytest.mark.parametrize(

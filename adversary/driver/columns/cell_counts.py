@@ -6,15 +6,15 @@ A column or a row that is the sum of others counts people twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from adversary._core import Integers, join_words
-from adversary.driver.columns.column_names import TOTALS, is_named, option
+from adversary.driver.columns.column_names import TOTALS, is_named, option, words_of
 from adversary.driver.columns.column_roles import Roles
-from adversary.driver.columns.nesting import KeyColumn
+from adversary.driver.columns.nesting import KeyColumn, lies_in
 from adversary.driver.columns.text_numbers import NO_LIMIT
 
 MOST_CELLS = 50_000_000
@@ -104,6 +104,28 @@ class CellCounts:
         most = np.where(no_limit, 0 if below is None else below - 1, most)
         most = most if draw else np.where(hidden, 0, most)
         return cls(keys, tuple(roles.counts), least, most, hidden)
+
+    def without_names(self, named: Collection[str], left_out: dict[str, str]) -> CellCounts:
+        """The counts without columns of one value, and without second names of places.
+
+        Parameters
+        ----------
+        named : columns that stay
+        left_out : why, by column, which is added to
+        """
+        keys = dict(self.keys)
+        for name, own in self.keys.items():
+            if name in named:
+                continue
+            if own.size == 1 and len(keys) > 1:
+                left_out[name] = f"{own.words[0]} in every row"
+                del keys[name]
+            elif {*words_of(name)} & {"name", "names", "label", "code", "id", "description"}:
+                twins = [one for one, key in keys.items() if one != name and lies_in(own, key) and lies_in(key, own)]
+                if twins:
+                    left_out[name] = f"one for each {twins[0]}"
+                    del keys[name]
+        return replace(self, keys=keys)
 
     def without_totals(
         self, groups: Sequence[Sequence[str]], certain: Sequence[str], is_published: Callable[[Sequence[str]], bool]

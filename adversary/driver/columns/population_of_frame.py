@@ -98,6 +98,7 @@ def population(
     roles = assign_roles(columns, declared, place, str(frame.attrs.get("separator", ",")))
     check_periods(columns, declared, roles)
     cells = CellCounts.of(columns, roles, place, suppressed == "draw", suppressed_below)
+    cells = cells.without_names(declared.keys, roles.left_out)
     feature = unnamed_feature(by, columns, bool(roles.counts), CELL)
     tables_by = None if published is None else [_resolved(names, [*columns, feature]) for _, names in published]
     layout = _Layout.of(cells, declared, feature, tables_by, lambda name: columns[name].dtype.kind not in "iuf")

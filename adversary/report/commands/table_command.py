@@ -13,7 +13,7 @@ from adversary._core import DEFAULT_FAILURE
 from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism, listable
 from adversary.report.answers import counts_answer
 from adversary.report.commands.options import SEED, Failure, answering, number
-from adversary.report.files import load_counts, load_profile_file
+from adversary.report.files import load_profile_file, load_table_data
 from adversary.report.kit import Answer
 
 Counts = Annotated[
@@ -51,7 +51,7 @@ def table_command(
     law: Callable[[float], Mechanism] = Geometric if rho is None else DiscreteGaussian.from_rho
     budgets = counts_answer.shares(text, number, option, names)
     noises = dict(zip(names, (_noise(option, law, budget) for budget in budgets), strict=True))
-    frame, where = load_counts(counts)
+    frame, where = load_table_data(counts)
     chosen = None if cells is None else _names(cells)
     tree = counts_answer.solve(counts.stem, frame, noises, prior, chosen, failure, seed, where)
     return Answer(tree, counts_answer.document)
@@ -68,7 +68,7 @@ def plan_command(
     file = load_profile_file(profile)
     if len(file.profiles) != 1:
         raise ValueError(f"{profile}: must have one profile, got {', '.join(file.profiles)}")
-    frame, where = load_counts(counts)
+    frame, where = load_table_data(counts)
     tolerated, chosen = next(iter(file.profiles.values())), None if cells is None else _names(cells)
     how = {"failure": file.failure, "statistic": file.statistic, "releases": file.releases or 1}
     tree = counts_answer.solve_plan(counts.stem, frame, _names(levels), tolerated, chosen, where, **how)

@@ -1,4 +1,3 @@
-from .counts_file import load_counts as load_counts
 from .declarations import keys_of_kind as keys_of_kind
 from .declarations import schema as schema
 from .declarations import starting_file as starting_file
@@ -16,3 +15,4 @@ from .scenario import load_scenario as load_scenario
 from .table_file import MOST_RECORDS as MOST_RECORDS
 from .table_file import TableFile as TableFile
 from .table_file import load_table_file as load_table_file
+from .tables import load_table_data as load_table_data

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adversary._core import check_probability, meant
-from adversary.report.files.counts_file import load_counts
 from adversary.report.files.kinds import ABOUT
+from adversary.report.files.tables.table_data import load_table_data
 
 MOST_BYTES, DEEPEST = 2**20, 20
 """Limits of a TOML file: its size, and how deep a value may lie in it."""
@@ -303,7 +303,7 @@ class Keys:
         path = self.file.parent / self.get(key, str, "the path of a CSV file")
         if not path.exists():
             raise ValueError(f"{self.where(key)}: must be a CSV file, by its path from this file's: no {path}")
-        frame, where = load_counts(path)
+        frame, where = load_table_data(path)
         if not frame.columns.is_unique:
             raise ValueError(f"{path}: columns must have different names, got {', '.join(frame.columns)}")
         names = next((one for one in choices if {*one} <= {*frame.columns}), choices[0] if choices else frame.columns)

@@ -1,0 +1,1 @@
+from .table_data import load_table_data as load_table_data

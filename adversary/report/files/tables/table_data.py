@@ -1,0 +1,245 @@
+"""Data as offices have it: CSV of any separator and encoding, Excel, Parquet, Stata, SPSS.
+
+Entries of CSV and Excel stay words: a code keeps its zeros, and a count its marks. Rows keep their place in the file,
+which messages name. What was left out in reading (lines of a title, a second line of descriptions) is noted in the
+frame's `attrs["notes"]`, the separator in `attrs["separator"]`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adversary._core import join_words, missing_extra
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEPARATORS = ";\t|,"
+"""Of columns; of two that fit alike, the first."""
+SAMPLE = 200
+"""Lines by which the separator is chosen."""
+TYPED = {
+    ".parquet": ("read_parquet", "pyarrow", {}),
+    ".pq": ("read_parquet", "pyarrow", {}),
+    ".dta": ("read_stata", "", {}),
+    ".sav": ("read_spss", "pyreadstat", {}),
+    ".zsav": ("read_spss", "pyreadstat", {}),
+    ".sas7bdat": ("read_sas", "", {"encoding": "infer"}),
+    ".xpt": ("read_sas", "", {"encoding": "infer"}),
+}
+"""Formats whose columns have types: the reader of pandas, the library it needs, its options."""
+OTHERS = {
+    ".toml": "a TOML file; adversary tables FILE.toml reads one of several tables",
+    ".xls": "a file of Excel before 2007; save it as .xlsx or CSV",
+    ".ods": "a spreadsheet of OpenDocument; save it as .xlsx or CSV",
+    ".rds": "a file of R; write it with write.csv",
+    ".rdata": "a file of R; write it with write.csv",
+    ".pkl": "a pickle, which may run code; write it with DataFrame.to_csv",
+    ".json": "JSON; write it as CSV",
+    ".pdf": "PDF; a table is read from CSV or Excel",
+    ".zip": "an archive; give the file inside",
+    ".gz": "an archive; give the file inside",
+}
+"""What is refused, and the remedy."""
+NOTES = ("source", "quelle", "note", "notes", "anmerkung", "hinweis", "fuente", "©", "*", "stand:", "erstellt")
+"""How lines under a table begin."""
+
+
+def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.DataFrame, Callable[[int], str]]:
+    """Read a file of people or counts.
+
+    Parameters
+    ----------
+    path : CSV (separated by comma, semicolon, tab or bar; UTF-8, UTF-16 with a byte order mark, or Windows-1252),
+        .xlsx, .parquet, .dta, .sav or .sas7bdat
+    sheet : of an Excel file with several
+
+    Returns
+    -------
+    (frame, what messages call a row, by its place: "line 3", "row 3 of sheet 'Data'").
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ImportError : a library is missing; the message names the extra
+    ValueError : another kind of file, an empty one, names that are missing, or a row that has not one entry for each
+        column; the message names the line
+    """
+    file = Path(path)
+    suffix = file.suffix.lower()
+    if suffix in OTHERS:
+        raise ValueError(f"must be CSV, Excel, Parquet, Stata or SPSS, got {OTHERS[suffix]}")
+    if suffix in TYPED:
+        return _typed(file, *TYPED[suffix]), lambda row: f"row {row + 1}"
+    given = file.read_bytes()
+    if given.startswith(b"PK\x03\x04"):
+        return _from_excel(given, sheet)
+    if given.startswith((b"PAR1", b"\xd0\xcf\x11\xe0", b"%PDF", b"\x1f\x8b", b"\x89")):
+        raise ValueError(f"must be CSV, Excel, Parquet, Stata or SPSS by its name, got {file.suffix or 'no ending'}")
+    return _from_text(given)
+
+
+def _typed(file: Path, reader: str, library: str, options: dict[str, Any]) -> pd.DataFrame:
+    """A file of a format with types."""
+    import pandas as pd
+
+    try:
+        return getattr(pd, reader)(file, **options)
+    except ImportError:
+        raise missing_extra(f"{file.suffix} files need {library}", "tables") from None
+    except OSError:
+        raise
+    except Exception as error:  # each library has errors of its own
+        raise ValueError(f"must be a file of the format {file.suffix}, got {error}") from None
+
+
+def _from_excel(given: bytes, sheet: str | None) -> tuple[pd.DataFrame, Callable[[int], str]]:
+    """The one sheet with entries, or the one that is named."""
+    import pandas as pd
+
+    try:
+        sheets = pd.read_excel(io.BytesIO(given), sheet_name=None, header=None, dtype=str, na_filter=False)
+    except ImportError:
+        raise missing_extra("Excel files need openpyxl", "tables") from None
+    except Exception as error:  # openpyxl has errors of its own
+        raise ValueError(f"must be an Excel file (.xlsx), got {error}") from None
+    full = {str(name): one for name, one in sheets.items() if not one.empty}
+    if sheet is not None and sheet not in full:
+        raise ValueError(f"no sheet {sheet!r} with entries; there are {join_words(list(full)) or 'none'}")
+    if sheet is None and len(full) > 1:
+        raise ValueError(f"has the sheets {join_words(list(full))}: name one, --sheet {next(iter(full))!r}")
+    if not full:
+        raise ValueError("the file is empty: its first line must name the columns")
+    name = sheet or next(iter(full))
+    rows = [[str(entry) for entry in row] for row in full[name].to_numpy()]
+    return _frame(rows, [*range(1, len(rows) + 1)], lambda line: f"row {line} of sheet {name!r}", ",", [])
+
+
+def _from_text(given: bytes) -> tuple[pd.DataFrame, Callable[[int], str]]:
+    """The rows of a text file."""
+    text, notes = _decoded(given)
+    first, _, rest = text.partition("\n")
+    if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:  # Excel names its separator so
+        separator, text = first.strip()[-1], "\n" + rest
+    else:
+        separator = _separator(text)
+    rows, lines = [], []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        for row in reader:
+            rows.append(row)
+            lines.append(reader.line_num)
+    except csv.Error as error:
+        raise ValueError(f"line {reader.line_num + 1}: must be CSV, got {error}") from None
+    return _frame(rows, lines, "line {}".format, separator, notes)
+
+
+def _decoded(given: bytes) -> tuple[str, list[str]]:
+    """The text, and a note where its encoding is no Unicode."""
+    if given.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return given.decode("utf-16"), []
+    if b"\0" in given:
+        raise ValueError("must be text in UTF-8, UTF-16 with a byte order mark, or Windows-1252, got the character NUL")
+    for encoding, name in (("utf-8-sig", ""), ("cp1252", "Windows-1252"), ("latin-1", "Latin-1")):
+        try:
+            return given.decode(encoding), [f"Encoding: {name}."] if name else []
+        except UnicodeDecodeError:
+            continue
+    raise AssertionError("every file is Latin-1")
+
+
+def _separator(text: str) -> str:
+    """The separator by which most lines have as many columns, more than one."""
+    sample = "\n".join(text.splitlines()[:SAMPLE])
+    best, chosen = (0.0, 1), ","
+    for separator in SEPARATORS:
+        try:
+            widths = [len(row) for row in csv.reader(io.StringIO(sample), delimiter=separator) if any(row)]
+        except csv.Error:
+            continue
+        if not widths:
+            continue
+        width, times = max(Counter(widths).items(), key=lambda one: (one[1] * (one[0] > 1), one[0]))
+        if width > 1 and (times / len(widths), width) > best:
+            best, chosen = (times / len(widths), width), separator
+    return chosen
+
+
+def _frame(
+    rows: list[list[str]], lines: list[int], place: Callable[[int], str], separator: str, notes: list[str]
+) -> tuple[pd.DataFrame, Callable[[int], str]]:
+    """Rows under their names: titles above are left out, and so is a line of descriptions below."""
+    import pandas as pd
+
+    table = [(row, line) for row, line in zip(rows, lines, strict=True) if any(map(str.strip, row))]
+    if not table:
+        raise ValueError("the file is empty: its first line must name the columns")
+    above = _titles([[one.strip() for one in row] for row, _ in table])
+    notes = [*notes, *_left_out([line for _, line in table[:above]], "above the names of the columns")]
+    (names, first), *body = table[above:]
+    head = [name.strip() for name in names]
+    width = max((i + 1 for i, name in enumerate(head) if name), default=0)
+    head = head[:width]
+    body = [(row if any(map(str.strip, row[width:])) else row[:width], line) for row, line in body]
+    if body and not head[0] and all(head[1:]):  # a corner without a name: rows named by R, or a table of two features
+        head = ["column 1", *head[1:]]
+    if not all(head):
+        raise ValueError(
+            f"{place(first)}: must name every column, got no name for column {head.index('') + 1}: write the names in "
+            "one row, and remove lines above it"
+        )
+    for row, line in body:
+        if len(row) != width:
+            raise ValueError(f"{place(line)}: must have a cell for each of {width} columns, got {len(row)}")
+    _refuse_note(body, width, place)
+    frame = pd.DataFrame([row for row, _ in body], columns=head, dtype=object)
+    below = _has_descriptions(frame)
+    notes += _left_out([body[0][1]] if below else [], "which describe the columns")
+    frame = frame.iloc[below:].reset_index(drop=True)
+    frame.attrs |= {"separator": separator, "notes": notes}
+    kept = [line for _, line in body[below:]]
+    return frame, lambda row: place(kept[row])
+
+
+def _left_out(lines: Sequence[int], what: str) -> list[str]:
+    if not lines:
+        return []
+    ends = f"Line {lines[0]}" if len(lines) == 1 else f"Lines {lines[0]} to {lines[-1]}"
+    verb = "is" if len(lines) == 1 else "are"
+    return [f"{ends}, {what.replace('describe', 'describes' if len(lines) == 1 else 'describe')}, {verb} left out."]
+
+
+def _titles(rows: Sequence[Sequence[str]]) -> int:
+    """How many lines with a single entry stand above the names of the columns."""
+    filled = [sum(map(bool, row)) for row in rows]
+    usual = Counter(filled).most_common(1)[0][0]
+    above = next((i for i, n in enumerate(filled) if n > 1), 0)
+    return above if usual > 1 else 0
+
+
+def _refuse_note(body: Sequence[tuple[list[str], int]], width: int, place: Callable[[int], str]) -> None:
+    """ValueError for a line under the table: it would be one more place."""
+    if not body or width < 2:
+        return
+    row, line = body[-1]
+    alone = bool(row[0].strip()) and not any(map(str.strip, row[1:]))
+    if alone and (width > 3 or row[0].strip().casefold().startswith(NOTES)):
+        raise ValueError(
+            f"{place(line)}: has one entry alone, {row[0][:60]!r}: remove the line if it is a note, or fill it in"
+        )
+
+
+def _has_descriptions(frame: pd.DataFrame) -> int:
+    """1 where the first row describes the columns, as in files of NHGIS: words where all others have numbers."""
+    from adversary.driver.columns import read_numbers
+
+    if len(frame) < 2 or not all(frame.iloc[0]):
+        return 0
+    counted = [i for i in range(frame.shape[1]) if read_numbers(frame.iloc[1:, i]) is not None]
+    words = [i for i in counted if read_numbers(frame.iloc[:2, i]) is None and any(map(str.isalpha, frame.iloc[0, i]))]
+    return int(words == counted and len(words) > ("GISJOIN" not in frame.columns))
