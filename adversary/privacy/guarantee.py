@@ -267,6 +267,11 @@ class Guarantee(ABC):
 
         return scalar_or_array(np.where(a >= 1.0, 1.0, np.clip(smallest_over_losses(self, bound), a, 1.0)))
 
+    @labelled
+    def attack_success(self, baseline: ArrayLike) -> Any:
+        """Most that any attack succeeds which succeeds with probability `baseline` without the release: `power`."""
+        return scalar_or_array(np.maximum(*(as_array(one.power(baseline)) for one in (self, self.swapped))))
+
     @cached_property
     def at_losses(self) -> Floats:
         """The profile at `LOSSES`, where every point of the trade-off begins."""

@@ -505,3 +505,23 @@ def test_a_parameter_is_one_number_and_never_rounded_to_nothing(make: Any) -> No
     tiny = make(Fraction(1, 10**400))
     assert tiny == make(5e-324)
     assert tiny.loss_bound(0.0) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "success"),
+    [
+        (adv.ZeroConcentratedDP(2.63), 0.69816),
+        (adv.GaussianDP(2.63**0.5 * 2.0**0.5), 0.48689),
+        (adv.PureDP(np.log(3.0)), 0.03),
+    ],
+)
+def test_any_attack_from_its_baseline(guarantee: adv.Guarantee, success: float) -> None:
+    assert float(guarantee.attack_success(0.01)) == pytest.approx(success, abs=1e-5)
+    assert guarantee.attack_success([0.0, 1.0]).tolist()[1] == 1.0
+
+
+def test_an_attack_on_a_lopsided_pair_takes_the_worse_direction() -> None:
+    loss = adv.LatticeLoss.from_probs([0.9, 0.1], [0.5, 0.5])
+    both = [float(one.power(0.1)) for one in (loss, loss.swapped)]
+    assert both[0] != pytest.approx(both[1])
+    assert float(loss.attack_success(0.1)) == max(both)

@@ -49,29 +49,6 @@ DELTAS = (1e-6, 1e-10)
 SIDES = ["lower", "upper"]
 
 
-def guarantee_of(
-    epsilon: float | None, rho: float | None, mu: float | None, delta: float | None = None
-) -> tuple[Guarantee, dict[str, float]]:
-    """The one guarantee that was asked for, and its parameters; delta belongs to epsilon only."""
-    given = {name: x for name, x in {"epsilon": epsilon, "rho": rho, "mu": mu}.items() if x is not None}
-    if len(given) != 1:
-        got = " and ".join(f"--{name}" for name in given) or "none"
-        raise ValueError(f"give exactly one of --epsilon, --rho and --mu, got {got}")
-    if rho is not None:
-        return definitions.ZeroConcentratedDP(rho), given
-    if mu is not None:
-        return definitions.GaussianDP(mu), given
-    if delta is not None:
-        return definitions.ApproximateDP(given["epsilon"], delta), {**given, "delta": delta}
-    return definitions.PureDP(given["epsilon"]), given
-
-
-def only_file(*options: float | None) -> None:
-    """ValueError where a file with a guarantee stands beside one given by options."""
-    if any(one is not None for one in options):
-        raise ValueError("a file states the guarantee: leave out --epsilon, --rho and --mu")
-
-
 def deltas_of(delta: float | None) -> tuple[float, ...]:
     """Where epsilon is shown: at the usual deltas and at the one asked for, the largest first."""
     asked = () if delta is None else (float(definitions.check_delta("delta", delta, zero=False)),)
@@ -87,8 +64,11 @@ def solve(
     failure: float = DEFAULT_FAILURE,
     unit: PrivacyUnit | None = None,
     name: str = "",
+    baselines: Sequence[float] = (),
 ) -> xr.DataTree:
     """Every bound: groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta), `summary`.
+
+    With baselines, group `attacks` (baseline) has the success of any attack, and its advantage over the baseline.
 
     `failure` is that of bounds which are not certain, and the delta of the pbDP epsilon. The guarantee is for one
     privacy unit in one period; with a `unit` of several periods, group `periods` (periods, prior, side) has the bounds
@@ -107,13 +87,20 @@ def solve(
     single = {"advantage": guarantee.advantage, "auc": guarantee.auc, "pbdp_epsilon": guarantee.pbdp_epsilon(failure)}
     single |= {} if guarantee.implied_rho is None else {"zcdp_rho": float(guarantee.implied_rho)}
     found["summary"] = xr.Dataset({name: ((), x, above) for name, x in single.items()})
+    if baselines:
+        check_probability("baseline", baselines)
+        success = np.asarray(guarantee.attack_success(as_array(baselines)))
+        gained = {"success": success, "advantage": success - as_array(baselines)}
+        columns = {key: ("baseline", x, above) for key, x in gained.items()}
+        found["attacks"] = xr.Dataset(columns, {"baseline": list(baselines)})
     if unit is not None and unit.periods > 1:
         found["periods"] = by_periods(guarantee, unit, priors, deltas, failure)
     tree = xr.DataTree.from_dict(found)
     given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
     given |= {} if unit is None else {"privacy_unit": json.dumps(unit_of(unit))}
     tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
-    listed = ("beliefs", "any_prior", "tests", "epsilon", "summary", *(("periods",) if "periods" in found else ()))
+    usual = ("beliefs", "any_prior", "tests", "epsilon", "summary")
+    listed = (*usual, *(one for one in ("attacks", "periods") if one in found))
     return Summary(name or title(guarantee, parameters), listed, verdict(found["beliefs"])).on(tree)
 
 
@@ -209,6 +196,7 @@ def document(
         sections=[
             attempt(BELIEFS, belief_section, tree),
             *noise_sections(powers, ladders, (power[0], power[1]), {name: guarantee, **same}, ladder),
+            *([attempt(ATTACKS, attacks_section, tree)] if "attacks" in tree else []),
             attempt("Summary measures", _summary, tree),
             *([attempt(PERIODS, periods_section, tree, unit)] if unit is not None and "periods" in tree else []),
         ],
@@ -330,6 +318,28 @@ def belief_section(tree: xr.DataTree) -> Section:
         f"{format_bound(100.0 * max(map(abs, most)), True)} percentage points, if their beliefs about everybody else "
         "do not depend on the person.",
         tables=[table],
+    )
+
+
+ATTACKS = "Any attack, from its baseline"
+
+
+def attacks_section(tree: xr.DataTree) -> Section:
+    """The success of any attack, by what it reaches without the release."""
+    columns = {
+        "baseline": ("baseline success", "probability"), "success": ("success at most", "% at most"),
+        "points": ("advantage at most (points)", "at most"),
+    }  # fmt: skip
+    found = tree["attacks"].to_dataset()
+    found["points"] = 100.0 * found["advantage"]
+    last = found.isel(baseline=-1)
+    most = outward_percent(float(last["success"]), True) + PERCENT
+    return Section(
+        ATTACKS,
+        f"An attack that succeeds in {percent(float(last['baseline']))} of cases without the release succeeds in at "
+        f"most {most} with it.",
+        ["Of any kind: membership, an attribute, reconstruction of a record; the baseline is that of the best guess."],
+        tables=[tabulate(found, columns, name="attacks")],
     )
 
 

@@ -11,7 +11,7 @@ import typer
 from adversary._core import DEFAULT_FAILURE, check_probability
 from adversary.driver import audit
 from adversary.report.answers import EVERYONE, ExplainRequest, bounds_answer, explain_answer
-from adversary.report.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, read_scenario
+from adversary.report.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, guarantee_of, read_scenario
 from adversary.report.files import KINDS, Scenario, check_releases, load_guarantee, load_profile_file, read_toml
 from adversary.report.kit import Answer, audit_words
 from adversary.report.words import AUDIENCES, TOPICS, unit_notes
@@ -69,7 +69,7 @@ def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Answer:
         others = " and ".join(f"--{name}" for name in names if name != "epsilon") or "nothing"
         raise ValueError(f"--delta belongs to --epsilon, got it with {others}")
     parts = {name: numbers.get(name) for name in ("epsilon", "rho", "mu", "delta")}
-    guarantee, parameters = bounds_answer.guarantee_of(**parts)
+    guarantee, parameters = guarantee_of(**parts)
     title = bounds_answer.title(guarantee, parameters)
     subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
     return Answer(explain_answer.solve(title, [subject], asked), explain_answer.document)

@@ -46,19 +46,25 @@ def bounds_command(
     prior: options.Priors = PRIORS,
     level: options.Levels = LEVELS,
     failure: FileFailure = None,
+    baseline: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--baseline", help="Success of an attack without the release, such as 0.01; may be repeated.", metavar="P"
+        ),
+    ] = None,
 ) -> Answer:
     """What a guarantee allows adversaries to conclude: beliefs, tests, and epsilon at a delta."""
     deltas = bounds_answer.deltas_of(delta)
     if file is None:
-        guarantee, parameters = bounds_answer.guarantee_of(epsilon, rho, mu, delta)
+        guarantee, parameters = options.guarantee_of(epsilon, rho, mu, delta)
         unit, chance, name = None, DEFAULT_FAILURE, ""
     else:
-        bounds_answer.only_file(epsilon, rho, mu)
+        options.only_file(epsilon, rho, mu)
         found = load_guarantee(file)
         guarantee, unit, chance, name = found.guarantee, found.unit, found.failure, found.title
         parameters = {name: float(x) for name, x in guarantee.parameters.items()}
     tree = bounds_answer.solve(
-        guarantee, parameters, prior, level, deltas, chance if failure is None else failure, unit, name
+        guarantee, parameters, prior, level, deltas, chance if failure is None else failure, unit, name, baseline or ()
     )
     return Answer(tree, partial(bounds_answer.document, guarantee, parameters, unit=unit))
 

@@ -17,6 +17,7 @@ import typer
 from typer.models import OptionInfo
 
 from adversary._core import remove_empty
+from adversary.privacy import Guarantee, definitions
 from adversary.report.files import Scenario, load_scenario
 from adversary.report.kit import FORMS, Answer, check_form, deliver, tell
 
@@ -150,6 +151,29 @@ def _as_text(one: Parameter) -> tuple[Parameter, Callable[[Any], Any]]:
         return given and ([PARSED[inner](name, x) for x in given] if many else PARSED[inner](name, given))
 
     return shown, read
+
+
+def guarantee_of(
+    epsilon: float | None, rho: float | None, mu: float | None, delta: float | None = None
+) -> tuple[Guarantee, dict[str, float]]:
+    """The one guarantee that was asked for, and its parameters; delta belongs to epsilon only."""
+    given = {name: x for name, x in {"epsilon": epsilon, "rho": rho, "mu": mu}.items() if x is not None}
+    if len(given) != 1:
+        got = " and ".join(f"--{name}" for name in given) or "none"
+        raise ValueError(f"give exactly one of --epsilon, --rho and --mu, got {got}")
+    if rho is not None:
+        return definitions.ZeroConcentratedDP(rho), given
+    if mu is not None:
+        return definitions.GaussianDP(mu), given
+    if delta is not None:
+        return definitions.ApproximateDP(given["epsilon"], delta), {**given, "delta": delta}
+    return definitions.PureDP(given["epsilon"]), given
+
+
+def only_file(*options: float | None) -> None:
+    """ValueError where a file with a guarantee stands beside one given by options."""
+    if any(one is not None for one in options):
+        raise ValueError("a file states the guarantee: leave out --epsilon, --rho and --mu")
 
 
 class Output(NamedTuple):
