@@ -39,6 +39,7 @@ from .driver import audit_model as audit_model
 from .driver import audit_table as audit_table
 from .driver import audit_tables as audit_tables
 from .driver import sensitivity as sensitivity
+from .driver import to_draws as to_draws
 from .models.enumeration import enumerate_posterior as enumerate_posterior
 from .privacy import Guarantee as Guarantee
 from .privacy import PrivacyUnit as PrivacyUnit

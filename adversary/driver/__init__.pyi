@@ -4,6 +4,7 @@ from .both_truths import SIDES as SIDES
 from .both_truths import side_by_side as side_by_side
 from .case import OWN as OWN
 from .case import shown_bound as shown_bound
+from .draws_of_audits import to_draws as to_draws
 from .free_models import audit_model as audit_model
 from .further_groups import ALSO as ALSO
 from .further_groups import EVERYTHING as EVERYTHING

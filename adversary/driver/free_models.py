@@ -128,6 +128,7 @@ def audit_model(
     own = {"engine": engine, "method": readings.method, "target": target, "failure": failure, "draws": size}
     own |= {"sensitivity": str(records), "released": json.dumps(names), "warnings": json.dumps([])}
     own |= {} if privacy_unit is None else {"privacy_unit": json.dumps({"model": unit_of(privacy_unit)})}
+    own |= dict(groups["posterior"].attrs) if "posterior" in groups else {}
     tree.attrs |= own | origin(seed, rng, dict(truth), support, ["pymc"])
     return tree
 

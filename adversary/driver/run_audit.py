@@ -124,10 +124,10 @@ def audit(
     `prob_beyond_single_record`. Where posteriors are sampled: `estimate` instead of `exact`, with `mcse` and
     `log_odds_mcse` (standard errors of the posterior and of its log odds), `r_hat`, `ess`, `divergences` (with
     continuous latents also `k_hat`, of their weights under the prior) and `status` of every fit; draws in the groups of
-    ArviZ, as `models.fit` has them, with dim release (`isel(release=0)` is one fit); in `risk`, `status` "ok", or
-    "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the `reason`
-    among its attributes. What to know before these averages are believed is in the attribute `warnings`, a list as
-    JSON.
+    ArviZ, as `models.fit` has them, with dim release (`isel(release=0, drop=True)` is one fit); in `risk`, `status`
+    "ok", or "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the
+    `reason` among its attributes. What to know before these averages are believed is in the attribute `warnings`, a
+    list as JSON. `adversary.to_draws` makes draws of an exact audit.
 
     Raises
     ------

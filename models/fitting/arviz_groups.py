@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -32,7 +33,11 @@ from adversary.models.enumeration import (
 from adversary.models.importance import releases_given
 
 Arrays = Mapping[str, NDArray[Any]]
+Floats = NDArray[np.float64]
 
+DRAWN = ("chain", "draw", "release")
+"""Dims of draws, each with a coordinate."""
+_COUNTS = ("tree_depth", "n_steps")
 TIED = 1e-9
 LARGEST = 20_000_000
 """Numbers of a deterministic, or of the terms of side data, beyond which they are left out of a tree."""
@@ -80,21 +85,35 @@ class Groups:
         leading: tuple[str, ...],
         variables: Sequence[str] | None,
         rng: np.random.Generator,
+        chances: tuple[str, Floats, Floats] | None = None,
     ) -> dict[str, xr.Dataset]:
-        """Every group of draws of one release or, the last of the leading dims, of many; `stats` as `Fit` has them."""
+        """Every group of draws of one release or, the last of the leading dims, of many, but for empty ones.
+
+        stats : as `Fit` has them; chances : of a target by name, in every draw of the posterior and of the prior
+        """
         many = leading[2:]
         sizes = next(iter(latents.values())).shape[: len(leading)]
         names = self.names(variables, int(np.prod(sizes)))
         found = {"posterior": self.chosen(latents, names, leading), "prior": self.chosen(prior, names, leading[:2])}
+        if chances is not None and (name := chance_name(chances[0])) not in self.source.named_vars:
+            drawn = (leading, chances[1]), (leading[:2], chances[2])
+            for group, (dims, chance) in zip(("posterior", "prior"), drawn, strict=True):
+                found[group][name] = dims, spread_constant(chance, rng)
         found["posterior_predictive"] = self.predicted(latents, leading, rng)
         found["prior_predictive"] = self.predicted(prior, leading[:2], rng)
         found["log_prior"], found["log_likelihood"] = self.log_densities(latents, released, leading, not many)
         terms = [*found["log_prior"].values(), *found["log_likelihood"].values()]
         lp = sum((term.values.reshape(*sizes, -1).sum(axis=-1) for term in terms), start=np.zeros(sizes))
+        known = {name: value for name, value in stats.items() if not np.isnan(value).all()}
         told = {"diverging": stats["diverging"] == 1, "lp": lp}
         told["energy"] = np.where(np.isnan(stats["energy"]), -lp, stats["energy"])
-        found["sample_stats"] = label_arrays(self.source, {**stats, **told}, leading)
-        return found | self.data(released, many)
+        counts = {n: v.astype(np.int64) for n, v in known.items() if n in _COUNTS and not np.isnan(v).any()}
+        found["sample_stats"] = label_arrays(self.source, {**known, **told, **counts}, leading)
+        library = "nutpie" if known else NAME
+        made = {"inference_library": library, "inference_library_version": version(library)}
+        made["created_at"] = datetime.now(UTC).isoformat()
+        every = found | self.data(released, many)
+        return {name: group.assign_attrs(made) for name, group in every.items() if group.data_vars}
 
     def chosen(self, latents: Arrays, names: Sequence[str], leading: tuple[str, ...]) -> xr.Dataset:
         """Draws of these variables, of draws of every latent."""
@@ -193,6 +212,26 @@ def _break_ties(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray
     return terms
 
 
+def chance_name(target: str) -> str:
+    """Name of the chance of a target in every draw.
+
+    >>> chance_name("in")
+    'P(in)'
+    """
+    return f"P({target})"
+
+
+def spread_constant(chance: Floats, rng: np.random.Generator) -> Floats:
+    """Chances (chain, draw, ...); those that are the same in all draws of a release are spread by a billionth.
+
+    ArviZ cannot draw a density of one value, nor compare its chains.
+    """
+    with np.errstate(invalid="ignore"):
+        same = np.ptp(chance, axis=(0, 1)) < TIED
+    moved = chance + chance * (1.0 - chance) * rng.uniform(-TIED, TIED, chance.shape)
+    return np.where(same, moved, chance)
+
+
 def attributes(engine: str, sampling: Sampling, seed: Any) -> dict[str, Any]:
     """Attributes that say what was done, in values that NetCDF can hold."""
     packages = (NAME, "numpy", "scipy", "xarray", "pymc", "pytensor", "nutpie", "arviz")
@@ -224,5 +263,5 @@ def label_arrays(model: pm.Model, values: Arrays, leading: tuple[str, ...], whol
         variables[name] = ((*leading, *dims), array.astype(np.int64) if name in whole else array)
     if values:
         sizes = next(iter(values.values())).shape
-        coords |= {d: np.arange(n) for d, n in zip(leading, sizes, strict=False) if d in ("chain", "draw")}
+        coords |= {d: np.arange(n) for d, n in zip(leading, sizes, strict=False) if d in DRAWN}
     return xr.Dataset(variables, coords=coords)

@@ -51,16 +51,18 @@ def fit(
 
     Returns
     -------
-    DataTree with groups `posterior` and `prior` (`variables`), `posterior_predictive` and `prior_predictive` (a release
-    of every draw), `sample_stats` (diverging, energy, lp, and `probability` = P(target = 1 | continuous latents,
-    release); without NUTS the energy is -lp), `log_prior` (a variable per latent and potential), `log_likelihood` (of
-    every element released or observed), `observed_data` (release and side data), `constant_data`, and `exact` or
-    `estimate`: `posterior` = P(target = 1 | release), `prior`, and in `estimate` its `mcse` and that of its log odds
-    (`log_odds_mcse`), `r_hat`, `ess`, `divergences`, `k_hat` (see `Fit`) and `status`. With a support also `edge_mass`,
-    the probability that a latent is at or beyond its ends; above 1e-6 the answer is "unreliable". Attributes: engine,
-    seed, sampling, versions. Without a target what would be said of it is left out. A fit that fails is run once more,
-    four times as long; one that fails again is "unreliable" and has no `posterior`. What is called prior is given the
-    side data observed in the model.
+    DataTree with groups `posterior` and `prior` (`variables`, and "P(in)", or whatever the target is called: its
+    chance given the latents that are not summed out and, in the posterior, the release, spread by a billionth where all
+    are), `posterior_predictive` and `prior_predictive` (a release of every draw), `sample_stats` (diverging, energy,
+    lp, and with NUTS tree_depth, n_steps, acceptance_rate and step_size; without it the energy is -lp), `log_prior` (a
+    variable per latent and potential), `log_likelihood` (of every element released or observed), `observed_data`
+    (release and side data), `constant_data` where there are any, and `exact` or `estimate`: `posterior` = P(target = 1
+    | release), `prior`, and in `estimate` its `mcse` and that of its log odds (`log_odds_mcse`), `r_hat`, `ess`,
+    `divergences`, `k_hat` (see `Fit`) and `status`. With a support also `edge_mass`, the probability that a latent is
+    at or beyond its ends; above 1e-6 the answer is "unreliable". Attributes: engine, seed, sampling, versions, and
+    those that ArviZ writes of an inference library. Without a target what would be said of it is left out. A fit that
+    fails is run once more, four times as long; one that fails again is "unreliable" and has no `posterior`. What is
+    called prior is given the side data observed in the model.
 
     Notes
     -----
@@ -88,17 +90,18 @@ def fit(
     if not fitter.prior.values and not one.passed:
         raise ValueError(f"the release has probability zero, or no density, in every state of the latents: {row}")
     generator, sizes = np.random.default_rng(draw_seed), (sampling.chains, sampling.draws)
-    prior = fitter.prior.prior_draws(sampling.chains * sampling.draws, generator)
+    known, size = fitter.prior.known_sample(), sampling.chains * sampling.draws
+    prior, first = fitter.prior.draws_and_chances(known, {}, size, generator)
     prior = {name: value.reshape(*sizes, *value.shape[1:]) for name, value in prior.items()}
     sampled = bool(fitter.prior.values)
-    stats = one.stats if target is None else one.stats | {"probability": one.chance}
-    found = groups.all_of(one.latents, prior, row, stats, CHAIN_DRAW, variables, generator)
+    chances = None if target is None else (target, one.chance, first.reshape(sizes))
+    found = groups.all_of(one.latents, prior, row, one.stats, CHAIN_DRAW, variables, generator, chances)
     before = None if target is None else fitter.prior.before()[0]
     edge = _edge(model, support, prior, one.latents) if support else None
     found["estimate" if sampled else "exact"] = _summary(one, before, sampled, edge)
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
     engine = "enumeration" if not sampled else "importance" if one.trace is None else "nutpie"
-    tree.attrs |= attributes(engine, sampling, rng)
+    tree.attrs |= attributes(engine, sampling, rng) | dict(found["posterior"].attrs)
     return tree
 
 

@@ -28,12 +28,13 @@ from adversary.models.importance import (
     starting_points,
 )
 
-from .nuts import Nuts, Trace
+from .nuts import STATS, Nuts, Trace
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
-STATS = ("diverging", "energy")
+CHANCE = "chance"
+"""Name under which the chance of the target in every draw is kept."""
 LONGER = 4
 """How many times as long the second try of a fit is."""
 _ROUNDING = 1e-14  # error of a sum over all states
@@ -73,14 +74,13 @@ class Fit:
     @property
     def divergences(self) -> float:
         """Number of draws that diverged, NaN without NUTS."""
-        return float(self.stats["diverging"].sum())
+        return np.nan if self.trace is None else float(self.trace.diverging.sum())
 
     @property
     def stats(self) -> Arrays:
-        """Divergences and energies of the draws, (chain, draw) each; NaN without NUTS."""
+        """What the sampler says of the draws, (chain, draw) each; NaN without NUTS."""
         unknown = np.full(self.chance.shape, np.nan)
-        found = (unknown, unknown) if self.trace is None else (self.trace.diverging, self.trace.energy)
-        return dict(zip(STATS, found, strict=True))
+        return dict.fromkeys(STATS, unknown) if self.trace is None else dict(self.trace.stats)
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,9 @@ class Fitter:
     def _by_importance(self, sample: Sample, row: Arrays, kept: int, rng: np.random.Generator) -> Fit:
         """By draws of the prior, drawn again by their weights."""
         answer, sizes = sample.answer, (self.sampling.chains, kept)
-        possible = answer.weights.any()
+        latents, chance = None, np.full(sizes[0] * kept, answer.present)
+        if answer.weights.any():
+            latents, chance = self.prior.draws_and_chances(sample, row, chance.size, rng)
         return Fit(
             answer.present,
             answer.out,
@@ -203,8 +205,8 @@ class Fitter:
             answer.k_hat,
             sample.explained,
             sample.reliable,
-            self._by_chain(self.prior.draws_of(sample, row, sizes[0] * kept, rng) if possible else None, sizes),
-            np.full(sizes, answer.present),
+            self._by_chain(latents, sizes),
+            chance.reshape(sizes),
         )
 
     def _by_chain(self, latents: Arrays | None, sizes: tuple[int, int]) -> Arrays:
@@ -247,7 +249,7 @@ class Fitter:
         open_target = self.prior.terms.one_reads_draws or (one.any() and not one.all())
         settled = not open_target or bool(target.constant[0] and sample.reliable)
         place = np.linspace(0, sizes[1] - 1, min(kept, sizes[1])).astype(np.int64)
-        kept_trace = Trace(trace.points[:, place], trace.diverging[:, place], trace.energy[:, place])
+        kept_trace = trace.at(place)
         shape = kept_trace.diverging.shape
         flat = self.prior.split(kept_trace.points.reshape(-1, trace.points.shape[-1]))
         latents = None if broken else self.prior.terms.latents(flat, row, rng, len(flat[0]))

@@ -22,7 +22,8 @@ from adversary._core import KEPT, PerThread, Sampling
 from adversary._core import blocks as runner
 
 from .arviz_groups import Groups
-from .fitter import STATS, Fitter
+from .fitter import CHANCE, Fitter
+from .nuts import STATS
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -52,7 +53,8 @@ class Fits:
         `Fit` has them; where NUTS ran also `r_hat` (largest) and `divergences` (number)
     groups : for ArviZ: `posterior`, `posterior_predictive`, `sample_stats`, `log_prior` and `log_likelihood` with dims
         (chain, draw, release), `prior` and `prior_predictive` (chain, draw), `observed_data` and `constant_data`. Side
-        data have no likelihood here. Without NUTS the energy is -lp
+        data have no likelihood here. Without NUTS the energy is -lp. `posterior` and `prior` have "P(in)", the target's
+        chance in every draw
     before : (P(target = 1) before the release, its Monte Carlo standard error)
     settled : the same given the releases that are published exactly
     method : what made the draws
@@ -143,11 +145,12 @@ def fit_many(
     traces = {name: np.moveaxis(found[_LATENT + name], 0, 2) for name in prior.latents}
     stats = {name: np.moveaxis(found[name], 0, 2) for name in STATS}
     generator = np.random.default_rng(draw_seed)
-    first = prior.prior_draws(sampling.chains * draws_kept(sampling), generator)
-    first = {name: value.reshape(sampling.chains, -1, *value.shape[1:]) for name, value in first.items()}
+    drawn, chance = prior.draws_and_chances(prior.known_sample(), {}, sampling.chains * draws_kept(sampling), generator)
+    first = {name: value.reshape(sampling.chains, -1, *value.shape[1:]) for name, value in drawn.items()}
+    chances = target, np.moveaxis(found[CHANCE], 0, 2), chance.reshape(sampling.chains, -1)
     return Fits(
         _estimate(found),
-        _groups(Groups.of(model, tuple(observed)), traces, first, released, stats, generator),
+        _groups(Groups.of(model, tuple(observed)), traces, first, released, stats, generator, chances),
         before,
         after,
         _method(prior, int(sampled.sum()), size),
@@ -155,7 +158,13 @@ def fit_many(
 
 
 def _groups(
-    groups: Groups, traces: Arrays, first: Arrays, released: Arrays, stats: Arrays, rng: np.random.Generator
+    groups: Groups,
+    traces: Arrays,
+    first: Arrays,
+    released: Arrays,
+    stats: Arrays,
+    rng: np.random.Generator,
+    chances: tuple[str, Floats, Floats],
 ) -> dict[str, xr.Dataset]:
     """Groups of ArviZ, dim release last but for the variables' own; missing where a fit has no draws."""
     every = np.arange(next(iter(stats.values())).shape[2])
@@ -165,13 +174,12 @@ def _groups(
         return {}
     traces = {name: value[:, :, drawn] for name, value in traces.items()}
     here = {n: v[drawn] for n, v in released.items()}, {n: v[:, :, drawn] for n, v in stats.items()}
-    found = groups.all_of(traces, first, *here, AXES, None, rng)
+    of_target = chances[0], chances[1][:, :, drawn], chances[2]
+    found = groups.all_of(traces, first, *here, AXES, None, rng, of_target)
     if drawn.size == every.size:
         return found
     by_release = {n: g for n, g in found.items() if "release" in g.dims}
-    return found | {
-        n: g.assign_coords(release=drawn).reindex(release=every).drop_vars("release") for n, g in by_release.items()
-    }
+    return found | {n: g.assign_coords(release=drawn).reindex(release=every) for n, g in by_release.items()}
 
 
 def _method(prior: Any, sampled: int, size: int) -> str:
@@ -191,7 +199,7 @@ def _fit_block(compiled: PerThread[Fitter], kind: np.dtype[Any], piece: Piece) -
     fitter, (data, seeds) = compiled.value, piece
     rows = np.empty(len(seeds), kind)
     for row, one in zip(rows, fitter.fits(data, seeds, draws_kept(fitter.sampling)), strict=True):
-        values = {name: getattr(one, name) for name in SUMMARY} | one.stats
+        values = {name: getattr(one, name) for name in (*SUMMARY, CHANCE)} | one.stats
         for name, value in (values | {_LATENT + name: value for name, value in one.latents.items()}).items():
             row[name] = value
     return rows
@@ -201,7 +209,7 @@ def _record(fitter: Fitter) -> np.dtype[Any]:
     """All that is kept of one release, so that a block of releases is one array."""
     sizes = (fitter.sampling.chains, draws_kept(fitter.sampling))
     latents = [(_LATENT + name, "f8", (*sizes, *value.shape[1:])) for name, value in fitter.prior.latents.items()]
-    return np.dtype([(name, "f8") for name in SUMMARY] + [(name, "f8", sizes) for name in STATS] + latents)
+    return np.dtype([(name, "f8") for name in SUMMARY] + [(name, "f8", sizes) for name in (*STATS, CHANCE)] + latents)
 
 
 def _estimate(found: NDArray[Any]) -> xr.Dataset:

@@ -30,14 +30,39 @@ from adversary.models.importance import WeighedPrior
 Floats = NDArray[np.float64]
 
 
+_COLUMNS = {
+    "diverging": "diverging",
+    "energy": "energy",
+    "tree_depth": "depth",
+    "n_steps": "n_steps",
+    "acceptance_rate": "mean_tree_accept",
+    "step_size": "step_size",
+}
+STATS = tuple(_COLUMNS)
+"""What is kept of every draw's trajectory, as ArviZ names it."""
+
+
 @dataclass(frozen=True)
 class Trace:
-    """Draws (chain, draw, cell) of the continuous latents on the unconstrained scale; which of them diverged, and their
-    energies, (chain, draw). NaN throughout where no chain could be started."""
+    """Draws (chain, draw, cell) of the continuous latents on the unconstrained scale, and `STATS` of each trajectory,
+    (chain, draw). NaN throughout where no chain could be started."""
 
     points: Floats
-    diverging: NDArray[np.bool_]
-    energy: Floats
+    stats: Mapping[str, NDArray[Any]]
+
+    @property
+    def diverging(self) -> NDArray[np.bool_]:
+        """Whether a trajectory diverged."""
+        return np.asarray(self.stats["diverging"] == 1)
+
+    @property
+    def energy(self) -> Floats:
+        """Energy of a trajectory."""
+        return np.asarray(self.stats["energy"])
+
+    def at(self, draws: NDArray[np.int64]) -> Trace:
+        """Some draws of every chain."""
+        return Trace(self.points[:, draws], {name: value[:, draws] for name, value in self.stats.items()})
 
 
 @dataclass(frozen=True)
@@ -116,7 +141,7 @@ class Nuts:
             drawn, told = running.wait().get_arrow_trace()
         except RuntimeError:  # no place with a finite density was found to start from
             nothing = np.full((*shape, self.centre.size), np.nan)
-            return Trace(nothing, np.zeros(shape, dtype=bool), nothing[..., 0])
+            return Trace(nothing, dict.fromkeys(STATS, nothing[..., 0]))
         except KeyboardInterrupt:
             if running is not None:
                 running.cancel()
@@ -127,7 +152,7 @@ class Nuts:
             return np.stack([_column(one, name)[keep] for one, keep in zip(tables, kept, strict=True)])
 
         points = self.centre + self.scale * stacked(drawn, "z").reshape(*shape, -1)
-        return Trace(points, stacked(told, "diverging") == 1, stacked(told, "energy"))
+        return Trace(points, {name: stacked(told, column) for name, column in _COLUMNS.items()})
 
 
 def _compile_gradient(flat: pm.Model, names: list[str]) -> Any:

@@ -123,6 +123,7 @@ class Hypotheses:
     k_hat : shape of the tail of the weights, the worse of the two hypotheses
     ess : effective number of draws, the smaller of the two
     weights : smoothed weights of the draws under both together, (draw,), adding up to 1
+    chances : P(target = 1 | draw, release), (draw,)
     log_total : log of the sum of these weights as they were given
     """
 
@@ -132,6 +133,7 @@ class Hypotheses:
     k_hat: float
     ess: float
     weights: Floats
+    chances: Floats
     log_total: float = 0.0
 
     @classmethod
@@ -146,14 +148,16 @@ class Hypotheses:
             with np.errstate(invalid="ignore"):
                 odds = float((log_in - log_out)[0])
             total = float(np.logaddexp(log_in, log_out)[0])
-            return cls(float(expit(odds)), float(expit(-odds)), 0.0, -np.inf, np.inf, np.ones(1), total)
+            chance = float(expit(odds))
+            return cls(chance, float(expit(-odds)), 0.0, -np.inf, np.inf, np.ones(1), np.array([chance]), total)
         with np.errstate(invalid="ignore"):
             apart = log_in - log_out
+        given = expit(apart)
         known = apart[~np.isnan(apart)]
         if known.size and (np.ptp(known) < _SAME if np.isfinite(known).all() else (known == known[0]).all()):
             both = Importance.of(np.logaddexp(log_in, log_out))  # no draw changes the odds: there is no error
             chances = float(expit(known[0])), float(expit(-known[0]))
-            return cls(*chances, 0.0, both.k_hat, both.ess, both.weights, both.log_total)
+            return cls(*chances, 0.0, both.k_hat, both.ess, both.weights, given, both.log_total)
         inside, outside = Importance.of(log_in), Importance.of(log_out)
         odds = inside.log_total - outside.log_total
         present, out = float(expit(odds)), float(expit(-odds))
@@ -161,7 +165,7 @@ class Hypotheses:
         k_hat, ess = max(inside.k_hat, outside.k_hat), min(inside.ess, outside.ess)
         weights = present * inside.weights + out * outside.weights
         total = float(np.logaddexp(inside.log_total, outside.log_total))
-        return cls(present, out, spread, k_hat, ess, weights, total)
+        return cls(present, out, spread, k_hat, ess, weights, given, total)
 
     @property
     def mcse(self) -> float:

@@ -290,17 +290,27 @@ class WeighedPrior:
 
     def draws_of(self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator) -> Arrays:
         """Draws (draw, *shape) of every latent on its own scale given one release, by a sample's weights."""
+        return self.draws_and_chances(sample, row, size, rng)[0]
+
+    def draws_and_chances(
+        self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator
+    ) -> tuple[Arrays, Floats]:
+        """The same, and P(target = 1 | what is not summed out, release) of every draw, (draw,)."""
         place = rng.permutation(_systematic(sample.answer.weights, size, rng))
         values = [value[place] for value in sample.values]
         pure = None if sample.pure is None else sample.pure[place]
-        return self.terms.latents(values, row, rng, size, pure, sample.table)
+        return self.terms.latents(values, row, rng, size, pure, sample.table), sample.answer.chances[place]
 
     def prior_draws(self, size: int, rng: np.random.Generator) -> Arrays:
         """Draws of every latent given what is known beside the release, (draw, *shape)."""
+        return self.draws_of(self.known_sample(), {}, size, rng)
+
+    def known_sample(self) -> Sample:
+        """`held_sample` of which latents are drawn: ValueError where there is nothing to draw."""
         held = self.held()
         if not held.ess > 0:
             raise ValueError("what the model knows beside the release is impossible under its prior")
-        return self.draws_of(Sample(self.values, self.pure, self.terms.table({}), held, np.inf), {}, size, rng)
+        return Sample(self.values, self.pure, self.terms.table({}), held, np.inf)
 
     def batched(self, observed: Mapping[str, ArrayLike]) -> Arrays:
         """Releases (release, *shape) as the model's variables hold them, checked."""

@@ -69,14 +69,14 @@ TREES = ("enumerated fit", "sampled fit", "weighed audit", "sampled audit")
 
 def single(tree: xr.DataTree) -> xr.DataTree:
     """A fit as it is; of an audit one release, as ArviZ knows no dim of releases."""
-    return tree.isel(release=0) if "release" in tree["posterior"].dims else tree
+    return tree.isel(release=0, drop=True) if "release" in tree["posterior"].dims else tree
 
 
 GROUPS = {
     "posterior", "prior", "posterior_predictive", "prior_predictive", "sample_stats", "log_prior", "log_likelihood",
     "observed_data", "constant_data",
 }  # fmt: skip
-VECTOR = {"var_names": ["rate", "odds"]}
+VECTOR = {"var_names": ["rate", "odds", "P(in)"]}
 
 TABLE: dict[str, Callable[[xr.DataTree], Any]] = {
     "summary": lambda tree: az.summary(tree),
@@ -88,6 +88,8 @@ TABLE: dict[str, Callable[[xr.DataTree], Any]] = {
     "bfmi": lambda tree: az.bfmi(tree),
     "psense_summary": lambda tree: az.psense_summary(tree, prior_var_names=["rate"] if sampled(tree) else ["step"]),
     "loo": lambda tree: az.loo(tree, var_name="noisy"),
+    "extract": lambda tree: az.extract(tree, num_samples=10),
+    "diagnose": lambda tree: az.diagnose(tree),
     "compare": lambda tree: az.compare({"one": tree, "same": tree}, var_name="noisy"),
 }
 FIGURES: dict[str, Callable[[xr.DataTree], Any]] = {
@@ -96,6 +98,10 @@ FIGURES: dict[str, Callable[[xr.DataTree], Any]] = {
     "forest": lambda tree: az.plot_forest(tree, **VECTOR),
     "dist": lambda tree: az.plot_dist(tree, **VECTOR),
     "pair": lambda tree: az.plot_pair(tree, **VECTOR),
+    "parallel": lambda tree: az.plot_parallel(tree, **VECTOR),
+    "ess": lambda tree: az.plot_ess(tree, **VECTOR),
+    "mcse": lambda tree: az.plot_mcse(tree, **VECTOR),
+    "autocorr": lambda tree: az.plot_autocorr(tree, **VECTOR),
     "energy": lambda tree: az.plot_energy(tree),
     "prior_posterior": lambda tree: az.plot_prior_posterior(tree, **VECTOR),
     "ppc_dist": lambda tree: az.plot_ppc_dist(tree, var_names=["noisy"], num_samples=20),
@@ -142,6 +148,41 @@ def test_arviz_reads_every_tree(trees: dict[str, xr.DataTree], name: str) -> Non
     assert not failed
 
 
+ALONE: dict[str, Callable[[xr.DataTree], Any]] = {
+    name: getattr(az, name) for name in ("summary", "ess", "rhat", "mcse", "hdi", "bfmi", "extract", "diagnose")
+} | {
+    name: getattr(az, f"plot_{name}")
+    for name in ("dist", "forest", "trace_dist", "rank", "pair", "parallel", "energy", "autocorr", "prior_posterior")
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("closed")
+def test_arviz_reads_the_draws_of_an_exact_audit() -> None:
+    plan = adv.Plan([adv.Level("block", adv.Geometric(1.0))])
+    audit = adv.audit(plan, adv.Adversary(0.3, beliefs={"block": adv.Uniform()}), {"block": 3, "in": 1})
+    failed = {}
+    for release in (None, 30):
+        tree = adv.to_draws(audit, release=release, sampling=SETTINGS, rng=1)
+        of_one = {"psense_summary": az.psense_summary, "psense_dist": az.plot_psense_dist} if release else {}
+        for function, read in (ALONE | of_one).items():
+            try:
+                read(tree)
+            except Exception as error:
+                failed[function, release] = f"{type(error).__name__}: {error}"
+            plt.close("all")
+    assert not failed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_is_the_same_after_a_file(trees: dict[str, xr.DataTree], name: str, tmp_path: Path) -> None:
+    trees[name].to_netcdf(tmp_path / "tree.nc")
+    with az.from_netcdf(tmp_path / "tree.nc") as again:
+        assert set(again.children) == set(trees[name].children)
+        xr.testing.assert_equal(again["posterior"].load().to_dataset(), trees[name]["posterior"].to_dataset())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TREES)
 def test_every_tree_has_every_group_and_what_the_model_computes(trees: dict[str, xr.DataTree], name: str) -> None:
@@ -165,7 +206,21 @@ def test_every_tree_has_every_group_and_what_the_model_computes(trees: dict[str,
     before = one["prior_predictive"]["noisy"] - one["prior"]["in"] - one["prior"]["expected"]
     assert before.values.std() == pytest.approx(NOISE.sigma, abs=5 * NOISE.sigma / np.sqrt(2 * before.size))
     assert np.isfinite(one["sample_stats"]["energy"].values).all()
-    assert {"seed", "versions", "engine"} <= set(tree.attrs)
+    library = {"inference_library", "inference_library_version", "created_at"}
+    assert {"seed", "versions", "engine"} | library <= set(tree.attrs)
+    assert library <= set(tree["posterior"].attrs)
+    assert tree.attrs["inference_library"] == ("nutpie" if "sampled" in name else "dp-adversary")
+    chance, group = tree["posterior"]["P(in)"], "exact" if "exact" in tree.children else "estimate"
+    off, kept = abs(chance.mean(("chain", "draw")) - tree[group]["posterior"]), chance.sizes
+    spread = chance.std(("chain", "draw")) / np.sqrt(kept["chain"] * kept["draw"])
+    assert (off < (4 * spread if "audit" in name else 1e-9)).all()  # an audit keeps some of its draws
+    if "audit" in name:
+        assert tree["posterior"]["release"].values.tolist() == [0, 1, 2]
+        assert float(chance.std(("chain", "draw")).min()) > 1e-4  # it moves with the rate
+    trajectory = {"tree_depth", "n_steps", "acceptance_rate", "step_size"}
+    assert set(tree["sample_stats"].data_vars) == {"diverging", "energy", "lp"} | (
+        trajectory if "sampled" in name else set()
+    )
 
 
 @pytest.mark.slow

@@ -129,7 +129,7 @@ def test_a_fit_that_misses_a_mode_of_the_prior_does_not_pass(monkeypatch: pytest
             size = (sampling.chains, sampling.draws)
             rng = np.random.default_rng(2)
             place = rng.choice(len(points), size, p=inside / inside.sum())
-            return Trace(points[place], np.zeros(size, dtype=bool), rng.normal(size=size))
+            return Trace(points[place], {"diverging": np.zeros(size), "energy": rng.normal(size=size)})
 
         monkeypatch.setattr(Nuts, "of", lambda prior: SimpleNamespace(sample=sampled))
         return fitter.fit_once(sample, row, Sampling(), np.random.SeedSequence(1), 100)
