@@ -317,7 +317,11 @@ def _edges(model: Any, support: Mapping[str, ArrayLike], groups: Groups, size: i
     if not support or "posterior" not in groups:
         return xr.DataArray(np.full(size, np.nan if support else 0.0), dims="release")
     prior, posterior = (
-        {str(name): v.values.reshape(-1, *v.shape[2:]) for name, v in groups[group].data_vars.items()}
+        {
+            str(name): v.values.reshape(-1, *v.shape[2:])
+            for name, v in groups[group].data_vars.items()
+            if name in model.named_vars
+        }
         for group in ("prior", "posterior")
     )
     share, unknown = edge_of_draws(model, support, prior, posterior)
