@@ -19,6 +19,7 @@ from adversary.report.files import (
     load_table_file,
     schema,
 )
+from adversary.report.files.tables import load_tables_file
 from adversary.report.kit import RESULT
 from tests import commands
 from tests.tables import DATA
@@ -26,13 +27,13 @@ from tests.tables import DATA
 READERS: dict[str, Any] = {
     "scenario": load_scenario, "guarantee": load_guarantee, "profile": load_profile_file,
     "release": load_any_release_file,
-    "regression": load_any_release_file, "table": load_table_file,
+    "regression": load_any_release_file, "table": load_table_file, "tables": load_tables_file,
 }  # fmt: skip
 
 
 def kind_of(document: dict[str, Any]) -> str:
-    if "plan" in document:
-        return "scenario"
+    if "plan" in document or "data" in document:
+        return "scenario" if "plan" in document else "tables"
     return next("profile" if one == "profiles" else one for one in document if one in (*KINDS, "profiles"))
 
 

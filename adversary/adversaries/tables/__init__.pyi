@@ -16,6 +16,8 @@ from .nested import Nested as Nested
 from .nested import chain_of as chain_of
 from .population import Axis as Axis
 from .population import Population as Population
+from .published import KNOWS as KNOWS
+from .published import REPEATS as REPEATS
 from .published import Joined as Joined
 from .published import PublishedTable as PublishedTable
 from .published import TableAdversary as TableAdversary

@@ -123,11 +123,11 @@ def _lines(keys: Mapping[str, Key], path: str, live: bool, given: Mapping[str, s
         if one.kind not in tables or one.kind == "named":
             continue
         here, full = live and (one.live or one.default is ...), f"{path}{_bare(name)}"
+        if not path:
+            yield ""
         if one.kind == "rows":
             yield from _rows(one, full)
             continue
-        if not path:
-            yield ""
         yield _line(here, f"[{full}]", one.about)
         yield from _lines(one.keys, f"{full}.", here) if "*" not in one.keys or one.keys["*"].example else ()
 

@@ -46,6 +46,10 @@ KINDS = {
     "regression": Kind(
         "adversary.bounded.report.regression_file", ("regression",), "a release file, which adversary infer reads", {}
     ),
+    "tables": Kind(
+        "adversary.report.files.tables.tables_file", ("data",),
+        "a file of several tables of one population, which adversary tables reads", {},
+    ),
     "table": Kind(
         "adversary.report.files.table_file", ("table",), "a table file, which adversary invariants reads",
         {"invariants": ()},

@@ -162,10 +162,7 @@ def _levels(table: Keys, unit: PrivacyUnit) -> list[Level]:
     noise, releases = read_noise(table, unit), check_releases(table["releases"])
     if table["memoised"]:
         noise, releases = noise.memoised(releases), 1
-    mechanism = _postprocess(table, noise)
-    inside = mechanism.mechanism if isinstance(mechanism, postprocessing.Suppressed) else mechanism
-    if noise.is_continuous and isinstance(inside, postprocessing.Rounded):
-        table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
+    mechanism = processed(table, noise)
     siblings = check_siblings(table.where("siblings"), table["siblings"])
     if releases > 1 and unit.periods > 1:
         raise ValueError(
@@ -250,8 +247,16 @@ def _check_rounded(mechanism: postprocessing.Rounded) -> None:
     listable(mechanism, int(reach / (2 * mechanism.base)), MOST_NOISE)
 
 
-def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
+def processed(table: Keys, noise: Mechanism) -> Mechanism:
     """The noise with what is done to its numbers: first clamped, then rounded, then suppressed where too small."""
+    mechanism = _postprocess(table, noise)
+    inside = mechanism.mechanism if isinstance(mechanism, postprocessing.Suppressed) else mechanism
+    if noise.is_continuous and isinstance(inside, postprocessing.Rounded):
+        table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
+    return mechanism
+
+
+def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
     if table.has("clamp"):
         bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")
         if isinstance(bounds, list) and len(bounds) != 2:

@@ -26,7 +26,7 @@ from adversary.report.files.belief_keys import BELIEF, read_beliefs
 from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantees, read_unit
 from adversary.report.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
 from adversary.report.files.keys import PRODUCT, Key, Keys, Told, probability, read_toml, texts
-from adversary.report.files.kinds import KINDS
+from adversary.report.files.kinds import ABOUT
 from adversary.report.files.plan_keys import PLAN, origins, read_plan, sequences
 from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.sensitivity_keys import SENSITIVITY, Ranges, read_ranges
@@ -259,9 +259,9 @@ def load_scenario(path: str | Path) -> Scenario:
     """
     file = Path(path)
     document = read_toml(file)
-    other = next((kind for kind in ("profile", "guarantee") if kind in document), None)
+    other = next((key for key in ("data", "profile", "guarantee") if key in document), None)
     if "plan" not in document and other is not None:
-        raise ValueError(f"{file}: plan: is missing: this is {KINDS[other].about}")
+        raise ValueError(f"{file}: plan: is missing: this is {ABOUT[other]}")
     scenario = _scenario(document, file)
     if scenario.statistic == "count" and scenario.plan.cells > 1:
         raise ValueError(f"{file}: profile.statistic: must be 'any' where the adversary watches two cells, got 'count'")

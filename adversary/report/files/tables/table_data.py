@@ -135,7 +135,7 @@ def _from_text(given: bytes) -> tuple[pd.DataFrame, Callable[[int], str]]:
             rows.append(row)
             lines.append(reader.line_num)
     except csv.Error as error:
-        raise ValueError(f"line {reader.line_num + 1}: must be CSV, got {error}") from None
+        raise ValueError(f"line {lines[-1] + 1 if lines else 1}: must be CSV, got {error}") from None
     return _frame(rows, lines, "line {}".format, separator, notes)
 
 

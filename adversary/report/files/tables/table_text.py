@@ -1,0 +1,217 @@
+"""One published table, in a line or as a `[[table]]` of a file: "district: age x sex, rho 0.3".
+
+A line is a place, a colon, features with x between them, and the noise after a comma: the name of a noise, a parameter
+and its value. The whole file has no place, or one that is no column. Kinds of noise and their keys are those of a
+scenario file.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from adversary._core import meant
+from adversary.adversaries.tables import REPEATS, PublishedTable
+from adversary.privacy import PrivacyUnit
+from adversary.report.files.keys import Key, Keys
+from adversary.report.files.plan_keys import LEVEL, NOISE, NOISES, OPTIONS, PARAMETERS, processed, read_noise
+from adversary.report.files.tables.table_data import load_table_data
+
+TABLE = {
+    "of": Key("text", "its places and features in a line, in place of by", "", example='"district: age x sex"'),
+    "by": Key("list", "names of its columns; the whole file is not among them", None, example='["district", "age"]'),
+    "name": Key("text", "what it is called: its columns unless given", ""),
+    **NOISE,
+    **{name: LEVEL[name] for name in ("clamp", "round", "ties", "suppress", "releases")},
+    "repeat": Key("word", "noise of further releases: fresh, or the same for the same cells", REPEATS[0], REPEATS),
+}
+"""Keys of a `[[table]]`."""
+ALIASES = {"cell key": "perturbation table", "cell keys": "perturbation table", "gauss": "gaussian"}
+"""Further names of noise in a line."""
+NOTHING = ("total", "totals", "people", "persons", "count", "counts", "all", "everybody")
+"""What stands for no features, where a table counts the people of each place."""
+PROCESSED = ("clamp", "round", "suppress", "ties")
+LINE = 'write it as "district: age x sex, rho 0.3"'
+_WORDS = sorted((*NOISES, *ALIASES), key=len, reverse=True)
+_KEYS = (*PARAMETERS, *OPTIONS, *PROCESSED, "releases", "repeat", "sensitivity")
+_CROSS = re.compile(r"\s+[x×]\s+|\s*[*×]\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"[\d./*\s]+")
+
+
+def parse_table(text: str, base: str | Path = ".", unit: PrivacyUnit | None = None) -> PublishedTable:
+    """The table that a line describes.
+
+    Parameters
+    ----------
+    text : such as "district: age x sex, rho 0.3", "country: age, laplace scale 2" or "all: total, cell key keys.csv"
+    base : folder in which its files are
+    unit : whose data a guarantee protects; a person who is added or removed unless given
+
+    Returns
+    -------
+    PublishedTable, called as the line begins. A place that is no column stands in `by`, until the data are known.
+
+    Raises
+    ------
+    ValueError : no features, or noise that is unknown, without its parameter, or twice; the message quotes the line
+
+    >>> table = parse_table("district: age x sex, rho 0.3")
+    >>> table.by, table.name
+    (('district', 'age', 'sex'), 'district: age x sex')
+    >>> parse_table("all: total, geometric epsilon 1").noise
+    Geometric(epsilon=1.0, sensitivity=1)
+    """
+    file = Path(base) / "table"
+    try:
+        columns, clauses = _divided(text)
+        values = _values(clauses, Path(base))
+        part = Keys({"of": columns, **values}, file, "table", TABLE)
+        return read_table(part, unit or PrivacyUnit(neighbours="unbounded"))
+    except ValueError as error:
+        words = str(error).removeprefix(f"{file}: table").removeprefix(".").removeprefix(": ")
+        raise ValueError(f"table {text!r}: {words}") from None
+
+
+def read_table(part: Keys, unit: PrivacyUnit) -> PublishedTable:
+    """The table of a `[[table]]`, every key checked.
+
+    Parameters
+    ----------
+    part : its keys
+    unit : whose data a guarantee protects
+    """
+    line, given = part["of"], part.get("by", list, 'a list of names of columns, such as ["district", "age"]', None)
+    if bool(line) == (given is not None):
+        got = "both" if line else "neither"
+        either = 'either of = "district: age x sex" or by = ["district", "age"]'
+        raise ValueError(f"{part.where('of')}: give {either}, got {got}")
+    if given is not None and not all(isinstance(one, str) and one.strip() for one in given):
+        raise ValueError(f"{part.where('by')}: must be a list of names of columns, got {given!r}")
+    by, name = part.build("of", partial(columns_of_line, line)) if line else (tuple(given), "")
+    noise = processed(part, part.build("", partial(read_noise, part, unit)))
+    options = {key: part[key] for key in ("releases", "repeat") if part.has(key)}
+    made: PublishedTable = part.build("", partial(PublishedTable, by, noise, part["name"] or name, **options))
+    return made
+
+
+def columns_of_line(line: str) -> tuple[tuple[str, ...], str]:
+    """The columns of "district: age x sex", and the line with single blanks.
+
+    Parameters
+    ----------
+    line : place and features
+
+    >>> columns_of_line("district:age x  sex")
+    (('district', 'age', 'sex'), 'district: age x sex')
+    >>> columns_of_line("country: total")
+    (('country',), 'country: total')
+    """
+    place, colon, rest = (part.strip() for part in line.rpartition(":"))
+    features = [" ".join(one.split()) for one in _CROSS.split(rest)]
+    if not all(features):
+        raise ValueError(f"must name its features, or total, got {line!r}: {LINE}")
+    if len(features) == 1 and features[0].casefold() in NOTHING:
+        features = []
+    by = [*([place] if colon else []), *features]
+    if colon and not place:
+        raise ValueError(f"must name its place, or all for the whole file, got {line!r}: {LINE}")
+    name = f"{place}: {' x '.join(features) or 'total'}" if colon else " x ".join(features) or "total"
+    return tuple(by), name
+
+
+def _divided(text: str) -> tuple[str, list[str]]:
+    """Place and features, and the clauses that say what is done to the counts."""
+    head, *clauses = [one.strip() for one in text.replace("=", " ").split(",")]
+    place, colon, rest = head.rpartition(":")
+    if colon and _is_noise(rest.strip()):  # "district: rho 0.1"
+        head, clauses = f"{place}: total", [rest.strip(), *clauses]
+    for clause in clauses:
+        if _NUMBER.fullmatch(clause):
+            raise ValueError(f"numbers have a point, as 0.5, and no comma, got {clause!r} after a comma")
+        if not _is_noise(clause):
+            words = [*_WORDS, *_KEYS]
+            near = meant(clause, words) or meant(clause.split(" ")[0], words)
+            raise ValueError(f"{clause!r} is no noise{near or f': {LINE}, with x between features'}")
+    if not clauses:
+        raise ValueError(f"must say its noise after a comma, such as rho 0.3, or exact: {LINE}")
+    return head, clauses
+
+
+def _is_noise(clause: str) -> bool:
+    folded = clause.casefold()
+    return any(re.match(rf"{re.escape(word)}(\s|$)", folded) for word in (*_WORDS, *_KEYS))
+
+
+def _values(clauses: list[str], base: Path) -> dict[str, Any]:
+    """The keys that clauses say, as a file has them."""
+    found: dict[str, Any] = {}
+    for clause in clauses:
+        folded, rest = clause.casefold(), clause
+        word = next((one for one in _WORDS if re.match(rf"{re.escape(one)}(\s|$)", folded)), None)
+        if word is not None:
+            _set(found, "noise", ALIASES.get(word, word))
+            rest = clause[len(word) :].strip()
+        if rest:
+            for key, value in _pairs(rest, found.get("noise"), base):
+                _set(found, key, value)
+    if "noise" not in found:
+        parameter = next((key for key in PARAMETERS if key in found), None)
+        fits = [name for name, law in NOISES.items() if parameter in law.parameters]
+        found["noise"] = fits[0] if fits else "exact"
+    return found
+
+
+def _set(found: dict[str, Any], key: str, value: Any) -> None:
+    if key in found:
+        raise ValueError(f"must say {key} once, got {found[key]!r} and {value!r}")
+    found[key] = value
+
+
+def _pairs(rest: str, noise: str | None, base: Path) -> list[tuple[str, Any]]:
+    """Keys and values of "rho 0.3", "scale 2", "5" of a noise with one parameter, or a file."""
+    tokens = rest.split()
+    own = NOISES[noise].parameters if noise else ()
+    if noise and NOISES[noise].tables and tokens[0].casefold() not in _KEYS:
+        return [(_table_key(base / rest, noise), rest)]
+    if len(tokens) == 1 and len(own) == 1 and tokens[0].casefold() not in _KEYS:
+        tokens = [own[0], *tokens]
+    pairs = []
+    while tokens:
+        key = tokens.pop(0).casefold()
+        if key not in _KEYS:
+            takes = f"{noise} noise takes {' or '.join(own)}" if own else f"known are {', '.join(_KEYS)}"
+            raise ValueError(f"{key!r} is no parameter{meant(key, _KEYS) or f': {takes}, each before its number'}")
+        kind = TABLE[key].kind
+        if kind == "flag":
+            pairs.append((key, True))
+            continue
+        if not tokens:
+            raise ValueError(f"{key} must have a value, such as {key} {TABLE[key].example or '5'}, got nothing")
+        until = next((i for i, one in enumerate(tokens) if one.casefold() in _KEYS), len(tokens))
+        value = " ".join(tokens[: until or 1])
+        pairs.append((key, _typed(value, kind)))
+        del tokens[: until or 1]
+    return pairs
+
+
+def _typed(value: str, kind: str) -> Any:
+    """A value as TOML would have it: whole numbers and floats where it is one, words otherwise."""
+    if re.fullmatch(r"[+-]?\d+", value):
+        return int(value)
+    if kind in ("whole", "word", "text") or "/" in value or "*" in value:
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def _table_key(path: Path, noise: str) -> str:
+    """The key of a file by its columns: one line for each change, or a row for each count."""
+    tables = NOISES[noise].tables
+    if not path.exists():
+        raise ValueError(f"{noise}: no file {path}")
+    columns = {*load_table_data(path)[0].columns}
+    return next((key for key, choices in tables.items() if any({*one} <= columns for one in choices)), [*tables][-1])
