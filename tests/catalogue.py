@@ -21,7 +21,7 @@ import xarray as xr
 import adversary as adv
 from adversary import models
 from adversary.literature.canonical import Tulap  # annex: literature
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.invariants import SpanGaussian, sensitivity_space
 from adversary.privacy.losses.composition import compose_losses, repeat_loss
 from adversary.privacy.losses.lattice import LatticeLoss

@@ -15,7 +15,7 @@ import adversary as adv
 from adversary import models
 from adversary.adversaries import counterfactual as cf
 from adversary.models.enumeration.enumerate import enumerate_posterior
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.losses.analytic import GaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
 from tests.catalogue import DG

@@ -11,7 +11,7 @@ import scipy.stats
 
 import adversary as adv
 from adversary.literature.canonical import CanonicalLaw, CanonicalNoise, Tulap, canonical_noise
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.losses.lattice import LatticeLoss
 from tests.tables import over
 

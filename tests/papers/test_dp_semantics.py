@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 import adversary as adv
 from adversary.privacy import definitions
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.losses.lattice import LatticeLoss
 
 MU2 = 5.26

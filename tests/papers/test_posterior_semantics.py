@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import adversary as adv
 from adversary.adversaries import counterfactual as cf
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.losses.analytic import GaussianLoss
 
 RHO = 2.63

@@ -11,7 +11,7 @@ import pytest
 
 import adversary as adv
 from adversary.privacy.definitions.composition_rules import optimal_profile
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.losses.composition import compose_losses
 from adversary.privacy.losses.loss import PrivacyLoss
 from tests.catalogue import DG, GUARANTEES

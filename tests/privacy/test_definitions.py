@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions.moments import MomentBound, RenyiDP
+from adversary.privacy.definitions.renyi import MomentBound, RenyiDP
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
 from adversary.privacy.losses.analytic import GaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss

@@ -14,7 +14,7 @@ import xarray as xr
 
 import adversary as adv
 from adversary.privacy.decisions.best_tests import average_precision, bayes_error
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.losses.composition import ComposedLoss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.loss import PrivacyLoss

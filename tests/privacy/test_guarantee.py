@@ -15,7 +15,7 @@ from scipy.special import expit
 import adversary as adv
 from adversary.literature.frameworks import mutual_information
 from adversary.privacy.definitions.concentrated_bounds import simple_epsilon
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.losses.composition import compose_losses
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.profiles import loss_bound_from_profile

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.definitions.renyi import RenyiDP
 from adversary.privacy.invariants import hitting_sets
 from tests.oracles import invariants
 from tests.tables import refusals

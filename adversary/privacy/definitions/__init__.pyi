@@ -19,9 +19,9 @@ from .conversions import two_sided_ratio as two_sided_ratio
 from .conversions import worst_prior as worst_prior
 from .group import GroupPrivacy as GroupPrivacy
 from .moments import GaussianDP as GaussianDP
-from .moments import RenyiDP as RenyiDP
 from .moments import ZeroConcentratedDP as ZeroConcentratedDP
 from .pure_approximate import ApproximateDP as ApproximateDP
 from .pure_approximate import NoPrivacy as NoPrivacy
 from .pure_approximate import ProbabilisticDP as ProbabilisticDP
 from .pure_approximate import PureDP as PureDP
+from .renyi import RenyiDP as RenyiDP
