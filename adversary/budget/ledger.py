@@ -24,7 +24,15 @@ import numpy as np
 
 from adversary._core import check_whole, format_bound
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import ApproximateDP, GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP, pure_mu
+from adversary.privacy.definitions import (
+    ApproximateDP,
+    GaussianDP,
+    PureDP,
+    RenyiDP,
+    ZeroConcentratedDP,
+    pure_mu,
+    renyi_divergence,
+)
 from adversary.privacy.losses import PrivacyLoss, check_guarantee, compose_losses, repeat_loss
 from adversary.privacy.profiles import tolerated
 
@@ -113,8 +121,8 @@ class Ledger:
     def __post_init__(self) -> None:
         check_guarantee("limit", self.limit)
         fits = [rule for rule, (kinds, _) in RULES.items() if isinstance(self.limit, kinds)]
-        if not fits:
-            raise ValueError(f"limit must be one of {', '.join(KINDS)}, got {self.limit!r}")
+        if not fits or isinstance(getattr(self.limit, "alpha", None), tuple):
+            raise ValueError(f"limit must be one of {', '.join(KINDS)} of one order, got {self.limit!r}")
         self.rule = self.rule or fits[0]
         if self.rule not in fits:
             raise ValueError(
@@ -178,7 +186,10 @@ class Ledger:
         elif self.rule == ZCDP and guarantee.implied_rho is not None:
             found = float(guarantee.implied_rho)
         elif self.rule == RENYI:
-            found = _renyi(guarantee, float(self.limit.alpha))  # type: ignore[attr-defined]
+            try:
+                found = renyi_divergence(guarantee, float(self.limit.alpha))  # type: ignore[attr-defined]
+            except TypeError:
+                found = None
         elif self.rule == GAUSSIAN and isinstance(guarantee, GaussianDP):
             found = float(guarantee.mu) ** 2
         elif self.rule == GAUSSIAN and isinstance(guarantee, PureDP):
@@ -308,17 +319,6 @@ class Ledger:
         new.write_text(text, encoding="utf-8")
         os.replace(new, file)
         self._text, self._loaded = text, len(self.entries)
-
-
-def _renyi(guarantee: Guarantee, order: float) -> float | None:
-    """The Renyi divergence of this order that a guarantee allows; None where no rule says."""
-    if isinstance(guarantee, RenyiDP):
-        return float(guarantee.gamma) if guarantee.alpha >= order else None
-    if isinstance(guarantee, ZeroConcentratedDP | GaussianDP):
-        return float(guarantee.implied_rho) * order
-    if isinstance(guarantee, PureDP):
-        return float(guarantee.worst_pair.renyi(order))
-    return max(one.renyi(order) for one in guarantee.directions) if isinstance(guarantee, PrivacyLoss) else None
 
 
 def _pair(entry: Entry) -> PrivacyLoss:

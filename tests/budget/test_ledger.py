@@ -131,6 +131,7 @@ def test_a_bad_file_is_refused_by_its_key(text: str, words: str, tmp_path: Path)
 
 test_refusals = refusals(
     (lambda: Ledger(adv.NoPrivacy()), "limit must be one of pure DP, approximate DP, zCDP"),
+    (lambda: Ledger(adv.RenyiDP([2.0, 3.0], [0.1, 0.2])), "Renyi DP of one order, got RenyiDP"),
     (lambda: Ledger(PURE, "zCDP"), "rule of a limit of pure DP must be one of sum, losses, got 'zCDP'"),
     (
         lambda: Ledger(APPROXIMATE, "losses").add("chosen later", adv.PureDP(0.1)),

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions.renyi import MomentBound, RenyiDP
+from adversary.privacy.definitions.renyi import MomentBound, RenyiDP, renyi_divergence
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
 from adversary.privacy.losses.analytic import GaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
@@ -57,6 +57,10 @@ def test_a_definition_names_its_parameters_and_says_what_it_means(g: adv.Guarant
 def test_an_implied_rho_holds_and_grows_with_the_budget(g: adv.Guarantee) -> None:
     if g.vacuous:
         assert g + adv.ZeroConcentratedDP(0.5) == g
+        return
+    if isinstance(g, RenyiDP):
+        both = g + adv.ZeroConcentratedDP(0.5)
+        assert [one.gamma for one in both.orders] == [one.gamma + 0.5 * one.alpha for one in g.orders]
         return
     if g.implied_rho is None:
         with pytest.raises(TypeError, match="do not compose"):
@@ -389,3 +393,33 @@ JUST = {
 def test_a_loss_counts_as_within_a_guarantee_up_to_one_tolerance(name: str) -> None:
     guarantee, loss = JUST[name]
     assert [guarantee.is_satisfied_by(loss(1.0 + gap)) for gap in (0.0, 1e-10, 1e-7)] == [True, True, False]
+
+
+def test_a_renyi_curve_is_the_best_of_its_orders() -> None:
+    orders, rho, e, a = [64.0, 1.5, 4.0], 0.1, np.linspace(-2.0, 6.0, 33), np.linspace(0.0, 1.0, 21)
+    curve = RenyiDP(orders, [rho * order for order in orders])
+    single = [RenyiDP(order, rho * order) for order in sorted(orders)]
+    assert curve.orders == tuple(single)
+    assert curve.delta(e) == pytest.approx(np.min([one.delta(e) for one in single], axis=0), abs=0.0)
+    assert curve.power(a) == pytest.approx(np.min([one.power(a) for one in single], axis=0), rel=1e-12)
+    assert np.all(curve.delta(e) >= adv.ZeroConcentratedDP(rho).delta(e) - 1e-15)
+    assert curve.loss_bound(0.05) <= min(one.loss_bound(0.05) for one in single) * (1.0 + 1e-9)
+    assert 3 * curve == curve + curve + curve
+    assert curve.group(2).alpha == tuple(one.group(2).alpha for one in single if isinstance(one.group(2), RenyiDP))
+    loss = adv.DiscreteGaussian.from_rho(rho).privacy_loss()
+    assert curve.is_satisfied_by(loss)
+    assert not RenyiDP(orders, [rho * 1.5, rho * 64.0 * 0.98, rho * 4.0]).is_satisfied_by(loss)
+    gaussian = RenyiDP(orders, [renyi_divergence(GaussianLoss(1.0), order) for order in orders])
+    assert gaussian.gamma == pytest.approx([0.75, 2.0, 32.0], rel=1e-9)
+    assert [(curve + adv.PureDP(0.2)).gamma[i] - curve.gamma[i] for i in range(3)] == pytest.approx(
+        [adv.PureDP(0.2).worst_pair.renyi(order) for order in sorted(orders)], rel=1e-9
+    )
+
+
+test_renyi_curves_are_refused = refusals(
+    (lambda: RenyiDP([2.0, 2.0], [0.1, 0.2]), "alpha must have every order once"),
+    (lambda: RenyiDP([2.0, 3.0], [0.1]), "alpha and gamma must be as many numbers"),
+    (lambda: RenyiDP([2.0, 1.0], [0.1, 0.2]), "alpha must be greater than 1"),
+    (lambda: renyi_divergence(RenyiDP(2.0, 0.1), 3.0), "its orders are lower", TypeError),
+    (lambda: renyi_divergence(adv.ApproximateDP(1.0, 1e-6), 3.0), "bounds no Renyi divergence", TypeError),
+)

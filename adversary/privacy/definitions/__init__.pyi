@@ -25,3 +25,4 @@ from .pure_approximate import NoPrivacy as NoPrivacy
 from .pure_approximate import ProbabilisticDP as ProbabilisticDP
 from .pure_approximate import PureDP as PureDP
 from .renyi import RenyiDP as RenyiDP
+from .renyi import renyi_divergence as renyi_divergence

@@ -8,6 +8,7 @@ Mironov 2017. Profiles: Canonne, Kamath and Steinke 2020, Proposition 12.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,13 +114,18 @@ _ROWS = 4096
 class RenyiDP(MomentBound):
     """(alpha, gamma)-Renyi DP: the Renyi divergence of order alpha is at most gamma, in either direction.
 
+    Of several orders at once, a Renyi curve, every number is the best that any of its orders gives.
+
     Parameters
     ----------
-    alpha : order, > 1
-    gamma : nats, >= 0; adds up over releases at one order
+    alpha : order, > 1; or several, each once
+    gamma : nats, >= 0, of each order; adds up over releases at one order
 
     >>> round(RenyiDP(2.0, 0.5).power(0.05), 6)
     0.22554
+    >>> curve = RenyiDP([2.0, 8.0, 32.0], [0.2, 0.8, 3.2])
+    >>> round(curve.epsilon(1e-6), 6), round(min(RenyiDP(a, 0.1 * a).epsilon(1e-6) for a in (2.0, 8.0, 32.0)), 6)
+    (2.34305, 2.34305)
     """
 
     definition = "Renyi DP"
@@ -129,49 +135,81 @@ class RenyiDP(MomentBound):
         "a worst pair implies RenyiDP(alpha, g.worst_pair.renyi(alpha))"
     )
 
-    alpha: float
-    gamma: float
+    alpha: Any
+    gamma: Any
 
     def __post_init__(self) -> None:
-        check_order(self.alpha)
+        alpha, gamma = np.asarray(self.alpha), np.asarray(self.gamma)
+        if alpha.ndim == 0 or gamma.ndim == 0:
+            check_order(self.alpha)
+            check_non_negative("gamma", self.gamma)
+            for name in ("alpha", "gamma"):
+                object.__setattr__(self, name, one_number(name, getattr(self, name)))
+            return
+        if alpha.ndim != 1 or alpha.shape != gamma.shape or not alpha.size:
+            raise ValueError(
+                f"alpha and gamma must be as many numbers, one at least, got shapes {alpha.shape} and {gamma.shape}"
+            )
+        for order in alpha:
+            check_order(order)
         check_non_negative("gamma", self.gamma)
-        for name in ("alpha", "gamma"):
-            object.__setattr__(self, name, one_number(name, getattr(self, name)))
+        if np.unique(alpha).size < alpha.size:
+            raise ValueError(f"alpha must have every order once, got {alpha.tolist()}")
+        rows = np.argsort(alpha)
+        several = len(rows) > 1
+        for name, values in (("alpha", alpha[rows]), ("gamma", gamma[rows])):
+            object.__setattr__(self, name, tuple(map(float, values)) if several else float(values[0]))
+
+    @property
+    def orders(self) -> tuple[RenyiDP, ...]:
+        """The guarantee at each order; itself where there is one."""
+        if not isinstance(self.alpha, tuple):
+            return (self,)
+        return tuple(RenyiDP(a, g) for a, g in zip(self.alpha, self.gamma, strict=True))
 
     @property
     def name(self) -> str:
+        if isinstance(self.alpha, tuple):
+            first, last = (format_parameter(self.alpha[i]) for i in (0, -1))
+            return f"Renyi differential privacy of {len(self.alpha)} orders from {first} to {last}"
         return f"Renyi differential privacy of order {format_parameter(self.alpha)}"
 
     @property
     def budget(self) -> dict[str, Any]:
-        return {"gamma": self.gamma}
+        return {} if isinstance(self.alpha, tuple) else {"gamma": self.gamma}
 
     def scaled(self, factor: float) -> RenyiDP:
-        return RenyiDP(self.alpha, self.gamma * factor)
+        return self._with([one.gamma * factor for one in self.orders])
+
+    def _with(self, gammas: Sequence[Any]) -> RenyiDP:
+        """The same orders with other gammas."""
+        return RenyiDP(self.alpha, gammas if isinstance(self.alpha, tuple) else gammas[0])
 
     def plus(self, other: Guarantee) -> RenyiDP | None:
-        """Of one order: the gammas add up.
+        """Order by order the gammas add up, also with what bounds the divergence of every order.
 
         Raises
         ------
-        ValueError : Renyi DP of another order
+        ValueError : Renyi DP of other orders
         """
-        if not isinstance(other, RenyiDP):
+        if isinstance(other, RenyiDP):
+            if self.alpha != other.alpha:
+                raise ValueError(
+                    f"alpha must be the same for both, got {self.alpha} and {other.alpha}; "
+                    "Renyi DP of an order holds at every lower order with the same gamma"
+                )
+            return self._with([a.gamma + b.gamma for a, b in zip(self.orders, other.orders, strict=True)])
+        if other.implied_rho is None:
             return None
-        if self.alpha != other.alpha:
-            raise ValueError(
-                f"alpha must be one order for both, got {self.alpha} and {other.alpha}; "
-                "Renyi DP of an order holds at every lower order with the same gamma"
-            )
-        return RenyiDP(self.alpha, self.gamma + other.gamma)
+        return self._with([one.gamma + renyi_divergence(other, one.alpha) for one in self.orders])
 
     def multiple(self, times: int) -> RenyiDP:
-        return RenyiDP(self.alpha, times * self.gamma)
+        return self._with([times * one.gamma for one in self.orders])
 
     def implies(self, other: Guarantee) -> bool:
-        """Of one order the smaller gamma implies the larger."""
+        """Of the same orders the smaller gammas imply the larger."""
         if isinstance(other, RenyiDP) and self.alpha == other.alpha:
-            return bool(self.gamma <= tolerated(other.gamma))
+            return all(a.gamma <= tolerated(b.gamma) for a, b in zip(self.orders, other.orders, strict=True))
         return Guarantee.implies(self, other)
 
     @labelled
@@ -180,11 +218,15 @@ class RenyiDP(MomentBound):
 
         By Pinsker's and Bretagnolle and Huber's inequalities that is at most sqrt(gamma / 2) and sqrt(1 - e^-gamma).
         """
-        (a, g), e = self._finite_order, check_number("epsilon", epsilon)
-        with np.errstate(over="ignore"):
-            moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + self._log_share, 0.0))
-        variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
-        return scalar_or_array(delta_at_negative(e, np.minimum(moment, variation)))
+        e = check_number("epsilon", epsilon)
+        found = np.ones(e.shape)
+        for one in self.orders:
+            a, g = one._finite_order
+            with np.errstate(over="ignore"):
+                moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + one._log_share, 0.0))
+            variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
+            found = np.minimum(found, np.minimum(moment, variation))
+        return scalar_or_array(delta_at_negative(e, found))
 
     @property
     def _finite_order(self) -> tuple[float, float]:
@@ -202,20 +244,27 @@ class RenyiDP(MomentBound):
 
         e^-e (power - delta(e)) is largest where delta(e), by its moment, has fallen to power / alpha.
         """
-        found, (a, g) = super().log_level(power), self._finite_order
+        found = super().log_level(power)
         if found > -np.inf or power == 0.0:
             return found
+        if isinstance(self.alpha, tuple):
+            return max(one.log_level(power) for one in self.orders)
+        a, g = self._finite_order
         log_power = float(np.log(power))
         return float(log_power + np.log1p(-1.0 / a) - g - (self._log_share + np.log(a) - log_power) / (a - 1.0))
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
         """The rule for any profile; far out it is Markov's inequality, (1 + e^-e) e^((alpha - 1)(gamma - e))."""
-        return 0.0 if self.gamma == 0.0 else loss_bound_from_profile(self, failure)
+        return 0.0 if any(one.gamma == 0.0 for one in self.orders) else loss_bound_from_profile(self, failure)
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
-        a, g = map(as_array, self._finite_order)
-        return log_odds_of_one_order(log_level, log_rest, a - 1.0, g) if self.gamma else log_level - log_rest
+        found = np.full(log_level.shape, np.inf)
+        for one in self.orders:
+            a, g = map(as_array, one._finite_order)
+            odds = log_odds_of_one_order(log_level, log_rest, a - 1.0, g) if one.gamma else log_level - log_rest
+            found = np.minimum(found, odds)
+        return found
 
     def group(self, size: int) -> Guarantee:
         """1 - 1/alpha becomes (1 - 1/alpha)^size, gamma becomes gamma (alpha - 1)((1 - 1/alpha)^-size - 1).
@@ -224,6 +273,9 @@ class RenyiDP(MomentBound):
         D_(q (a - 1/p))(R, Q) for 1/p + 1/q = 1, with the p at which no order exceeds alpha. Valid at every alpha, and
         size^2 rho for zCDP as orders grow. No privacy where no order above 1 is left.
         """
+        if isinstance(self.alpha, tuple):
+            groups = [one for single in self.orders if isinstance(one := single.group(size), RenyiDP)]
+            return RenyiDP(*zip(*((one.alpha, one.gamma) for one in groups), strict=True)) if groups else NoPrivacy()
         n, a = int(check_whole("size", size, minimum=1)), float(self.alpha)
         log_share = n * np.log1p(-1.0 / a)
         order = float(-1.0 / np.expm1(log_share))
@@ -232,5 +284,43 @@ class RenyiDP(MomentBound):
         return RenyiDP(order, float(self.gamma) * (a - 1.0) * float(np.expm1(-log_share)))
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        most = tolerated(self.gamma, 1e-14 / min(self.alpha - 1.0, 1.0))
-        return all(side.renyi(self.alpha) <= most for side in loss.directions)
+        return all(
+            side.renyi(one.alpha) <= tolerated(one.gamma, 1e-14 / min(one.alpha - 1.0, 1.0))
+            for one in self.orders
+            for side in loss.directions
+        )
+
+
+def renyi_divergence(guarantee: Guarantee, order: float) -> float:
+    """The largest Renyi divergence of an order that a guarantee allows, the worse direction, in nats.
+
+    Parameters
+    ----------
+    guarantee : pure, concentrated, Gaussian or Renyi DP (of an order at least as high), or a privacy loss
+    order : > 1
+
+    Raises
+    ------
+    TypeError : of another guarantee no divergence is bounded
+
+    References: Mironov 2017, Proposition 9 (an order bounds every lower one); Bun and Steinke 2016, Definition 1.1.
+
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
+    >>> renyi_divergence(ZeroConcentratedDP(0.1), 8.0)
+    0.8
+    """
+    check_order(order)
+    if isinstance(guarantee, RenyiDP):
+        found = [one.gamma for one in guarantee.orders if one.alpha >= order]
+        if found:
+            return float(min(found))
+        raise TypeError(f"{guarantee!r} bounds no divergence of order {order:g}: its orders are lower")
+    if type(guarantee).worst_pair is not Guarantee.worst_pair and np.isfinite(guarantee.loss_bound(0.0)):
+        return float(max(one.renyi(order) for one in guarantee.worst_pair.directions))
+    if guarantee.implied_rho is not None:
+        return float(guarantee.implied_rho) * order
+    if isinstance(guarantee, PrivacyLoss):
+        return float(max(one.renyi(order) for one in guarantee.directions))
+    raise TypeError(
+        f"{guarantee.definition} bounds no Renyi divergence{f': {guarantee.conversion}' * bool(guarantee.conversion)}"
+    )
