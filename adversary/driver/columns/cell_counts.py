@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adversary._core import Integers, join_words
-from adversary.driver.columns.column_names import TOTALS, is_named, option, words_of
+from adversary.driver.columns.column_names import PLACES, TOTALS, is_named, option, words_of
 from adversary.driver.columns.column_roles import Roles
 from adversary.driver.columns.nesting import KeyColumn, lies_in
 from adversary.driver.columns.text_numbers import NO_LIMIT
 
 MOST_CELLS = 50_000_000
 """Finest cells that are held in memory."""
+ANY = 2**40
+"""The largest count of a suppressed total."""
 CHANCE = 3.0
 """Nats of evidence, log(1 + count) over the sums that agree, from which agreement of all others is no chance."""
-CHANCE_OF_RUN = 12.0
-"""The same of a run of categories among many."""
 MOST_RUNS = 400
 """Categories among which runs are gone over."""
 
@@ -37,10 +37,11 @@ class CellCounts:
     names : columns of counts; none where each row is a person
     least, most : (row, column)
     hidden : suppressed entries, (row, column)
+    free : those of them whose limit is that of the file, and which a total may exceed, (row, column)
     totals : sentences on totals that are left out
 
     >>> one = np.array([[1]])
-    >>> CellCounts({}, ("n",), one, one, one < 0).people
+    >>> CellCounts({}, ("n",), one, one, one < 0, one < 0).people
     (1, 1)
     """
 
@@ -49,7 +50,13 @@ class CellCounts:
     least: Integers
     most: Integers
     hidden: Any
+    free: Any
     totals: tuple[str, ...] = field(default=())
+
+    @property
+    def _highest(self) -> Integers:
+        """The most that counts and totals can be: a total is suppressed whatever its size."""
+        return np.where(self.free, ANY, self.most)
 
     @property
     def people(self) -> tuple[int, int]:
@@ -82,7 +89,7 @@ class CellCounts:
         keys = {name: KeyColumn.of(columns[name]) for name in roles.keys}
         if not roles.counts:
             ones = np.ones((len(next(iter(columns.values()))), 1), dtype=np.int64)
-            return cls(keys, (), ones, ones, ones < 0)
+            return cls(keys, (), ones, ones, ones < 0, ones < 0)
         if below is not None and below < 1:
             raise ValueError(f"suppressed_below must be a whole number >= 1, such as 5, got {below!r}")
         least, most = (
@@ -103,7 +110,7 @@ class CellCounts:
             )
         most = np.where(no_limit, 0 if below is None else below - 1, most)
         most = most if draw else np.where(hidden, 0, most)
-        return cls(keys, tuple(roles.counts), least, most, hidden)
+        return cls(keys, tuple(roles.counts), least, most, hidden, no_limit)
 
     def without_names(self, named: Collection[str], left_out: dict[str, str]) -> CellCounts:
         """The counts without columns of one value, and without second names of places.
@@ -117,7 +124,7 @@ class CellCounts:
         for name, own in self.keys.items():
             if name in named:
                 continue
-            if own.size == 1 and len(keys) > 1:
+            if own.size == 1 and len(keys) > 1 and not is_named(name, PLACES):
                 left_out[name] = f"{own.words[0]} in every row"
                 del keys[name]
             elif {*words_of(name)} & {"name", "names", "label", "code", "id", "description"}:
@@ -154,7 +161,7 @@ class CellCounts:
 
     def _without_column(self, certain: Sequence[str], is_published: Callable[[Sequence[str]], bool]) -> CellCounts:
         allowed = [i for i, name in enumerate(self.names) if name in certain]
-        total = total_of(self.least, self.most, self.names, allowed)
+        total = total_of(self.least, self._highest, self.names, allowed)
         if total is None:
             return self
         name, parts = self.names[total.category], [self.names[i] for i in total.parts]
@@ -172,6 +179,7 @@ class CellCounts:
             self.least[:, kept],
             self.most[:, kept],
             self.hidden[:, kept],
+            self.free[:, kept],
             (*self.totals, f"{name} (the sum of {_few(parts)})"),
         )
 
@@ -185,9 +193,9 @@ class CellCounts:
         shape = int(rows.max()) + 1, own.size
         if own.size < 2 or shape[0] * shape[1] * len(self.names) > MOST_CELLS:
             return self
-        least, most = (_pivot(side, rows, own.codes, shape) for side in (self.least, self.most))
+        least, most = (_pivot(side, rows, own.codes, shape) for side in (self.least, self._highest))
         allowed = [i for i, word in enumerate(own.words) if f"{name}={word}" in certain]
-        total = total_of(least, most, own.words, allowed)
+        total = total_of(least, most, own.words, allowed) or self._total_inside(group, rows, allowed)
         if total is None:
             return self
         word, parts = str(own.words[total.category]), [str(own.words[i]) for i in total.parts]
@@ -201,12 +209,37 @@ class CellCounts:
             )
         return self._rows(np.flatnonzero(own.codes != total.category), f"{given} (the sum of {_few(parts)})")
 
+    def _total_inside(self, group: Sequence[str], rows: Integers, allowed: Sequence[int]) -> Total | None:
+        """A place that is the sum of the others in the same place above: the line of a county among its towns."""
+        own = self.keys[group[0]]
+        for name in group[1:]:
+            above = self.keys[name]
+            inside = np.bincount(np.unique(np.stack([above.codes, own.codes]), axis=1)[0], minlength=above.size)
+            cells, cell = np.unique(np.stack([above.codes, rows]), axis=1, return_inverse=True)
+            sums = np.zeros((2, cells.shape[1], len(self.names)), dtype=np.int64)
+            for side, values in enumerate((self.least, self._highest)):
+                np.add.at(sums[side], cell.ravel(), values)
+            low, high = (
+                one[cell.ravel()] - values for one, values in zip(sums, (self.least, self._highest), strict=True)
+            )
+            agrees = ((self.least <= high) & (self._highest >= low)).all(axis=1) & (inside[above.codes] > 2)
+            every = np.ones(own.size, dtype=bool)
+            np.logical_and.at(every, own.codes, agrees)
+            evidence = np.bincount(own.codes, np.log1p(self.least).sum(axis=1), own.size)
+            every[[*allowed]] = False
+            found = np.flatnonzero(every & (evidence > CHANCE + np.log(own.size)))
+            if len(found):
+                place = above.codes[own.codes == found[0]][0]
+                others = np.unique(own.codes[above.codes == place])
+                return Total(int(found[0]), tuple(int(i) for i in others if i != found[0]))
+        return None
+
     def _rows(self, kept: Integers, total: str) -> CellCounts:
         keys = {}
         for name, one in self.keys.items():
             used, codes = np.unique(one.codes[kept], return_inverse=True)
             keys[name] = KeyColumn(codes, one.words[used], one.spellings - one.size + len(used))
-        sides = (self.least[kept], self.most[kept], self.hidden[kept])
+        sides = (self.least[kept], self.most[kept], self.hidden[kept], self.free[kept])
         return CellCounts(keys, self.names, *sides, (*self.totals, total))
 
 
@@ -281,7 +314,8 @@ def _run(least: Integers, most: Integers, allowed: Collection[int]) -> Total | N
     zero = np.zeros((len(least), 1), dtype=np.int64)
     low, high = (np.cumsum(np.concatenate([zero, one], axis=1), axis=1) for one in (least, most))
     evidence = np.log1p(least).sum(axis=0)
-    for j in np.setdiff1d(np.flatnonzero(evidence > CHANCE_OF_RUN), [*allowed]):
+    enough = CHANCE + 2.0 * np.log(least.shape[1])  # as many runs are tried
+    for j in np.setdiff1d(np.flatnonzero(evidence > enough), [*allowed]):
         after = (most[:, [j]] >= low[:, j + 3 :] - low[:, [j + 1]]) & (
             least[:, [j]] <= high[:, j + 3 :] - high[:, [j + 1]]
         )

@@ -50,12 +50,21 @@ COUNTS = _register(
 FEATURES = _register(
     "age ages alter alt âge edad età idade leeftijd ålder agegroup ageclass altersgruppe income einkommen revenu size "
     "hhsize householdsize birthyear yearofbirth geburtsjahr cohort sex gender geschlecht sexe sexo race ethnicity "
-    "religion education nationality citizenship occupation diagnosis dx status maritalstatus weight gewicht height "
+    "religion education nationality citizenship occupation diagnosis dx status maritalstatus height "
     "children kinder"
 )
 """What features of people are called that are often written as numbers."""
-ERRORS = _register("moe se cv stderr margin error rse lower upper")
+ERRORS = _register("moe se cv stderr margin error rse lower upper summaryvalue summaryest summarymoe")
 """What columns of errors of estimates are called."""
+SHARES = _register(
+    "pct percent percentage share shares proportion rate ratio mean average median avg density prozent anteil anteile "
+    "quote durchschnitt mittelwert dichte taux moyenne pourcentage porcentaje tasa media andel andelen"
+)
+"""Words in names of columns of shares and averages."""
+WEIGHTS = _register(
+    "weight weights gewicht gewichtung hochrechnungsfaktor peso pesos poids pondération ponderation wt pwgtp"
+)
+"""What weights of a survey are called."""
 TOTALS = _register(
     "total totals totale totaal sum summe insgesamt gesamt zusammen ensemble suma razem yhteensä ialt celkem "
     "all alle both everyone everybody tous todos tutti"

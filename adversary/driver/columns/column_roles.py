@@ -20,8 +20,9 @@ from adversary.driver.columns.column_names import (
     COUNTS,
     ERRORS,
     FEATURES,
-    PERIODS,
     PLACES,
+    SHARES,
+    WEIGHTS,
     bare,
     folded,
     is_named,
@@ -31,8 +32,6 @@ from adversary.driver.columns.column_names import (
 )
 from adversary.driver.columns.text_numbers import NumberColumn, decimal_marks, first_words, read_numbers
 
-LARGE = 1000
-"""A column with one number of this size in every row holds no counts."""
 LONG_CODE = 10
 """Digits of a code: no count of people has as many."""
 NHGIS = "GISJOIN"
@@ -49,7 +48,6 @@ class Declared:
     named : columns that tables name
     places, features, counts : columns of these roles
     people : True where each row is a person, False where it is a cell, None where the file decides
-    leave_out : columns
     certain : columns of counts against which their names or values speak
     decimal : the file's decimal mark
 
@@ -62,7 +60,6 @@ class Declared:
     features: Sequence[str] = ()
     counts: Sequence[str] = ()
     people: bool | None = None
-    leave_out: Collection[str] = ()
     certain: Collection[str] = ()
     decimal: str | None = None
 
@@ -120,10 +117,6 @@ def assign_roles(columns: Mapping[str, Any], declared: Declared, where: Where, s
         roles.keys += candidates
     else:
         roles.counts = _counts_among(columns, candidates, declared, where, roles)
-    if roles.counts:
-        _check_counts(columns, declared, where, roles)
-    else:
-        _check_people(columns, declared, roles)
     return roles
 
 
@@ -168,43 +161,26 @@ def _sorted_out(
     columns: Mapping[str, Any], declared: Declared, where: Where, separator: str, roles: Roles
 ) -> list[str]:
     """Columns that may hold counts; those that name cells or are left out go to the roles."""
-    text = {name: one for name, one in columns.items() if name not in declared.keys and not _typed(one)}
-    marks = {mark for one in text.values() for mark in decimal_marks(one.fillna("").unique())}
+    text = [pd_unique(one) for name, one in columns.items() if name not in declared.keys and not is_typed(one)]
+    marks = {mark for entries in text for mark in decimal_marks(entries)}
     decimal = declared.decimal or (marks.pop() if len(marks) == 1 else None)
     candidates = []
     for name, column in columns.items():
-        if name in declared.leave_out:
-            roles.left_out[name] = "as you say"
-            continue
         if name in declared.keys:
             roles.keys.append(name)
             continue
-        wanted = name in declared.counts or name in declared.certain
         found = read_numbers(column, decimal, separator)
+        wanted = name in declared.counts or name in declared.certain
+        if wanted:
+            _check_wanted(name, column, found, where)
         if found is None:
-            row, share = first_words(column.fillna("").tolist()) if not _typed(column) else (0, 0.0)
-            entry = column.iloc[max(row, 0)]
-            if wanted or share > 0.5:
-                remedy = f", or name it as a feature: {option('features', name)}" if not wanted else ""
-                raise ValueError(
-                    f"{where(max(row, 0))}: column {name!r}: must be a whole number >= 0, got {entry!r}: "
-                    f"correct it{remedy}"
-                )
             if not labels_of(column).astype(bool).any():
                 roles.left_out[name] = "empty"
             else:
+                _check_words(name, column, where)
                 roles.keys.append(name)
-        elif found.unclear and (wanted or not declared.counts):
-            raise ValueError(
-                f"column {name!r}: {found.unclear!r} can be read with a decimal mark or with thousands: say which mark "
-                f"is the decimal one, {option('decimal', '.')} or {option('decimal', ',')}"
-            )
-        elif found.decimal and wanted:
-            raise ValueError(f"column {name!r}: must be whole numbers >= 0, got {found.decimal!r}: these are no counts")
-        elif found.decimal or found.unclear:
-            roles.left_out[name] = f"decimals such as {found.decimal or found.unclear}"
-        elif not wanted and is_named(name, ERRORS):
-            roles.left_out[name] = "errors of estimates"
+        elif not wanted and (reason := _reason_against(name, found, columns, declared)):
+            roles.left_out[name] = reason
         elif not wanted and (is_named(name, PLACES) or is_named(name, FEATURES) or _is_long_code(found)):
             roles.keys.append(name)
         else:
@@ -213,7 +189,82 @@ def _sorted_out(
     return candidates
 
 
-def _typed(column: Any) -> bool:
+def pd_unique(column: Any) -> Any:
+    """The different entries of a column, words.
+
+    Parameters
+    ----------
+    column : a series of any type
+    """
+    import pandas as pd
+
+    return pd.unique(labels_of(column))
+
+
+def _check_wanted(name: str, column: Any, found: NumberColumn | None, where: Where) -> None:
+    """ValueError for a declared column of counts that holds something else."""
+    if found is None:
+        row = max(first_words(labels_of(column))[0], 0)
+        raise ValueError(
+            f"{where(row)}: column {name!r}: must be a whole number >= 0, got {str(column.iloc[row])!r}: correct it"
+        )
+    if found.unclear:
+        _refuse_unclear(name, found)
+    if found.decimal:
+        raise ValueError(f"column {name!r}: must be whole numbers >= 0, got {found.decimal!r}: these are no counts")
+
+
+def _check_words(name: str, column: Any, where: Where) -> None:
+    """ValueError for a column of numbers with a word among them, which would be a name of a cell."""
+    labels = labels_of(column)
+    row, share = first_words(labels)
+    if is_named(name, PLACES) or is_named(name, FEATURES) or share <= 0.5:
+        return
+    if all(one.isdigit() for one in pd_unique(column) if first_words([one])[0] == 0):  # codes such as 01001
+        return
+    raise ValueError(
+        f"{where(row)}: column {name!r}: must be a whole number >= 0, got {labels[row]!r}: correct it, or name it as a "
+        f"feature: {option('features', name)}"
+    )
+
+
+def _reason_against(name: str, found: NumberColumn, columns: Mapping[str, Any], declared: Declared) -> str:
+    """Why a column of numbers is left out, or "" where it is not."""
+    if found.unclear and not declared.counts:
+        _refuse_unclear(name, found)
+    if is_named(name, WEIGHTS) and not declared.counts:
+        raise ValueError(
+            f"column {name!r} may hold weights of a survey, or a feature: where a row stands for so many people, "
+            f"{option('counts', name)}; where it is a feature, {option('features', name)}; else "
+            f"{option('leave_out', name)}"
+        )
+    if (found.decimal or found.unclear) and is_named(name, COUNTS) and not declared.counts:
+        raise ValueError(
+            f"column {name!r}: must be whole numbers >= 0, got {found.decimal!r}: counts of people are no decimals; "
+            f"leave the column out, {option('leave_out', name)}"
+        )
+    if found.decimal or found.unclear:
+        return f"decimals such as {found.decimal or found.unclear}"
+    margin = [name[:-1] + "E" if name.endswith("M") else "", re.sub(r"M(\d{3})$", r"E\1", name)]
+    if is_named(name, ERRORS) or any(one != name and one in columns for one in margin):
+        return "errors or bases of estimates"
+    return "shares or averages" if ({*words_of(name)} & SHARES or "%" in name) and not declared.counts else ""
+
+
+def _refuse_unclear(name: str, found: NumberColumn) -> None:
+    raise ValueError(
+        f"column {name!r}: {found.unclear!r} can be read with a decimal mark or with thousands: say which mark is the "
+        f"decimal one, {option('decimal', '.')} or {option('decimal', ',')}"
+    )
+
+
+def is_typed(column: Any) -> bool:
+    """True of a column of numbers or truth values.
+
+    Parameters
+    ----------
+    column : a series
+    """
     import pandas as pd
 
     return bool(pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype))
@@ -239,7 +290,13 @@ def _counts_among(
         return []
     named = [name for name in counts if is_named(name, COUNTS)]
     if duplicate(columns, roles.keys) is None:
-        if len(counts) == len(named) == 1:
+        if len(named) == 1 < len(counts):
+            others = [name for name in counts if name not in named]
+            raise ValueError(
+                f"column {named[0]!r} is called a count, and {join_words(others)} may hold counts too: name the "
+                f"columns of counts, {option('counts', named[0])}"
+            )
+        if named and len(counts) == 1:
             roles.left_out |= dict.fromkeys(doubtful, "not needed to tell rows apart")
         elif doubtful:
             _refuse_code(doubtful[0], roles.numbers[doubtful[0]])
@@ -286,94 +343,3 @@ def _refuse_code(name: str, found: NumberColumn) -> None:
         f"out, {option('leave_out', name)}; name it, {option('places', name)} or {option('features', name)}; or, if it "
         f"holds counts of people, {option('yes_these_are_counts', name)}"
     )
-
-
-def _check_counts(columns: Mapping[str, Any], declared: Declared, where: Where, roles: Roles) -> None:
-    """ValueError for counts below 0, blanks in names, cells that occur twice, and numbers that are no counts."""
-    for name in roles.counts:
-        least = roles.numbers[name].least
-        if (least < 0).any():
-            row = int(np.flatnonzero(least < 0)[0])
-            raise ValueError(
-                f"{where(row)}: column {name!r}: must be a whole number >= 0, got {columns[name].iloc[row]!r}: "
-                f"leave the column out, {option('leave_out', name)}, if it holds no counts"
-            )
-    for name in roles.keys:
-        blank = np.flatnonzero(labels_of(columns[name]) == "")
-        if len(blank):
-            raise ValueError(
-                f"{where(int(blank[0]))}: column {name!r}: must have a name, got nothing: fill it in, or leave the "
-                f"column out, {option('leave_out', name)}"
-            )
-    pair = duplicate(columns, roles.keys)
-    if pair is not None:
-        cell = join_words([f"{name} {labels_of(columns[name])[pair[1]]!r}" for name in roles.keys]) or "no name"
-        raise ValueError(
-            f"{where(pair[1])}: must be another cell than {where(pair[0])}, got {cell} again: correct one of them, "
-            "or say --people where each row is a person"
-        )
-    for name in roles.counts:
-        if name not in declared.certain and name not in declared.counts and len(roles.counts) > 1:
-            _check_constant(columns, name, roles)
-
-
-def _check_constant(columns: Mapping[str, Any], name: str, roles: Roles) -> None:
-    """ValueError for a column with one large number, or one number for each place of several rows."""
-    import pandas as pd
-
-    counts = roles.numbers[name].least
-    if len(counts) > 1 and counts.min() == counts.max() >= LARGE:
-        raise ValueError(
-            f"column {name!r} is {counts[0]} in every row, as a year or a code is: leave it out, "
-            f"{option('leave_out', name)}, or, if it holds counts of people, {option('yes_these_are_counts', name)}"
-        )
-    if counts.min() == counts.max() or len(counts) < 4:
-        return
-    for place in roles.keys:
-        codes = pd.factorize(labels_of(columns[place]))[0]
-        rows = np.bincount(codes)
-        if len(rows) > 1 and rows.min() > 1 and _depends_on(counts, codes):
-            raise ValueError(
-                f"column {name!r} is the same in all rows of each {place}, as a code of {place} is: leave it out, "
-                f"{option('leave_out', name)}, or, if it holds counts of people, {option('yes_these_are_counts', name)}"
-            )
-
-
-def _depends_on(values: Any, codes: Any) -> bool:
-    """True where each code has one value."""
-    return len(np.unique(np.stack([codes, values]), axis=1).T) == len(np.unique(codes))
-
-
-def _check_people(columns: Mapping[str, Any], declared: Declared, roles: Roles) -> None:
-    """ValueError where rows are hardly people, each with a name of its own and no column of counts."""
-    size = len(next(iter(columns.values())))
-    for name in [one for one in roles.keys if one not in declared.keys]:
-        if duplicate(columns, [name]) is not None or size < 2:
-            continue
-        if {*words_of(name)} & {*CODES, "name", "person"} and len(roles.keys) > 1:
-            roles.keys.remove(name)
-            roles.left_out[name] = "another value in every row"
-        elif not _typed(columns[name]) and not declared.people and read_numbers(columns[name]) is None:
-            raise ValueError(
-                f"no column of counts is there, and column {name!r} has another value in every row: say --people where "
-                f"each row is a person, {option('leave_out', name)}, or name the counts, --counts COLUMN"
-            )
-
-
-def check_periods(columns: Mapping[str, Any], declared: Declared, roles: Roles) -> None:
-    """ValueError for a file of several periods, in which people stand several times, unless a table names them.
-
-    Parameters
-    ----------
-    columns : series by name
-    declared : what is known of them
-    roles : of the columns
-    """
-    for name in roles.keys:
-        values = list(dict.fromkeys(labels_of(columns[name])))
-        if bare(name) in PERIODS and name not in declared.keys and len(values) > 1:
-            raise ValueError(
-                f"column {name!r} has {len(values)} values, so that people may stand in the file several times: "
-                f"leave all but one out, {option('leave_out', f'{name}={values[0]}')}, or name it, "
-                f"{option('features', name)}"
-            )

@@ -42,11 +42,9 @@ def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, Any]:
     if table.empty:
         raise ValueError("the table is empty: it must have a line of names and a row at least")
     names = [tidied(name) for name in table.columns]
-    seen: dict[str, str] = {}
-    for name in names:
-        if folded(name) in seen:
-            raise ValueError(f"column {name!r} occurs twice, as {seen[folded(name)]!r}: rename one of them")
-        seen[folded(name)] = name
+    again = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if again is not None:
+        raise ValueError(f"column {again!r} occurs twice: rename one of them")
     return {name: table.iloc[:, i] for i, name in enumerate(names)}
 
 
@@ -169,8 +167,10 @@ def unnamed_feature(names: Iterable[str], columns: Mapping[str, Any], wide: bool
     else:
         found = default
     if others:
+        near = meant(others[0], columns) if len(others) == 1 else ""
+        said = f"; columns of counts are categories of one feature, {default} unless a table names it" if wide else ""
         raise ValueError(
-            f"no column {others[0]!r}{meant(others[0], columns)}; there are {join_words(list(columns))}. "
-            "The whole file is 'all', as in 'all: age'"
+            f"no column {join_words([repr(one) for one in others])}{near}; there are {join_words(list(columns))}. The "
+            f"whole file is 'all', as in 'all: age'{said}"
         )
     return found

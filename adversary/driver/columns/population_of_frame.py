@@ -13,7 +13,8 @@ from adversary._core import Integers, join_words
 from adversary.adversaries.tables import Axis, Population, PublishedTable
 from adversary.driver.columns.cell_counts import MOST_CELLS, CellCounts
 from adversary.driver.columns.column_names import WHOLE, bare, option
-from adversary.driver.columns.column_roles import Declared, assign_roles, check_periods
+from adversary.driver.columns.column_roles import Declared, assign_roles
+from adversary.driver.columns.count_checks import check_roles
 from adversary.driver.columns.frame_columns import census_levels, column, columns_of, match, rows_kept, unnamed_feature
 from adversary.driver.columns.nesting import KeyColumn, nested, place_names, with_parents
 
@@ -81,13 +82,12 @@ def population(
     rows = rows_kept(columns, [one for one in left_out if "=" in one])
     columns = {name: one.iloc[rows].reset_index(drop=True) for name, one in columns.items()}
     by = [name for _, names in published or () for name in names]
+    without = [column(one, columns, "leave_out") for one in left_out if "=" not in one]
+    columns = {name: one for name, one in columns.items() if name not in without}
     roles_given = {"places": _several(places), "features": _several(features), "counts": _several(counts)}
     columns |= census_levels(columns, [*by, *roles_given["places"]])
     certain = _several(yes_these_are_counts)
-    lists = roles_given | {
-        "leave_out": [one for one in left_out if "=" not in one],
-        "certain": [one for one in certain if "=" not in one],
-    }
+    lists = roles_given | {"certain": [one for one in certain if "=" not in one]}
     given = {key: [column(one, columns, key) for one in names] for key, names in lists.items()}
     named = [own for name in by if (own := match(name, columns)) is not None]
     declared = Declared(named, people=people, decimal=decimal, **given)
@@ -96,10 +96,12 @@ def population(
         return where(int(rows[row]))
 
     roles = assign_roles(columns, declared, place, str(frame.attrs.get("separator", ",")))
-    check_periods(columns, declared, roles)
+    check_roles(columns, declared, place, roles)
+    roles.left_out |= dict.fromkeys(left_out, "as you say")
     cells = CellCounts.of(columns, roles, place, suppressed == "draw", suppressed_below)
     cells = cells.without_names(declared.keys, roles.left_out)
-    feature = unnamed_feature(by, columns, bool(roles.counts), CELL)
+    default = CELL if match(CELL, columns) is None else "column"
+    feature = unnamed_feature(by, columns, bool(roles.counts), default)
     tables_by = None if published is None else [_resolved(names, [*columns, feature]) for _, names in published]
     layout = _Layout.of(cells, declared, feature, tables_by, lambda name: columns[name].dtype.kind not in "iuf")
     return layout.population(roles.left_out, [str(one) for one in frame.attrs.get("notes", ())], certain)
@@ -194,6 +196,11 @@ class _Layout:
                 axes.append(Axis(tuple(chosen), labels))
                 codes.append(code)
         shape = [len(axis.labels) for axis in axes] + [len(cells.names)] * bool(self.feature)
+        if not shape:
+            raise ValueError(
+                f"there is nothing to count by: the columns are {join_words([*cells.names, *left_out])}, and a table "
+                "has a place or a feature at least"
+            )
         if (size := prod(shape)) > MOST_CELLS:
             names = [axis.columns[0] for axis in axes]
             raise ValueError(
@@ -204,7 +211,11 @@ class _Layout:
             axes.append(Axis((self.feature,), np.array([[name] for name in cells.names], dtype=object)))
         counts, most = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         for table, side in ((counts, cells.least), (most, cells.most)):
-            np.add.at(table, tuple(codes), side if self.feature else side.sum(axis=1))
+            one = side if self.feature else side.sum(axis=1)
+            if codes:
+                np.add.at(table, tuple(codes), one)
+            else:
+                table += one.sum(axis=0)
         return Population(tuple(axes), counts, most, self._understood(cells, axes, left_out, notes))
 
     def _understood(
@@ -240,13 +251,13 @@ class _Layout:
         return " ".join(parts + [f"Summed over: {join_words(unused)}, which no table names."] * bool(unused))
 
     def _cautions(self, cells: CellCounts) -> list[str]:
-        made = []
-        for name, one in cells.keys.items():
-            if one.spellings > one.size:
-                made.append(
-                    f"Caution: {one.spellings - one.size} names of {name} differ from others in blanks, case or "
-                    "Unicode form alone, and are one with them."
-                )
+        alike = [name for name, one in cells.keys.items() if one.spellings > one.size]
+        made = [
+            f"Caution: names of {join_words(alike)} that differ in blanks, case or Unicode form alone are taken as one."
+        ] * bool(alike)
+        changed = {name: one for axis in self.axes for name, one in axis.items() if one is not self.cells.keys[name]}
+        for name, one in changed.items():
+            made.append(f"Names of {name} repeat in places above, and have theirs before them: {one.words[0]!r}.")
         return made
 
     @staticmethod

@@ -201,7 +201,7 @@ def read_numbers(entries: Any, decimal: str | None = None, separator: str = ",")
         return None
     if pd.api.types.is_numeric_dtype(series.dtype):
         return _typed(series)
-    codes, unique = pd.factorize(series.fillna("").astype(str).str.strip())
+    codes, unique = pd.factorize(series.astype(object).fillna("").astype(str).str.strip())
     parsed = [_Entry.of(one) for one in unique]
     numbers = [one for one in parsed if one.kind == "number"]
     if not numbers or any(one.kind == "words" for one in parsed):

@@ -61,7 +61,7 @@ def parse_table(text: str, base: str | Path = ".", unit: PrivacyUnit | None = No
     >>> table.by, table.name
     (('district', 'age', 'sex'), 'district: age x sex')
     >>> parse_table("all: total, geometric epsilon 1").noise
-    Geometric(epsilon=1.0, sensitivity=1)
+    Geometric(epsilon=1.0)
     """
     file = Path(base) / "table"
     try:

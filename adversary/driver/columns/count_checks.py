@@ -1,0 +1,166 @@
+"""Checks of roles: numbers that are codes or years, cells that stand twice, rows that are hardly people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from adversary._core import join_words
+from adversary.driver.columns.column_names import (
+    CODES,
+    COUNTS,
+    FEATURES,
+    PERIODS,
+    PLACES,
+    bare,
+    is_named,
+    option,
+    words_of,
+)
+from adversary.driver.columns.column_roles import Declared, Roles, Where, duplicate, is_typed, labels_of
+from adversary.driver.columns.text_numbers import read_numbers
+
+LARGE = 1000
+"""A column with one number of this size in every row holds no counts."""
+STEPS = 4
+"""Rows from which large numbers that rise from row to row are codes."""
+_YEAR = re.compile(r"(?<!\d)(19|20)\d\d(?!\d)")
+
+
+def check_roles(columns: Mapping[str, Any], declared: Declared, where: Where, roles: Roles) -> None:
+    """ValueError for roles that the values speak against; the message names the remedy.
+
+    Parameters
+    ----------
+    columns : series by name
+    declared : what is known of them
+    where : what messages call a row, by its place
+    roles : of the columns
+    """
+    if roles.counts:
+        _check_counts(columns, declared, where, roles)
+    else:
+        _check_people(columns, declared, roles)
+    _check_periods(columns, declared, roles)
+
+
+def _check_counts(columns: Mapping[str, Any], declared: Declared, where: Where, roles: Roles) -> None:
+    """ValueError for counts below 0, blanks in names, cells that occur twice, and numbers that are no counts."""
+    for name in roles.counts:
+        least = roles.numbers[name].least
+        if (least < 0).any():
+            row = int(np.flatnonzero(least < 0)[0])
+            raise ValueError(
+                f"{where(row)}: column {name!r}: must be a whole number >= 0, got {columns[name].iloc[row]!r}: "
+                f"leave the column out, {option('leave_out', name)}, if it holds no counts"
+            )
+    for name in roles.keys:
+        blank = np.flatnonzero(labels_of(columns[name]) == "")
+        if len(blank):
+            raise ValueError(
+                f"{where(int(blank[0]))}: column {name!r}: must have a name, got nothing: fill it in, or leave the "
+                f"column out, {option('leave_out', name)}"
+            )
+    pair = duplicate(columns, roles.keys)
+    if pair is not None:
+        cell = join_words([f"{name} {labels_of(columns[name])[pair[1]]!r}" for name in roles.keys]) or "no name"
+        raise ValueError(
+            f"{where(pair[1])}: must be another cell than {where(pair[0])}, got {cell} again: correct one of them, "
+            "or say --people where each row is a person"
+        )
+    for name in declared.named:
+        _check_named(columns, name, declared, roles)
+    for name in roles.counts:
+        if name not in declared.certain and name not in declared.counts and not is_named(name, COUNTS):
+            _check_constant(columns, name, roles)
+
+
+def _check_named(columns: Mapping[str, Any], name: str, declared: Declared, roles: Roles) -> None:
+    """ValueError for a table by a column of counts: "block: men" is no table by the number of men."""
+    known = any(is_named(name, register) for register in (PLACES, FEATURES, CODES))
+    if known or name in (*declared.places, *declared.features) or read_numbers(columns[name]) is None:
+        return
+    if duplicate(columns, [one for one in roles.keys if one != name]) is None:
+        raise ValueError(
+            f"column {name!r} holds numbers that may be counts, and a table is by places and features: columns of "
+            "counts are categories of one feature, cell, as in 'all: cell'; where it is a feature, "
+            f"{option('features', name)}"
+        )
+
+
+def _check_constant(columns: Mapping[str, Any], name: str, roles: Roles) -> None:
+    """ValueError for a column with one large number, or one number for each place of several rows."""
+    import pandas as pd
+
+    counts = roles.numbers[name].least
+    if len(counts) > 1 and counts.min() == counts.max() >= LARGE:
+        raise ValueError(
+            f"column {name!r} is {counts[0]} in every row, as a year or a code is: leave it out, "
+            f"{option('leave_out', name)}, or, if it holds counts of people, {option('yes_these_are_counts', name)}"
+        )
+    if counts.min() == counts.max() or len(counts) < STEPS:
+        return
+    if counts.min() >= LARGE and len(str(counts.min())) == len(str(counts.max())) and (np.diff(counts) > 0).all():
+        raise ValueError(
+            f"column {name!r} rises from row to row, from {counts[0]} to {counts[-1]}, as a code does: leave it out, "
+            f"{option('leave_out', name)}; name it, {option('places', name)}; or, if it holds counts of people, "
+            f"{option('yes_these_are_counts', name)}"
+        )
+    for place in roles.keys:
+        codes = pd.factorize(labels_of(columns[place]))[0]
+        rows = np.bincount(codes)
+        if len(rows) > 1 and rows.min() > 1 and _depends_on(counts, codes):
+            raise ValueError(
+                f"column {name!r} is the same in all rows of each {place}, as a code of {place} is: leave it out, "
+                f"{option('leave_out', name)}, or, if it holds counts of people, {option('yes_these_are_counts', name)}"
+            )
+
+
+def _depends_on(values: Any, codes: Any) -> bool:
+    """True where each code has one value."""
+    return len(np.unique(np.stack([codes, values]), axis=1).T) == len(np.unique(codes))
+
+
+def _check_people(columns: Mapping[str, Any], declared: Declared, roles: Roles) -> None:
+    """ValueError where rows are hardly people, each with a name of its own and no column of counts."""
+    size = len(next(iter(columns.values())))
+    decimals = [name for name, reason in roles.left_out.items() if reason.startswith("decimals")]
+    if decimals and not declared.people and size > 1 and duplicate(columns, roles.keys) is None:
+        raise ValueError(
+            f"no column of counts is there: {join_words(decimals)} {'has' if len(decimals) == 1 else 'have'} "
+            "decimals, and no two rows are alike: say --people where each row is a person"
+        )
+    for name in [one for one in roles.keys if one not in declared.keys]:
+        if duplicate(columns, [name]) is not None or size < 2:
+            continue
+        if {*words_of(name)} & {*CODES, "name", "person"} and len(roles.keys) > 1:
+            roles.keys.remove(name)
+            roles.left_out[name] = "another value in every row"
+        elif not is_typed(columns[name]) and not declared.people and read_numbers(columns[name]) is None:
+            raise ValueError(
+                f"no column of counts is there, and column {name!r} has another value in every row: say --people where "
+                f"each row is a person, {option('leave_out', name)}, or name the counts, --counts COLUMN"
+            )
+
+
+def _check_periods(columns: Mapping[str, Any], declared: Declared, roles: Roles) -> None:
+    """ValueError for a file of several periods, in which people stand several times, unless a table names them."""
+    rest: dict[str, str] = {}
+    for name in roles.counts if len(roles.counts) > 1 and not declared.counts else ():
+        other = rest.setdefault(_YEAR.sub("", name), name)
+        if other != name and _YEAR.search(name) and name not in declared.certain:
+            raise ValueError(
+                f"columns {other!r} and {name!r} are of two years, so that people stand in the file several times: "
+                f"name one of them, {option('counts', name)}"
+            )
+    for name in roles.keys:
+        values = list(dict.fromkeys(labels_of(columns[name])))
+        if bare(name) in PERIODS and name not in declared.keys and len(values) > 1:
+            raise ValueError(
+                f"column {name!r} has {len(values)} values, so that people may stand in the file several times: "
+                f"leave all but one out, {option('leave_out', f'{name}={values[0]}')}, or name it, "
+                f"{option('features', name)}"
+            )
