@@ -227,13 +227,14 @@ def shared_ranks(values: ArrayLike, errors: ArrayLike = 0.0) -> Integers:
     [1, 1, 3, 4]
     """
     x = as_array(values)
-    spread = np.broadcast_to(np.nan_to_num(as_array(errors)), x.shape).tolist()
-    ranks, first = np.arange(1, x.size + 1), 0
-    for i, (value, error) in enumerate(zip(x.tolist(), spread, strict=True)):
-        if not _equal(value, x[first], math.hypot(error, spread[first])):
+    spread = np.broadcast_to(np.nan_to_num(as_array(errors)), x.shape)
+    new = np.append(True, (x[1:] != x[:-1]) | (spread[1:] != spread[:-1]))[: x.size]
+    ranks, first = np.zeros(x.size, dtype=np.int64), 0
+    for i in np.flatnonzero(new).tolist():
+        if not _equal(float(x[i]), x[first], math.hypot(spread[i], spread[first])):
             first = i
         ranks[i] = first + 1
-    return ranks
+    return np.maximum.accumulate(ranks)
 
 
 def smallest(function: Callable[[Floats], Floats], points: Floats, known: Floats | None = None) -> Floats:

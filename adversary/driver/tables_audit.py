@@ -134,6 +134,7 @@ class _Answer:
     bound: Floats
     failure: Floats
     kept: bool
+    tells_most: Integers
     cautions: tuple[str, ...] = ()
 
 
@@ -203,12 +204,14 @@ class _Case:
             losses, place = known_losses(self.world, counts)
             rows = [[risk_of_loss(loss, self.who.prior, side, limit) for side in (0, 1)] for loss in losses]
             risks = CellRisks.of([row for pair in rows for row in pair]).at(2 * place + np.minimum(counts, 1))
+            own = np.array([1.0 / max(noise.variance, 1e-300) for noise in self.world.noises])
+            most = np.full(counts.size, np.argmax(np.bincount(self.world.owner, own)))
         else:
-            variance, _ = information(self.world)
+            variance, most = information(self.world)
             knows = isinstance(self.who, TableAdversary) and self.who.knows == "cell"
             risks = effective_risks(variance, counts, self.who.prior, limit, None if knows else np.zeros_like(counts))
         bound = guarantee_within(limit).posterior_bounds(self.who.prior)[1]
-        return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept)
+        return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept, most)
 
     def _nested(self, counts: Integers) -> _Answer:
         chain = chain_of(self.world.queries)
@@ -234,7 +237,9 @@ class _Case:
         said = f"few others are there in {join_words([f'{one:,}' for one in few.values()])} of {place.size:,} cells"
         cautions = (tilt_warning(plan, join_words([*few]), said),) if few else ()
         kept = all(one[2] for one in limits.values())
-        return _Answer(CellRisks.of(rows).at(place), ends[1, place], ends[0, place], kept, cautions)
+        most = np.array([self.world.owner[i] for i in chain])[nested.tells_most(positions)]
+        risks = CellRisks.of(rows)
+        return _Answer(risks.at(place), ends[1, place], ends[0, place], kept, most[place], cautions)
 
     def _path_adversary(self, nested: Nested) -> Adversary:
         if isinstance(self.who, TableAdversary):
@@ -242,14 +247,6 @@ class _Case:
         if self.who.beliefs:
             return self.who
         return nested.adversary(TableAdversary(self.who.prior))
-
-    @property
-    def tells_most(self) -> Integers:
-        """The table that says most about each cell."""
-        if isinstance(self.who, TableAdversary) and self.who.knows == "everybody":
-            own = np.array([1.0 / max(noise.variance, 1e-300) for noise in self.world.noises])
-            return np.full(self.world.size, int(np.argmax(np.bincount(self.world.owner, own))))
-        return information(self.world)[1]
 
 
 def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
@@ -273,7 +270,7 @@ def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
     over = [exceeds(*row) for row in zip(outside, one.failure, uncertain, strict=True)]
     status = np.where(over, "exceeded", "holds") if one.kept else np.full(world.size, "violated")
     columns |= {"bound": one.bound, "outside": outside, "status": status.astype(object)}
-    columns["tells_most"] = np.array(world.names, dtype=object)[case.tells_most]
+    columns["tells_most"] = np.array(world.names, dtype=object)[one.tells_most]
     found = pd.DataFrame(columns).sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
     found["rank"] = shared_ranks(found["posterior_mean"], found["mcse"])
     plan = case.plan

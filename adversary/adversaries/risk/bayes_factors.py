@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from adversary._core import Floats, check_probability, logit, solve_decreasing
+from adversary._core import Floats, check_probability, halved, logit, solve_decreasing
 from adversary.adversaries.risk.law_parts import DiscretePart, Part, pairwise_dot
 from adversary.privacy import tolerated
 
@@ -196,19 +196,23 @@ class BayesFactorLaw:
             law = replace(law, listed=_group_values(self.listed))
         outer, inner = law._by_size
 
-        def search(allowed: float) -> float:
-            def missing(z: float) -> float:
-                return pairwise_dot(outer.weights, inner.sf(_gap(z, outer.values))) - allowed
+        allowed = 1.0 - np.atleast_1d(level) + 1e-12
 
-            low = -1.0
-            while missing(low) <= 0 and low > -1e12:
-                low *= 2.0
-            return float("-inf") if missing(-np.inf) <= 0 else solve_decreasing(missing, low, 1.0)
+        def within(z: Floats) -> NDArray[np.bool_]:
+            gaps = _gap(z[:, None], outer.values)
+            above = [pairwise_dot(outer.weights, inner.sf(gap)) for gap in gaps]
+            return np.asarray(np.array(above) <= allowed)
 
-        return np.array([search(1.0 - float(one) + 1e-12) for one in np.atleast_1d(level)])
+        low, high = np.full(allowed.size, -1.0), np.full(allowed.size, 1.0)
+        while (wide := within(low) & (low > -1e12)).any():
+            low = np.where(wide, 2.0 * low, low)
+        while (short := ~within(high) & (high <= 1e300)).any():
+            low, high = np.where(short, np.maximum(low, high), low), np.where(short, 2.0 * high + 1.0, high)
+        found = halved(within, low, high)
+        return np.where(within(np.full(allowed.size, -np.inf)), -np.inf, np.where(high > 1e300, np.inf, found))
 
 
-def _gap(threshold: float, values: Floats) -> Floats:
+def _gap(threshold: float | Floats, values: Floats) -> Floats:
     """The value that the other part must exceed; infinite where this one is as infinite as the threshold."""
     with np.errstate(invalid="ignore"):
         gap = threshold - values

@@ -109,6 +109,19 @@ class Nested:
             believer = replace(who, beliefs=beliefs)
             yield rows, plan, believer, _laws(plan, believer, positions[rows, size:], knows, rng)
 
+    def tells_most(self, positions: Integers) -> Integers:
+        """The level that adds most to what those below it say, were counts of any size, (position,)."""
+        size, variance = len(self.levels), [level.mechanism.variance for level in self.levels]
+        before, gains = np.zeros(len(positions)), []
+        for top in range(size):
+            own = np.full(len(positions), variance[top])
+            for i in reversed(range(top)):
+                above = own + positions[:, i] * variance[i]
+                own = 1.0 / (1.0 / variance[i] + 1.0 / above)
+            gains.append(1.0 / own - before)
+            before = 1.0 / own
+        return np.argmax(np.round(gains, 12), axis=0)
+
     def tilted(self, plan: Plan, who: Adversary, positions: Integers) -> NDArray[np.bool_]:
         """Levels with a belief without an end, and few others there, (position, level)."""
         size = len(self.levels)
