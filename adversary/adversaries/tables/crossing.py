@@ -2,28 +2,27 @@
 
 Every table counts the people of a file by some of their features, each with noise of its own. A person is in one cell
 of each table. The counts of other people in the finest cells, those of all features that any table has, are independent
-under the adversary's belief; a table publishes noisy sums of them. Summing over the counts goes cell by cell: features
-that no further table has are convolved away, a table of all features that are left multiplies what it says of its
-cells, and of tables that cross the sums that are still open are carried along.
+under the adversary's belief; a table publishes noisy sums of them. See `elimination`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import batched, permutations, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_probability, check_whole
+from adversary.adversaries.tables.elimination import Elimination
+from adversary.adversaries.tables.elimination_steps import Weights
 from adversary.adversaries.tables.published import PublishedTable
+from adversary.adversaries.tables.query import Query
+from adversary.privacy.mechanisms import Mechanism
 
 MOST_TERMS = 2e9
 """Products that one release may take; some ten seconds."""
-SIDES = 2
-"""Hypotheses: out, in."""
 
 
 @dataclass(frozen=True)
@@ -91,33 +90,29 @@ class CrossingTables:
         ------
         ValueError : counts of another shape, a category out of range, or more terms than `MOST_TERMS`
         """
-        names, counts = list(self.features), self._check(released)
-        cell = self._check_target(target)
-        count = len(counts[0])
-        factors = np.broadcast_to(self.belief, (count, SIDES, *self.belief.shape)).astype(np.float64)
-        log_scale = np.zeros((count, SIDES))
-        left = list(zip(self.tables, counts, strict=True))
-        while left:
-            union = [name for name in names if any(name in table.by for table, _ in left)]
-            for axis in reversed(range(len(names))):  # features that no table left has
-                if names[axis] not in union:
-                    factors = _convolved_over(factors, axis + 2)
-                    cell = cell[:axis] + cell[axis + 1 :]
-            names = union
-            whole = [one for one in left if len(one[0].by) == len(names)]
-            if not whole:
-                break
-            for table, noisy in whole:
-                factors = factors * _likelihoods(table, noisy, names, cell, factors.shape[-1])
-            left = [one for one in left if len(one[0].by) < len(names)]
-            factors, log_scale = _rescaled(factors, log_scale)
-        if left:
-            log_scale = log_scale + _eliminated(factors, names, cell, left)
-        else:
-            with np.errstate(divide="ignore"):
-                log_scale = log_scale + np.log(factors.sum(axis=-1)).reshape(count, SIDES, -1).sum(axis=-1)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(log_scale[:, 1] - log_scale[:, 0])
+        counts, cell = self._check(released), self._check_target(target)
+        queries = [self._query(table) for table in self.tables]
+        shape = tuple(self.features.values())
+        place, size = int(np.ravel_multi_index(cell, shape)), self.belief.shape[-1]
+        widths = np.full(int(np.prod(shape)), size)
+        widths[place] += 1
+        index = np.indices(shape).reshape(len(shape), -1).T
+        plan = Elimination([query.rows for query in queries], widths, index, MOST_TERMS)
+        if plan.terms > MOST_TERMS:
+            raise ValueError(
+                f"tables that cross take more than {MOST_TERMS:.0e} terms here: leave a table out, or ask about an "
+                "adversary who knows everybody else"
+            )
+        noisy = [self._turned(table, one) for table, one in zip(self.tables, counts, strict=True)]
+        belief = np.reshape(self.belief, (-1, size))
+        releases = len(counts[0])
+        laws = {i: (np.repeat(own[None], releases, axis=0), np.zeros(releases)) for i, own in enumerate(belief)}
+        laws[place] = np.pad(laws[place][0], ((0, 0), (0, 1))), np.zeros(releases)
+        noises = [table.noise for table in self.tables]
+        messages = plan.run(laws, row_likelihoods(noises, noisy))[place]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            present, out = messages[:, 1:] @ belief[place], messages[:, :-1] @ belief[place]
+            return np.asarray(np.log(present) - np.log(out))
 
     def log_bayes_factor_known(self, released: Sequence[ArrayLike], target: Sequence[int], others: ArrayLike) -> Floats:
         """The same for an adversary who knows everybody else: the sum of the tables' own log ratios.
@@ -156,6 +151,15 @@ class CrossingTables:
             raise ValueError(f"released must have as many releases of every table, got {[len(one) for one in found]}")
         return found
 
+    def _query(self, table: PublishedTable) -> Query:
+        sizes = self.features.items()
+        return Query(table.name, tuple(tuple(range(n)) if name in table.by else (0,) * n for name, n in sizes))
+
+    def _turned(self, table: PublishedTable, noisy: Floats) -> Floats:
+        """Counts in the order of the features, (release, row)."""
+        order = [1 + table.by.index(name) for name in self.features if name in table.by]
+        return np.transpose(noisy, [0, *order]).reshape(len(noisy), -1)
+
     def _check_target(self, target: Sequence[int]) -> tuple[int, ...]:
         cell = tuple(int(one) for one in check_whole("target", target, minimum=0))
         if len(cell) != len(self.features) or any(i >= n for i, n in zip(cell, self.features.values(), strict=True)):
@@ -168,129 +172,22 @@ def cells_at(place: tuple[int, ...], leading: int = 1) -> Any:
     return *[slice(None)] * leading, *place
 
 
-def _likelihoods(
-    table: PublishedTable, noisy: Floats, names: Sequence[str], cell: tuple[int, ...], size: int
-) -> Floats:
-    """P(published | count of others) in every cell of a table of all features left: (release, side, *names, count)."""
-    turned = np.moveaxis(noisy, [1 + table.by.index(name) for name in names], range(1, len(names) + 1))
-    count = np.arange(size, dtype=np.float64)
-    out = table.noise.log_likelihood(turned[..., None], count)
-    found = np.repeat(out[:, None], SIDES, axis=1)
-    here = cells_at(cell)
-    found[:, 1][here] = table.noise.log_likelihood(turned[here][..., None], count + 1.0)
-    return np.asarray(np.exp(found - found.max(axis=(1, -1), keepdims=True)), dtype=np.float64)
+def row_likelihoods(noises: Sequence[Mechanism], noisy: Sequence[Floats]) -> Weights:
+    """The likelihood of every row by its sum, for `Elimination.run`, which counts rows table by table.
 
-
-def _rescaled(factors: Floats, log_scale: Floats) -> tuple[Floats, Floats]:
-    """Factors of a largest value 1 in every cell, and the log of what was taken out, by release and side."""
-    largest = factors.max(axis=-1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        taken = np.log(largest[..., 0]).reshape(*log_scale.shape, -1).sum(axis=-1)
-    return factors / np.where(largest > 0.0, largest, 1.0), log_scale + taken
-
-
-def _convolved(one: Floats, other: Floats) -> Floats:
-    """Laws of sums, over the last axis; positive terms, so that nothing cancels."""
-    found = np.zeros((*one.shape[:-1], one.shape[-1] + other.shape[-1] - 1))
-    for k in range(other.shape[-1]):
-        found[..., k : k + one.shape[-1]] += one * other[..., k : k + 1]
-    return found
-
-
-def _convolved_over(factors: Floats, axis: int) -> Floats:
-    """The laws of sums over the categories of a feature."""
-    parts = [np.asarray(np.take(factors, i, axis=axis), dtype=np.float64) for i in range(factors.shape[axis])]
-    while len(parts) > 1:
-        parts = [_convolved(*pair) if len(pair) == 2 else pair[0] for pair in batched(parts, 2)]
-    return parts[0]
-
-
-def _eliminated(
-    factors: Floats, names: Sequence[str], cell: tuple[int, ...], left: Sequence[tuple[PublishedTable, Floats]]
-) -> Floats:
-    """Log of the sum over all counts, (release, side), where the tables left cross.
-
-    Cells are added one by one; the state has the sum so far of every table's cell that is still open. A cell of a table
-    is closed by what is published of it once its last finest cell is in.
+    Parameters
+    ----------
+    noises : of each table
+    noisy : releases of each table, (release, row)
     """
-    shape, most = factors.shape[2:-1], factors.shape[-1] - 1
-    orders = (_terms(shape, most, names, left, axes) for axes in permutations(range(len(names))))
-    terms, order = min(orders, key=lambda one: one[0])
-    if terms > MOST_TERMS:
-        raise ValueError(
-            f"tables that cross take {terms:.2g} terms here, and at most {MOST_TERMS:.0e} are added up: leave a table "
-            "out, or ask about an adversary who knows everybody else"
-        )
-    last = {(i, table.cell(names, at)): k for k, at in enumerate(order) for i, (table, _) in enumerate(left)}
-    state, log_scale = np.ones(factors.shape[:2]), np.zeros(factors.shape[:2])
-    axes: list[tuple[int, tuple[int, ...]]] = []
-    for k, at in enumerate(order):
-        touched = [(i, table.cell(names, at)) for i, (table, _) in enumerate(left)]
-        for one in touched:
-            if one not in axes:
-                axes.append(one)
-                state = state[..., None]
-        law = factors[cells_at(at, 2)]
-        places = [2 + axes.index(one) for one in touched]
-        state = _added(state, law, places)
-        for one in touched:
-            if last[one] == k:
-                axis = 2 + axes.index(one)
-                state = _closed(state, axis, left[one[0]], one[1], one[1] == left[one[0]][0].cell(names, cell))
-                axes.remove(one)
-        largest = state.reshape(*state.shape[:2], -1).max(axis=-1)
-        with np.errstate(divide="ignore"):
-            log_scale = log_scale + np.log(largest)
-        state = state / np.where(largest > 0.0, largest, 1.0).reshape(*largest.shape, *(1,) * (state.ndim - 2))
-    with np.errstate(divide="ignore"):
-        return np.asarray(log_scale + np.log(state))
+    starts = np.cumsum([0, *(one.shape[1] for one in noisy)])
 
+    def weights(row: int, offset: Any, length: int) -> Floats:
+        table = int(np.searchsorted(starts, row, side="right")) - 1
+        sums = np.asarray(offset)[:, None] + np.arange(length, dtype=np.float64)
+        found = noises[table].log_likelihood(noisy[table][:, row - starts[table]][:, None], np.maximum(sums, 0.0))
+        found = np.where(sums < 0.0, -np.inf, found)
+        top = found.max(axis=1, keepdims=True)
+        return np.asarray(np.exp(found - np.where(np.isfinite(top), top, 0.0)))
 
-def _added(state: Floats, law: Floats, places: Sequence[int]) -> Floats:
-    """The state with one more count, of this law (release, side, count), added to the sums on these axes."""
-    most = law.shape[-1] - 1
-    shape = [n + most if axis in places else n for axis, n in enumerate(state.shape)]
-    found = np.zeros(shape)
-    for x in range(most + 1):
-        where: Any = tuple(slice(x, x + n) if axis in places else slice(None) for axis, n in enumerate(state.shape))
-        found[where] += state * law[..., x].reshape(*law.shape[:2], *(1,) * (state.ndim - 2))
-    return found
-
-
-def _closed(
-    state: Floats, axis: int, table: tuple[PublishedTable, Floats], cell: tuple[int, ...], holds_target: bool
-) -> Floats:
-    """The state without the sum on an axis, weighed by what is published of it."""
-    noise, noisy = table[0].noise, table[1][cells_at(cell)][:, None]
-    count = np.arange(state.shape[axis], dtype=np.float64)
-    sides = [noise.log_likelihood(noisy, count + (holds_target if side else 0.0)) for side in range(SIDES)]
-    weight = np.exp(np.stack(sides, axis=1) - np.max(sides, axis=(0, -1))[:, None, None])
-    return np.asarray(np.einsum("rs...k,rsk->rs...", np.moveaxis(state, axis, -1), weight))
-
-
-def _terms(
-    shape: tuple[int, ...],
-    most: int,
-    names: Sequence[str],
-    left: Sequence[tuple[PublishedTable, Floats]],
-    axes: Sequence[int],
-) -> tuple[float, list[tuple[int, ...]]]:
-    """How many products an order of the features takes, and the cells in this order."""
-    order = []
-    for at in product(*(range(shape[axis]) for axis in axes)):
-        place = [0] * len(axes)
-        for axis, i in zip(axes, at, strict=True):
-            place[axis] = i
-        order.append(tuple(place))
-    last = {(i, table.cell(names, at)): k for k, at in enumerate(order) for i, (table, _) in enumerate(left)}
-    open_cells: dict[tuple[int, tuple[int, ...]], int] = {}
-    terms = 0.0
-    for k, at in enumerate(order):
-        touched = [(i, table.cell(names, at)) for i, (table, _) in enumerate(left)]
-        for one in touched:
-            open_cells[one] = open_cells.get(one, 1) + most
-        terms += (most + 1) * float(np.prod([float(n) for n in open_cells.values()]))
-        for one in touched:
-            if last[one] == k:
-                del open_cells[one]
-    return terms, order
+    return weights

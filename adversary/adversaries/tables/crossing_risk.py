@@ -1,0 +1,235 @@
+"""Risk beside tables that cross, exactly: others' counts summed out, for every finest cell at once.
+
+The average over releases is over simulated ones, one set for all cells: the noise of every count of every table, by
+its inverse distribution function from a scrambled Sobol sequence, eight times anew for the standard errors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats, Integers, as_array, blocks
+from adversary.adversaries.beliefs import LAW_MASS
+from adversary.adversaries.tables.cell_risks import CellRisks, risks_of_releases
+from adversary.adversaries.tables.crossing import row_likelihoods
+from adversary.adversaries.tables.elimination import Elimination
+from adversary.adversaries.tables.published import Joined, TableAdversary
+from adversary.privacy.mechanisms import Mechanism
+
+MOST_WORK = 4e9
+"""Terms that the releases of one audit may take in all; a minute or so."""
+SHIFTS, LEAST, DRAWS = 8, 32, 256
+"""Scrambled sequences, and the fewest and the most releases of each."""
+_MEMORY = 2e7
+_SOBOL = 21_201
+"""Numbers that a Sobol sequence has."""
+
+
+@dataclass(frozen=True)
+class CrossingRisk:
+    """Tables that cross, an adversary and a truth.
+
+    Parameters
+    ----------
+    world : tables and their finest cells
+    who : the adversary
+    counts : people, (cell,)
+    """
+
+    world: Joined
+    who: TableAdversary
+    counts: Integers
+
+    @property
+    def feasible(self) -> bool:
+        """True where the fewest releases are within what an audit may take."""
+        return self.plan.terms * SHIFTS * LEAST <= MOST_WORK
+
+    @cached_property
+    def plan(self) -> Elimination:
+        """The order in which counts are summed out."""
+        shape = self.world.population.counts.shape
+        index = np.indices(shape).reshape(len(shape), -1).T
+        rows = [query.rows for query in self.world.queries]
+        return Elimination(rows, self.windows.width, index, MOST_WORK / (SHIFTS * LEAST))
+
+    @cached_property
+    def windows(self) -> _Windows:
+        """The counts that each cell may have."""
+        return _Windows.of(self.world, self.who, self.counts)
+
+    def risks(self, limit: float, rng: Any, draws: int | None = None) -> CellRisks:
+        """The risk in each cell, averaged over releases of the truth.
+
+        Parameters
+        ----------
+        limit : the largest loss that is allowed, nats
+        rng : seed of the releases
+        draws : of each of eight sequences, a power of two; as many as are within `MOST_WORK` unless given
+        """
+        if draws is None:
+            most = min(DRAWS, MOST_WORK / (self.plan.terms * SHIFTS))
+            draws = 2 ** int(np.log2(max(most, LEAST)))
+        drawn = drawn_tables(self.world, self.counts, draws, rng)
+        values = np.concatenate(list(self.log_bayes_factors(drawn)), axis=1)
+        return risks_of_releases(values, self.who.prior, np.minimum(self.counts, 1), limit, blocks=SHIFTS)
+
+    def log_bayes_factors(self, noisy: Sequence[Floats]) -> Iterator[Floats]:
+        """Log Bayes factors of every cell, (cell, release), some releases at a time.
+
+        Parameters
+        ----------
+        noisy : releases of each table, (release, row)
+        """
+        releases, each = len(noisy[0]), int(np.clip(_MEMORY / self.plan.kept, 1, 256))
+        for start in range(0, releases, each):
+            part = [one[start : start + each] for one in noisy]
+            laws = self.windows.laws(part)
+            messages = self.plan.run(laws, row_likelihoods(self.world.noises, part))
+            found = np.zeros((self.world.size, len(part[0])))
+            for cell, message in enumerate(messages):
+                law, offset = laws[cell]
+                found[cell] = self._factor(cell, message, law, offset)
+            yield found
+
+    def _factor(self, cell: int, message: Floats, law: Floats, offset: Any) -> Floats:
+        """Of one cell: P(release | one more) over P(release | others), others known or believed in."""
+        if self.who.knows == "cell":
+            others = int(self.counts[cell]) - min(int(self.counts[cell]), 1)
+            place = np.clip(others - np.asarray(offset).astype(np.int64), 0, message.shape[1] - 2)[:, None]
+            out, present = (np.take_along_axis(message, place + k, axis=1)[:, 0] for k in (0, 1))
+        else:
+            out, present = (message * law).sum(axis=1), (message[:, 1:] * law[:, :-1]).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.log(present) - np.log(out))
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Counts that cells may have: from a fixed number on, or about what a table of the cell alone shows.
+
+    Parameters
+    ----------
+    width : how many, (cell,)
+    first : the least, (cell,), where no table shows the cell alone
+    shown : for each cell the table and the row that show it alone, (-1, 0) where there is none, (cell, 2)
+    reach : how far what such a table shows may be from the count, by table
+    """
+
+    width: Integers
+    first: Integers
+    shown: Integers
+    reach: tuple[int, ...]
+    believed: Any
+    least: Integers
+
+    @classmethod
+    def of(cls, world: Joined, who: TableAdversary, counts: Integers) -> _Windows:
+        """Those of a truth: all but 1e-18 of the mass is inside."""
+        reach = tuple(math.ceil(noise.reach()) for noise in world.noises)
+        shown = np.tile([-1, 0], (world.size, 1))
+        most = np.full(world.size, np.inf)
+        for i in sorted(range(len(reach)), key=lambda i: -reach[i]):
+            query = world.queries[i]
+            alone = np.bincount(query.rows, minlength=query.size)[query.rows] == 1
+            shown[alone] = np.stack([np.full(int(alone.sum()), i), query.rows[alone]], axis=1)
+            most = np.minimum(most, world.sums(counts)[i].astype(np.int64)[query.rows] + 2.0 * reach[i] + 1.0)
+        least = np.zeros_like(counts) if who.at_least is None else world.over_cells("at_least", who.at_least)
+        least = np.minimum(least.astype(np.int64), counts)
+        first = least.copy()
+        own = shown[:, 0] >= 0
+        width = np.where(own, 2 * np.array([*reach, 0])[shown[:, 0]] + 3, most - first + 2).astype(np.int64)
+        believed = None
+        if who.belief is not None:
+            believed = _laws_of(world, who, least)
+            ends = np.array([[law.ppf(LAW_MASS), law.isf(LAW_MASS)] for law in believed])
+            low, high = ends[:, 0] + least, ends[:, 1] + least + 1.0
+            if who.knows == "cell":
+                low, high = np.minimum(low, np.maximum(counts - 1, 0)), np.maximum(high, counts + 1.0)
+            narrow = high - low + 1.0 <= width
+            first, width = np.where(narrow, low, first), np.where(narrow, high - low + 1.0, width)
+            shown[narrow] = [-1, 0]
+        return cls(width.astype(np.int64), first.astype(np.int64), shown, reach, believed, least)
+
+    def laws(self, noisy: Sequence[Floats]) -> dict[int, tuple[Floats, Any]]:
+        """The belief about every cell's count, scaled, and the first of the counts, by cell."""
+        found: dict[int, tuple[Floats, Any]] = {}
+        for cell, (table, row) in enumerate(self.shown):
+            if table < 0:
+                offset = np.full(len(noisy[0]), float(self.first[cell]))
+            else:
+                offset = np.rint(noisy[table][:, row]) - self.reach[table] - 1.0
+            count = offset[:, None] + np.arange(self.width[cell], dtype=np.float64) - self.least[cell]
+            if self.believed is None:
+                law = (count >= 0.0).astype(np.float64)
+            else:
+                log = as_array(self.believed[cell].logpmf(count))
+                top = log.max(axis=1, keepdims=True)
+                law = np.exp(log - np.where(np.isfinite(top), top, 0.0))
+            found[cell] = law, offset
+        return found
+
+
+def _laws_of(world: Joined, who: TableAdversary, least: Integers) -> list[Any]:
+    """The law of others beyond those known to be there, of each cell."""
+    from scipy.stats import poisson
+
+    if not isinstance(who.belief, np.ndarray):
+        return [who.belief] * world.size
+    mean = np.maximum(world.over_cells("belief", who.belief), 0.0)
+    laws = {one: poisson(one) for one in np.unique(mean)}
+    return [laws[one] for one in mean]
+
+
+def drawn_tables(world: Joined, counts: Integers, draws: int, rng: Any) -> list[Floats]:
+    """Releases of every table, (release, row): eight sequences one after the other.
+
+    Parameters
+    ----------
+    world : tables and their finest cells
+    counts : people, (cell,)
+    draws : of each sequence, a power of two
+    rng : seed
+    """
+    from scipy.stats import qmc
+
+    sums = world.sums(counts)
+    numbers = sum(query.size for query in world.queries)
+    every: list[list[Floats]] = [[] for _ in sums]
+    for seed in blocks.seed_sequence(rng).spawn(SHIFTS):
+        generator = np.random.default_rng(seed)
+        points = (
+            qmc.Sobol(numbers, rng=generator).random(draws) if numbers <= _SOBOL else generator.random((draws, numbers))
+        )
+        start = 0
+        for table, (noise, total) in enumerate(zip(world.noises, sums, strict=True)):
+            part = points[:, start : start + total.size]
+            every[table].append(_released(noise, total.astype(np.int64), part, generator))
+            start += total.size
+    return [np.concatenate(one) for one in every]
+
+
+def _released(noise: Mechanism, counts: Integers, uniform: Floats, generator: np.random.Generator) -> Floats:
+    """Releases of counts (row,) by the inverse distribution function at (release, row); plain draws if it has none."""
+    if not noise.is_continuous:
+        found = np.zeros(uniform.shape)
+        common = noise.is_additive
+        for count in [0] if common else np.unique(counts):
+            values, weights = noise.releases(int(count))
+            upto = np.cumsum(weights)
+            here = np.ones(counts.size, dtype=bool) if common else counts == count
+            place = np.searchsorted(upto, uniform[:, here] * upto[-1], side="right")
+            found[:, here] = values[np.minimum(place, values.size - 1)]
+        return found + counts if common else found
+    if noise.is_additive and noise.parabola is not None:
+        from scipy.special import ndtri
+
+        tiny = np.finfo(np.float64).tiny
+        return np.asarray(counts + np.sqrt(noise.variance) * ndtri(np.clip(uniform, tiny, 1.0 - 1e-16)))
+    return as_array(noise.sample(np.broadcast_to(counts, uniform.shape), generator))
