@@ -13,7 +13,9 @@ from adversary.adversaries.path import Adversary
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.risk import tilt_warning
 from adversary.adversaries.tables import (
+    LEAST,
     CellRisks,
+    CrossingRisk,
     Joined,
     Nested,
     Population,
@@ -120,7 +122,7 @@ def audit_tables(
         generator = np.random.default_rng(rng)
         low, most = np.where(suppressed, np.maximum(counts, 1), counts), np.asarray(world.population.most).ravel()
         for _ in range(TRUTHS):
-            answers.append(case.answer(route, generator.integers(low, most + 1)))
+            answers.append(case.answer(route, generator.integers(low, most + 1), LEAST))
     else:
         answers.append(case.answer(route, np.where(suppressed, np.maximum(counts, 1), counts)))
     return _framed(case, route, answers)
@@ -174,17 +176,15 @@ class _Case:
             return "nested"
         if self.who.knows == "everybody":
             return "known"
-        plain = self.who.belief is None and self.who.at_least is None
-        if chain is not None and plain:
+        if chain is not None and self.who.belief is None and self.who.at_least is None:
             return "nested"
-        if not plain:
-            raise ValueError("beliefs about others in the finest cells are not taken here yet")
-        if odd := [
-            name for name, noise in zip(self.plan.names, self.world.noises, strict=True) if not near_gaussian(noise)
-        ]:
+        if CrossingRisk(self.world, self.who, self.world.counts).feasible:
+            return "crossing"
+        pairs = zip(self.plan.names, self.world.noises, strict=True)
+        if odd := [name for name, noise in pairs if not near_gaussian(noise)]:
             raise ValueError(
-                f"table {odd[0]!r}: where tables cross, its noise is too wide to sum all counts out, and is not "
-                'Gaussian: ask about an adversary who knows everybody else, knows="everybody", or leave a table out'
+                f"table {odd[0]!r}: there are too many counts to sum out exactly where tables cross, and its noise is "
+                'not Gaussian: ask about an adversary who knows everybody else, knows="everybody", or leave a table out'
             )
         return "effective"
 
@@ -195,8 +195,8 @@ class _Case:
         )
         return *bounds.limit(promise), self.guarantee is None or promise_kept(self.guarantee, bounds.plan)
 
-    def answer(self, route: str, counts: Integers) -> _Answer:
-        """The risk in every cell of a truth."""
+    def answer(self, route: str, counts: Integers, draws: int | None = None) -> _Answer:
+        """The risk in every cell of a truth; so many releases of each sequence, where they are drawn."""
         if route == "nested":
             return self._nested(counts)
         failure, limit, kept = self.limit(Bounds(self.plan, self.plan.units(1), 1, self.failure))
@@ -207,9 +207,12 @@ class _Case:
             own = np.array([1.0 / max(noise.variance, 1e-300) for noise in self.world.noises])
             most = np.full(counts.size, np.argmax(np.bincount(self.world.owner, own)))
         else:
+            assert isinstance(self.who, TableAdversary)
             variance, most = information(self.world)
-            knows = isinstance(self.who, TableAdversary) and self.who.knows == "cell"
-            risks = effective_risks(variance, counts, self.who.prior, limit, None if knows else np.zeros_like(counts))
+            if route == "crossing":
+                risks = CrossingRisk(self.world, self.who, counts).risks(limit, self.rng, draws)
+            else:
+                risks = effective_risks(self.world, self.who, variance, counts, limit)
         bound = guarantee_within(limit).posterior_bounds(self.who.prior)[1]
         return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept, most)
 

@@ -125,7 +125,7 @@ def test_suppressed_cells_are_drawn_with_their_spread_in_the_error() -> None:
         ([], "at least one, got none"),
         (
             [PublishedTable("sex", adv.Geometric(1.0)), PublishedTable("age", DG(0.1))],
-            "table 'sex': where tables cross",
+            X,
         ),
     ],
 )

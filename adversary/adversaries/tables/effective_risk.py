@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from adversary._core import Floats, Integers
 from adversary.adversaries.tables.cell_risks import CellRisks, risk_of_loss, risks_of_releases
 from adversary.adversaries.tables.effective import linear_variances
-from adversary.adversaries.tables.published import Joined
+from adversary.adversaries.tables.published import Joined, TableAdversary
 from adversary.privacy.losses import GaussianLoss
 from adversary.privacy.mechanisms import Mechanism
 
@@ -43,20 +43,22 @@ def information(world: Joined) -> tuple[Floats, Integers]:
 
 
 def effective_risks(
-    variance: Floats, counts: Integers, prior: float, limit: float, least: Integers | None
+    world: Joined, who: TableAdversary, variance: Floats, counts: Integers, limit: float
 ) -> CellRisks:
     """The risk in each cell from one estimate of its count.
 
     Parameters
     ----------
+    world : tables and their finest cells
+    who : the adversary; every number of others in a cell that is not known is equally likely
     variance : of the estimates, (cell,), infinite where there is none
     counts : people, (cell,)
-    prior : probability of "in"
     limit : the largest loss that is allowed, nats
-    least : others known to be in a cell, (cell,), where each number from there upwards is equally likely; None where
-        all others of the cell are known
     """
-    target = np.minimum(counts, 1)
+    target, prior = np.minimum(counts, 1), who.prior
+    least = None if who.knows == "cell" else np.zeros_like(counts)
+    if least is not None and who.at_least is not None:
+        least = world.over_cells("at_least", who.at_least).astype(np.int64)
     start = np.zeros_like(counts) if least is None else np.minimum(least, counts)
     away = target if least is None else counts - start
     keys, place = np.unique(np.stack([np.round(variance, 12), target, away]), axis=1, return_inverse=True)

@@ -189,7 +189,7 @@ class _Order:
             else:
                 node = left.pop(0)
             size, cost, axes, record = self._tried(plan, node)
-            self.terms, self.kept = self.terms + cost, self.kept + size
+            self.terms, self.kept = self.terms + cost, self.kept + size + cost
             self._axes = axes
             self._records.append((node, record))
             self._members.subtract(plan._open[node])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from adversary._core import Floats
 
 Weights = Any
 """(row, (release,) offset of the sum, length) to the row's likelihood, (release, length)."""
+Factor = tuple[tuple[int, ...], Floats]
+"""Axes of a state, and an array (release, number of people, *sums)."""
 
 
 @dataclass(frozen=True)
@@ -73,45 +75,86 @@ class Absorb:
     joins: int | None
 
     def forward(self, of: Pass) -> None:
-        state, law = of.value[self.state], of.value[self.law]
-        left = [n for axis, n in enumerate(state.shape[1:]) if axis not in self.done]
-        width, offset = law.shape[1], self._offsets(of)
-        if self.joins is not None:
-            left = (
-                [*left, width] if self.joins < 0 else [n + (width - 1) * (a == self.joins) for a, n in enumerate(left)]
-            )
-        found = np.zeros((len(state), *left))
-        for x, factor in enumerate(self._factors(of)):
-            part = state * _lift(law[:, x], state.ndim)
-            for one in factor:
-                part = part * one
-            part = part.sum(axis=tuple(axis + 1 for axis in self.done)) if self.done else part
-            found[self._place(x, part.shape)] += part
-        of.put(self.out, found, offset)
+        state, (own, factors) = of.value[self.state], self._factors(of)
+        terms = self._summed(state, factors, own.shape[1])
+        for factor in self._left(factors, state.ndim - 1):
+            terms = terms * factor
+        terms = terms * _lift(own, terms.ndim, 2)
+        if self.joins is None:
+            found = terms.sum(axis=1)
+        elif self.joins < 0:
+            found = np.moveaxis(terms, 1, -1)
+        else:
+            shape = [*terms.shape[:1], *terms.shape[2:]]
+            shape[self.joins + 1] += own.shape[1] - 1
+            found = np.zeros(shape)
+            for x in range(own.shape[1]):
+                found[self._place(x, terms)] += terms[:, x]
+        of.put(self.out, found, self._offsets(of))
 
     def backward(self, of: Pass) -> None:
-        gradient, state, law = of.gradient(self.out), of.value[self.state], of.value[self.law]
-        above, own = np.zeros_like(state), np.zeros_like(law)
-        shape = tuple(n for axis, n in enumerate(state.shape) if axis - 1 not in self.done)
-        every = tuple(range(1, state.ndim))
-        for x, factor in enumerate(self._factors(of)):
-            part = gradient[self._place(x, shape)]
-            for axis in self.done:
-                part = np.expand_dims(part, axis + 1)
-            for one in factor:
-                part = part * one
-            above += part * _lift(law[:, x], state.ndim)
-            own[:, x] = (part * state).sum(axis=every)
-        of.give(self.state, above)
-        of.give(self.law, own)
-
-    def _place(self, x: int, shape: tuple[int, ...]) -> Any:
-        """Where the terms of one number of people go."""
+        gradient, state, (own, factors) = of.gradient(self.out), of.value[self.state], self._factors(of)
+        width = own.shape[1]
+        terms = self._summed(state, factors, width)
         if self.joins is None:
-            return ...
-        if self.joins < 0:
-            return (..., x)
-        return tuple(slice(x, x + n) if axis == self.joins + 1 else slice(None) for axis, n in enumerate(shape))
+            above = np.broadcast_to(gradient[:, None], terms.shape)
+        elif self.joins < 0:
+            above = np.moveaxis(gradient, -1, 1)
+        else:
+            above = np.stack([gradient[self._place(x, terms)] for x in range(width)], axis=1)
+        for factor in self._left(factors, state.ndim - 1):
+            above = above * factor
+        of.give(self.law, (above * terms).reshape(len(above), width, -1).sum(axis=2) * self._alone(of))
+        above = above * _lift(own, above.ndim, 2)
+        pivot, kept = self._pivot(factors, state.ndim - 1)
+        for axis in self.done:
+            if axis != pivot:
+                above = np.expand_dims(above, kept.index(axis) + 2)
+        for factor in self._on_done(factors, pivot, kept):
+            above = above * factor
+        if pivot is None:
+            of.give(self.state, above.sum(axis=1))
+            return
+        product = np.swapaxes(dict(factors)[pivot,], 1, 2) @ above.reshape(len(above), width, -1)
+        of.give(self.state, np.moveaxis(product.reshape(len(above), -1, *above.shape[2:]), 1, pivot + 1))
+
+    def _pivot(self, factors: list[Factor], axes: int) -> tuple[int | None, list[int]]:
+        """(an axis that is done, of which one factor depends on nothing else, a product of matrices; other axes)."""
+        found = (axis for axis in self.done if [on for on, _ in factors if axis in on] == [(axis,)])
+        pivot = next(found, None)
+        return pivot, [axis for axis in range(axes) if axis != pivot]
+
+    def _summed(self, state: Floats, factors: list[Factor], width: int) -> Floats:
+        """The state without the axes that are done, for every number of people, (release, number, *axes)."""
+        pivot, kept = self._pivot(factors, state.ndim - 1)
+        if pivot is None:
+            found = np.broadcast_to(state[:, None], (len(state), width, *state.shape[1:]))
+        else:
+            turned = np.moveaxis(state, pivot + 1, 1)
+            found = dict(factors)[pivot,] @ turned.reshape(*turned.shape[:2], -1)
+            found = found.reshape(len(state), width, *turned.shape[2:])
+        for factor in self._on_done(factors, pivot, kept):
+            found = found * factor
+        gone = tuple(kept.index(axis) + 2 for axis in self.done if axis != pivot)
+        return np.asarray(found.sum(axis=gone) if gone else found)
+
+    def _on_done(self, factors: list[Factor], pivot: int | None, kept: list[int]) -> Iterator[Floats]:
+        """Factors on axes that are done, but for the pivot, (release, number, *axes but for that)."""
+        for axes, factor in factors:
+            if axes != (pivot,) and {*axes} & {*self.done}:
+                yield _along(factor, axes, kept)
+
+    def _left(self, factors: list[Factor], axes: int) -> Iterator[Floats]:
+        """Factors on axes that are left alone, (release, number, *axes left)."""
+        kept = [axis for axis in range(axes) if axis not in self.done]
+        for on, factor in factors:
+            if not {*on} & {*self.done}:
+                yield _along(factor, on, kept)
+
+    def _place(self, x: int, terms: Floats) -> Any:
+        """Where the terms of one number of people go, on the axis that they join."""
+        sizes = [terms.shape[0], *terms.shape[2:]]
+        return tuple(slice(x, x + n) if i == (self.joins or 0) + 1 else slice(None) for i, n in enumerate(sizes))
 
     def _offsets(self, of: Pass) -> list[Any]:
         left = [one for axis, one in enumerate(of.offset[self.state]) if axis not in self.done]
@@ -120,20 +163,30 @@ class Absorb:
             return left
         return [*left, new] if self.joins < 0 else [one + new * (a == self.joins) for a, one in enumerate(left)]
 
-    def _factors(self, of: Pass) -> Iterator[list[Floats]]:
-        """What is published of the rows that are completed, for every number of people."""
-        state, width = of.value[self.state], of.value[self.law].shape[1]
-        tables = []
+    def _alone(self, of: Pass) -> Floats:
+        """What is published of the rows that this sum alone completes, (release, number)."""
+        found = np.ones_like(of.value[self.law])
         for row, axes in self.complete:
-            sizes = [state.shape[axis + 1] for axis in axes]
+            if not axes:
+                found = found * of.weights(row, of.offset[self.law][0], found.shape[1])
+        return found
+
+    def _factors(self, of: Pass) -> tuple[Floats, list[Factor]]:
+        """(weights of every number of people, by axes what is published of the rows that are completed).
+
+        (release, number) and (release, number, *sums).
+        """
+        law, state, width = of.value[self.law], of.value[self.state], of.value[self.law].shape[1]
+        found: dict[tuple[int, ...], Floats] = {}
+        for row, axes in self.complete:
+            if not axes:
+                continue
+            sizes = [width, *(state.shape[axis + 1] for axis in axes)]
             offset = sum((of.offset[self.state][axis] for axis in axes), of.offset[self.law][0])
-            grid = np.zeros([state.shape[a + 1] if a in axes else 1 for a in range(state.ndim - 1)], dtype=np.int64)
-            for axis in axes:
-                steps = np.arange(state.shape[axis + 1])
-                grid = grid + steps.reshape([-1 if a == axis else 1 for a in range(state.ndim - 1)])
-            tables.append((of.weights(row, offset, sum(sizes) - len(sizes) + width), grid))
-        for x in range(width):
-            yield [table[:, grid + x] for table, grid in tables]
+            weights = of.weights(row, offset, sum(sizes) - len(sizes) + 1)
+            own = weights[:, np.add.outer(np.arange(width), sum(np.ix_(*map(np.arange, sizes[1:]))))]
+            found[axes] = found[axes] * own if axes in found else own
+        return law * self._alone(of), [*found.items()]
 
 
 @dataclass(frozen=True)
@@ -202,8 +255,14 @@ class Pass:
         return self.derivative[node]
 
 
-def _lift(values: Floats, ndim: int) -> Floats:
-    return values.reshape(len(values), *(1,) * (ndim - 1))
+def _lift(values: Floats, ndim: int, kept: int = 1) -> Floats:
+    return values.reshape(*values.shape[:kept], *(1,) * (ndim - kept))
+
+
+def _along(factor: Floats, axes: tuple[int, ...], kept: Sequence[int]) -> Floats:
+    """(release, number, *sums), with the sums on their places among the axes kept."""
+    sizes = dict(zip(axes, factor.shape[2:], strict=True))
+    return factor.reshape(*factor.shape[:2], *(sizes.get(axis, 1) for axis in kept))
 
 
 def _scaled(values: Floats) -> Floats:
