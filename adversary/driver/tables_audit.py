@@ -16,12 +16,14 @@ from adversary.adversaries.tables import (
     LEAST,
     CellRisks,
     CrossingRisk,
+    EffectiveError,
     Joined,
     Nested,
     Population,
     PublishedTable,
     TableAdversary,
     chain_of,
+    effective_error,
     effective_risks,
     information,
     known_losses,
@@ -30,6 +32,7 @@ from adversary.adversaries.tables import (
     risk_of_loss,
 )
 from adversary.driver.case import Bounds, exceeds, guarantee_within, own_loss, promise_kept
+from adversary.driver.columns import population, resolve_tables
 from adversary.privacy import Guarantee, PrivacyUnit
 
 if TYPE_CHECKING:
@@ -80,8 +83,9 @@ def audit_tables(
     "ratio_mean", "prob_correct", "posterior_low" and "posterior_high" (nine releases in ten lie between them), "bound"
     (the largest posterior that the guarantee allows), "outside" (probability of a release beyond the bounds), "status"
     ("holds", "exceeded" or "violated", as in `audit`), "tells_most" (the table that says most about the cell) and
-    "rank", shared where risks cannot be told apart. `attrs`: "understood", "route", "route_words", "cautions", and
-    "budget", the loss of one unit in all tables: `rho` where there is one, and `loss`
+    "rank", shared where risks cannot be told apart. `attrs`: "understood", "route", "route_words", "cautions", "error"
+    (of the approximation: `estimate`, `exact`, `mcse`, `cells`; else None), and "budget", the loss of one unit in all
+    tables: `rho` where there is one, and `loss`
 
     Raises
     ------
@@ -109,11 +113,10 @@ def audit_tables(
                 f"table {table.name!r} is exact, which may settle a count for certain: leave it out, or audit one cell "
                 "by a Plan with an exact level"
             )
-    if not isinstance(data, Population):
-        raise TypeError(f"data must be a Population, got {type(data).__name__}")
+    people = data if isinstance(data, Population) else population(data, published)
     who = adversary or TableAdversary()
     failure = float(check_probability("failure", failure))
-    world = Joined.of(data, published)
+    world = Joined.of(people, resolve_tables(published, people))
     case = _Case(world, who, guarantee, privacy_unit, failure, rng)
     route = case.route
     answers, counts = [], world.counts
@@ -138,6 +141,7 @@ class _Answer:
     kept: bool
     tells_most: Integers
     cautions: tuple[str, ...] = ()
+    error: EffectiveError | None = None
 
 
 @dataclass(frozen=True)
@@ -200,6 +204,7 @@ class _Case:
         if route == "nested":
             return self._nested(counts)
         failure, limit, kept = self.limit(Bounds(self.plan, self.plan.units(1), 1, self.failure))
+        error = None
         if route == "known":
             losses, place = known_losses(self.world, counts)
             rows = [[risk_of_loss(loss, self.who.prior, side, limit) for side in (0, 1)] for loss in losses]
@@ -213,8 +218,10 @@ class _Case:
                 risks = CrossingRisk(self.world, self.who, counts).risks(limit, self.rng, draws)
             else:
                 risks = effective_risks(self.world, self.who, variance, counts, limit)
+                error = effective_error(self.world, self.who, counts, limit, self.rng) if draws is None else None
         bound = guarantee_within(limit).posterior_bounds(self.who.prior)[1]
-        return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept, most)
+        said = () if error is None else (error.words,)
+        return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept, most, said, error)
 
     def _nested(self, counts: Integers) -> _Answer:
         chain = chain_of(self.world.queries)
@@ -288,6 +295,7 @@ def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
         route=route,
         route_words=ROUTES[route],
         cautions=cautions,
+        error=one.error,
         budget={"rho": plan.total_rho, "loss": plan.unit_loss()},
     )
     return found

@@ -8,6 +8,8 @@ from .crossing_risk import CrossingRisk as CrossingRisk
 from .effective import effective_measurements as effective_measurements
 from .effective import linear_weights as linear_weights
 from .effective import misstatement as misstatement
+from .effective_risk import EffectiveError as EffectiveError
+from .effective_risk import effective_error as effective_error
 from .effective_risk import effective_risks as effective_risks
 from .effective_risk import information as information
 from .effective_risk import near_gaussian as near_gaussian

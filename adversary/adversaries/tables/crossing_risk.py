@@ -22,7 +22,7 @@ from adversary.adversaries.tables.elimination import Elimination
 from adversary.adversaries.tables.published import Joined, TableAdversary
 from adversary.privacy.mechanisms import Mechanism
 
-MOST_WORK = 6e9
+MOST_WORK = 1.5e9
 """Terms that the releases of one audit may take in all; some seconds."""
 SHIFTS, LEAST, DRAWS = 8, 32, 256
 """Scrambled sequences, and the fewest and the most releases of each."""

@@ -8,17 +8,24 @@ below none: to small cells the answer is an approximation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from adversary._core import Floats, Integers
+from adversary._core import Floats, Integers, format_probability
 from adversary.adversaries.tables.cell_risks import CellRisks, risk_of_loss, risks_of_releases
+from adversary.adversaries.tables.crossing_risk import LEAST, SHIFTS, CrossingRisk
 from adversary.adversaries.tables.effective import linear_variances
 from adversary.adversaries.tables.published import Joined, TableAdversary
 from adversary.privacy.losses import GaussianLoss
 from adversary.privacy.mechanisms import Mechanism
 
+CAUTION = 0.1
+"""Relative error beyond which small cells are to be read with caution."""
+PART_WORK = 2e8
+"""Terms that the exact answer for a part of the file may take; a second or so."""
 _WIDTH, _NODES = 8.5, 341
 """Standard deviations on either side, and nodes, of the average over estimates."""
 
@@ -42,9 +49,7 @@ def information(world: Joined) -> tuple[Floats, Integers]:
     return together, np.argmax(np.round(lost, 12), axis=0)
 
 
-def effective_risks(
-    world: Joined, who: TableAdversary, variance: Floats, counts: Integers, limit: float
-) -> CellRisks:
+def effective_risks(world: Joined, who: TableAdversary, variance: Floats, counts: Integers, limit: float) -> CellRisks:
     """The risk in each cell from one estimate of its count.
 
     Parameters
@@ -83,6 +88,92 @@ def flat_risk(variance: float, count: int, prior: float, target: int, limit: flo
     terms = -0.5 * (estimate[:, None] - window) ** 2 / variance
     values = logsumexp(terms[:, 1:], axis=1) - logsumexp(terms, axis=1)
     return risks_of_releases(values[None], prior, np.array([target]), limit, weight / weight.sum())
+
+
+@dataclass(frozen=True)
+class EffectiveError:
+    """By how much the approximation is off in a part of the file that is small enough for the exact answer.
+
+    Parameters
+    ----------
+    estimate, exact : average posterior by the approximation and exactly, in the cell where they differ most, of those
+        with people in them
+    mcse : standard error of the exact one
+    cells : of the part
+    """
+
+    estimate: float
+    exact: float
+    mcse: float
+    cells: int
+
+    @property
+    def relative(self) -> float:
+        """The difference over the exact one."""
+        return abs(self.estimate - self.exact) / self.exact
+
+    @property
+    def words(self) -> str:
+        """What was compared, a sentence."""
+        pair = f"{format_probability(self.estimate)} for {format_probability(self.exact)}"
+        return (
+            f"Risks are those of one estimate of each finest cell, an approximation: in {self.cells} cells of the file "
+            f"by themselves, where others' counts can be summed out exactly, the largest difference is {pair}"
+            + ("." if self.relative <= CAUTION else ": read the risks of small cells with caution.")
+        )
+
+
+def effective_error(world: Joined, who: TableAdversary, counts: Integers, limit: float, rng: Any) -> EffectiveError:
+    """The error of the approximation in a part of the file about the smallest cell with people in it.
+
+    Parameters
+    ----------
+    world : tables and their finest cells
+    who : the adversary
+    counts : people, (cell,)
+    limit : the largest loss that is allowed, nats
+    rng : seed of the releases
+    """
+    shape = world.population.counts.shape
+    focus = np.unravel_index(int(np.argmin(np.where(counts > 0, counts, np.inf))), shape)
+    nearest = []
+    for a, own in enumerate(focus):
+        shared = np.sum([np.equal(query.groups[a], query.groups[a][own]) for query in world.queries], axis=0)
+        away = np.abs(np.arange(shape[a]) - int(own))
+        nearest.append([int(i) for i in np.lexsort((away, -shared * (away > 0)))])
+        nearest[-1].remove(int(own))
+    chosen = [[int(own)] for own in focus]
+    part = _part(world, who, counts, chosen)
+    open_axes = [a for a, left in enumerate(nearest) if left]
+    while open_axes:
+        axis = min(open_axes, key=lambda a: len(chosen[a]))
+        wider = [own + nearest[a][:1] if a == axis else own for a, own in enumerate(chosen)]
+        tried = _part(world, who, counts, wider)
+        if fits := tried.plan.terms * SHIFTS * LEAST <= PART_WORK:
+            part, chosen = tried, wider
+            nearest[axis].pop(0)
+        if not (fits and nearest[axis]):
+            open_axes.remove(axis)
+    exact = part.risks(limit, rng, LEAST)
+    variance, _ = information(part.world)
+    near = effective_risks(part.world, part.who, variance, part.counts, limit)
+    off = np.abs(near.posterior_mean - exact.posterior_mean) / exact.posterior_mean
+    worst = int(np.argmax(np.where(part.counts > 0, off, -1.0)))
+    estimate, there = (float(one.posterior_mean[worst]) for one in (near, exact))
+    return EffectiveError(estimate, there, float(exact.mcse[worst]), part.counts.size)
+
+
+def _part(world: Joined, who: TableAdversary, counts: Integers, chosen: Sequence[Sequence[int]]) -> CrossingRisk:
+    """Some categories of every axis."""
+    part = world.cut(chosen, counts)
+    arrays = {
+        name: world.over_cells(name, given).reshape(world.population.counts.shape)[np.ix_(*chosen)]
+        for name in ("belief", "at_least")
+        if isinstance(given := getattr(who, name), np.ndarray)
+    }
+    if "at_least" in arrays:
+        arrays["at_least"] = arrays["at_least"].astype(np.int64)
+    return CrossingRisk(part, replace(who, **arrays), part.counts)
 
 
 def _nothing(prior: float, present: bool) -> Sequence[float]:

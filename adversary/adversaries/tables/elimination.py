@@ -24,6 +24,8 @@ import numpy as np
 from adversary._core import Floats, Integers
 from adversary.adversaries.tables.elimination_steps import Absorb, Fold, Merge, Pass, Step, Weigh, Weights
 
+ONE_BY_ONE = 8.0
+"""Terms of a product of matrices that one term takes elsewhere."""
 _ORDERS, _GREEDY = 24, 40
 """Orders of the axes that are tried, and the most sums of which the cheapest next one is looked for."""
 
@@ -118,7 +120,7 @@ class Elimination:
             one, other = sorted(left[:2], key=lambda node: -self.width[node])
             out = self._new(self.width[one] + self.width[other] - 1)
             self.steps.append(Fold(one, other, out))
-            self.terms += self.width[one] * self.width[other]
+            self.terms += ONE_BY_ONE * self.width[one] * self.width[other]
             rows = self._open.pop(one)
             del self._open[other]
             self._open[out], self._first[out] = rows, min(self._first[one], self._first[other])
@@ -188,20 +190,23 @@ class _Order:
                 left.remove(node)
             else:
                 node = left.pop(0)
-            size, cost, axes, record = self._tried(plan, node)
-            self.terms, self.kept = self.terms + cost, self.kept + size + cost
+            size, cost, kept, axes, record = self._tried(plan, node)
+            self.terms, self.kept = self.terms + cost, self.kept + size + kept
             self._axes = axes
             self._records.append((node, record))
             self._members.subtract(plan._open[node])
 
-    def _tried(self, plan: Elimination, node: int) -> tuple[float, float, list[tuple[frozenset[int], int]], Any]:
-        """(size of the state after a sum is taken in, terms, its axes, what is done)."""
+    def _tried(self, plan: Elimination, node: int) -> tuple[float, float, float, list[tuple[frozenset[int], int]], Any]:
+        """(size of the state after a sum is taken in, terms, numbers on the way, its axes, what is done)."""
         rows, width = plan._open[node], plan.width[node]
         complete = frozenset(row for row in rows if self._members[row] == 1)
         needs = tuple((r, tuple(a for a, (own, _) in enumerate(self._axes) if r in own)) for r in sorted(complete))
-        cost = float(np.prod([float(n) for _, n in self._axes]) * width * (1 + len(needs)))
         axes = [(own - complete, n) for own, n in self._axes]
         done = tuple(a for a, (own, _) in enumerate(axes) if not own)
+        whole = float(np.prod([float(n) for _, n in self._axes])) * width
+        pivot = next((a for a in done if {on for _, on in needs if a in on} == {(a,)}), None)
+        by_hand = whole if pivot is None else whole / axes[pivot][1]
+        cost = whole * (pivot is not None) + by_hand * ONE_BY_ONE * (1 + len({on for _, on in needs} - {(pivot,)}))
         axes = [one for one in axes if one[0]]
         new, joins = rows - complete, None
         if new:
@@ -213,11 +218,11 @@ class _Order:
         merges = []
         while pair := _alike(axes):
             one, other = pair
-            cost += float(np.prod([float(n) for _, n in axes]))
+            cost += ONE_BY_ONE * float(np.prod([float(n) for _, n in axes]))
             merges.append(pair)
             axes[one] = axes[one][0], axes[one][1] + axes[other][1] - 1
             del axes[other]
-        return float(np.prod([float(n) for _, n in axes])), cost, axes, (needs, done, joins, merges)
+        return float(np.prod([float(n) for _, n in axes])), cost, 2.0 * by_hand, axes, (needs, done, joins, merges)
 
     def steps(self, plan: Elimination) -> Iterator[Step]:
         """The steps, in the plan's nodes."""

@@ -192,9 +192,31 @@ class Joined:
             raise ValueError(f"{name} must have the shape {shape} of the file's axes, got {values.shape}")
         return added(values, self.summed, range(len(shape))).ravel()
 
+    def cut(self, categories: Sequence[Sequence[int]], counts: Integers) -> Joined:
+        """A part of the file: some categories of every axis, and people (cell,) of the whole."""
+        axes = tuple(
+            Axis(axis.columns, axis.labels[list(own)])
+            for axis, own in zip(self.population.axes, categories, strict=True)
+        )
+        people = counts.reshape(self.population.counts.shape)[np.ix_(*categories)]
+        queries = tuple(
+            Query(
+                query.name, tuple(_renumbered(group, own) for group, own in zip(query.groups, categories, strict=True))
+            )
+            for query in self.queries
+        )
+        summed = tuple(np.arange(len(own)) for own in categories)
+        return replace(self, population=Population(axes, people), queries=queries, summed=summed)
+
     def sums(self, counts: Any) -> list[Any]:
         """What each release counts, (row,), of people (cell,)."""
         return [np.bincount(query.rows, counts, query.size) for query in self.queries]
+
+
+def _renumbered(group: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
+    """Groups of chosen categories, numbered in the order of first appearance."""
+    code: dict[int, int] = {}
+    return tuple(code.setdefault(group[i], len(code)) for i in chosen)
 
 
 def added(values: Any, places: Sequence[Any], kept: Any) -> Any:
