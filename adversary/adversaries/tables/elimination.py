@@ -42,7 +42,7 @@ class Elimination:
 
     >>> plan = Elimination([np.array([0, 1]), np.array([0, 0])], [3, 3], np.arange(2)[:, None], 1e6)
     >>> len(plan.steps), plan.terms
-    (4, 20.0)
+    (4, 83.0)
     """
 
     def __init__(self, rows: Sequence[Integers], widths: Iterable[int], index: Integers, most: float) -> None:
