@@ -123,6 +123,18 @@ def test_what_is_no_table_is_refused_in_one_line(name: str, content: str | bytes
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize("head", ["town;sex;n\n", "People of 2024;;\ntown;sex;n\n", "town;sex;n;\n"])
+def test_a_long_file_is_read_as_a_short_one(head: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    end = ";" if head.endswith(";\n") else ""
+    lines = "".join(f"T{i};{'mf'[i % 2]};{i % 7}{end}\r\n" for i in range(450))
+    path = written(tmp_path, "long.csv", head.replace("\n", "\r\n") + lines)
+    frame, where = load_table_data(path)
+    monkeypatch.setattr("adversary.report.files.tables.table_data.MANY", 100)
+    long, place = load_table_data(path)
+    pd.testing.assert_frame_equal(long, frame.astype(long.dtypes))
+    assert (place(0), place(449), long.attrs) == (where(0), where(449), frame.attrs)
+
+
 def test_a_sheet_is_named_where_there_are_several(tmp_path: Path) -> None:
     path = tmp_path / "two.xlsx"
     with pd.ExcelWriter(path) as book:

@@ -14,7 +14,7 @@ import numpy as np
 from adversary._core import Integers, join_words
 from adversary.driver.columns.column_names import PLACES, TOTALS, is_named, option, words_of
 from adversary.driver.columns.column_roles import Roles
-from adversary.driver.columns.nesting import KeyColumn, lies_in
+from adversary.driver.columns.file_column import FileColumn, KeyColumn, joint_codes, lies_in
 from adversary.driver.columns.text_numbers import NO_LIMIT
 
 MOST_CELLS = 50_000_000
@@ -66,7 +66,7 @@ class CellCounts:
     @classmethod
     def of(
         cls,
-        columns: Mapping[str, Any],
+        columns: Mapping[str, FileColumn],
         roles: Roles,
         where: Callable[[int], str],
         draw: bool,
@@ -76,7 +76,7 @@ class CellCounts:
 
         Parameters
         ----------
-        columns : series by name
+        columns : by name
         roles : of the columns
         where : what messages call a row, by its place
         draw : whether suppressed cells may have people
@@ -86,7 +86,7 @@ class CellCounts:
         ------
         ValueError : a suppressed entry of no limit
         """
-        keys = {name: KeyColumn.of(columns[name]) for name in roles.keys}
+        keys = {name: columns[name].key for name in roles.keys}
         if not roles.counts:
             ones = np.ones((len(next(iter(columns.values()))), 1), dtype=np.int64)
             return cls(keys, (), ones, ones, ones < 0, ones < 0)
@@ -100,8 +100,7 @@ class CellCounts:
         if draw and below is None and no_limit.any():
             row, i = (int(one[0]) for one in np.nonzero(no_limit))
             name = roles.counts[i]
-            given = columns[name].iloc[row]
-            entry = "" if given is None or given != given else str(given)
+            entry = columns[name].entry(row)
             entries = "entry hides" if no_limit.sum() == 1 else "entries hide"
             raise ValueError(
                 f"{where(row)}: column {name!r}: {entry!r} hides a count, and {no_limit.sum()} {entries} one in all: "
@@ -189,7 +188,7 @@ class CellCounts:
         """Without rows of one category of this axis that is a sum of others."""
         name = group[0]
         own, others = self.keys[name], [one for one in self.keys if one not in group]
-        rows = _codes([self.keys[one] for one in others], len(self.least))
+        rows = joint_codes([self.keys[one] for one in others], len(self.least))
         shape = int(rows.max()) + 1, own.size
         if own.size < 2 or shape[0] * shape[1] * len(self.names) > MOST_CELLS:
             return self
@@ -214,17 +213,13 @@ class CellCounts:
         own = self.keys[group[0]]
         for name in group[1:]:
             above = self.keys[name]
-            inside = np.bincount(np.unique(np.stack([above.codes, own.codes]), axis=1)[0], minlength=above.size)
-            cells, cell = np.unique(np.stack([above.codes, rows]), axis=1, return_inverse=True)
-            sums = np.zeros((2, cells.shape[1], len(self.names)), dtype=np.int64)
-            for side, values in enumerate((self.least, self._highest)):
-                np.add.at(sums[side], cell.ravel(), values)
-            low, high = (
-                one[cell.ravel()] - values for one, values in zip(sums, (self.least, self._highest), strict=True)
-            )
+            first = np.unique(joint_codes([above, own], len(rows)), return_index=True)[1]
+            inside = np.bincount(above.codes[first], minlength=above.size)
+            cell = joint_codes([above, KeyColumn(rows, range(int(rows.max()) + 1), 0)], len(rows))
+            low, high = (_sums(values, cell)[cell] - values for values in (self.least, self._highest))
             agrees = ((self.least <= high) & (self._highest >= low)).all(axis=1) & (inside[above.codes] > 2)
             every = np.ones(own.size, dtype=bool)
-            np.logical_and.at(every, own.codes, agrees)
+            every[own.codes[~agrees]] = False
             evidence = np.bincount(own.codes, np.log1p(self.least).sum(axis=1), own.size)
             every[[*allowed]] = False
             found = np.flatnonzero(every & (evidence > CHANCE + np.log(own.size)))
@@ -247,19 +242,17 @@ def _few(names: Sequence[str]) -> str:
     return join_words([*names]) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} others"
 
 
-def _codes(columns: Sequence[KeyColumn], size: int) -> Integers:
-    """One number for each combination of categories, by row."""
-    if not columns:
-        return np.zeros(size, dtype=np.int64)
-    codes = np.stack([one.codes for one in columns], axis=1)
-    return np.asarray(np.unique(codes, axis=0, return_inverse=True)[1].ravel(), dtype=np.int64)
-
-
 def _pivot(values: Integers, rows: Integers, categories: Integers, shape: tuple[int, int]) -> Integers:
     """Counts as (combination of other columns and column of counts, category)."""
-    table = np.zeros((*shape, values.shape[1]), dtype=np.int64)
-    np.add.at(table, (rows, categories), values)
+    table = _sums(values, rows * shape[1] + categories, shape[0] * shape[1]).reshape(*shape, -1)
     return np.moveaxis(table, -1, 1).reshape(-1, shape[1])
+
+
+def _sums(values: Integers, codes: Integers, size: int = 0) -> Integers:
+    """Sums of rows by code, (code, column)."""
+    made = np.zeros((max(size, int(codes.max()) + 1), values.shape[1]), dtype=np.int64)
+    np.add.at(made, codes, values)
+    return made
 
 
 class Total(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -24,13 +23,12 @@ from adversary.driver.columns.column_names import (
     SHARES,
     WEIGHTS,
     bare,
-    folded,
     is_named,
     option,
-    tidied,
     words_of,
 )
-from adversary.driver.columns.text_numbers import NumberColumn, decimal_marks, first_words, read_numbers
+from adversary.driver.columns.file_column import FileColumn, duplicate
+from adversary.driver.columns.text_numbers import NumberColumn, decimal_marks, first_words
 
 LONG_CODE = 10
 """Digits of a code: no count of people has as many."""
@@ -90,12 +88,12 @@ class Roles:
 Where = Callable[[int], str]
 
 
-def assign_roles(columns: Mapping[str, Any], declared: Declared, where: Where, separator: str = ",") -> Roles:
+def assign_roles(columns: Mapping[str, FileColumn], declared: Declared, where: Where, separator: str = ",") -> Roles:
     """The roles of a table's columns.
 
     Parameters
     ----------
-    columns : series by name
+    columns : by name
     declared : what is known of them
     where : what messages call a row, by its place
     separator : of the file's columns
@@ -120,48 +118,11 @@ def assign_roles(columns: Mapping[str, Any], declared: Declared, where: Where, s
     return roles
 
 
-def labels_of(column: Any) -> Any:
-    """The entries of a column as words, blanks as "".
-
-    Parameters
-    ----------
-    column : a series of any type
-    """
-    import pandas as pd
-
-    codes, unique = pd.factorize(column)
-    words = [tidied(int(one) if isinstance(one, float) and one % 1.0 == 0.0 else one) for one in unique]
-    return np.array([*words, ""], dtype=object)[codes]
-
-
-def duplicate(columns: Mapping[str, Any], keys: Sequence[str]) -> tuple[int, int] | None:
-    """The first row that names the cell of an earlier one, and the earlier one; None where there is none.
-
-    Parameters
-    ----------
-    columns : series by name
-    keys : columns that name cells; without any all rows are of one cell
-    """
-    import pandas as pd
-
-    size = len(next(iter(columns.values())))
-    if not keys:
-        return (0, 1) if size > 1 else None
-    table = pd.DataFrame(
-        {i: pd.factorize(pd.Series(labels_of(columns[one])).map(folded))[0] for i, one in enumerate(keys)}
-    )
-    again = np.flatnonzero(table.duplicated().to_numpy())
-    if not len(again):
-        return None
-    same = (table == table.iloc[again[0]]).all(axis=1).to_numpy()
-    return int(np.flatnonzero(same)[0]), int(again[0])
-
-
 def _sorted_out(
-    columns: Mapping[str, Any], declared: Declared, where: Where, separator: str, roles: Roles
+    columns: Mapping[str, FileColumn], declared: Declared, where: Where, separator: str, roles: Roles
 ) -> list[str]:
     """Columns that may hold counts; those that name cells or are left out go to the roles."""
-    text = [pd_unique(one) for name, one in columns.items() if name not in declared.keys and not is_typed(one)]
+    text = [one.words for name, one in columns.items() if name not in declared.keys and not one.is_typed]
     marks = {mark for entries in text for mark in decimal_marks(entries)}
     decimal = declared.decimal or (marks.pop() if len(marks) == 1 else None)
     candidates = []
@@ -169,12 +130,12 @@ def _sorted_out(
         if name in declared.keys:
             roles.keys.append(name)
             continue
-        found = read_numbers(column, decimal, separator)
+        found = column.numbers(decimal, separator)
         wanted = name in declared.counts or name in declared.certain
         if wanted:
             _check_wanted(name, column, found, where)
         if found is None:
-            if not labels_of(column).astype(bool).any():
+            if column.is_empty:
                 roles.left_out[name] = "empty"
             else:
                 _check_words(name, column, where)
@@ -189,24 +150,13 @@ def _sorted_out(
     return candidates
 
 
-def pd_unique(column: Any) -> Any:
-    """The different entries of a column, words.
-
-    Parameters
-    ----------
-    column : a series of any type
-    """
-    import pandas as pd
-
-    return pd.unique(labels_of(column))
-
-
-def _check_wanted(name: str, column: Any, found: NumberColumn | None, where: Where) -> None:
+def _check_wanted(name: str, column: FileColumn, found: NumberColumn | None, where: Where) -> None:
     """ValueError for a declared column of counts that holds something else."""
     if found is None:
-        row = max(first_words(labels_of(column))[0], 0)
+        row = column.rows_of(column.words[max(first_words(column.words)[0], 0)])[0]
         raise ValueError(
-            f"{where(row)}: column {name!r}: must be a whole number >= 0, got {str(column.iloc[row])!r}: correct it"
+            f"{where(int(row))}: column {name!r}: must be a whole number >= 0, got {column.entry(int(row))!r}: "
+            "correct it"
         )
     if found.unclear:
         _refuse_unclear(name, found)
@@ -214,21 +164,23 @@ def _check_wanted(name: str, column: Any, found: NumberColumn | None, where: Whe
         raise ValueError(f"column {name!r}: must be whole numbers >= 0, got {found.decimal!r}: these are no counts")
 
 
-def _check_words(name: str, column: Any, where: Where) -> None:
+def _check_words(name: str, column: FileColumn, where: Where) -> None:
     """ValueError for a column of numbers with a word among them, which would be a name of a cell."""
-    labels = labels_of(column)
-    row, share = first_words(labels)
-    if is_named(name, PLACES) or is_named(name, FEATURES) or share <= 0.5:
+    if column.is_typed or is_named(name, PLACES) or is_named(name, FEATURES):
         return
-    if all(one.isdigit() for one in pd_unique(column) if first_words([one])[0] == 0):  # codes such as 01001
+    kinds = np.array([first_words([one]) for one in column.words])
+    share = kinds[column.key.codes, 1].mean()
+    words = column.words[kinds[:, 0] == 0]
+    if share <= 0.5 or all(one.isdigit() for one in words):  # codes such as 01001
         return
+    row = int(column.rows_of(words[0])[0])
     raise ValueError(
-        f"{where(row)}: column {name!r}: must be a whole number >= 0, got {labels[row]!r}: correct it, or name it as a "
-        f"feature: {option('features', name)}"
+        f"{where(row)}: column {name!r}: must be a whole number >= 0, got {column.entry(row)!r}: correct it, or name "
+        f"it as a feature: {option('features', name)}"
     )
 
 
-def _reason_against(name: str, found: NumberColumn, columns: Mapping[str, Any], declared: Declared) -> str:
+def _reason_against(name: str, found: NumberColumn, columns: Mapping[str, FileColumn], declared: Declared) -> str:
     """Why a column of numbers is left out, or "" where it is not."""
     if found.unclear and not declared.counts:
         _refuse_unclear(name, found)
@@ -258,24 +210,12 @@ def _refuse_unclear(name: str, found: NumberColumn) -> None:
     )
 
 
-def is_typed(column: Any) -> bool:
-    """True of a column of numbers or truth values.
-
-    Parameters
-    ----------
-    column : a series
-    """
-    import pandas as pd
-
-    return bool(pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype))
-
-
 def _is_long_code(found: NumberColumn) -> bool:
     return bool(found.least.size and found.least.min() >= 10 ** (LONG_CODE - 1))
 
 
 def _counts_among(
-    columns: Mapping[str, Any], candidates: list[str], declared: Declared, where: Where, roles: Roles
+    columns: Mapping[str, FileColumn], candidates: list[str], declared: Declared, where: Where, roles: Roles
 ) -> list[str]:
     """The columns of counts; none where each row is a person."""
     _leave_out_numbering(columns, candidates, declared, roles)
@@ -315,7 +255,9 @@ def _counts_among(
     )
 
 
-def _leave_out_numbering(columns: Mapping[str, Any], candidates: list[str], declared: Declared, roles: Roles) -> None:
+def _leave_out_numbering(
+    columns: Mapping[str, FileColumn], candidates: list[str], declared: Declared, roles: Roles
+) -> None:
     """Columns that number the rows, and names of single rows beside other columns, are left out."""
     for name in list(candidates):
         least = roles.numbers[name].least

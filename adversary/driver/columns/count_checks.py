@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from adversary.driver.columns.column_names import (
     option,
     words_of,
 )
-from adversary.driver.columns.column_roles import Declared, Roles, Where, duplicate, is_typed, labels_of
-from adversary.driver.columns.text_numbers import read_numbers
+from adversary.driver.columns.column_roles import Declared, Roles, Where
+from adversary.driver.columns.file_column import FileColumn, KeyColumn, duplicate, lies_in
 
 LARGE = 1000
 """A column with one number of this size in every row holds no counts."""
@@ -30,12 +29,12 @@ STEPS = 4
 _YEAR = re.compile(r"(?<!\d)(19|20)\d\d(?!\d)")
 
 
-def check_roles(columns: Mapping[str, Any], declared: Declared, where: Where, roles: Roles) -> None:
+def check_roles(columns: Mapping[str, FileColumn], declared: Declared, where: Where, roles: Roles) -> None:
     """ValueError for roles that the values speak against; the message names the remedy.
 
     Parameters
     ----------
-    columns : series by name
+    columns : by name
     declared : what is known of them
     where : what messages call a row, by its place
     roles : of the columns
@@ -47,26 +46,25 @@ def check_roles(columns: Mapping[str, Any], declared: Declared, where: Where, ro
     _check_periods(columns, declared, roles)
 
 
-def _check_counts(columns: Mapping[str, Any], declared: Declared, where: Where, roles: Roles) -> None:
+def _check_counts(columns: Mapping[str, FileColumn], declared: Declared, where: Where, roles: Roles) -> None:
     """ValueError for counts below 0, blanks in names, cells that occur twice, and numbers that are no counts."""
     for name in roles.counts:
         least = roles.numbers[name].least
         if (least < 0).any():
             row = int(np.flatnonzero(least < 0)[0])
             raise ValueError(
-                f"{where(row)}: column {name!r}: must be a whole number >= 0, got {columns[name].iloc[row]!r}: "
+                f"{where(row)}: column {name!r}: must be a whole number >= 0, got {columns[name].entry(row)!r}: "
                 f"leave the column out, {option('leave_out', name)}, if it holds no counts"
             )
     for name in roles.keys:
-        blank = np.flatnonzero(labels_of(columns[name]) == "")
-        if len(blank):
+        if "" in columns[name].words:
             raise ValueError(
-                f"{where(int(blank[0]))}: column {name!r}: must have a name, got nothing: fill it in, or leave the "
-                f"column out, {option('leave_out', name)}"
+                f"{where(int(columns[name].rows_of('')[0]))}: column {name!r}: must have a name, got nothing: fill it "
+                f"in, or leave the column out, {option('leave_out', name)}"
             )
     pair = duplicate(columns, roles.keys)
     if pair is not None:
-        cell = join_words([f"{name} {labels_of(columns[name])[pair[1]]!r}" for name in roles.keys]) or "no name"
+        cell = join_words([f"{name} {columns[name].entry(pair[1])!r}" for name in roles.keys]) or "no name"
         raise ValueError(
             f"{where(pair[1])}: must be another cell than {where(pair[0])}, got {cell} again: correct one of them, "
             "or say --people where each row is a person"
@@ -78,10 +76,10 @@ def _check_counts(columns: Mapping[str, Any], declared: Declared, where: Where, 
             _check_constant(columns, name, roles)
 
 
-def _check_named(columns: Mapping[str, Any], name: str, declared: Declared, roles: Roles) -> None:
+def _check_named(columns: Mapping[str, FileColumn], name: str, declared: Declared, roles: Roles) -> None:
     """ValueError for a table by a column of counts: "block: men" is no table by the number of men."""
     known = any(is_named(name, register) for register in (PLACES, FEATURES, CODES))
-    if known or name in (*declared.places, *declared.features) or read_numbers(columns[name]) is None:
+    if known or name in (*declared.places, *declared.features) or columns[name].numbers() is None:
         return
     if duplicate(columns, [one for one in roles.keys if one != name]) is None:
         raise ValueError(
@@ -91,7 +89,7 @@ def _check_named(columns: Mapping[str, Any], name: str, declared: Declared, role
         )
 
 
-def _check_constant(columns: Mapping[str, Any], name: str, roles: Roles) -> None:
+def _check_constant(columns: Mapping[str, FileColumn], name: str, roles: Roles) -> None:
     """ValueError for a column with one large number, or one number for each place of several rows."""
     import pandas as pd
 
@@ -109,22 +107,19 @@ def _check_constant(columns: Mapping[str, Any], name: str, roles: Roles) -> None
             f"{option('leave_out', name)}; name it, {option('places', name)}; or, if it holds counts of people, "
             f"{option('yes_these_are_counts', name)}"
         )
+    codes, unique = pd.factorize(counts)
+    values = KeyColumn(np.asarray(codes, dtype=np.int64), unique, len(unique))
     for place in roles.keys:
-        codes = pd.factorize(labels_of(columns[place]))[0]
-        rows = np.bincount(codes)
-        if len(rows) > 1 and rows.min() > 1 and _depends_on(counts, codes):
+        key = columns[place].key
+        rows = np.bincount(key.codes)
+        if len(rows) > 1 and rows.min() > 1 and lies_in(key, values):
             raise ValueError(
                 f"column {name!r} is the same in all rows of each {place}, as a code of {place} is: leave it out, "
                 f"{option('leave_out', name)}, or, if it holds counts of people, {option('yes_these_are_counts', name)}"
             )
 
 
-def _depends_on(values: Any, codes: Any) -> bool:
-    """True where each code has one value."""
-    return len(np.unique(np.stack([codes, values]), axis=1).T) == len(np.unique(codes))
-
-
-def _check_people(columns: Mapping[str, Any], declared: Declared, roles: Roles) -> None:
+def _check_people(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:
     """ValueError where rows are hardly people, each with a name of its own and no column of counts."""
     size = len(next(iter(columns.values())))
     decimals = [name for name, reason in roles.left_out.items() if reason.startswith("decimals")]
@@ -139,14 +134,14 @@ def _check_people(columns: Mapping[str, Any], declared: Declared, roles: Roles) 
         if {*words_of(name)} & {*CODES, "name", "person"} and len(roles.keys) > 1:
             roles.keys.remove(name)
             roles.left_out[name] = "another value in every row"
-        elif not is_typed(columns[name]) and not declared.people and read_numbers(columns[name]) is None:
+        elif not columns[name].is_typed and not declared.people and columns[name].numbers() is None:
             raise ValueError(
                 f"no column of counts is there, and column {name!r} has another value in every row: say --people where "
                 f"each row is a person, {option('leave_out', name)}, or name the counts, --counts COLUMN"
             )
 
 
-def _check_periods(columns: Mapping[str, Any], declared: Declared, roles: Roles) -> None:
+def _check_periods(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:
     """ValueError for a file of several periods, in which people stand several times, unless a table names them."""
     rest: dict[str, str] = {}
     for name in roles.counts if len(roles.counts) > 1 and not declared.counts else ():
@@ -157,8 +152,8 @@ def _check_periods(columns: Mapping[str, Any], declared: Declared, roles: Roles)
                 f"name one of them, {option('counts', name)}"
             )
     for name in roles.keys:
-        values = list(dict.fromkeys(labels_of(columns[name])))
-        if bare(name) in PERIODS and name not in declared.keys and len(values) > 1:
+        values = list(columns[name].words) if bare(name) in PERIODS else []
+        if name not in declared.keys and len(values) > 1:
             raise ValueError(
                 f"column {name!r} has {len(values)} values, so that people may stand in the file several times: "
                 f"leave all but one out, {option('leave_out', f'{name}={values[0]}')}, or name it, "

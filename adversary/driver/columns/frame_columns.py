@@ -9,14 +9,14 @@ import numpy as np
 
 from adversary._core import join_words, meant
 from adversary.driver.columns.column_names import CENSUS_CODES, PLACES, WHOLE, bare, folded, is_named, tidied
-from adversary.driver.columns.column_roles import labels_of
+from adversary.driver.columns.file_column import FileColumn
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, Any]:
-    """Series by name; an index with names becomes columns.
+def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, FileColumn]:
+    """Columns by name; an index with names becomes columns.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, Any]:
     again = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if again is not None:
         raise ValueError(f"column {again!r} occurs twice: rename one of them")
-    return {name: table.iloc[:, i] for i, name in enumerate(names)}
+    return {name: FileColumn(table.iloc[:, i]) for i, name in enumerate(names)}
 
 
 def match(name: str, names: Iterable[str]) -> str | None:
@@ -89,39 +89,43 @@ def column(name: str, names: Iterable[str], role: str) -> str:
     return found
 
 
-def census_levels(columns: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def census_levels(columns: Mapping[str, FileColumn], names: Iterable[str]) -> dict[str, FileColumn]:
     """Columns of places that tables name and that a code of the United States Census Bureau begins with.
 
     Parameters
     ----------
-    columns : series by name
+    columns : by name
     names : of places, in tables
 
     >>> import pandas as pd
     >>> blocks = pd.Series(["010010001001000", "010010002001000"])
-    >>> census_levels({"GEOID": blocks}, ["tract", "age"])["tract"].tolist()
+    >>> census_levels({"GEOID": FileColumn(blocks)}, ["tract", "age"])["tract"].words.tolist()
     ['01001000100', '01001000200']
     """
+    import pandas as pd
+
     missing = [name for name in dict.fromkeys(names) if match(name, columns) is None and bare(name) in CENSUS_CODES]
-    made: dict[str, Any] = {}
-    for name, series in columns.items() if missing else ():
+    made: dict[str, FileColumn] = {}
+    for name, one in columns.items() if missing else ():
         if not is_named(name, PLACES) or made:
             continue
-        labels = labels_of(series)
-        lengths = {len(label) for label in labels}
-        if len(lengths) == 1 and lengths <= {*CENSUS_CODES.values()} and all(label.isdigit() for label in labels):
+        lengths = {len(word) for word in one.words}
+        if len(lengths) == 1 and lengths <= {*CENSUS_CODES.values()} and all(word.isdigit() for word in one.words):
             digits = lengths.pop()
-            short = {one: CENSUS_CODES[bare(one)] for one in missing if CENSUS_CODES[bare(one)] <= digits}
-            made = {one: series.map(lambda code, n=n: str(code).strip()[:n]) for one, n in short.items()}
+            short = {each: CENSUS_CODES[bare(each)] for each in missing if CENSUS_CODES[bare(each)] <= digits}
+            made = {
+                each: FileColumn(pd.Series([w[:n] for w in one.words], dtype=object)[one.key.codes])
+                for each, n in short.items()
+            }
     return made
 
 
-def rows_kept(columns: Mapping[str, Any], left_out: Sequence[str]) -> np.ndarray[Any, Any]:
+def rows_kept(columns: Mapping[str, FileColumn], left_out: Sequence[str]) -> np.ndarray[Any, Any]:
     """Places of rows that are not left out.
 
     Parameters
     ----------
-    columns : series by name
+    columns : by name
     left_out : as "sex=Total"
 
     Raises
@@ -132,20 +136,19 @@ def rows_kept(columns: Mapping[str, Any], left_out: Sequence[str]) -> np.ndarray
     for one in left_out:
         name, _, value = one.partition("=")
         own = column(name, columns, "leave_out")
-        same = np.array([folded(label) == folded(value) for label in labels_of(columns[own])])
-        if not same.any():
+        if folded(value) not in [folded(word) for word in columns[own].words]:
             raise ValueError(f"leave_out: no row has {own} {value!r}")
-        kept &= ~same
+        kept[columns[own].rows_of(value)] = False
     return np.flatnonzero(kept)
 
 
-def unnamed_feature(names: Iterable[str], columns: Mapping[str, Any], wide: bool, default: str) -> str:
+def unnamed_feature(names: Iterable[str], columns: Mapping[str, FileColumn], wide: bool, default: str) -> str:
     """The name that tables give to the categories which are columns of counts.
 
     Parameters
     ----------
     names : in tables
-    columns : series by name
+    columns : by name
     wide : whether there are columns of counts that may be categories
     default : where tables name none
 

@@ -3,70 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from adversary._core import Integers
-from adversary.driver.columns.column_names import LEVELS, PLACES, folded, is_named, level_of
-from adversary.driver.columns.column_roles import labels_of
+from adversary.driver.columns.column_names import LEVELS, PLACES, is_named, level_of
+from adversary.driver.columns.file_column import KeyColumn, joint_codes, lies_in
 
 ROWS_OF_EACH = 3
 """Rows of a category, on average, from which two features of people are taken to nest; fewer may agree by chance."""
-
-
-@dataclass(frozen=True)
-class KeyColumn:
-    """A column that names cells.
-
-    Parameters
-    ----------
-    codes : the category of each row
-    words : of each category, as they are shown
-    spellings : how many ways of writing were in the file
-
-    >>> import pandas as pd
-    >>> KeyColumn.of(pd.Series(["North", "north ", "South"])).words.tolist()
-    ['North', 'South']
-    """
-
-    codes: Integers
-    words: Any
-    spellings: int
-
-    @classmethod
-    def of(cls, column: Any) -> KeyColumn:
-        """The categories of a column; names that differ in blanks, case or Unicode form are one."""
-        import pandas as pd
-
-        labels = pd.Series(labels_of(column))
-        code, shown = pd.factorize(labels)
-        same, _ = pd.factorize(pd.Series([folded(word) for word in shown], dtype=object))
-        first = np.unique(same, return_index=True)[1]
-        raw = column.nunique() if labels.size else 0
-        return cls(same[code], np.asarray(shown, dtype=object)[first], int(max(raw, len(shown))))
-
-    @property
-    def size(self) -> int:
-        """Number of categories."""
-        return len(self.words)
-
-
-def lies_in(inner: KeyColumn, outer: KeyColumn) -> bool:
-    """True where every category of one column occurs with one of the other.
-
-    Parameters
-    ----------
-    inner, outer : columns of the same rows
-
-    >>> import pandas as pd
-    >>> block, tract = (KeyColumn.of(pd.Series(one)) for one in (["1", "2", "3"], ["A", "A", "B"]))
-    >>> lies_in(block, tract), lies_in(tract, block)
-    (True, False)
-    """
-    pairs = inner.codes.astype(np.int64) * outer.size + outer.codes
-    return len(np.unique(pairs)) == len(np.unique(inner.codes))
 
 
 def place_names(
@@ -138,7 +83,9 @@ def with_parents(columns: Mapping[str, KeyColumn], axis: Sequence[str]) -> dict[
             made[axis[i]] = own
             continue
         parent = next(other for other in above if not lies_in(own, other))
-        pairs, code = np.unique(np.stack([own.codes, parent.codes]), axis=1, return_inverse=True)
-        words = np.array([f"{parent.words[b]} / {own.words[a]}" for a, b in pairs.T], dtype=object)
-        made[axis[i]] = KeyColumn(code.ravel(), words, len(words))
+        code = joint_codes([own, parent], len(own.codes))
+        first = np.unique(code, return_index=True)[1]
+        pairs = zip(own.codes[first], parent.codes[first], strict=True)
+        words = np.array([f"{parent.words[b]} / {own.words[a]}" for a, b in pairs], dtype=object)
+        made[axis[i]] = KeyColumn(code, words, len(words))
     return {name: made[name] for name in axis}

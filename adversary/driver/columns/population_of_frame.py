@@ -15,8 +15,9 @@ from adversary.driver.columns.cell_counts import MOST_CELLS, CellCounts
 from adversary.driver.columns.column_names import WHOLE, bare, option
 from adversary.driver.columns.column_roles import Declared, assign_roles
 from adversary.driver.columns.count_checks import check_roles
+from adversary.driver.columns.file_column import FileColumn, KeyColumn, joint_codes
 from adversary.driver.columns.frame_columns import census_levels, column, columns_of, match, rows_kept, unnamed_feature
-from adversary.driver.columns.nesting import KeyColumn, nested, place_names, with_parents
+from adversary.driver.columns.nesting import nested, place_names, with_parents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,8 @@ def population(
     published = None if tables is None else [(one.name, tuple(one.by)) for one in tables]
     columns, left_out = columns_of(frame), _several(leave_out)
     rows = rows_kept(columns, [one for one in left_out if "=" in one])
-    columns = {name: one.iloc[rows].reset_index(drop=True) for name, one in columns.items()}
+    if len(rows) < len(next(iter(columns.values()))):
+        columns = {name: FileColumn(one.series.iloc[rows].reset_index(drop=True)) for name, one in columns.items()}
     by = [name for _, names in published or () for name in names]
     without = [column(one, columns, "leave_out") for one in left_out if "=" not in one]
     columns = {name: one for name, one in columns.items() if name not in without}
@@ -103,7 +105,7 @@ def population(
     default = CELL if match(CELL, columns) is None else "column"
     feature = unnamed_feature(by, columns, bool(roles.counts), default)
     tables_by = None if published is None else [_resolved(names, [*columns, feature]) for _, names in published]
-    layout = _Layout.of(cells, declared, feature, tables_by, lambda name: columns[name].dtype.kind not in "iuf")
+    layout = _Layout.of(cells, declared, feature, tables_by, lambda name: not columns[name].is_typed)
     return layout.population(roles.left_out, [str(one) for one in frame.attrs.get("notes", ())], certain)
 
 
@@ -277,7 +279,7 @@ def _shortened(names: Sequence[str]) -> str:
 
 def _categories(columns: Sequence[KeyColumn]) -> tuple[Any, Integers]:
     """Labels of every combination that occurs, (category, column), and the category of each row."""
-    codes = np.stack([one.codes for one in columns], axis=1)
-    every, code = np.unique(codes, axis=0, return_inverse=True)
-    labels = np.stack([one.words[every[:, i]] for i, one in enumerate(columns)], axis=1)
-    return labels.astype(object), np.asarray(code.ravel(), dtype=np.int64)
+    code = joint_codes(columns, len(columns[0].codes))
+    first = np.unique(code, return_index=True)[1]
+    labels = np.stack([one.words[one.codes[first]] for one in columns], axis=1)
+    return labels.astype(object), code

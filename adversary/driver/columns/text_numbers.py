@@ -82,6 +82,10 @@ class NumberColumn:
     decimal: str = ""
     unclear: str = ""
 
+    def take(self, codes: Integers) -> NumberColumn:
+        """The numbers of rows, from those of different entries."""
+        return NumberColumn(self.least[codes], self.most[codes], self.decimal, self.unclear)
+
     @property
     def hidden(self) -> Any:
         """Entries that are suppressed, by row."""
