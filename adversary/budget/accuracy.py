@@ -7,7 +7,7 @@ tanh(epsilon / 2), and a decision k steps from the target turns with x^k / (1 + 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context
 from fractions import Fraction
@@ -17,15 +17,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import DEFAULT_FAILURE, Floats, check_number, check_whole, over_labels
+from adversary._core import DEFAULT_FAILURE, Floats, as_array, check_number, check_positive, check_whole, over_labels
 from adversary.adversaries.plans import Level, Plan
+from adversary.adversaries.tables import Population, PublishedTable
 from adversary.budget.forms import NOISES
 from adversary.budget.recommend import BOUNDED, recommend_epsilon
 from adversary.budget.release_budget import allocate, largest
 from adversary.budget.risk_bounds import check_word, equivalent_epsilon
 from adversary.budget.risk_profile import RiskProfile
 from adversary.budget.verdict_on_guarantee import own_losses
-from adversary.driver import TableCounts
+from adversary.driver.columns import population, resolve_tables
 from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Mechanism, PerturbedCount
 
 if TYPE_CHECKING:
@@ -260,56 +261,64 @@ def _fraction(name: str, rate: Rate) -> Fraction:
 
 
 def split_rho(
-    frame: pd.DataFrame,
-    levels: Sequence[str],
+    data: Population | pd.DataFrame,
+    tables: Mapping[str, Sequence[str]],
     profile: RiskProfile,
     *,
-    cells: Sequence[str] | None = None,
+    weights: Mapping[str, float] | None = None,
     failure: float = DEFAULT_FAILURE,
     statistic: str = "any",
     releases: int = 1,
-    where: Callable[[int], str] = "row {}".format,
 ) -> xr.Dataset:
-    """The rho that each level of a table may spend: together they keep a risk profile, with the least error.
+    """The rho that each of several tables may spend: together they keep a risk profile, with the least error.
 
-    The error of a level is the standard deviation of its noise over its mean count; the sum of their squares is
-    smallest, for a given total, with rho inversely proportional to the mean count (the variance being 1 / (2 rho)). The
-    total is the largest with which the loss of all the discrete Gaussian noise together keeps the profile. Each rho is
-    rounded down.
+    The error of a table is the standard deviation of its noise over its mean count; the weighed sum of their squares is
+    smallest, for a given total, with rho proportional to the root of the weight over the mean count (the variance being
+    1 / (2 rho)). The total is the largest with which the loss of all the discrete Gaussian noise together keeps the
+    profile. Each rho is rounded down.
 
     Parameters
     ----------
-    frame : counts, as `audit_table` reads them
-    levels : its columns that name a unit and those it lies in, lowest first; one person is in one cell of each level
+    data : people by places and features, or a table as `audit_tables` takes it
+    tables : columns of each table by its name; one person is in one cell of each
     profile : the tolerated risk, of every adversary whose beliefs about others do not depend on the person
-    cells : columns of counts; unless given, all that are not levels
+    weights : of the tables, by name, > 0; 1 unless given
     failure : probability allowed of a release beyond the profile
     statistic : "any", or "count" where nothing but one count is published
-    releases : tables of the same people, each with as much
-    where : what errors call a row, by its place
+    releases : publications of the same people, each with as much
 
     Returns
     -------
-    Dataset, dim `level`: `rho`, `mean_count`, `deviation` of the noise (people), `error` (deviation / mean count) and
-    `even_error` (were the same total split evenly); `total`, the sum of rho; `loss` of all releases and `allowed`, the
-    epsilon that the profile allows, nats
+    Dataset, dim `table`: `rho`, `weight`, `mean_count`, `deviation` of the noise (people), `error` (deviation /
+    mean count) and `even_error` (were the same total split evenly); `total`, the sum of rho; `loss` of all releases and
+    `allowed`, the epsilon that the profile allows, nats
 
     Raises
     ------
-    ValueError : the table is not as `audit_table` reads it, a level has no people, no rho above 0 keeps the profile, or
-        every rho does
+    ValueError : no table, a column that is not there, a table without people, a weight of no table or not above 0, no
+        rho above 0 keeps the profile, or every rho does
 
     >>> import pandas as pd
-    >>> town = pd.DataFrame({"block": ["a", "b"], "tract": ["t", "t"], "renters": [10, 30]})
-    >>> found = split_rho(town, ["block", "tract"], RiskProfile.difference(0.2))
+    >>> town = pd.DataFrame({"block": ["a", "b"], "tract": ["t", "t"], "people": [10, 30]})
+    >>> found = split_rho(town, {"block": ["block"], "tract": ["tract"]}, RiskProfile.difference(0.2))
     >>> found["rho"].values.tolist(), bool(found["loss"] <= found["allowed"])
     ([0.009971, 0.004985], True)
     """
-    table = TableCounts.of(frame, list(levels), cells, where)
-    means = np.array([total.mean() for total in table.totals])
+    if not tables:
+        raise ValueError("tables must be at least one, got none")
+    noise = DiscreteGaussian(1.0)  # of no consequence: the columns alone are read
+    asked = [PublishedTable(tuple(by), noise, name) for name, by in tables.items()]
+    people = data if isinstance(data, Population) else population(data, asked)
+    counted = [people.table(one.by, one.name).answer(people.counts) for one in resolve_tables(asked, people)]
+    means = np.array([float(one.mean()) for one in counted])
     if not means.all():
         raise ValueError("the counts are all 0: no split has a smaller relative error than another")
-    shares = (1.0 / means) / (1.0 / means).sum()
+    given = dict(weights or {})
+    if unknown := [name for name in given if name not in tables]:
+        raise ValueError(f"weights: no table {unknown[0]!r}; there are {', '.join(tables)}")
+    weight = as_array(check_positive("weights", [float(given.get(name, 1.0)) for name in tables]))
+    shares = np.sqrt(weight) / means
+    shares = shares / shares.sum()
     found = recommend_epsilon(profile, statistic=statistic)
     if found.status != BOUNDED:
         raise ValueError(f"no rho is the largest: {found.words}")
@@ -317,8 +326,8 @@ def split_rho(
 
     def loss(rho: Floats) -> float:
         noises = [DiscreteGaussian.from_rho(float(one)) for one in rho]
-        several = [Level(name, noise, 0) for name, noise in zip(table.names[:-1], noises, strict=False)]
-        one, two = own_losses(Plan([*several, Level(table.names[-1], noises[-1])]), statistic)
+        *several, last = (Level(name, noise, 0) for name, noise in zip(tables, noises, strict=True))
+        one, two = own_losses(Plan([*several, replace(last, siblings=None)]), statistic)
         both = None if two is None else releases * two
         return equivalent_epsilon(releases * one, failure, values=values, two=both)
 
@@ -331,7 +340,7 @@ def split_rho(
         np.sqrt([DiscreteGaussian.from_rho(float(one)).variance for one in part])
         for part in (rho, np.full(rho.size, rho.sum() / rho.size))
     )
-    columns = {"rho": rho, "mean_count": means, "deviation": deviation, "error": deviation / means}
+    columns = {"rho": rho, "weight": weight, "mean_count": means, "deviation": deviation, "error": deviation / means}
     columns["even_error"] = even / means
     whole = {"total": rho.sum(), "loss": loss(rho), "allowed": found.loss}
-    return xr.Dataset({k: ("level", v) for k, v in columns.items()} | whole, {"level": list(table.names)})
+    return xr.Dataset({k: ("table", v) for k, v in columns.items()} | whole, {"table": list(tables)})

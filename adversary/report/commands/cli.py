@@ -33,7 +33,9 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "audit": Entry(AUDIT, "audit data/granville_1940.toml --out report"),
-    "table": Entry(AUDIT, "table data/town_counts.csv --rho 0.1 --levels block,group,tract"),
+    "tables": Entry(
+        AUDIT, 'tables data/districts.csv --table "district: age x sex, rho 0.3" --table "country: age, rho 0.1"'
+    ),
     "compare": Entry(AUDIT, "compare data/granville_1940.toml data/granville_1940_bounded.toml"),
     "sensitivity": Entry(AUDIT, "sensitivity data/clinic_visits.toml --out sensitivity"),
     "explain": Entry(AUDIT, "explain data/granville_1940.toml --audience regulator"),
@@ -63,7 +65,7 @@ _HERE = "adversary.report.commands"
 MODULES = {
     "audit": f"{_HERE}.audit_command",
     **dict.fromkeys(("compare", "sensitivity"), f"{_HERE}.comparison_commands"),
-    **dict.fromkeys(("table", "plan"), f"{_HERE}.table_command"),
+    **dict.fromkeys(("tables", "plan"), f"{_HERE}.tables_command"),
     **dict.fromkeys(("epsilon", "bounds"), f"{_HERE}.guarantee_commands"),
     **dict.fromkeys(("init", "schema", "doctor"), f"{_HERE}.setup_commands"),
     "ledger": f"{_HERE}.ledger_command",

@@ -313,19 +313,42 @@ def repeated_releases(tree: xr.DataTree, count: str, name: str) -> Figure:
 
 
 @kit.house_style
-def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
-    """Expected posterior of one person in every cell of a table, the largest first, beside prior and bound."""
-    figure, ax = kit.canvas(8.2, 4.4)
-    share_of_cells = np.arange(1, risk.size + 1) / risk.size
-    ax.step(np.append(0.0, share_of_cells), np.append(risk[0], risk), where="pre", color=kit.BLUE)
-    for level, text, colour in (
-        (prior, "before the release", kit.GREY),
-        (bound, "bound of the plan's own loss", kit.INK),
+def risk_by_count(found: xr.Dataset, prior: float, bound: float) -> Figure:
+    """Expected posterior of one person in every cell, by the people in it, beside prior and bound.
+
+    Parameters
+    ----------
+    found : `posterior_mean`, `posterior_low`, `posterior_high` and `count`, dim row
+    prior, bound : probabilities
+    """
+    columns = ("count", "posterior_mean", "posterior_low", "posterior_high")
+    rows = np.stack([found[name].values.astype(np.float64) for name in columns], axis=1)
+    # cells that are alike on the page are one point, as large as they are many
+    places, many = np.unique(np.round(rows, 4), axis=0, return_counts=True)
+    count, risk, low, high = places.T
+    figure, ax = kit.canvas(5.6, 4.4)
+    wide = places.shape[0] <= 400
+    if wide:
+        ax.vlines(count, low, high, color=kit.BLUE, alpha=0.25, lw=2.0, gid="nine releases in ten")
+    ax.scatter(count, risk, s=14.0 + 26.0 * np.log10(many), color=kit.BLUE, alpha=0.75, lw=0, gid="people")
+    ax.set_xscale("symlog", linthresh=10.0)
+    ax.set_xlim(-0.6, max(2.0, 1.15 * count.max()))
+    ticks = [0, 1, 2, 5, 10, *(m * 10**e for e in range(1, 9) for m in ((1, 2, 5) if count.max() < 1000 else (1,)))]
+    shown = sorted({tick for tick in ticks if tick <= count.max()})
+    ax.set_xticks(shown, [f"{tick:,}" for tick in shown])
+    ax.minorticks_off()
+    ax.set_ylim(0.0, min(1.0, 1.12 * max(bound, float(high.max()) if wide else 0.0, float(risk.max()))))
+    for level, text, colour, style in (
+        (prior, "before", ORANGE, "-"),
+        (bound, "most by the noise", kit.INK, kit.BOUND),
     ):
-        ax.axhline(level, color=colour, linestyle="--", linewidth=1)
-        ax.annotate(text, (1.0, level), textcoords="offset points", xytext=(-4, 3), ha="right", color=colour)
-    ax.set(xlim=(0.0, 1.0), xlabel="share of cells", ylabel="posterior, averaged over the noise")
-    kit.in_percent(ax.xaxis, ax.yaxis)
-    reached = format_probability(float(risk[0]))
-    kit.title(figure, f"One person in a cell: up to {reached} on average, from {format_probability(prior)}")
+        ax.axhline(level, color=colour, ls=style, lw=1.2, zorder=0, gid=text)
+        ax.annotate(text, (1.0, level), xycoords=("axes fraction", "data"), textcoords="offset points", xytext=(-2, 3),
+                    ha="right", color=colour, fontsize=9.5)  # fmt: skip
+    kit.in_percent(ax.yaxis)
+    band = "\ndot: after, on average; line: nine releases in ten" if wide else "\nafter the release, on average"
+    ax.set_xlabel(f"people in the cell{band}")
+    ax.set_ylabel("probability")
+    reached = format_probability(float(risk.max()))
+    kit.title(figure, f"One person: up to {reached} on average, from {format_probability(prior)}")
     return figure

@@ -16,3 +16,5 @@ from .table_file import MOST_RECORDS as MOST_RECORDS
 from .table_file import TableFile as TableFile
 from .table_file import load_table_file as load_table_file
 from .tables import load_table_data as load_table_data
+from .tables import load_tables_file as load_tables_file
+from .tables import parse_table as parse_table

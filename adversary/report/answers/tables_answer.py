@@ -1,0 +1,327 @@
+"""Several published tables of one population: the risk of every person in them, worst first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary import budget
+from adversary._core import (
+    PERCENT,
+    failure_of,
+    format_bound,
+    format_number,
+    format_probability,
+    format_uncrossed,
+    outward_percent,
+    ranks_shown,
+    sentence,
+    those_tied,
+    tied,
+)
+from adversary.adversaries.plans import Level, Plan
+from adversary.adversaries.tables import Population, PublishedTable, TableAdversary
+from adversary.budget import RiskProfile
+from adversary.driver import audit_tables
+from adversary.privacy import Guarantee, PrivacyUnit
+from adversary.privacy.mechanisms import DiscreteGaussian
+from adversary.report import figures
+from adversary.report.kit import (
+    Card,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Summary,
+    Table,
+    attempt,
+    guarded_document,
+    tabulate,
+)
+from adversary.report.kit.audit_words import budget_words, may_fail
+from adversary.report.words import coverage
+
+WORST = 20
+"""Rows on the screen, of the largest risk."""
+LISTED = 10_000
+"""Rows of people in JSON; of more, the tables alone, and everybody in the data file and as CSV."""
+NUMBERS = (
+    "posterior_mean", "ratio_mean", "prob_correct", "posterior_low", "posterior_high", "bound", "outside",
+)  # fmt: skip
+KNOWS = {
+    "everybody": "The adversary knows everybody else.",
+    "cell": "The adversary knows everybody else in the person's own cell of all columns together, and of other cells "
+    "what is published; every count is equally likely to them there.",
+    "nobody": "The adversary knows nobody else, but for what is published; every count is equally likely to them.",
+}
+BELIEVES = "A belief about few others with an end pulls probabilities below the prior, whatever is published."
+
+
+def solve(
+    title: str,
+    people: Population,
+    tables: Sequence[PublishedTable],
+    adversary: TableAdversary,
+    *,
+    guarantee: Guarantee | None = None,
+    unit: PrivacyUnit | None = None,
+    profile: RiskProfile | None = None,
+    **how: Any,
+) -> xr.DataTree:
+    """Groups `people` (row), of `audit_tables`; `tables` (table), what is published; `summary`."""
+    found = audit_tables(people, tables, adversary, guarantee=guarantee, privacy_unit=unit, **how)
+    named = [name for name in people.columns if name in found]
+    columns: dict[str, Any] = {name: ("row", found[name].to_numpy()) for name in ("count", "rank", *NUMBERS)}
+    words = {f"column_{name}": name for name in named}
+    words |= {name: name for name in ("target", "status", "tells_most")}
+    columns |= {key: ("row", found[name].to_numpy().astype(str)) for key, name in words.items()}
+    columns["bound"] = (*columns["bound"], {"direction": "upper"})
+    columns["mcse"] = (("measure", "row"), found["mcse"].to_numpy()[None])
+    risk, published = found["posterior_mean"], _published(people, tables)
+    certain = all(np.isfinite(one.noise.privacy_loss(1, 1).loss_bound(0.0)) for one in tables)
+    summary: dict[str, Any] = {
+        "shared": int(tied(risk, found["mcse"]).sum()),
+        "people": int(people.counts.sum()),
+        "cells": len(found),
+        "prior": adversary.prior,
+        "worst": float(risk.iloc[0]),
+        "median": float(risk.median()),
+        "bound": xr.DataArray(float(found["bound"].max()), attrs={"direction": "upper"}),
+        "failure": 0.0 if certain else float(how["failure"]),
+    }
+    rows = xr.Dataset(columns, {"measure": ["posterior_mean"]})
+    tree = xr.DataTree.from_dict({"people": rows, "tables": published, "summary": xr.Dataset(summary)})
+    spent = budget_words(((one.name, one.noise) for one in tables), unit)
+    *lines, last = people.understood or ("",)
+    each = f"One person is in {len(tables)} count{'s' * (len(tables) > 1)}" + (f": {spent}" if spent else "") + "."
+    tree.attrs.update(
+        columns=named, understood=[*lines, f"{last} {each}".strip()], budget=spent, knows=adversary.knows,
+        believes=int(adversary.belief is not None), route=str(found.attrs["route_words"]), failure=how["failure"],
+        seed=how["rng"],
+    )  # fmt: skip
+    cautions = list(found.attrs.get("cautions", ()))
+    judged = set(found["status"])
+    status = next(one for one in ("unreliable", "violated", "exceeded", "holds") if one in judged)
+    if profile is not None:
+        kept = _profile_kept(tables, profile, None if status == "violated" else guarantee, unit, float(how["failure"]))
+        tree.attrs["profile"], tree.attrs["profile_kept"] = profile.words, int(kept)
+        status = status if kept else "violated"
+    rise = f"from {format_probability(adversary.prior)} before the release to {format_probability(summary['worst'])}"
+    verdict = f"The largest risk is {_where(tree)}: {rise} after it on average."
+    if profile is not None:
+        verdict += f" The noise {'keeps' if kept else 'does not keep'} the risk profile: {profile.words}."
+    listed = ("tables", "summary", *(["people"] if len(found) <= LISTED else []))
+    return Summary(title, listed, verdict, status, cautions).on(tree)
+
+
+def plan_of(tables: Sequence[PublishedTable], unit: PrivacyUnit | None = None) -> Plan:
+    """All tables as levels of the same people: one unit is in one cell of each."""
+    *below, top = ((one.name, one.noise) for one in tables)
+    return Plan([*(Level(name, noise, 0) for name, noise in below), Level(*top)], privacy_unit=unit)
+
+
+def _profile_kept(
+    tables: Sequence[PublishedTable],
+    profile: RiskProfile,
+    guarantee: Guarantee | None,
+    unit: PrivacyUnit | None,
+    failure: float,
+) -> bool:
+    """Whether the noise of all tables together, or what is guaranteed, keeps a risk profile."""
+    given = None if guarantee is None else {"guarantee": guarantee}
+    found = budget.verdicts(plan_of(tables, unit), profile, given, failure)
+    return bool(found.attrs["status"] == budget.KEPT)
+
+
+def _published(people: Population, tables: Sequence[PublishedTable]) -> xr.Dataset:
+    """Cells, mean count, deviation and relative error of every table."""
+    totals = [people.table(one.by).answer(people.counts) for one in tables]
+    deviation = np.sqrt([float(one.noise.variance) for one in tables])
+    mean = np.array([float(total.mean()) for total in totals])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns = {"cells": [one.size for one in totals], "mean_count": mean, "deviation": deviation}
+        columns |= {"error": deviation / mean, "noise": [one.noise.describe() for one in tables]}
+    return xr.Dataset(
+        {key: ("table", value) for key, value in columns.items()}, {"table": [one.name for one in tables]}
+    )
+
+
+@guarded_document
+def document(tree: xr.DataTree, workbook: bool = False) -> Document:
+    """Worst first; every person; what is published."""
+    found, summary = tree["people"].to_dataset(), tree["summary"].to_dataset()
+    worst, bound, prior = (float(summary[name]) for name in ("worst", "bound", "prior"))
+    shared, cells = int(summary["shared"]), int(summary["cells"])
+    known = BELIEVES if tree.attrs["believes"] else ""
+    card = Card(
+        numbers=[
+            ("before the release", format_probability(prior)),
+            (f"after it, on average: largest risk{' (shared)' * (shared > 1)}", format_probability(worst)),
+            ("median", format_probability(float(summary["median"]))),
+            ("at most, by the noise of all tables", outward_percent(bound, True) + PERCENT),
+        ],
+        figure=Figure(
+            "risk_by_count",
+            lambda: figures.audit_figures.risk_by_count(found, prior, bound),
+            f"Probability that one person is in each of {cells:,} cells, after the release on average, by the people "
+            "in it; larger points stand for more cells.",
+        ),
+        sentence=" ".join(filter(None, [KNOWS.get(str(tree.attrs["knows"]), ""), known]))
+        + may_fail(float(summary["failure"])),
+    )
+    more = f" {WORST} of the {shared:,} that share the first are listed." * (shared > WORST)
+    sections = [
+        attempt(
+            "The largest risks",
+            lambda: Section(
+                "The largest risks",
+                "Worst first; = marks a rank that is shared, within the errors of the numbers." + more,
+                tables=[_people(found.isel(row=slice(WORST)), tree, "worst")],
+            ),
+        ),
+        attempt("What is published", _published_section, tree),
+        attempt(
+            "Everybody",
+            lambda: Section(
+                "Everybody",
+                f"All {cells:,} cells, worst first.",
+                tables=[_people(found, tree, "people", whole=True)],
+                folded=True,
+                on_screen=False,
+            ),
+        ),
+    ]
+    named = ("budget", "route", "seed")
+    source: list[tuple[str, str]] = [(str(name), str(tree.attrs[name])) for name in named if name in tree.attrs]
+    return Document(
+        tree, card, sections=sections, provenance=source, understood=tree.attrs["understood"], workbook=workbook
+    )
+
+
+def _where(tree: xr.DataTree) -> str:
+    """The cells whose risk cannot be told from the largest: one by its name, several by what they have in common."""
+    found = tree["people"].to_dataset()
+    risk, counts = found["posterior_mean"].values, found["count"].values
+    most = tied(risk, found["mcse"].values[0])
+    columns = [found[f"column_{name}"].values[most] for name in tree.attrs["columns"]]
+    called = [", ".join(map(str, one)) for one in zip(*columns, strict=True)]
+    if len(called) == 1:
+        return f"in {called[0]}"
+    kinds = {"occupied ": counts > 0, "empty ": counts == 0}
+    kind = next((kind for kind, part in kinds.items() if np.array_equal(most, part) and not part.all()), None)
+    where = those_tied(called, risk.size, "cells") if kind is None else f"all {len(called):,} {kind}cells"
+    if tied(risk[most]).all():
+        return f"the same in {where}"
+    return f"in {where}, which the errors of the numbers do not tell apart"
+
+
+def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = False) -> Table:
+    """Rows of people; `whole` with every number."""
+    labels = {f"column_{one}": Column(one) for one in tree.attrs["columns"]}
+    columns: dict[str, Any] = {
+        "row": None, "shown_rank": "rank", **labels, "count": ("people", "count"), "target": "person",
+        "posterior_mean": ("after it, on average", "probability"),
+        "range": ("nine releases in ten", "% interval"), "bound": ("at most", "% at most"),
+    }  # fmt: skip
+    if len(set(tree["people"].to_dataset()["tells_most"].values)) > 1:
+        columns["tells_most"] = "tells most"
+    if whole:
+        columns |= {
+            "prior": ("before", "probability"), "ratio_mean": ("ratio", "number"),
+            "prob_correct": ("P(correct)", "probability"), "outside": ("P(beyond bound)", "chance"),
+        }  # fmt: skip
+    if whole or (found["status"] != "holds").any():
+        columns["status"] = ("status", "status")
+    ends = xr.concat([found["posterior_low"], found["posterior_high"]], "side")
+    ranks, prior = ("row", ranks_shown(found["rank"].values)), float(tree["summary"]["prior"])
+    made = found.assign(shown_rank=ranks, range=ends, prior=("row", np.full(found.sizes["row"], prior)))
+    return tabulate(made, columns, name=name)
+
+
+def _published_section(tree: xr.DataTree) -> Section:
+    most = sorted(set(map(str, tree["people"].to_dataset()["tells_most"].values)))
+    several = tree["tables"].sizes["table"] > 1
+    said = f"Table {most[0]} tells most about everybody." if len(most) == 1 and several else ""
+    return Section("What is published", said, tables=[_tables(tree)])
+
+
+def _tables(tree: xr.DataTree) -> Table:
+    columns = {
+        "table": Column("table"), "cells": Column("cells", "count"), "noise": Column("noise"),
+        "deviation": Column("standard deviation of the noise (people)", "number"),
+        "mean_count": Column("mean count", "number"), "error": Column("over the mean count", "probability"),
+    }  # fmt: skip
+    table = tabulate(tree["tables"].to_dataset(), columns, name="tables", missing="–")
+    if budget_said := str(tree.attrs["budget"]):
+        table.notes = [sentence(f"one person is in one count of each table: {budget_said}.")]
+    return table
+
+
+
+def solve_plan(
+    title: str, people: Population, tables: Mapping[str, Sequence[str]], profile: RiskProfile, **how: Any
+) -> xr.DataTree:
+    """The split of rho over tables, as of `split_rho`: group `plan` (table)."""
+    found = budget.split_rho(people, tables, profile, **how)
+    found["loss"].attrs["direction"], found["allowed"].attrs["direction"] = "upper", "lower"
+    tree = xr.DataTree.from_dict({"plan": found})
+    noises = zip(map(str, found["table"].values), map(DiscreteGaussian.from_rho, found["rho"].values), strict=True)
+    surely = f", {failure_of(float(how['failure']))}" * (float(how["failure"]) > 0.0)
+    covered = coverage(profile, float(found["loss"]), how["statistic"], surely)
+    asked = {key: how[key] for key in ("failure", "statistic", "releases")}
+    tree.attrs.update(profile=profile.words, covered=covered, budget=budget_words(noises), **asked)
+    tree.attrs["understood"] = list(people.understood)
+    largest, again = format_bound(float(found["total"]), False), int(how["releases"])
+    each = "" if again == 1 else f", in each of {again} releases,"
+    verdict = f"rho = {largest} over all tables{each} keeps the risk profile: {profile.words}."
+    return Summary(title, ("plan",), verdict).on(tree)
+
+
+@guarded_document
+def plan_document(command: str, tree: xr.DataTree) -> Document:
+    """The budgets of the tables, their errors, and the `command` that audits everybody under them."""
+    found = tree["plan"].to_dataset()
+    names = [str(one) for one in found["table"].values]
+    again = int(tree.attrs["releases"])
+    loss, allowed = (float(found[name]) for name in ("loss", "allowed"))
+    reached = format_uncrossed(loss, allowed, range(4, 10)) or (format_bound(loss, True), "just that")
+    weight = found["weight"].values
+    quadratic = [float((weight * found[name].values ** 2).sum()) for name in ("error", "even_error")]
+    card = Card(
+        numbers=[
+            (f"rho of {name}", f"{float(one):.15g}") for name, one in zip(names, found["rho"].values, strict=True)
+        ],
+        sentence=f"{sentence(failure_of(float(tree.attrs['failure'])))}, no adversary whom the profile is about and "
+        "whose beliefs about others do not depend on the person learns more than it allows.",
+    )
+    heads = {
+        "table": Column("table"),
+        "weight": Column("weight", "number"),
+        "rho": Column("rho", "parameter"),
+        "mean_count": Column("mean count", "number"),
+        "deviation": Column("standard deviation of the noise (people)", "number"),
+        "error": Column("over the mean count", "probability"),
+        "even_error": Column("were rho split evenly", "probability"),
+    }
+    if (weight == weight[0]).all():
+        del heads["weight"]
+    table = tabulate(found, heads, name="plan")
+    weighed = "Weighed, the" if "weight" in heads else "The"
+    table.notes = [
+        f"{weighed} squares of the errors over the mean counts add up to {format_number(quadratic[0])}, the least for "
+        f"this total; with an even split to {format_number(quadratic[1])}.",
+        f"Privacy loss of all noise together: {reached[0]}; allowed: {reached[1]}. Every rho is rounded down.",
+    ]
+    divided = f"The budget{' of each release' * (again > 1)} is {tree.attrs['budget']}."
+    rho = iter(f"{x:.15g}" for x in found["rho"].values)
+    todo = "What the tables reveal, person by person: " + re.sub("RHO", lambda _: next(rho), command)
+    return Document(
+        tree,
+        card,
+        sections=[Section("Budgets", divided, [*filter(None, [tree.attrs["covered"]]), todo], [table])],
+        understood=tree.attrs["understood"],
+    )

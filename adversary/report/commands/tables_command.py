@@ -1,0 +1,287 @@
+"""`adversary tables` and `plan`: every person's risk in the tables of a file, and the noise that keeps a profile."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adversary._core import DEFAULT_FAILURE
+from adversary.adversaries.tables import Population, PublishedTable, TableAdversary
+from adversary.driver.columns import population, resolve_tables
+from adversary.privacy import Guarantee
+from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism, listable
+from adversary.report.answers import tables_answer
+from adversary.report.commands.options import SEED, answering, number
+from adversary.report.files import load_profile_file, load_table_data, load_tables_file, parse_table
+from adversary.report.kit import Answer
+
+CHECK_FAILED = 3
+"""Exit code of `--check` where the noise does not keep the profile."""
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="People or counts (CSV, Excel, Parquet, Stata, SPSS), or a TOML file that names them and the tables.",
+        metavar="FILE",
+    ),
+]
+Specs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table", help='A table: "district: age x sex, rho 0.3"; may be repeated.', metavar="PLACE: FEATURES, NOISE"
+    ),
+]
+LevelNames = Annotated[
+    str | None,
+    typer.Option(
+        "--levels", help="In place of --table: the same cells at each of these places, finest first.", metavar="A,B,C"
+    ),
+]
+Places = Annotated[str | None, typer.Option(help="Columns that name places.", metavar="A,B")]
+Counts = Annotated[str | None, typer.Option(help="Columns of counts.", metavar="A,B")]
+LeaveOut = Annotated[
+    list[str] | None,
+    typer.Option(help='Columns to leave out, or rows: "sex=Total"; may be repeated.', metavar="COLUMN"),
+]
+Certain = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A column that would be refused as a code, a year or a total; may be repeated.", metavar="COLUMN"
+    ),
+]
+Decimal = Annotated[str | None, typer.Option(help='The decimal mark, "." or ",", where 1.204 leaves it open.')]
+Below = Annotated[
+    int | None, typer.Option(help='Smallest count that is not suppressed, for cells such as "x".', metavar="N")
+]
+People = Annotated[bool, typer.Option("--people", help="Each row is a person, where the columns leave it open.")]
+Suppressed = Annotated[
+    str, typer.Option(help='Suppressed cells: "draw" what they may be, or "leave out".', metavar="HOW")
+]
+
+
+@answering("file")
+def tables_command(
+    file: File,
+    table: Specs = None,
+    levels: LevelNames = None,
+    rho: Annotated[
+        str | None, typer.Option(help="With --levels: zCDP of all, or of each; discrete Gaussian.", metavar="NUMBERS")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="With --levels: pure DP of all, or of each; geometric.", metavar="NUMBERS")
+    ] = None,
+    prior: Annotated[
+        float | None, typer.Option(help="The adversary's prior, such as 0.1.", metavar="P", show_default="0.5")
+    ] = None,
+    knows: Annotated[
+        str | None,
+        typer.Option(help='Of others: those in the same "cell", "everybody" or "nobody".', show_default="cell"),
+    ] = None,
+    places: Places = None,
+    counts: Counts = None,
+    people: People = False,
+    leave_out: LeaveOut = None,
+    yes_these_are_counts: Certain = None,
+    decimal: Decimal = None,
+    suppressed_below: Below = None,
+    suppressed: Suppressed = "draw",
+    profile: Annotated[
+        Path | None, typer.Option(help="Profile file (TOML) to judge the noise by.", metavar="PROFILE.toml")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit with code 3 unless the profile is kept.")] = False,
+    failure: Annotated[
+        float | None,
+        typer.Option(help="Probability with which a bound that is not certain may fail.", show_default="0.05"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of simulated releases.")] = SEED,
+) -> Answer:
+    """Who is most at risk in several tables of one file, person by person."""
+    given = _reading(places, counts, people, leave_out, yes_these_are_counts, decimal, suppressed_below, suppressed)
+    unit, guarantee, title, who, tolerated = None, None, file.stem, TableAdversary(), None
+    if file.suffix.lower() == ".toml":
+        if table or levels:
+            raise ValueError(f"{file}: the file says which tables there are: leave out --table and --levels")
+        read = load_tables_file(file)
+        data, specs, who, unit, title, tolerated = (
+            read.data, list(read.tables), read.adversary, read.unit, read.name, read.profile
+        )  # fmt: skip
+        guarantee = _only(file, read.guarantees)
+        given, failure = read.options | given, read.failure if failure is None else failure
+        persons, tables = _read(data, specs, levels, given, read.sheet)
+    else:
+        data = file
+        persons, tables = _read(data, _specs(file, table, levels, rho, epsilon), levels, given)
+    who = replace(who, prior=who.prior if prior is None else prior, knows=who.knows if knows is None else knows)
+    tolerated = tolerated if profile is None else _profile(profile)[0]
+    if check and tolerated is None:
+        raise ValueError("--check needs --profile, the risk that is tolerated")
+    chance = DEFAULT_FAILURE if failure is None else failure
+    tree = tables_answer.solve(
+        title, persons, tables, who, guarantee=guarantee, unit=unit, profile=tolerated, failure=chance, rng=seed
+    )
+    kept = not check or bool(tree.attrs["profile_kept"])
+    workbook = data.suffix.lower() in (".xlsx", ".xls")
+    problem = "" if kept else "the noise does not keep the risk profile"
+    return Answer(tree, partial(tables_answer.document, workbook=workbook), 0 if kept else CHECK_FAILED, problem)
+
+
+@answering("file")
+def plan_command(
+    file: File,
+    profile: Annotated[Path, typer.Option(help="Profile file (TOML) with the tolerated risk.", metavar="PROFILE.toml")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table",
+            help='A table without noise: "district: age x sex", or with a weight: "..., weight 2".',
+            metavar="PLACE: FEATURES",
+        ),
+    ] = None,
+    levels: LevelNames = None,
+    places: Places = None,
+    counts: Counts = None,
+    people: People = False,
+    leave_out: LeaveOut = None,
+    yes_these_are_counts: Certain = None,
+    decimal: Decimal = None,
+    suppressed_below: Below = None,
+    suppressed: Suppressed = "draw",
+) -> Answer:
+    """The noise of several tables that keeps a tolerated risk with the least error."""
+    tolerated, how = _profile(profile)
+    given = _reading(places, counts, people, leave_out, yes_these_are_counts, decimal, suppressed_below, suppressed)
+    texts, weights = [], []
+    for one in table or ():
+        text, _, weight = one.partition(", weight")
+        texts.append(text)
+        weights.append(number("--table: weight", weight) if weight else 1.0)
+    specs = _specs(file, [f"{one}, rho 1" for one in texts], levels, "1" if levels else None, None)
+    persons, tables = _read(file, specs, levels, given)
+    weight_of = dict(zip([one.name for one in tables], weights, strict=True)) if texts else None
+    by = {one.name: one.by for one in tables}
+    tree = tables_answer.solve_plan(file.stem, persons, by, tolerated, weights=weight_of, **how)
+    asked = [f"--table {shlex.quote(f'{one}, rho ')[:-1]}RHO'" for one in texts]
+    spec = " ".join(asked) if texts else f"--levels {levels} --rho {','.join(['RHO'] * len(by))}"
+    rest = " --people" * people + _repeated(
+        places=places, counts=counts, leave_out=leave_out, yes_these_are_counts=yes_these_are_counts
+    )
+    command = f"adversary tables {file} {spec}{rest}"
+    return Answer(tree, partial(tables_answer.plan_document, command))
+
+
+def _repeated(**options: Any) -> str:
+    """Options of reading, as they were given."""
+    parts = [
+        (name, one)
+        for name, value in options.items()
+        if value
+        for one in ([value] if isinstance(value, str) else value)
+    ]
+    return "".join(f" --{name.replace('_', '-')} {shlex.quote(one)}" for name, one in parts)
+
+
+def _reading(
+    places: str | None,
+    counts: str | None,
+    people: bool,
+    leave_out: list[str] | None,
+    certain: list[str] | None,
+    decimal: str | None,
+    below: int | None,
+    suppressed: str,
+) -> dict[str, Any]:
+    """What is said of a file's columns, where anything is."""
+    given = {
+        "places": _names(places), "counts": _names(counts), "people": people, "leave_out": leave_out,
+        "yes_these_are_counts": certain,
+        "decimal": decimal, "suppressed_below": below, "suppressed": suppressed if suppressed != "draw" else None,
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value}
+
+
+def _specs(
+    file: Path, table: Sequence[str] | None, levels: str | None, rho: str | None, epsilon: str | None
+) -> list[PublishedTable]:
+    """Tables by their specifications, or of one place each, to which every feature is added."""
+    if table:
+        if levels or rho is not None or epsilon is not None:
+            raise ValueError("--table names the noise of its table: leave out --levels, --rho and --epsilon")
+        return [parse_table(one, file.parent) for one in table]
+    if not levels:
+        raise ValueError(
+            f'give the tables that are published, such as --table "district: age x sex, rho 0.3", or --levels with '
+            f"--rho: {file} has the columns {_columns(file)}"
+        )
+    if (rho is None) == (epsilon is None):
+        raise ValueError("--rho or --epsilon must be given, and not both")
+    option, text = ("--rho", rho) if rho is not None else ("--epsilon", str(epsilon))
+    law: Callable[[float], Mechanism] = Geometric if rho is None else DiscreteGaussian.from_rho
+    names = _names(levels)
+    budgets = _shares(text, option, names)
+    return [PublishedTable((name,), _noise(option, law, x), name) for name, x in zip(names, budgets, strict=True)]
+
+
+def _columns(file: Path) -> str:
+    frame, _ = load_table_data(file)
+    return ", ".join(map(str, frame.columns))
+
+
+def _only(file: Path, guarantees: dict[str, Guarantee] | None) -> Guarantee | None:
+    """The one guarantee of a file, or None."""
+    if guarantees and len(guarantees) > 1:
+        raise ValueError(f"{file}: guarantee: must state one definition, got {', '.join(guarantees)}")
+    return next(iter(guarantees.values())) if guarantees else None
+
+
+def _read(
+    data: Path, specs: list[PublishedTable], levels: str | None, given: dict[str, Any], sheet: str | None = None
+) -> tuple[Population, list[PublishedTable]]:
+    """The people of a file and its tables; levels get every column that is no place."""
+    frame, where = load_table_data(data, sheet=sheet)
+    if levels:
+        chosen = _names(levels)
+        people = population(frame, places=given.pop("places", None) or chosen, **given, where=where)
+        inner = {name for axis in people.axes if set(chosen) & set(axis.columns) for name in axis.columns}
+        features = tuple(name for name in people.columns if name not in inner)
+        specs = [replace(one, by=(*one.by, *features)) for one in specs]
+    else:
+        people = population(frame, specs, **given, where=where)
+    return people, resolve_tables(specs, people)
+
+
+def _profile(path: Path) -> tuple[Any, dict[str, Any]]:
+    """The one profile of a file, and how it is to be kept."""
+    file = load_profile_file(path)
+    if len(file.profiles) != 1:
+        raise ValueError(f"{path}: must have one profile, got {', '.join(file.profiles)}")
+    how = {"failure": file.failure, "statistic": file.statistic, "releases": file.releases or 1}
+    return next(iter(file.profiles.values())), how
+
+
+def _shares(text: str, option: str, levels: Sequence[str]) -> list[float]:
+    """The budget of each level: one number is split evenly over them, several are theirs in order."""
+    given = [number(option, one) for one in text.split(",")]
+    if len(given) not in (1, len(levels)):
+        raise ValueError(f"{option} must be one number, or one for each of {len(levels)} levels, got {len(given)}")
+    if min(given) <= 0.0:
+        raise ValueError(f"{option} must be positive, such as 0.1, or 0.1,0.2 for two levels, got {text}")
+    return [given[0] / len(levels)] * len(levels) if len(given) == 1 else given
+
+
+def _noise(option: str, law: Callable[[float], Mechanism], budget: float) -> Mechanism:
+    """The noise of a level, or an error that names the option."""
+    try:
+        made = law(budget)
+        listable(made, int(made.reach()))
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    return made
+
+
+def _names(text: str | None) -> list[str]:
+    return [] if text is None else [name.strip() for name in text.split(",") if name.strip()]

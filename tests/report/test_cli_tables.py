@@ -1,0 +1,262 @@
+"""`adversary tables`: bad counts are one line with the file, the line, the column, the rule and the value."""
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import adversary as adv
+from adversary.driver.columns import population
+from adversary.report.kit import Figure
+from tests import commands
+from tests.tables import DATA
+
+HEAD = "block,tract,renters\n"
+ASKED = ("--rho", "0.1", "--levels", "block,tract")
+
+
+DISTRICTS = str(DATA / "districts.csv")
+SPECS = ("district: age x sex, rho 0.3", "district: total, rho 0.1", "country: age, rho 0.1")
+TABLES = tuple(part for spec in SPECS for part in ("--table", spec))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the file is empty"),
+        (HEAD + "1,A,3\n2,A,-1\n", "line 3: column 'renters': must be"),
+        (HEAD + "1,A,3\n1,A,4\n", "--people where each row is a person, or name the counts, such as --counts renters"),
+        ("block,renters\n1,3\n", "'tract'"),
+        ("block,year,men,women\n1,2024,3,4\n2,2024,0,5\n", "year"),
+        ("block,men,women,total\n1,3,4,7\n2,0,5,5\n", "total"),
+    ],
+)
+def test_a_bad_table_is_one_line(text: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_text(text, encoding="utf-8")
+    levels = "block,tract" if "tract" in text or "renters" in text else "block"
+    result = commands.run("tables", str(file), "--rho", "0.1", "--levels", levels)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {file}: ")
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_three_tables_of_one_file(tmp_path: Path, monkeypatch: Any) -> None:
+    """What was understood comes first, at most six lines; then the answer of `audit_tables`, number for number."""
+    monkeypatch.setattr(Figure, "svg", "")
+    asked = ("tables", DISTRICTS, "--prior", "0.1", *TABLES)
+    shown = commands.run(*asked, "--out", str(tmp_path)).stdout.replace("\u00a0", " ")
+    places = [shown.index(words) for words in ("Places: district (6).", "The largest risk is", "before the release: ")]
+    assert places == sorted(places)
+    noise = adv.DiscreteGaussian.from_rho
+    published = [
+        adv.PublishedTable(["district", "age", "sex"], noise(0.3)),
+        adv.PublishedTable(["district"], noise(0.1)),
+        adv.PublishedTable(["age"], noise(0.1)),
+    ]
+    people = population(pd.read_csv(DISTRICTS, dtype=str), published)
+    risks = adv.audit_tables(people, published, adv.TableAdversary(0.1), rng=1)
+    answer = commands.answered(*asked)
+    assert commands.number(answer, "worst") == risks["posterior_mean"].iloc[0]
+    assert commands.number(answer, "bound", group="summary") == risks["bound"].max()
+    assert len(answer["attributes"]["understood"]) <= 6
+    assert answer["attributes"]["understood"][-1].startswith("People: 765. One person is in 3 counts: rho 0.5 in all:")
+    with (tmp_path / "people.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(risks) == 60
+    assert [float(row["after it, on average"]) for row in rows] == pytest.approx(risks["posterior_mean"].tolist())
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.index("Places: district (6).") < page.index("The largest risk is")
+
+
+def test_a_file_says_the_same_as_the_options(tmp_path: Path) -> None:
+    rows = "".join(
+        f'[[table]]\nof = "{of}"\nrho = {rho}\n'
+        for of, rho in (("district: age x sex", 0.3), ("district: total", 0.1), ("country: age", 0.1))
+    )
+    file = commands.written("my.toml", tmp_path, f'[data]\nfile = "{DISTRICTS}"\n{rows}[adversary]\nprior = 0.1\n')
+    by_file = commands.answered("tables", file)
+    by_options = commands.answered("tables", DISTRICTS, "--prior", "0.1", *TABLES)
+    assert by_file["records"] == by_options["records"]
+    more = commands.answered("tables", file, "--prior", "0.2", "--knows", "everybody")
+    assert commands.number(more, "prior", group="summary") == 0.2
+    assert more["attributes"]["knows"] == "everybody"
+    refused = commands.run("tables", file, *TABLES)
+    assert (refused.exit_code, "leave out --table and --levels" in refused.stderr) == (2, True)
+    pointed = commands.run("audit", file)
+    assert (pointed.exit_code, "adversary tables" in pointed.stderr) == (2, True)
+
+
+def test_everybody_known_is_the_composed_loss() -> None:
+    answer = commands.answered("tables", DISTRICTS, "--prior", "0.1", *TABLES, "--knows", "everybody")
+    noise = adv.DiscreteGaussian.from_rho
+    loss = noise(0.3).privacy_loss() + noise(0.1).privacy_loss() + noise(0.1).privacy_loss()
+    assert commands.number(answer, "worst") == pytest.approx(loss.posterior(0.1).mean("in"), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ((), "give the tables that are published, such as --table"),
+        (("--table", "distrct: age, rho 0.1"), "distrct"),
+        (("--table", "district: age"), "must say its noise after a comma"),
+        (("--table", "district: age, rho 0.1", "--rho", "1"), "--table names the noise of its table"),
+        (("--table", "district: age, rho 0.1", "--check"), "--check needs --profile"),
+        (("--table", "district: age, rho 0.1", "--knows", "some"), "knows must be one of cell, everybody, nobody"),
+        (("--table", "district: age, rho 0.1", "--prior", "2"), "prior must be in [0, 1]"),
+    ],
+)
+def test_what_is_not_asked_for_rightly_is_one_line(asked: tuple[str, ...], words: str) -> None:
+    result = commands.run("tables", DISTRICTS, *asked)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert words in result.stderr
+
+
+def test_the_old_name_points_to_the_new_one() -> None:
+    result = commands.run("tables", DISTRICTS)
+    assert result.exit_code == 2
+    assert "tables" in result.stderr
+
+
+def test_a_profile_is_checked(tmp_path: Path) -> None:
+    profile = str(DATA / "survey_profile.toml")
+    kept = commands.run("tables", DISTRICTS, "--table", "district: age, rho 0.0005", "--profile", profile, "--check")
+    assert (kept.exit_code, "The noise keeps the risk profile" in commands.flat(kept.stdout)) == (0, True)
+    broken = commands.run("tables", DISTRICTS, "--table", "district: age, rho 3", "--profile", profile, "--check")
+    assert (broken.exit_code, broken.stderr) == (3, "check failed: the noise does not keep the risk profile\n")
+    assert "does not keep the risk profile" in commands.flat(broken.stdout)
+
+
+def test_codes_keep_their_digits_on_a_narrow_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    codes = [f"01001000100{i}000{i}" for i in range(3)]
+    lines = "".join(f"{code},{i}\n" for i, code in enumerate(codes, 1))
+    counts = commands.written("codes.csv", tmp_path, f"GEOID,n\n{lines}")
+    shown = commands.printed("tables", counts, "--table", "GEOID: total, rho 1")
+    assert all(code in "".join(shown.split()) for code in codes)
+
+
+def test_a_workbook_comes_back_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Figure, "svg", "")
+    file, out = tmp_path / "town.xlsx", tmp_path / "out"
+    pd.DataFrame({"block": ["001", "002"], "people": [3, 4]}).to_excel(file, index=False)
+    assert commands.run("tables", str(file), "--table", "block: total, rho 1", "--out", str(out)).exit_code == 0
+    sheets = pd.read_excel(out / "tables.xlsx", sheet_name=None, dtype={"block": str})
+    assert sheets["people"]["block"].tolist() == ["001", "002"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--rho", "0.1,0.2,0.3", "--levels", "a,b"), "--rho must be one number, or one for each of 2 levels, got 3"),
+        (("--rho", "0,1", "--levels", "a,b"), "--rho must be positive, such as 0.1, or 0.1,0.2 for two levels, got"),
+        (("--rho", "0.1", "--epsilon", "1", "--levels", "a"), "--rho or --epsilon must be given, and not both"),
+        (("--rho", "1e-300", "--levels", "a,b,c"), "--rho: rho must be between 5e-301 and 5e+299, for a sigma from"),
+        (("--rho", "1e308", "--levels", "a"), "--rho: rho must be between 5e-301 and 5e+299, for a sigma from"),
+        (("--rho", "1e-200", "--levels", "a"), "--rho: noise must spread a release over at most 10,000,000 values"),
+        (("--epsilon", "1e-100", "--levels", "a"), "--epsilon: noise must spread a release over at most 10,000,000"),
+        (("--epsilon", "1e-200", "--levels", "a"), "--epsilon: epsilon must be between 1e-150 and 1e150"),
+    ],
+)
+def test_budgets_that_do_not_fit_the_levels_are_refused(options: tuple[str, ...], words: str) -> None:
+    answer = commands.run("tables", str(DATA / "town_counts.csv"), *options)
+    assert (answer.exit_code, answer.stderr.count("\n")) == (2, 1)
+    assert words in answer.stderr
+
+
+def test_cells_of_the_same_risk_share_their_rank_and_the_headline(tmp_path: Path, monkeypatch: Any) -> None:
+    """Noise of one level hides every occupied cell alike: none of them is called the worst."""
+    monkeypatch.setattr(Figure, "svg", "")
+    lines = "".join(f"{i},{i},{i % 3},0\n" for i in range(1, 19))
+    counts = commands.written("thirty.csv", tmp_path, "block,a,b,c\n" + lines)
+    asked = ("tables", counts, "--rho", "0.3", "--levels", "block", "--out", str(tmp_path / "out"))
+    shown = commands.flat(commands.run(*asked).stdout.replace("\u00a0", " "))
+    mean = 100.0 * adv.DiscreteGaussian.from_rho(0.3).privacy_loss().posterior(0.5).mean("in")
+    assert "The largest risk is the same in all 30 occupied cells: from 50 % before" in shown
+    assert f"before the release to {mean:.2f} % after it on average" in shown
+    assert "20 of the 30 that share the first are listed" in shown
+    with (tmp_path / "out/people.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rank"] for row in rows] == ["1="] * 30 + ["31="] * 24
+
+
+def test_the_bound_of_a_table_says_how_it_may_fail_and_a_certain_one_does_not(tmp_path: Path) -> None:
+    counts = commands.written("one.csv", tmp_path, "block,a\n1,3\n")
+    for noise, chance in (("--rho", "5 %"), ("--epsilon", "")):
+        shown = commands.flat(commands.printed("tables", counts, noise, "0.3", "--levels", "block"))
+        assert ("The bound holds in all but 5 % of releases." in shown) is bool(chance)
+        loss = adv.DiscreteGaussian.from_rho(0.3).privacy_loss() if chance else adv.PureDP(0.3)
+        most = 100.0 * loss.posterior_bounds(0.5, 0.05 if chance else 0.0)[1]
+        (bound,) = re.findall(r"at most, by the noise of all tables: ([\d.]+) %", shown)
+        assert most * (1.0 - 1e-12) <= float(bound) <= most + 0.01
+
+
+def test_a_plan_for_a_profile_says_whom_that_is_not_about(tmp_path: Path) -> None:
+    rare = 'inclusion = ["1/100000", "1/2000"]\nvalue = 1\n'
+    text = f'failure = 0.01\n[profile]\nkind = "ratio or absolute"\nratio = 1\nabsolute = 0.05\n{rare}'
+    profile = commands.written("rare.toml", tmp_path, text)
+    asked = ("plan", str(DATA / "town_counts.csv"), "--profile", profile, "--levels", "block,tract")
+    loss = commands.number(commands.answered(*asked), "loss")
+    shown = commands.flat(commands.printed(*asked))
+    (most,) = re.findall(r"one who gives 1 % .* who may come to as much as ([\d.]+) %, but for probability 1 %", shown)
+    exact = 100.0 * adv.PureDP(loss).posterior_bounds(0.01)[1]
+    assert exact <= float(most) <= exact + 0.01
+
+
+def test_one_cell_of_the_largest_risk_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Figure, "svg", "")
+    counts = commands.written("few.csv", tmp_path, "block,tract,a\n1,A,1\n2,A,0\n3,B,1\n4,C,1\n5,C,1\n")
+    asked = ("tables", counts, "--rho", "0.6", "--levels", "block,tract", "--out", str(tmp_path / "out"))
+    shown = commands.flat(commands.run(*asked).stdout.replace("\u00a0", " "))
+    with (tmp_path / "out/people.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rank"] for row in rows][:2] == ["1", "2="]
+    assert f"The largest risk is in {rows[0]['block']}, {rows[0]['tract']}: from 50 %" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "budget"),
+    [
+        (("--rho", "0.1", "--levels", "block,group,tract"), "rho 0.1 in all: 0.03333 at each of 3 levels"),
+        (("--rho", "0.1", "--levels", "block"), "rho 0.1 at the block"),
+        (("--rho", "0.1,0.2", "--levels", "block,tract"), "rho 0.3 in all: 0.1 at the block and 0.2 at the tract"),
+        (("--epsilon", "1", "--levels", "block,tract"), "epsilon 1 in all: 0.5 at each of 2 levels"),
+    ],
+)
+def test_what_a_budget_is_divided_into_stands_in_the_answer(
+    options: tuple[str, ...], budget: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the screen, on the page, and as an attribute of the numbers."""
+    monkeypatch.setattr(Figure, "svg", "")
+    asked = ("tables", str(DATA / "town_counts.csv"), *options, "--counts", "renters", "--out", str(tmp_path))
+    budget_said = f": {budget}."
+    assert budget_said in commands.flat(commands.run(*asked).stdout)
+    assert budget_said in commands.flat((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert commands.answered(*asked, silent=False)["attributes"]["budget"] == budget
+
+
+@pytest.mark.slow
+def test_the_noise_that_a_plan_names_is_taken_by_table() -> None:
+    """Its last words are a command, which prints an answer; a table given to audit names that command too."""
+    town, asked = (
+        str(DATA / "town_counts.csv"),
+        ("--profile", str(DATA / "survey_profile.toml"), "--levels", "block,tract"),
+    )
+    planned = commands.run("plan", town, *asked)
+    assert planned.exit_code == 0, planned.stderr
+    spent = commands.answered("plan", town, *asked)
+    block, tract = (commands.number(spent, "rho", level=name) for name in ("block", "tract"))
+    shares = re.fullmatch(
+        r"rho ([\d.]+) in all: ([\d.]+) at the block and ([\d.]+) at the tract", spent["attributes"]["budget"]
+    )
+    assert shares is not None
+    assert [float(one) for one in shares.groups()] == pytest.approx([block + tract, block, tract], rel=1e-3)
+    assert spent["attributes"]["budget"] in commands.flat(planned.stdout)
+    (line,) = (line for line in planned.stdout.splitlines() if "adversary tables" in line)
+    assert commands.run(*line.partition("adversary ")[2].split(), "--counts", "renters").exit_code == 0
+    refused = commands.run("audit", town)
+    assert (refused.exit_code, f"adversary tables {town} --rho" in refused.stderr) == (2, True)
