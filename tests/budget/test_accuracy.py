@@ -199,6 +199,7 @@ def test_gaussian_noise_keeps_the_rounded_epsilon() -> None:
 TOWN = pd.DataFrame(
     {"block": list("abcd"), "tract": list("sstt"), "city": ["x"] * 4, "renters": [4, 9, 0, 7], "owners": [30, 2, 8, 0]}
 )
+LEVELS = {name: [name, "cell"] for name in ("block", "tract", "city")}
 PROFILE = RiskProfile.difference(0.2)
 
 
@@ -213,7 +214,7 @@ def loss_of(rho: Any, statistic: str = "any", releases: int = 1) -> adv.budget.V
 @pytest.mark.slow_cases("count-1")
 @pytest.mark.parametrize(("statistic", "releases"), [("any", 1), ("count", 1), ("any", 2)])
 def test_a_split_keeps_the_profile_and_a_little_more_does_not(statistic: str, releases: int) -> None:
-    found = adv.budget.split_rho(TOWN, ["block", "tract", "city"], PROFILE, statistic=statistic, releases=releases)
+    found = adv.budget.split_rho(TOWN, LEVELS, PROFILE, statistic=statistic, releases=releases)
     assert found["mean_count"].values.tolist() == [7.5, 15.0, 30.0]
     kept = loss_of(found["rho"].values, statistic, releases)
     assert kept.kept
@@ -223,7 +224,7 @@ def test_a_split_keeps_the_profile_and_a_little_more_does_not(statistic: str, re
 
 
 def test_no_other_split_of_the_total_has_a_smaller_error() -> None:
-    found = adv.budget.split_rho(TOWN, ["block", "tract", "city"], PROFILE)
+    found = adv.budget.split_rho(TOWN, LEVELS, PROFILE)
     least, rng = float((found["error"] ** 2).sum()), np.random.default_rng(0)
     for shares in [np.ones(3) / 3.0, *rng.dirichlet(np.ones(3), 200)]:
         noises = [adv.DiscreteGaussian.from_rho(float(found["total"]) * share) for share in shares]
@@ -237,11 +238,21 @@ def test_no_other_split_of_the_total_has_a_smaller_error() -> None:
     [
         (PROFILE, {"failure": 0.0}, "no rho above 0 keeps the profile with failure 0"),
         (RiskProfile.constant(1.0), {}, "no rho is the largest"),
-        (PROFILE, {"cells": ["street"]}, "column 'street' is missing"),
+        (PROFILE, {"weights": {"street": 2.0}}, "weights: no table 'street'; there are block, tract, city"),
+        (PROFILE, {"weights": {"block": 0.0}}, "weights must be positive"),
     ],
 )
 def test_a_split_that_does_not_exist_is_refused(profile: RiskProfile, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        adv.budget.split_rho(TOWN, ["block", "tract", "city"], profile, **options)
+        adv.budget.split_rho(TOWN, LEVELS, profile, **options)
     with pytest.raises(ValueError, match="the counts are all 0"):
-        adv.budget.split_rho(TOWN.assign(renters=0), ["block"], PROFILE, cells=["renters"])
+        adv.budget.split_rho(TOWN.assign(renters=0, owners=0), {"block": ["block", "cell"]}, PROFILE)
+    with pytest.raises(ValueError, match="street"):
+        adv.budget.split_rho(TOWN, {"x": ["street", "lane"]}, PROFILE)
+
+
+def test_a_weight_moves_the_budget_to_its_table_with_the_least_weighed_error() -> None:
+    plain, weighed = (adv.budget.split_rho(TOWN, LEVELS, PROFILE, weights=w) for w in (None, {"city": 9.0}))
+    share = [float((one["rho"] / one["total"]).sel(table="city")) for one in (plain, weighed)]
+    rest = [1.0 / 7.5, 1.0 / 15.0]
+    assert share == pytest.approx([w / 30.0 / (sum(rest) + w / 30.0) for w in (1.0, 3.0)], rel=1e-3)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from functools import partial
@@ -305,7 +306,7 @@ def test_help_lists_the_commands_in_groups_in_the_order_in_which_they_are_needed
     "path", [path for path in EVERY_COMMAND if path and not hasattr(EVERY_COMMAND[path], "commands")]
 )
 def test_the_example_of_a_command_is_one_that_it_takes(path: tuple[str, ...]) -> None:
-    example = EVERY_COMMAND[path].epilog.removeprefix("Example: ").split()
+    example = shlex.split(EVERY_COMMAND[path].epilog.removeprefix("Example: "))
     assert tuple(example[1 : 1 + len(path)]) == path
     EVERY_COMMAND[path].make_context(path[-1], example[1 + len(path) :])
     for word in example:
@@ -348,7 +349,7 @@ def test_the_doctor_lists_what_is_installed_and_what_is_not(monkeypatch: pytest.
     answer = commands.answered("doctor")
     assert commands.number(answer, "version", package="numpy") == np.__version__
     assert commands.number(answer, "cores") >= 1
-    assert set(commands.numbers(answer, "extra")) == {"", "elicit", "scale"}
+    assert set(commands.numbers(answer, "extra")) == {"", "elicit", "scale", "tables"}
     monkeypatch.setattr(setup_commands, "_version_of", lambda name: setup_commands.MISSING if name == "dask" else "1")
     assert "Extra `scale` is not installed: pip install 'dp-adversary[scale]'." in commands.printed("doctor")
 

@@ -57,9 +57,9 @@ QUESTIONS = {
     "audit": Question(
         ("audit", str(DATA / "dare_1940.toml")), ("report.answers.audit_answer", "solve"), ("--truth", "block=ten")
     ),
-    "table": Question(
-        ("table", str(DATA / "town_counts.csv"), "--epsilon", "2", "--levels", "block,group", "--cells", "renters"),
-        ("report.answers.counts_answer", "solve"),
+    "tables": Question(
+        ("tables", str(DATA / "town_counts.csv"), "--epsilon", "2", "--levels", "block,group", "--counts", "renters"),
+        ("report.answers.tables_answer", "solve"),
         ("--prior", "2"),
         light=False,
     ),
@@ -69,7 +69,7 @@ QUESTIONS = {
             str(DATA / "town_counts.csv"),
             *("--profile", str(DATA / "survey_profile.toml"), "--levels", "block,group,tract"),
         ),
-        ("report.answers.counts_answer", "solve_plan"),
+        ("report.answers.tables_answer", "solve_plan"),
         ("--levels", "street"),
         light=False,
     ),

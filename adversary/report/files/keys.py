@@ -57,7 +57,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     if file.suffix.lower() == ".csv":
         raise ValueError(
             f"{file}: must be a TOML file, got CSV; a table of counts is audited by: "
-            f"adversary table {file} --rho 0.1 --levels block,tract"
+            f'adversary tables {file} --table "PLACE: FEATURES, rho 0.1"'
         )
     with file.open("rb") as opened:
         given = opened.read(MOST_BYTES + 1)
