@@ -50,15 +50,16 @@ tables = [
 adversary = adv.TableAdversary(prior=0.1)
 risks = adv.audit_tables(people, tables, adversary, rng=0)
 print("\n".join(risks.attrs["understood"]))
-risks[["district", "sex", "age", "count", "target", "prior", "posterior_mean", "posterior_high", "bound"]].head(6).round(4)
+shown = ["district", "sex", "age", "count", "target", "prior", "posterior_mean", "posterior_high", "bound"]
+risks[shown].head(6).round(4)
 
 # %% [markdown]
 # First comes what was understood of the file. Then one row for each cell of people whom no table tells apart, worst
 # first. The adversary gives the person a chance of 10 % to be in the cell (`prior`) and knows everybody else in it.
-# `posterior_mean` is their probability after the release, averaged over the noise; nine releases in ten leave it between
-# `posterior_low` and `posterior_high`; `bound` is the most that the noise of all tables together allows any adversary of
-# this prior whose beliefs about everybody else do not depend on the person, but for one release in twenty. Where a cell
-# is empty, the person is not in it (`target` is "out").
+# `posterior_mean` is their probability after the release, averaged over the noise; nine releases in ten leave it
+# between `posterior_low` and `posterior_high`; `bound` is the most that the noise of all tables together allows any
+# adversary of this prior whose beliefs about everybody else do not depend on the person, but for one release in
+# twenty. Where a cell is empty, the person is not in it (`target` is "out").
 #
 # Whoever knows everybody else in the cell learns the same about everyone: the noise is the same wherever the person is.
 
@@ -76,7 +77,8 @@ for knows, risk in found.items():
     ax.plot(risk["count"], risk.posterior_mean, "o", color=colours[knows], ms=5, alpha=0.7, label=f"knows {knows}")
 ax.axhline(0.1, color="#777777", lw=1, label="before")
 ax.axhline(float(risks.bound.max()), color="#222222", lw=1, ls="--", label="most by the noise")
-ax.set(xlabel="people in the cell", ylabel="probability, on average", title="Who knows more of others learns more of one")
+ax.set(xlabel="people in the cell", ylabel="probability, on average")
+ax.set_title("Who knows more of others learns more of one")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False, fontsize=8, loc="center right")
 plt.show()
@@ -94,8 +96,9 @@ pd.Series(largest, name="largest risk, from 10 %").round(4).to_frame()
 # %%
 rows = []
 for total in (0.1, 0.5, 1.0, 3.0):
-    shares = [adv.PublishedTable(one.by, noise(total * part), one.name) for one, part in zip(tables, (0.6, 0.2, 0.2))]
-    risk = adv.audit_tables(people, shares, adversary, rng=0)
+    shares = zip(tables, (0.6, 0.2, 0.2), strict=True)
+    planned = [adv.PublishedTable(one.by, noise(total * part), one.name) for one, part in shares]
+    risk = adv.audit_tables(people, planned, adversary, rng=0)
     rows.append((total, risk.posterior_mean.max(), risk.posterior_high.max(), risk.bound.max()))
 pd.DataFrame(rows, columns=["rho in all", "largest risk, on average", "one release of twenty", "bound"]).round(3)
 

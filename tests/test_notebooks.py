@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 
 import jupytext
 import nbformat
@@ -45,15 +46,19 @@ def test_the_executed_copy_is_of_this_text(name: str) -> None:
 def test_the_command_of_the_first_notebook_has_the_budget_of_its_table() -> None:
     """Number for number: what it prints is the table that the notebook shows, and says how the budget is divided."""
     cells = jupytext.read(NOTEBOOKS / NAMES[0]).cells
-    (line,) = re.findall(r"uv run adversary (table .*) --out", "\n".join(cell.source for cell in cells))
-    text = line.replace("data/", f"{DATA}/")
-    answer = answered(*text.split())
-    noise = adv.DiscreteGaussian.from_rho(0.1)
-    levels = [adv.Level(name, noise) for name in ("block", "group", "tract")]
-    risks = adv.audit_table(pd.read_csv(DATA / "town_counts.csv"), levels, rng=0)
+    source = "\n".join(cell.source for cell in cells).replace("\\\n", " ")
+    (line,) = re.findall(r"uv run adversary (tables .*) --out", source)
+    answer = answered(*shlex.split(line.replace("data/", f"{DATA}/")))
+    noise = adv.DiscreteGaussian.from_rho
+    tables = [
+        adv.PublishedTable(["district", "age", "sex"], noise(0.3)),
+        adv.PublishedTable(["district"], noise(0.1)),
+        adv.PublishedTable(["region", "age"], noise(0.1)),
+    ]
+    risks = adv.audit_tables(pd.read_csv(DATA / "districts.csv", dtype=str), tables, adv.TableAdversary(0.1), rng=2020)
     assert number(answer, "worst") == risks["posterior_mean"].iloc[0]
-    assert number(answer, "bound") == risks["bound"].max()
-    assert answer["attributes"]["budget"] == "rho 0.3 in all: 0.1 at each of 3 levels"
+    assert number(answer, "bound", group="summary") == risks["bound"].max()
+    assert answer["attributes"]["budget"].startswith("rho 0.5 in all: 0.3 at the district: age x sex")
 
 
 @pytest.mark.parametrize("name", NAMES)
