@@ -49,8 +49,8 @@ def to_draws(
     >>> plan = Plan([Level("block", DiscreteGaussian(2.0))])
     >>> tree = audit(plan, Adversary(0.3), {"block": 1}, progress=False)
     >>> draws = to_draws(tree, rng=1)
-    >>> round(float(draws["posterior"]["P(in)"].mean() - tree["risk"]["posterior_mean"]), 2)
-    0.0
+    >>> bool(abs(draws["posterior"]["P(in)"].mean() - tree["risk"]["posterior_mean"]) < 0.01)
+    True
     """
     if not isinstance(tree, xr.DataTree) or not {"release", "risk"} <= set(tree.children):
         raise TypeError(f"tree must be the DataTree of an audit, got {type(tree).__name__}")
