@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shlex
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def test_commands_print_an_answer(command: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     made = [one for one in COMMANDS if one.startswith("nmf synth") and " county" in command and one != command]
     for one in [*made, command]:
-        result = run(*one.split())
+        result = run(*shlex.split(one))
         assert result.exit_code == 0, result.stderr
         assert result.stdout or "--quiet" in one
 
@@ -60,7 +61,7 @@ def test_its_commands_print_what_it_shows() -> None:
         command = one or command
         if text:
             words = text.split()
-            printed = run(*command.split()).stdout.split()
+            printed = run(*shlex.split(command)).stdout.split()
             assert any(printed[i : i + len(words)] == words for i in range(len(printed))), command
             shown += 1
     assert shown == 1
@@ -70,7 +71,7 @@ def test_its_commands_print_what_it_shows() -> None:
 def test_its_picture_is_the_figure_of_its_command(tmp_path: Path) -> None:
     """Text for text: the words and numbers of the file beside the notebooks are those which `--out` writes."""
     command = next(one for one in COMMANDS if one.startswith("audit"))
-    result = run(*command.split(), "--out", str(tmp_path / "out"))
+    result = run(*shlex.split(command), "--out", str(tmp_path / "out"))
     assert result.exit_code == 0, result.stderr
     (name,) = re.findall(r"\((notebooks/[\w/]+\.svg)\)", README)
     drawn, shown = (path.read_text(encoding="utf-8") for path in (tmp_path / "out/beliefs.svg", ROOT / name))
@@ -82,7 +83,7 @@ def test_its_picture_is_the_figure_of_its_command(tmp_path: Path) -> None:
 def test_its_scenario_and_its_examples_are_no_traps() -> None:
     """Only the example that warns about its belief has one to be warned about."""
     (first,) = re.findall(r"pip install .* run adversary (audit [^\n#`]+)", README)
-    assert "Take care" not in run(*first.split()).stdout
+    assert "Take care" not in run(*shlex.split(first)).stdout
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(import adversary as adv\n.*?)```", README, flags=re.DOTALL)[0], names)
     assert names["tree"].attrs["warnings"] == "[]"
