@@ -26,6 +26,7 @@ from adversary.adversaries.tables import (
     effective_error,
     effective_risks,
     information,
+    known_least,
     known_losses,
     near_gaussian,
     risk_of_law,
@@ -45,6 +46,12 @@ ROUTES = {
     "effective": "the tables cross: one estimate of each finest cell from all tables, an approximation",
 }
 """Ways to the answer, and what they are in words."""
+FLAT = (
+    "Every number of others from 0 upwards is equally likely to the adversary: where few are there, more are expected, "
+    "and the average leans towards “out”. A belief with an end, or last year's counts, leans less. Take these averages "
+    "as those of this particular belief."
+)
+"""What a belief without an end does to people in small cells."""
 TRUTHS = 16
 """Truths drawn where the file does not say the counts of some cells."""
 
@@ -164,6 +171,12 @@ class _Case:
         return Plan(levels, privacy_unit=self.unit)
 
     @property
+    def _flat(self) -> bool:
+        """True of beliefs about others in cells, one by one, that have no end."""
+        who = self.who
+        return isinstance(who, TableAdversary) and who.belief is None and who.knows != "everybody"
+
+    @property
     def route(self) -> str:
         """The way to the answer."""
         chain = chain_of(self.world.queries)
@@ -180,6 +193,13 @@ class _Case:
             return "nested"
         if self.who.knows == "everybody":
             return "known"
+        least = known_least(self.world, self.who)
+        if (wrong := np.flatnonzero((least > self.world.counts) & ~self.world.population.suppressed.ravel())).size:
+            cell = [int(i) for i in np.unravel_index(int(wrong[0]), self.world.population.counts.shape)]
+            raise ValueError(
+                f"adversary: at_least must not be more than there are, got {least[wrong[0]]} of "
+                f"{self.world.counts[wrong[0]]} in {', '.join(self.world.population.label(cell).values())}"
+            )
         if chain is not None and self.who.belief is None and self.who.at_least is None:
             return "nested"
         if CrossingRisk(self.world, self.who, self.world.counts).feasible:
@@ -220,7 +240,7 @@ class _Case:
                 risks = effective_risks(self.world, self.who, variance, counts, limit)
                 error = effective_error(self.world, self.who, counts, limit, self.rng) if draws is None else None
         bound = guarantee_within(limit).posterior_bounds(self.who.prior)[1]
-        said = () if error is None else (error.words,)
+        said = (*([FLAT] if self._flat else []), *([error.words] if error else []))
         return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept, most, said, error)
 
     def _nested(self, counts: Integers) -> _Answer:

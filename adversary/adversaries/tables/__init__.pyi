@@ -5,6 +5,7 @@ from .cell_risks import risk_of_loss as risk_of_loss
 from .crossing import CrossingTables as CrossingTables
 from .crossing_risk import LEAST as LEAST
 from .crossing_risk import CrossingRisk as CrossingRisk
+from .crossing_risk import known_least as known_least
 from .effective import effective_measurements as effective_measurements
 from .effective import linear_weights as linear_weights
 from .effective import misstatement as misstatement

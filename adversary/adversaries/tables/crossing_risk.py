@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln, ndtri, xlogy
 
 from adversary._core import Floats, Integers, as_array, blocks
-from adversary.adversaries.beliefs import LAW_MASS
 from adversary.adversaries.tables.cell_risks import CellRisks, risks_of_releases
 from adversary.adversaries.tables.crossing import row_likelihoods
 from adversary.adversaries.tables.elimination import Elimination
@@ -140,15 +140,15 @@ class _Windows:
             alone = np.bincount(query.rows, minlength=query.size)[query.rows] == 1
             shown[alone] = np.stack([np.full(int(alone.sum()), i), query.rows[alone]], axis=1)
             most = np.minimum(most, world.sums(counts)[i].astype(np.int64)[query.rows] + 2.0 * reach[i] + 1.0)
-        least = np.zeros_like(counts) if who.at_least is None else world.over_cells("at_least", who.at_least)
-        least = np.minimum(least.astype(np.int64), counts)
+        least = np.minimum(known_least(world, who), counts)
         first = least.copy()
         own = shown[:, 0] >= 0
         width = np.where(own, 2 * np.array([*reach, 0])[shown[:, 0]] + 3, most - first + 2).astype(np.int64)
         believed = None
         if who.belief is not None:
-            believed = _laws_of(world, who, least)
-            ends = np.array([[law.ppf(LAW_MASS), law.isf(LAW_MASS)] for law in believed])
+            believed = believed_laws(world, who)
+            of_law = {id(law): law.bulk() for law in believed}
+            ends = np.array([of_law[id(law)] for law in believed], dtype=np.float64)
             low, high = ends[:, 0] + least, ends[:, 1] + least + 1.0
             if who.knows == "cell":
                 low, high = np.minimum(low, np.maximum(counts - 1, 0)), np.maximum(high, counts + 1.0)
@@ -169,21 +169,44 @@ class _Windows:
             if self.believed is None:
                 law = (count >= 0.0).astype(np.float64)
             else:
-                log = as_array(self.believed[cell].logpmf(count))
+                log = self.believed[cell].log_pmf(count)
                 top = log.max(axis=1, keepdims=True)
                 law = np.exp(log - np.where(np.isfinite(top), top, 0.0))
             found[cell] = law, offset
         return found
 
 
-def _laws_of(world: Joined, who: TableAdversary, least: Integers) -> list[Any]:
-    """The law of others beyond those known to be there, of each cell."""
-    from scipy.stats import poisson
+def known_least(world: Joined, who: TableAdversary) -> Integers:
+    """Others whom the adversary knows to be in each cell, (cell,)."""
+    if who.at_least is None:
+        return np.zeros(world.size, dtype=np.int64)
+    return np.asarray(world.over_cells("at_least", who.at_least).astype(np.int64))
 
+
+@dataclass(frozen=True)
+class PoissonLaw:
+    """A Poisson law of others, as `Others` has it, without scipy's checks: a file has thousands."""
+
+    mean: float
+
+    def log_pmf(self, count: Floats) -> Floats:
+        """Log probability of each count, minus infinity below 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log = xlogy(np.maximum(count, 0.0), self.mean) - self.mean - gammaln(np.maximum(count, 0.0) + 1.0)
+        return np.where(count >= 0.0, log, -np.inf)
+
+    def bulk(self) -> tuple[int, int]:
+        """Counts with at most 1e-18 below and above."""
+        reach = 9.0 * math.sqrt(self.mean)
+        return max(math.floor(self.mean - reach), 0), math.ceil(self.mean + reach + 20.0) if self.mean else 0
+
+
+def believed_laws(world: Joined, who: TableAdversary) -> list[Any]:
+    """The law of others beyond those known to be there, of each cell."""
     if not isinstance(who.belief, np.ndarray):
         return [who.belief] * world.size
-    mean = np.maximum(world.over_cells("belief", who.belief), 0.0)
-    laws = {one: poisson(one) for one in np.unique(mean)}
+    mean = world.over_cells("belief", who.belief)
+    laws = {one: PoissonLaw(float(one)) for one in np.unique(mean)}
     return [laws[one] for one in mean]
 
 
@@ -228,8 +251,6 @@ def _released(noise: Mechanism, counts: Integers, uniform: Floats, generator: np
             found[:, here] = values[np.minimum(place, values.size - 1)]
         return found + counts if common else found
     if noise.is_additive and noise.parabola is not None:
-        from scipy.special import ndtri
-
         tiny = np.finfo(np.float64).tiny
         return np.asarray(counts + np.sqrt(noise.variance) * ndtri(np.clip(uniform, tiny, 1.0 - 1e-16)))
     return as_array(noise.sample(np.broadcast_to(counts, uniform.shape), generator))

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 from adversary._core import Floats, Integers, format_probability
 from adversary.adversaries.tables.cell_risks import CellRisks, risk_of_loss, risks_of_releases
-from adversary.adversaries.tables.crossing_risk import LEAST, SHIFTS, CrossingRisk
+from adversary.adversaries.tables.crossing_risk import LEAST, SHIFTS, CrossingRisk, believed_laws, known_least
 from adversary.adversaries.tables.effective import linear_variances
 from adversary.adversaries.tables.published import Joined, TableAdversary
 from adversary.privacy.losses import GaussianLoss
@@ -26,6 +26,8 @@ CAUTION = 0.1
 """Relative error beyond which small cells are to be read with caution."""
 PART_WORK = 2e8
 """Terms that the exact answer for a part of the file may take; a second or so."""
+MOST_ROWS = 3_000
+"""Counts of tables beside the finest that are read together with a belief: the size of a matrix."""
 _WIDTH, _NODES = 8.5, 341
 """Standard deviations on either side, and nodes, of the average over estimates."""
 
@@ -55,15 +57,15 @@ def effective_risks(world: Joined, who: TableAdversary, variance: Floats, counts
     Parameters
     ----------
     world : tables and their finest cells
-    who : the adversary; every number of others in a cell that is not known is equally likely
-    variance : of the estimates, (cell,), infinite where there is none
+    who : the adversary
+    variance : of the estimates without a belief, (cell,), infinite where there is none
     counts : people, (cell,)
     limit : the largest loss that is allowed, nats
     """
     target, prior = np.minimum(counts, 1), who.prior
-    least = None if who.knows == "cell" else np.zeros_like(counts)
-    if least is not None and who.at_least is not None:
-        least = world.over_cells("at_least", who.at_least).astype(np.int64)
+    if who.belief is not None:
+        return _believed_risks(world, who, counts, limit)
+    least = None if who.knows == "cell" else known_least(world, who)
     start = np.zeros_like(counts) if least is None else np.minimum(least, counts)
     away = target if least is None else counts - start
     keys, place = np.unique(np.stack([np.round(variance, 12), target, away]), axis=1, return_inverse=True)
@@ -88,6 +90,96 @@ def flat_risk(variance: float, count: int, prior: float, target: int, limit: flo
     terms = -0.5 * (estimate[:, None] - window) ** 2 / variance
     values = logsumexp(terms[:, 1:], axis=1) - logsumexp(terms, axis=1)
     return risks_of_releases(values[None], prior, np.array([target]), limit, weight / weight.sum())
+
+
+def _believed_risks(world: Joined, who: TableAdversary, counts: Integers, limit: float) -> CellRisks:
+    """The risk in each cell where there is a belief about others in every cell."""
+    laws, least = believed_laws(world, who), known_least(world, who)
+    moments = {id(law): _moments(law) for law in laws}
+    mean, spread = np.array([moments[id(law)] for law in laws]).T
+    variance, bias, sampled = believed_estimates(world, mean + least, spread, counts)
+    nodes = np.linspace(-_WIDTH, _WIDTH, _NODES)
+    weight = np.exp(-0.5 * nodes**2)
+    values = np.zeros((counts.size, _NODES))
+    target = np.minimum(counts, 1)
+    for cell in np.flatnonzero(np.isfinite(variance)):
+        estimate = counts[cell] + bias[cell] + np.sqrt(sampled[cell]) * nodes
+        if who.knows == "cell":
+            values[cell] = (estimate - (counts[cell] - target[cell]) - 0.5) / variance[cell]
+            continue
+        low, high = laws[cell].bulk()
+        beyond = np.arange(low, high + 1.0)
+        others, log = least[cell] + beyond, laws[cell].log_pmf(beyond)
+        out, present = (
+            logsumexp(log - 0.5 * (estimate[:, None] - others - k) ** 2 / variance[cell], axis=1) for k in (0, 1)
+        )
+        values[cell] = present - out
+    return risks_of_releases(values, who.prior, target, limit, weight / weight.sum())
+
+
+def _moments(law: Any) -> tuple[float, float]:
+    """Mean and variance of a law of others."""
+    low, high = law.bulk()
+    count = np.arange(low, high + 1.0)
+    mass = np.exp(law.log_pmf(count))
+    mean = float(mass @ count)
+    return mean, float(mass @ (count - mean) ** 2)
+
+
+def believed_estimates(world: Joined, mean: Floats, spread: Floats, counts: Integers) -> tuple[Floats, Floats, Floats]:
+    """Estimates of each cell from all tables and a belief about all other cells, taken for normal.
+
+    Parameters
+    ----------
+    world : tables and their finest cells
+    mean, spread : of the belief about the count of each cell, and its variance, (cell,)
+    counts : people, (cell,)
+
+    Returns
+    -------
+    (variance to the adversary, mean error and variance over releases of these counts), (cell,) each
+
+    Raises
+    ------
+    ValueError : more than `MOST_ROWS` counts of tables other than the finest
+    """
+    fine = [i for i, query in enumerate(world.queries) if query.size == world.size]
+    coarse = [i for i in range(len(world.queries)) if i not in fine]
+    shown = sum(1.0 / world.noises[i].variance for i in fine)
+    starts = np.cumsum([0, *(world.queries[i].size for i in coarse)])
+    if starts[-1] > MOST_ROWS:
+        raise ValueError(
+            f"tables beside the finest have {starts[-1]:,} counts, more than {MOST_ROWS:,}, to be read together with a "
+            'belief: leave a table out, or ask about an adversary without a belief, or knows="everybody"'
+        )
+    rows = np.array([start + world.queries[i].rows for start, i in zip(starts, coarse, strict=False)], dtype=np.int64)
+    with np.errstate(divide="ignore"):
+        own = 1.0 / (shown + 1.0 / spread)
+    if not coarse:
+        with np.errstate(divide="ignore"):
+            alone = np.full(world.size, 1.0 / np.float64(shown))
+        return alone, np.zeros(world.size), alone
+
+    def over_rows(values: Floats) -> Floats:
+        total = np.zeros((starts[-1], starts[-1]))
+        for one in rows:
+            for other in rows:
+                np.add.at(total, (one, other), values)
+        return total
+
+    def at_cells(matrix: Floats) -> Floats:
+        return np.asarray(sum(matrix[one, other] for one in rows for other in rows))
+
+    noise = np.concatenate([np.full(world.queries[i].size, world.noises[i].variance) for i in coarse])
+    inverse = np.linalg.inv(np.diag(noise) + over_rows(own))
+    away = (1.0 - own * shown) * (mean - counts)
+    pull = inverse @ sum(np.bincount(one, away, starts[-1]) for one in rows)
+    seen = at_cells(inverse)
+    above = seen / np.maximum(1.0 - own * seen, 1e-12)
+    variance = 1.0 / (shown + above)
+    bias = -variance * above * (sum(pull[one] for one in rows) - seen * away) / seen
+    both = at_cells(inverse @ (np.diag(noise) + over_rows(own**2 * shown)) @ inverse) / seen**2 - own**2 * shown
+    return variance, bias, variance**2 * (shown + above**2 * np.maximum(both, 0.0))
 
 
 @dataclass(frozen=True)

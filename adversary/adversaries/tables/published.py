@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Integers, as_array, check_non_negative, check_probability, check_whole, one_number
-from adversary.adversaries.beliefs import as_law, is_law
+from adversary.adversaries.beliefs import Others, as_law, is_law
 from adversary.adversaries.tables.population import Axis, Population
 from adversary.adversaries.tables.query import Query
 from adversary.privacy.mechanisms import Mechanism
@@ -83,8 +83,8 @@ class TableAdversary:
     knows : "cell" (others in the person's finest cell, and of all other cells only what is published), "everybody" else
         in the file, or "nobody"
     belief : about others in a finest cell that is not known: None (every count from 0 upwards equally likely), a
-        discrete law for all cells alike (frozen scipy.stats or PreliZ), or expected counts, (*axes), such as last
-        year's, of Poisson laws
+        discrete law for all cells alike (frozen scipy.stats or PreliZ, or `Others` of a pmf), or expected counts,
+        (*axes), such as last year's, of Poisson laws
     at_least : others whom the adversary knows to be in the cells, (*axes), such as the household; None for nobody
 
     Raises
@@ -106,7 +106,9 @@ class TableAdversary:
         if self.knows not in KNOWS:
             raise ValueError(f"knows must be one of {', '.join(KNOWS)}, got {self.knows!r}")
         belief = as_law(self.belief)
-        if belief is not None and not is_law(belief):
+        if is_law(belief):
+            belief = Others(belief)
+        elif belief is not None and not isinstance(belief, Others):
             belief = as_array(check_non_negative("belief", belief))
         object.__setattr__(self, "belief", belief)
         if self.at_least is not None:
