@@ -365,8 +365,9 @@ def test_renyi_divergences_add() -> None:
 def test_moments_of_a_bracketed_loss_are_exact(name: str) -> None:
     """Logs of moments add, whatever was rounded."""
     loss: Any = LOSSES[name]
-    assert loss.log_moment(1.5) == pytest.approx(sum(part.log_moment(1.5) for part in loss.parts), rel=1e-14)
-    assert loss.maximum == pytest.approx(sum(part.maximum for part in loss.parts))
+    counted = loss.counted.items()
+    assert loss.log_moment(1.5) == pytest.approx(sum(n * part.log_moment(1.5) for part, n in counted), rel=1e-14)
+    assert loss.maximum == pytest.approx(sum(n * part.maximum for part, n in counted))
 
 
 @pytest.mark.parametrize("name", BRACKETED)

@@ -59,7 +59,7 @@ class ContourLoss(PrivacyLoss):
 
     @property
     def bracket(self) -> Bracket:
-        return Bracket(of_delta=self._delta, of_power=self._power, of_tail=lambda t: (self.tail(t)[0],) * 2)
+        return Bracket(self, self._delta, self._power, lambda t: (self.tail(t)[0],) * 2)
 
     def _delta(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         low, high = self.composition.delta(check_number("epsilon", epsilon))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_probability, labelled, scalar_or_array
+from adversary._core import (
+    SMALLEST,
+    Floats,
+    Integers,
+    as_array,
+    check_probability,
+    labelled,
+    log_sum_exp,
+    scalar_or_array,
+)
 from adversary.privacy.losses.analytic import LaplaceLoss
 from adversary.privacy.losses.dominating import lattice_above
 from adversary.privacy.losses.lattice import LatticeLoss
@@ -22,12 +31,32 @@ GRID_BINS = 2**14
 MAX_ATOMS = 3_000_000
 """Largest product of explicit lattices that is enumerated."""
 
+DENSE = 8192
+"""Grid points on either side of 0 that are all used; farther out losses are rare, and fewer do."""
+
+ON_GRID = 1e-13
+"""A loss this close to a grid point, relative to its number, is on it."""
+
+PER_DEVIATION = 32
+"""Bins of the grid in the standard deviation of one part, where its sum then has at most so many:"""
+
+MOST_GRID_BINS = 2**17
+
+LEFT_OUT = 1e-24
+"""Mass of a sum beyond the ends of its parts."""
+
+LAST_PLACES = 16
+"""Grid points at the lower end of a law among which its last masses may be shared out."""
+
+LOST = 1e-9
+"""A difference of two tails that is less of them than this is lost in their last digits."""
+
 
 class RoundedLoss(PrivacyLoss):
     """A loss that is known between two laws on a grid: it answers with the upper one.
 
-    To write one: `upper`, a law whose profile is nowhere below, `certain`, the probability of an infinite loss, and
-    what any loss needs; `bracket` certifies.
+    To write one: `upper` and `proved`, laws whose profiles are nowhere below and nowhere above, `certain`, the
+    probability of an infinite loss, and what any loss needs; `bracket` certifies.
     """
 
     __slots__ = ()
@@ -42,6 +71,11 @@ class RoundedLoss(PrivacyLoss):
     @abstractmethod
     def certain(self) -> float:
         """The probability of an infinite loss, or more, in the worse direction; 0 where there is none."""
+
+    @property
+    @abstractmethod
+    def proved(self) -> PrivacyLoss:
+        """A law whose profile is nowhere above."""
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
@@ -77,69 +111,227 @@ class RoundedLoss(PrivacyLoss):
 
 
 class Grid(NamedTuple):
-    """Masses under P at whole multiples of a step, from `first` on, and the infinite masses."""
+    """Masses under P at rising multiples of a step, the infinite masses, and how far a loss may have been moved."""
 
-    first: int
+    place: Integers
     mass: Floats
     infinite_p: float
     infinite_q: float
+    gap: Floats
+
+    @property
+    def finite(self) -> bool:
+        """Whether any mass has a finite loss."""
+        return bool((self.mass > 0.0).any())
 
 
-Rounding = Callable[[PrivacyLoss, tuple[float, float], float], Grid]
-"""A way to move a loss, ending there, to whole multiples of a step."""
+def grid_places(ends: tuple[float, float], step: float) -> Integers:
+    """Multiples of a step from end to end, 0 among them: all of them near 0, and 4,096 to a factor of e far out."""
+    low, high = min(math.floor(ends[0] / step), -1), max(math.ceil(ends[1] / step), 1)
+    if high - low <= 2 * DENSE:
+        return np.arange(low, high + 1)
+    most = max(-low, high)
+    far = np.rint(DENSE * np.exp(np.arange(1, math.ceil(4096 * math.log(most / DENSE)) + 2) / 4096)).astype(np.int64)
+    side = np.concatenate([np.arange(DENSE + 1), far]) if most > DENSE else np.arange(most + 1)
+    both = np.unique(np.concatenate([-side, side, [low, high]]))
+    return np.asarray(both[(both >= low) & (both <= high)], dtype=np.int64)
 
 
 def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Grid:
-    """The profile joined by straight lines between grid points."""
-    low, high = (int(f(edge / step)) for f, edge in zip((np.floor, np.ceil), ends, strict=True))
-    if isinstance(loss, LaplaceLoss) and _fits(loss, step):
+    """The profile joined by straight lines between grid points: each loss split between its two neighbours."""
+    if isinstance(loss, LatticeLoss):
+        return split_atoms(loss, step)
+    places = grid_places(ends, step)
+    if isinstance(loss, LaplaceLoss) and fits(loss.epsilon0, step):
         high = round(loss.epsilon0 / step)
-        low, stride = -high, 2
-    else:
-        low, high, stride = min(low, -1), max(high, 1), 1
-    nodes = np.arange(low, high + 1, stride)
-    nodes = np.union1d(nodes, [0])
-    law = lattice_above(loss.rough, as_array(step * nodes))
-    mass = np.zeros(high - low + 1)
-    mass[np.rint(law.losses / step).astype(np.int64) - low] = np.exp(law.log_p)
-    return Grid(low, mass, law.infinite_p, law.infinite_q)
+        places = np.union1d(np.arange(-high, high + 1, 2), [0])
+    law = lattice_above(loss.rough, as_array(step * places))
+    mass = np.zeros(places.size)
+    mass[np.searchsorted(places, np.rint(law.losses / step).astype(np.int64))] = np.exp(law.log_p)
+    return Grid(places, mass, law.infinite_p, law.infinite_q, _widest(step * np.diff(places)))
+
+
+def _widest(gaps: Floats) -> Floats:
+    """The wider gap next to each point."""
+    return np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps))
+
+
+def split_atoms(law: LatticeLoss, step: float) -> Grid:
+    """Atoms split between the grid points next to them, so that masses under both hypotheses stay."""
+    low, over = _placed(law.losses / step)
+    up = np.where(over > 0.0, np.expm1(-step * over) / np.expm1(-step), 0.0)
+    mass = np.exp(law.log_p)
+    places, at = np.unique(np.concatenate([low, low + 1]), return_inverse=True)
+    total = np.bincount(at, np.concatenate([mass * (1.0 - up), mass * up]), places.size)
+    moved = np.zeros(places.size)
+    moved[at[: low.size][over > 0.0]] = moved[at[low.size :][over > 0.0]] = step
+    return compact(Grid(places, total, law.infinite_p, law.infinite_q, moved))
+
+
+def _placed(x: Floats) -> tuple[Integers, Floats]:
+    """Grid points at or below, and how far above they are; what is next to a grid point is on it."""
+    near = np.rint(x)
+    near = np.where(np.abs(x - near) <= ON_GRID * np.maximum(1.0, np.abs(x)), near, np.floor(x))
+    return near.astype(np.int64), np.maximum(x - near, 0.0) * (np.abs(x - near) > ON_GRID * np.maximum(1.0, np.abs(x)))
+
+
+def compact(grid: Grid) -> Grid:
+    """Without the grid points that have no mass."""
+    live = grid.mass > 0.0
+    return grid._replace(
+        place=grid.place[live], mass=grid.mass[live], gap=grid.gap[live] if grid.gap.size else grid.gap
+    )
 
 
 def grid_below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Grid:
-    """Laplace releases binned, so that losses fall on the grid; others rounded down."""
-    if not (isinstance(loss, LaplaceLoss) and _fits(loss, step)):
-        return rounded_down(loss, ends, step)
+    """Neighbouring releases put together until their average ratio is that of a grid point: never more informative."""
+    infinite_q = 0.0
+    loss = loss.proved if isinstance(loss, RoundedLoss) else loss
+    if isinstance(loss, LatticeLoss):
+        losses, mass, infinite = loss.losses, np.exp(loss.log_p), loss.infinite_p
+    elif isinstance(loss, LaplaceLoss) and fits(loss.epsilon0, step):
+        return _binned_laplace(loss, step)
+    else:
+        losses, mass = _cells(loss, grid_places(ends, step), step)
+        infinite = float(loss.tail(np.inf)[0])
+    return Grid(*_walk_down(losses / step, mass, step), infinite, infinite_q, np.zeros(0))
+
+
+def _binned_laplace(loss: LaplaceLoss, step: float) -> Grid:
+    """Releases between the two ends in bins of two steps, whose losses are the grid points between."""
     e, cells = loss.epsilon0, round(loss.epsilon0 / step)
     edges = np.linspace(-e, e, cells + 1)
     mass = np.zeros(2 * cells + 1)
-    mass[1::2] = 0.5 * np.exp((edges[:-1] - e) / 2.0) * np.expm1(e / cells)
+    mass[1::2] = -0.5 * np.exp((edges[1:] - e) / 2.0) * np.expm1(-e / cells)
     mass[[0, -1]] = 0.5 * np.exp(-e), 0.5
-    return Grid(-cells, mass, 0.0, 0.0)
+    return compact(Grid(np.arange(-cells, cells + 1), mass, 0.0, 0.0, np.zeros(mass.size)))
 
 
-def _fits(loss: LaplaceLoss, step: float) -> bool:
-    ratio = loss.epsilon0 / step
-    return bool(1.0 <= ratio <= GRID_BINS and abs(ratio - round(ratio)) < 1e-9 * ratio)
+def _cells(loss: PrivacyLoss, places: Integers, step: float) -> tuple[Floats, Floats]:
+    """Losses and masses under P of the cells between grid points, halves of them, and of all beyond.
+
+    A cell whose masses are lost in the last digits of the tails is left out: less is revealed.
+    """
+    nodes = np.union1d(places, places[:-1] + 0.5 * np.diff(places)) * step
+    p, q = (as_array(tail) for tail in loss.tail(nodes))
+    below_q, below_p = (as_array(tail) for tail in loss.swapped.tail(-nodes))
+    upper, cells = nodes[:-1] >= 0.0, []
+    for beyond, below in ((p, below_p), (q, below_q)):
+        inner = np.where(upper, beyond[:-1] - beyond[1:], below[1:] - below[:-1])
+        sure = inner > LOST * np.where(upper, beyond[:-1], below[1:])
+        cells.append(np.where(sure, inner, 0.0))
+    inside = (cells[0] > 0.0) & (cells[1] > 0.0)
+    last = max(float(p[-1]) - float(loss.tail(np.inf)[0]), 0.0)
+    with np.errstate(divide="ignore"):
+        losses = np.log(cells[0][inside]) - np.log(cells[1][inside])
+    edges = nodes[:-1][inside], nodes[1:][inside]
+    losses = np.clip(losses, edges[0], edges[1])  # as they are, but for the last digits
+    return np.append(losses, nodes[-1]), np.append(cells[0][inside], last)
+
+
+def _walk_down(x: Floats, mass: Floats, step: float) -> tuple[Integers, Floats]:
+    """Masses under P at whole numbers, of atoms at rising x: each is an average of atoms above and below it.
+
+    The chords of the trade-off curve, from its end at level 0 on, whose slopes are those of the grid: what exceeds the
+    slope of the next grid point is balanced by as much of the next atoms as falls short of it. At the other end, where
+    no atoms are left to balance, the last of them are shared out between two grid points.
+    """
+    places, masses, starts = list[int](), list[float](), list[tuple[int, float]]()
+    at, size = x[::-1].tolist(), mass[::-1].tolist()
+    i, left, short = 0, size[0] if size else 0.0, False
+    while i < len(at):
+        if left <= 0.0:
+            i += 1
+            left = size[i] if i < len(at) else 0.0
+            continue
+        place = math.floor(at[i] + ON_GRID * max(1.0, abs(at[i])))
+        starts.append((i, left))
+        excess, total = 0.0, 0.0
+        while i < len(at):
+            ratio = math.expm1(min(step * (place - at[i]), 700.0))
+            if ratio <= 0.0 or abs(at[i] - place) <= ON_GRID * max(1.0, abs(place)):
+                excess -= left * min(ratio, 0.0)
+                total += left
+            elif left * ratio <= excess:
+                excess -= left * ratio
+                total += left
+            else:
+                part = min(excess / ratio, left)
+                total += part
+                left -= part
+                excess = 0.0
+                break
+            i += 1
+            left = size[i] if i < len(at) else 0.0
+        places.append(place)
+        masses.append(total)
+        short = excess > 0.0
+    for back in range(2, min(LAST_PLACES, len(places)) + 1) if short else ():
+        first, rest = starts[-back]
+        if shared := _shared(x[::-1][first:], np.append(rest, mass[::-1][first + 1 :]), step):
+            places[-back:], masses[-back:] = shared
+            break
+    found, at_place = np.unique(np.array(places, dtype=np.int64), return_inverse=True)
+    return found, np.bincount(at_place, masses, found.size)
+
+
+def _shared(x: Floats, mass: Floats, step: float) -> tuple[list[int], list[float]] | None:
+    """Atoms at falling x moved to the two grid points next to their average; None where that would reveal more.
+
+    Two points reveal no more if their profile is nowhere above that of the atoms: at these it is enough to look.
+    """
+    q = mass * np.exp(-step * (x - x[0]))
+    average = x[0] + math.log(float(mass.sum() / q.sum())) / step
+    low = math.floor(average)
+    up = math.expm1(step * (low - average)) / math.expm1(-step)
+    high_mass = float(mass.sum()) * up
+    kinks = x[(x >= low) & (x <= low + 1)]
+    above = (mass * np.maximum(-np.expm1(np.minimum(step * (kinks[:, None] - x), 0.0)), 0.0)).sum(1)
+    if not (above >= high_mass * -np.expm1(step * (kinks - low - 1.0))).all() or x[0] < low + 1 or x[-1] > low:
+        return None
+    return [low + 1, low], [high_mass, float(mass.sum()) - high_mass]
+
+
+def on_grid(law: LatticeLoss, step: float) -> bool:
+    """Whether every loss of a list is a multiple of a step."""
+    return not _placed(law.losses / step)[1].any()
 
 
 def rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Grid:
     """Every loss rounded up to the grid; mass beyond it infinite."""
-    first, beyond, inside = _grid_masses(loss, ends, step)
-    return Grid(first, np.append(1.0 - beyond[0], inside), float(beyond[-1]), 0.0)
+    if isinstance(loss, LatticeLoss):
+        low, over = _placed(loss.losses / step)
+        return _listed(low + (over > 0.0), np.exp(loss.log_p), loss.infinite_p)
+    places = grid_places(ends, step)
+    beyond, inside = _grid_masses(loss, as_array(step * places))
+    mass = np.append(1.0 - beyond[0], inside)
+    return Grid(places, mass, float(beyond[-1]), 0.0, np.zeros(0))
 
 
 def rounded_down(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Grid:
     """Every loss rounded down to the grid; finite mass beyond it at its end."""
-    first, beyond, inside = _grid_masses(loss, ends, step)
-    infinite = float(loss.tail(np.inf)[0])
-    return Grid(first, np.append(inside, max(0.0, beyond[-1] - infinite)), infinite, 0.0)
+    if isinstance(loss, LatticeLoss):
+        return _listed(_placed(loss.losses / step)[0], np.exp(loss.log_p), loss.infinite_p)
+    places, infinite = grid_places(ends, step), float(loss.tail(np.inf)[0])
+    beyond, inside = _grid_masses(loss, as_array(step * places))
+    return Grid(places, np.append(inside, max(0.0, beyond[-1] - infinite)), infinite, 0.0, np.zeros(0))
 
 
-def _grid_masses(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> tuple[int, Floats, Floats]:
-    """The grid's first point, P(L > point) at each, and P(point < L <= next point)."""
-    first, last = int(np.floor(ends[0] / step)), int(np.ceil(ends[1] / step))
-    beyond = as_array(loss.tail(as_array(step * np.arange(first, last + 1)))[0])
-    return first, beyond, np.maximum(-np.diff(beyond), 0.0)
+def _listed(places: Integers, mass: Floats, infinite_p: float) -> Grid:
+    found, at = np.unique(places, return_inverse=True)
+    return Grid(found, np.bincount(at, mass, found.size), infinite_p, 0.0, np.zeros(0))
+
+
+def _grid_masses(loss: PrivacyLoss, nodes: Floats) -> tuple[Floats, Floats]:
+    """P(L > node) at each, and P(node < L <= next node)."""
+    beyond = as_array(loss.tail(nodes)[0])
+    return beyond, np.maximum(-np.diff(beyond), 0.0)
+
+
+def fits(length: float, step: float) -> bool:
+    """Whether a loss is a multiple of the step, not too large a one."""
+    ratio = length / step
+    return bool(1.0 <= ratio <= GRID_BINS and abs(ratio - round(ratio)) < 1e-9 * ratio)
 
 
 def add_masses(a: Floats, b: Floats) -> Floats:
@@ -150,9 +342,33 @@ def add_masses(a: Floats, b: Floats) -> Floats:
     return np.bincount(np.add.outer(i, j).ravel(), np.outer(a[i], b[j]).ravel(), a.size + b.size - 1)
 
 
+def law_deviation(law: LatticeLoss) -> float:
+    """Standard deviation of the finite losses under P."""
+    mass = np.exp(law.log_p)
+    mass = mass / max(float(mass.sum()), SMALLEST)
+    return math.sqrt(float(mass @ (law.losses - mass @ law.losses) ** 2))
+
+
+def sum_range(parts: list[tuple[LatticeLoss, int]]) -> float:
+    """Width of the range that a sum of listed losses, each so many times, leaves with e^-42 only; by Chernoff."""
+    widest = sum(times * float(np.ptp(law.losses)) for law, times in parts)
+    scale = math.sqrt(sum(times * law_deviation(law) ** 2 for law, times in parts))
+    if scale == 0.0 or widest == 0.0:
+        return max(widest, 1e-9)
+    mean = sum(times * float(np.exp(law.log_p) @ law.losses) for law, times in parts)
+    sides = 0.0
+    for sign in (-1.0, 1.0):
+        rates = sign * np.geomspace(0.1, 100.0, 40) / scale
+        grown = np.zeros(rates.size)
+        for law, times in parts:
+            grown += times * log_sum_exp(law.log_p + rates[:, None] * law.losses)
+        sides += float(((grown - rates * mean + 42.0) / np.abs(rates)).min())
+    return min(sides, widest)
+
+
 def edges_of(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:
     """Thresholds beyond which either law has at most `mass`, infinite losses aside."""
-    t = np.concatenate([-np.geomspace(800, 1e-6, 4000), np.geomspace(1e-6, 800, 4000)])
+    t = np.concatenate([-np.geomspace(800, 1e-9, 5400), np.geomspace(1e-9, 800, 5400)])
 
     def last_live(side: PrivacyLoss) -> float:
         infinite, place = side.tail(np.inf)[0], 0

@@ -170,7 +170,7 @@ class LatticeLoss(PrivacyLoss):
         first = np.searchsorted(self.losses, as_array(e), side="right")
         p, _, excess = self._tails
         e = np.where(first < self.losses.size, e, 0.0)
-        next_loss = np.append(self.losses, 0.0)[first]
+        next_loss = self.losses[np.minimum(first, self.losses.size - 1)] if self.losses.size else np.zeros(e.shape)
         finite = p[first] * -np.expm1(np.minimum(e - next_loss, 0.0)) + np.exp(np.minimum(e, FAR)) * excess[first]
         finite = np.where(e > FAR, p[first], finite)
         return scalar_or_array(np.clip(as_array(finite) + self.infinite_p, 0.0, 1.0))
@@ -192,7 +192,7 @@ class LatticeLoss(PrivacyLoss):
             value = as_array(self.power(level))
             return scalar_or_array(value * (1.0 - MARGIN)), scalar_or_array(np.minimum(value * (1.0 + MARGIN), 1.0))
 
-        return Bracket(of_delta=delta, of_power=power, of_tail=lambda threshold: (self.tail(threshold)[0],) * 2)
+        return Bracket(self, delta, power, lambda threshold: (self.tail(threshold)[0],) * 2)
 
     @property
     def summands(self) -> tuple[PrivacyLoss, ...]:

@@ -147,6 +147,7 @@ class PrivacyLoss(Guarantee):
     def bracket(self) -> Bracket:
         """Certified (lower, upper) answers; the two agree for every loss whose law is exact."""
         return Bracket(
+            self,
             of_delta=lambda epsilon: (self.delta(epsilon),) * 2,
             of_power=lambda level: (self.power(level),) * 2,
             of_tail=lambda threshold: (self.tail(threshold)[0],) * 2,
@@ -307,6 +308,7 @@ class Attained(Guarantee):
 class Bracket:
     """Certified (lower, upper) answers of a loss, from a function for each."""
 
+    loss: PrivacyLoss
     of_delta: Callable[[ArrayLike], Interval]
     of_power: Callable[[ArrayLike], Interval]
     of_tail: Callable[[ArrayLike], Interval]
@@ -325,6 +327,30 @@ class Bracket:
     def tail(self, threshold: ArrayLike) -> Interval:
         """(lower, upper) of P(L > threshold)."""
         return self.of_tail(threshold)
+
+    @labelled
+    def epsilon(self, delta: ArrayLike) -> Interval:
+        """(lower, upper) of the smallest epsilon >= 0 of this delta, in the worse direction.
+
+        >>> from adversary.privacy.losses import GaussianLoss, LaplaceLoss
+        >>> low, high = (2 * LaplaceLoss(0.5) + GaussianLoss(0.5)).bracket.epsilon(1e-5)
+        >>> 0.0 < (high - low) / high < 1e-3
+        True
+        """
+        target = check_probability("delta", delta)
+        sides, wanted = [side.bracket for side in self.loss.directions], target[target > 0.0]
+
+        def solved(end: int) -> Floats:
+            ends = np.full(target.shape, self.loss.epsilon(0.0) if (target == 0.0).any() else 0.0)
+            if wanted.size:
+                ends[target > 0.0] = solve_decreasing_each(
+                    lambda e: np.max([np.asarray(side.delta(e)[end]) for side in sides], axis=0) - wanted, wanted.size
+                )
+            return ends
+
+        low, high = solved(0), solved(1)
+        high = np.where(np.isfinite(high), high, np.asarray(self.loss.epsilon(target)))
+        return scalar_or_array(np.minimum(low, high)), scalar_or_array(high)
 
 
 def check_guarantee(name: str, x: Any) -> Guarantee:

@@ -72,6 +72,7 @@ class MixedLoss(PrivacyLoss):
             return scalar_or_array(np.clip(low, 0.0, 1.0)), scalar_or_array(np.clip(high, 0.0, 1.0))
 
         return Bracket(
+            self,
             of_delta=delta,
             of_power=lambda level: (self.power(level),) * 2,
             of_tail=lambda threshold: (self.tail(threshold)[0],) * 2,

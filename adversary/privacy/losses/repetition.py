@@ -17,12 +17,15 @@ import numpy as np
 from scipy.special import expit
 
 from adversary._core import Floats, as_array, scalar_or_array
-from adversary.privacy.losses.grid_rounding import Grid, RoundedLoss, add_masses, edges_of, grid_above, widened
+from adversary.privacy.losses.grid_rounding import RoundedLoss, add_masses, edges_of, grid_above, widened
 from adversary.privacy.losses.lattice import LatticeLoss, either, merge_atoms, repeat_product
 from adversary.privacy.losses.loss import Bracket, PrivacyLoss
 
-MANY = 2**16
-"""Releases beyond which a law that adds up by no formula is followed on a grid."""
+MANY = 2**18
+"""Releases beyond which a law that adds up by no formula is followed on a grid that grows with them."""
+
+FEWER = 2**16
+"""Of so many of them the law below is computed."""
 
 _BINS = 4096
 _TOP, _BOTTOM = 1e-290, 1e-25
@@ -37,7 +40,7 @@ class RepeatedLoss(RoundedLoss):
     ----------
     loss : of one release
     times : number of releases
-    fewer : the loss of `MANY` of them: what is certified from below, as one more release never helps less
+    fewer : the loss of `FEWER` of them: what is certified from below, as one more release never helps less
     """
 
     loss: PrivacyLoss
@@ -47,8 +50,8 @@ class RepeatedLoss(RoundedLoss):
     @cached_property
     def upper(self) -> LatticeLoss:
         step = _step(self.loss)
-        first = _Law(0, _trimmed(grid_above(self.loss, edges_of(self.loss.rough), step)))
-        nothing = _Law(0, Grid(0, np.ones(1), 0.0, 0.0))
+        first = _Law(0, _trimmed(_dense(self.loss, step)))
+        nothing = _Law(0, Dense(0, np.ones(1), 0.0, 0.0))
 
         def together(one: _Law, other: _Law) -> _Law:
             return _added(one, other, step)
@@ -61,9 +64,14 @@ class RepeatedLoss(RoundedLoss):
         return LatticeLoss(*atoms, grid.infinite_p, grid.infinite_q, rounded=True)
 
     @property
+    def proved(self) -> PrivacyLoss:
+        return self.fewer.proved if isinstance(self.fewer, RoundedLoss) else self.fewer
+
+    @property
     def bracket(self) -> Bracket:
         lower = self.fewer.bracket
         return Bracket(
+            self,
             of_delta=lambda epsilon: widened(lower.delta(epsilon)[0], self.upper.delta(epsilon)),
             of_power=lambda level: widened(lower.power(level)[0], self.upper.power(level)),
             of_tail=lambda threshold: (
@@ -94,11 +102,28 @@ class RepeatedLoss(RoundedLoss):
         return self.times * self.loss.maximum
 
 
+class Dense(NamedTuple):
+    """Masses under P at whole multiples of a step, from `first` on, and the infinite masses."""
+
+    first: int
+    mass: Floats
+    infinite_p: float
+    infinite_q: float
+
+
 class _Law(NamedTuple):
     """A law on the grid of spacing step * 2^level."""
 
     level: int
-    grid: Grid
+    grid: Dense
+
+
+def _dense(loss: PrivacyLoss, step: float) -> Dense:
+    """One loss on the grid, every point between its ends listed."""
+    grid = grid_above(loss, edges_of(loss.rough), step)
+    first = int(grid.place[0]) if grid.place.size else 0
+    mass = np.bincount(grid.place - first, grid.mass, minlength=1)
+    return Dense(first, mass, grid.infinite_p, grid.infinite_q)
 
 
 def _step(loss: PrivacyLoss) -> float:
@@ -117,13 +142,13 @@ def _added(one: _Law, other: _Law, step: float) -> _Law:
     level = max(one.level, other.level)
     a, b = (_coarsened(law, level, step) for law in (one, other))
     infinite = either([a.infinite_p, b.infinite_p]), either([a.infinite_q, b.infinite_q])
-    total = _trimmed(Grid(a.first + b.first, add_masses(a.mass, b.mass), *infinite))
+    total = _trimmed(Dense(a.first + b.first, add_masses(a.mass, b.mass), *infinite))
     while total.mass.size > _BINS:
         total, level = _coarsened(_Law(level, total), level + 1, step), level + 1
     return _Law(level, total)
 
 
-def _coarsened(law: _Law, level: int, step: float) -> Grid:
+def _coarsened(law: _Law, level: int, step: float) -> Dense:
     grid = law.grid
     for fine in range(law.level, level):
         place = grid.first + np.arange(grid.mass.size)
@@ -137,7 +162,7 @@ def _coarsened(law: _Law, level: int, step: float) -> Grid:
     return grid
 
 
-def _trimmed(grid: Grid) -> Grid:
+def _trimmed(grid: Dense) -> Dense:
     """Without what weighs next to nothing at either end, towards more risk; all masses together one, as squares would
     multiply what rounding leaves of it."""
     above, below = np.cumsum(grid.mass[::-1])[::-1], np.cumsum(grid.mass)

@@ -6,24 +6,42 @@ it is sampled with probability q, so the pair is q P + (1 - q) Q against Q, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
-from adversary._core import Floats, as_array, check_positive, check_probability
-from adversary.privacy.losses.dominating import default_nodes, lattice_above
+from adversary._core import (
+    Floats,
+    as_array,
+    check_number,
+    check_positive,
+    check_probability,
+    exponential_excess,
+    labelled,
+    log_sum_exp,
+    past_ties,
+    scalar_or_array,
+)
+from adversary.privacy.losses.dominating import lattice_above
 from adversary.privacy.losses.lattice import SUM_TOLERANCE, LatticeLoss, merged_within
-from adversary.privacy.losses.loss import PrivacyLoss
+from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
 
 SCHEMES = ("poisson", "without replacement")
 NODES = 1201
 """Points of a profile on each side of 0."""
 _LARGE = 30.0
 
+MOST_TERMS = 4096.0
+"""Largest order of a moment that is added up term by term."""
 
-def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> LatticeLoss:
-    """The loss of the same mechanism run on a random sample, to a reader who does not know who was sampled.
+
+def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> PrivacyLoss:
+    """The loss of the same mechanism run on a random sample, to an adversary who does not know who was sampled.
 
     Parameters
     ----------
@@ -35,8 +53,9 @@ def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> Lat
 
     Returns
     -------
-    LatticeLoss: exact for Poisson sampling and a listed loss, elsewhere an upper bound that meets the profile at 1,201
-    points on either side of 0. Its `posterior(prior)` is the law of the posterior of this reader
+    PrivacyLoss: for Poisson sampling exact, a LatticeLoss where the loss is listed and a SampledLoss elsewhere; without
+    replacement an upper bound that meets the profile at 1,201 points on either side of 0. Its `posterior(prior)` is the
+    law of the posterior of this adversary
 
     Raises
     ------
@@ -45,21 +64,199 @@ def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> Lat
     References: Balle, Barthe and Gaboardi 2018, Theorems 8 and 9; Zhu, Dong and Wang 2022, Proposition 30.
 
     >>> import numpy as np
-    >>> from adversary.privacy.losses import LatticeLoss
+    >>> from adversary.privacy.losses import GaussianLoss, LatticeLoss
     >>> loss = LatticeLoss.from_probs([0.75, 0.25], [0.25, 0.75])
     >>> round(sampled_loss(loss, 0.1).maximum, 6), round(float(np.log1p(0.1 * 2.0)), 6)
     (0.182322, 0.182322)
+    >>> thousand = 1000 * sampled_loss(GaussianLoss(1 / 0.8136), 0.01)
+    >>> [round(end, 2) for end in thousand.bracket.epsilon(1e-5)]
+    [3.0, 3.0]
     """
     q = float(check_positive("rate", check_probability("rate", rate)))
     if scheme not in SCHEMES:
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
     if scheme == "poisson":
         law = loss.law
-        return _subsampled_lattice(
-            law if isinstance(law, LatticeLoss) else lattice_above(loss.rough, default_nodes(loss)), q
-        )
+        if isinstance(law, LatticeLoss):
+            return _subsampled_lattice(law, q)
+        return loss if q == 1.0 else SampledLoss(loss, q)
     side = amplified_loss(np.linspace(0.0, max(one.reach for one in loss.directions), NODES), q)
     return lattice_above(_Amplified(loss, q), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
+
+
+def before_sampling(loss: ArrayLike, rate: float) -> Floats:
+    """The inverse of `amplified_loss`: log(1 + (e^loss - 1) / q); -inf up to log(1 - q).
+
+    Parameters
+    ----------
+    loss : log ratio for whoever does not know whether the target was sampled, nats, any shape
+    rate : probability q in (0, 1] that the target is sampled
+
+    >>> round(float(before_sampling(amplified_loss(1.0, 0.1), 0.1)), 9)
+    1.0
+    """
+    e, q = as_array(loss), float(rate)
+    with np.errstate(divide="ignore"):
+        near = np.log1p(np.maximum(np.expm1(np.minimum(e, _LARGE)) / q, -1.0))
+    return np.where(e <= _LARGE, near, e - np.log(q))
+
+
+@dataclass(frozen=True)
+class SampledLoss(PrivacyLoss):
+    """Loss of a Poisson sample: q P + (1 - q) Q against Q, or Q against it, from the loss l of P against Q.
+
+    L = log(1 - q + q e^l) rises with l, so that every tail, and every profile, is one of l.
+
+    Parameters
+    ----------
+    loss : of the mechanism that sees the sample
+    rate : probability q in (0, 1) that a record is sampled
+    removed : whether Q, without the target, comes first
+    """
+
+    loss: PrivacyLoss
+    rate: float
+    removed: bool = False
+
+    @property
+    def _least(self) -> float:
+        """log(1 - q), which no loss is below."""
+        return float(np.log1p(-self.rate))
+
+    def _sides(self, e: Floats) -> tuple[Floats, Floats]:
+        """Where the loss before sampling passes e, in its own direction; and what its profile there is worth."""
+        before = before_sampling(-e if self.removed else e, self.rate)
+        if not self.removed:
+            return before, np.full(e.shape, self.rate)
+        with np.errstate(over="ignore"):  # q e^(e + u) = 1 - (1 - q) e^e
+            return -before, np.maximum(-np.expm1(np.minimum(e + self._least, 0.0)), 0.0)
+
+    @labelled
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        t, q = past_ties(check_number("threshold", threshold)), self.rate
+        before, _ = self._sides(t)
+        side = self.loss.swapped if self.removed else self.loss
+        with np.errstate(invalid="ignore"):
+            p, other = (as_array(tail) for tail in side.tail(before))
+        if self.removed:
+            beyond = t >= -self._least
+            p, other = np.where(beyond, 0.0, p), np.where(beyond, 0.0, q * other + (1.0 - q) * p)
+        else:
+            under = t < self._least
+            p, other = np.where(under, 1.0, q * p + (1.0 - q) * other), np.where(under, 1.0, other)
+        return scalar_or_array(p), scalar_or_array(other)
+
+    def _profile(self, epsilon: ArrayLike, delta: Callable[[PrivacyLoss, Floats], Floats]) -> Floats:
+        e = check_number("epsilon", epsilon)
+        before, weight = self._sides(e)
+        amplified = weight * delta(self.loss.swapped if self.removed else self.loss, before)
+        if self.removed:
+            return amplified
+        return np.where(e <= self._least, -np.expm1(np.minimum(e, 0.0)), amplified)
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """q delta(u) of the loss before sampling where e^epsilon = 1 - q + q e^u; with Q first (1 - (1 - q) e^epsilon)
+        times that of Q against P at -u, where e^-epsilon is this."""
+        return scalar_or_array(self._profile(epsilon, lambda side, u: as_array(side.delta(u))))
+
+    @property
+    def bracket(self) -> Bracket:
+        """The profile from that of the loss before sampling; power and tails as they are."""
+        return Bracket(
+            self,
+            of_delta=lambda epsilon: (
+                scalar_or_array(self._profile(epsilon, lambda side, u: as_array(side.bracket.delta(u)[0]))),
+                scalar_or_array(self._profile(epsilon, lambda side, u: as_array(side.bracket.delta(u)[1]))),
+            ),
+            of_power=lambda level: (self.power(level),) * 2,
+            of_tail=lambda threshold: (self.tail(threshold)[0],) * 2,
+        )
+
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        sign, q = -1.0 if self.removed else 1.0, self.rate
+        p, out = (as_array(value) for value in self.loss.expect(lambda z: function(sign * amplified_loss(z, q))))
+        mixed = q * p + (1.0 - q) * out
+        under = (out, mixed) if self.removed else (mixed, out)
+        return scalar_or_array(under[0]), scalar_or_array(under[1])
+
+    @property
+    def kl_divergence(self) -> float:
+        """E_Q of x log x - x + 1, or of x - 1 - log x with Q first, x = 1 - q + q e^l: terms that are positive."""
+        if not self.removed and self.loss.maximum == np.inf and self.loss.tail(1e300)[0] > 0.0:
+            return float("inf")
+
+        def excess(z: Floats) -> Floats:
+            loss = amplified_loss(z, self.rate)
+            if self.removed:
+                return exponential_excess(loss)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.where(loss < 600.0, np.exp(loss) * exponential_excess(-loss), 0.0)
+
+        return float(self.loss.expect(excess)[1])
+
+    def log_moment(self, order: float) -> float:
+        """log E_Q[x^a], x = 1 - q + q e^l, a = 1 + order, or -order with Q first.
+
+        Whole a from 2 on by the binomial theorem; others by `expect`, or where a law has no mass where x^a counts, an
+        upper bound: the logarithm is convex in a.
+        """
+        a = -order if self.removed else 1.0 + order
+        if a in (0.0, 1.0):
+            return 0.0
+        if a > 1.0 and self.loss.tail(1e300)[0] > 0.0:
+            return float("inf")
+        if a == np.floor(a) and 2.0 <= a <= MOST_TERMS:
+            return self._binomial_moment(int(a))
+        if 1.0 < a < MOST_TERMS and not self._is_seen(a):
+            low = float(np.floor(a))
+            ends = [self.log_moment(self._order(one)) for one in (low, low + 1.0)]
+            return ends[0] + (a - low) * (ends[1] - ends[0])
+
+        def excess(z: Floats) -> Floats:
+            loss = amplified_loss(z, self.rate)
+            with np.errstate(over="ignore"):
+                return exponential_excess(a * loss) - a * exponential_excess(loss)
+
+        return float(np.log1p(self.loss.expect(excess)[1]))
+
+    def _order(self, a: float) -> float:
+        return -a if self.removed else a - 1.0
+
+    def _is_seen(self, a: float) -> bool:
+        """Whether `expect` sees all of e^(a l)."""
+        moment = self.loss.log_moment(a - 1.0)
+        with np.errstate(over="ignore"):
+            return bool(abs(float(self.loss.expect(lambda z: np.exp(a * z - moment))[1]) - 1.0) < 1e-9)
+
+    def _binomial_moment(self, a: int) -> float:
+        """log(1 + sum over k >= 2 of C(a, k) q^k (1 - q)^(a - k) (E_Q[e^(k l)] - 1))."""
+        k = np.arange(2, a + 1)
+        moments = np.array([self.loss.log_moment(float(one) - 1.0) for one in k])
+        log_weight = gammaln(a + 1.0) - gammaln(k + 1.0) - gammaln(a - k + 1.0) + k * np.log(self.rate)
+        log_weight += (a - k) * self._least
+        with np.errstate(divide="ignore", over="ignore"):
+            terms = log_weight + np.where(moments < 700.0, np.log(np.expm1(np.minimum(moments, 700.0))), moments)
+        return float(np.logaddexp(0.0, log_sum_exp(terms)))
+
+    @property
+    def swapped(self) -> SampledLoss:
+        return SampledLoss(self.loss, self.rate, not self.removed)
+
+    @property
+    def maximum(self) -> float:
+        if self.removed:
+            return -float(amplified_loss(-self.loss.swapped.maximum, self.rate))
+        return float(amplified_loss(self.loss.maximum, self.rate))
+
+    @property
+    def route(self) -> Route:
+        return self.loss.route
+
+    @cached_property
+    def rough(self) -> SampledLoss:
+        rough = self.loss.rough
+        return self if rough is self.loss else SampledLoss(rough, self.rate, self.removed)
 
 
 def _subsampled_lattice(law: LatticeLoss, q: float) -> LatticeLoss:
@@ -112,8 +309,7 @@ class _Amplified:
     rate: float
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        e = as_array(epsilon)
-        before = np.where(e <= _LARGE, np.log1p(np.expm1(np.minimum(e, _LARGE)) / self.rate), e - np.log(self.rate))
+        before = before_sampling(epsilon, self.rate)
         return self.rate * np.maximum(as_array(self.loss.delta(before)), as_array(self.loss.swapped.delta(before)))
 
     @property

@@ -1,7 +1,7 @@
 """Certified composition of many losses: tail probabilities as contour integrals, with brackets.
 
 `certified_composition` is the way in; `contour_sum` adds along the contour, `contour_terms` are what it adds up, and
-`revivals` bounds where characteristic functions return to 1.
+`revivals` bounds where characteristic functions return to 1. `tilted_sum` adds up laws on a grid by transforms.
 """
 
 import lazy_loader
