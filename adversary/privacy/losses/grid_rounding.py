@@ -153,7 +153,7 @@ def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Gri
 
 def _widest(gaps: Floats) -> Floats:
     """The wider gap next to each point."""
-    return np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps))
+    return as_array(np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps)))
 
 
 def split_atoms(law: LatticeLoss, step: float) -> Grid:
