@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from adversary.adversaries.tables import Population, PublishedTable
 from adversary.driver.columns import population, resolve_tables
@@ -72,7 +74,7 @@ def test_columns_of_counts_are_the_one_feature_that_a_table_names() -> None:
 
 def test_a_name_that_repeats_in_places_above_has_theirs_before_it() -> None:
     people = population(table("block,tract,n\n1,A,3\n2,A,4\n1,B,5\n"), published(("block",), ("tract",)))
-    assert by_label(people) == {("A / 1", "A"): 3, ("A / 2", "A"): 4, ("B / 1", "B"): 5}
+    assert by_label(people) == {("A / 1", "A"): 3, ("2", "A"): 4, ("B / 1", "B"): 5}
 
 
 def test_a_code_of_the_census_has_its_tracts_and_keeps_its_zeros() -> None:
@@ -103,8 +105,135 @@ def test_a_code_of_the_census_has_its_tracts_and_keeps_its_zeros() -> None:
         ("block,town,x,men\n1,A,7,1\n2,A,7,2\n3,B,9,5\n4,B,9,3\n", {}, "column 'x' is the same in all rows of each"),
         ("town,n\nA,1\nB,2\n", {"places": "twon"}, "places: no column 'twon'; did you mean 'town'?"),
         ("town,n\n", {}, "the table is empty"),
+        ("town,2023,2024\nA,1,2\nB,3,4\n", {}, "are of two years"),
+        ("town,n,households\nA,5,2\nB,3,1\n", {}, "column 'n' is called a count, and households may hold counts too"),
+        ("town,sex,weight\nA,m,120\nA,f,80\n", {}, "may hold weights of a survey, or a feature"),
+        ("town,sex,n\nA,m,1.5\nA,f,2\n", {}, "column 'n': must be whole numbers >= 0, got '1.5'"),
+        ("town,share\nA,1.5\nB,2.5\n", {}, "share has decimals, and no two rows are alike"),
+        ("town,lk,men,women\nA,11000,3,4\nB,11001,5,6\nC,12000,1,1\nD,12007,2,3\n", {}, "column 'lk' rises from row"),
+        ("pid,town,kids\np1,A,1\np2,A,0\np3,B,2\n", {}, "column 'pid' has another value in every row, and kids may"),
+        ("town,what,n\nA,Number,3\nA,Percent,40\n", {}, "--leave-out what=Percent"),
+        ("n\n3\n", {}, "there is nothing to count by"),
+        ("town,men,women\nA,3,4\nB,1,2\n", {"leave_out": "town=C"}, "leave_out: no row has town 'C'"),
+        ("town,n\nA,3\nB,x\n", {"suppressed_below": 0}, "suppressed_below must be a whole number >= 1"),
+        ("town,n\nA,3\nB,x\n", {"suppressed": "never"}, "suppressed must be one of"),
+        ("block,P1,P2,P3,P4,P5\n1,20,13,5,8,7\n2,31,20,11,9,11\n3,17,7,4,3,10\n4,50,26,20,6,24\n", {}, "P3 and P4"),
+        ("region,place,m,f\nX,a,3,9\nX,b,4,7\nX,all X,7,16\nY,c,5,1\nY,d,6,2\n", {}, '--leave-out "place=all X"'),
+        (
+            "ward,area,n\n" + "".join(f"w{i},a{i // 5},{i + 3}\n" for i in range(20)) + "w7,a3,4\n",
+            {},
+            "line 22: ward 'w7' must lie in one area, got 'a3' and, in line 9, 'a1'",
+        ),
     ],
 )
 def test_what_may_be_wrong_is_refused_with_the_remedy(text: str, options: dict[str, Any], remedy: str) -> None:
     with pytest.raises(ValueError, match=re.escape(remedy)):
-        population(table(text), **options)
+        population(table(text), where=lambda row: f"line {row + 2}" if "ward" in text else f"row {row}", **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "tables", "words"),
+    [
+        (TOWN, ["n"], "column 'n' is called a count, and a table is by places and features: write total"),
+        (WIDE, ["block", "men"], "column 'men' holds numbers that may be counts"),
+        (WIDE, ["arrondissement: sex", "sex"], "no column 'arrondissement'"),
+        (WIDE, ["tracct"], "no column 'tracct'; did you mean 'tract'?"),
+        (TOWN, ["sex", "agge"], "no column 'agge'; did you mean 'age'?"),
+        (TOWN, ["colour"], "The whole file is 'all', as in 'all: age'"),
+    ],
+)
+def test_a_table_of_no_column_is_refused(text: str, tables: list[str], words: str) -> None:
+    asked = []
+    for line in tables:
+        by = tuple(line.split(": "))
+        asked.append(PublishedTable(by, Geometric(1.0), line))
+    with pytest.raises(ValueError, match=re.escape(words)):
+        population(table(text), asked)
+
+
+def test_what_is_declared_is_taken_and_said() -> None:
+    wide = table("block,men,women,total\n1,3,4,7\n2,0,5,5\n")
+    assert population(wide, leave_out="total").counts.tolist() == [[3, 4], [0, 5]]
+    assert population(wide, yes_these_are_counts="total").counts.tolist() == [[3, 4, 7], [0, 5, 5]]
+    people = population(wide, published(("block", "sex"), ("block",)))
+    assert people.counts.tolist() == [[3, 4], [0, 5]]
+    assert "Left out: total (the sum of men and women)." in people.understood
+    rows = table("town,sex,n\nA,m,3\nA,f,4\nA,Total,7\nB,m,1\nB,f,1\nB,Total,2\n")
+    assert population(rows, published(("town", "sex"), ("town",))).counts.tolist() == [[3, 4], [1, 1]]
+    assert population(rows, leave_out="sex=Total").counts.tolist() == [[3, 4], [1, 1]]
+    years = table("block,year,men,women\n1,2024,3,4\n2,2024,0,5\n")
+    assert population(years, leave_out="year").counts.tolist() == [[3, 4], [0, 5]]
+    assert population(years, yes_these_are_counts="year").counts.sum() == 4060
+
+
+def test_suppressed_cells_have_every_count_below_the_limit_or_nobody() -> None:
+    hidden = table("town,sex,n\nA,m,<5\nA,f,x\nB,m,7\nB,f,8\n")
+    drawn = population(hidden, suppressed_below=3)
+    assert (drawn.counts.tolist(), np.asarray(drawn.most).tolist()) == ([[0, 0], [7, 8]], [[4, 2], [7, 8]])
+    assert drawn.understood[-1] == "People: 15 to 21, as 2 counts are suppressed."
+    none = population(hidden, suppressed="leave out")
+    assert not none.suppressed.any()
+    assert none.understood[-1] == "People: 15, and nobody in 2 suppressed cells."
+
+
+def test_a_total_is_suppressed_whatever_its_size() -> None:
+    hidden = table("town,men,women,all\nA,1204,x,x\nB,7,8,15\nC,12,9,21\n")
+    people = population(hidden, published(("town", "sex"), ("town",)), suppressed_below=5)
+    assert people.counts.tolist() == [[1204, 0], [7, 8], [12, 9]]
+
+
+def test_names_that_differ_in_case_blanks_or_form_are_one_after_a_caution() -> None:
+    people = population(table("town,sex,n\nNorth,m,3\nnorth ,f,4\nSa\u0303o,m,1\nS\u00e3o,f,2\n"))
+    assert people.counts.tolist() == [[3, 4], [1, 2]]
+    assert any(line.startswith("Caution: names of town that differ") for line in people.understood)
+
+
+def test_margins_shares_and_second_names_are_left_out_and_named() -> None:
+    text = "GEOID,NAME,malesE,malesM,femalesE,femalesM\n06001400100,T 1,120,12,80,9\n06001400200,T 2,20,4,8,2\n"
+    assert population(table(text)).counts.tolist() == [[120, 80], [20, 8]]
+    long = "GEOID,NAME,variable,estimate,moe\n1,T 1,a,3,1\n1,T 1,b,4,1\n2,T 2,a,5,2\n2,T 2,b,6,2\n"
+    people = population(table(long))
+    assert (people.columns, people.counts.tolist()) == (("GEOID", "variable"), [[3, 4], [5, 6]])
+    assert "Left out: moe (errors or bases of estimates) and NAME (one for each GEOID)." in people.understood
+
+
+def test_ages_lie_in_their_groups_on_one_axis() -> None:
+    rng = np.random.default_rng(5)
+    people = pd.DataFrame({"town": rng.choice(list("ABC"), 200), "age": rng.integers(0, 60, 200)})
+    people["group"] = np.where(people["age"] < 18, "young", "old")
+    made = population(people, published(("town", "age"), ("all", "group")))
+    assert [axis.columns for axis in made.axes] == [("town",), ("age", "group")]
+    assert made.counts.sum() == 200
+
+
+FORMS = {
+    "plain": str,
+    "comma": lambda n: f"{n:,}",
+    "narrow": lambda n: f"{n:,}".replace(",", "\u202f"),
+    "swiss": lambda n: f"{n:,}".replace(",", "’"),
+    "decimal": lambda n: f"{n:,},0".replace(",", " ", max(f"{n:,}".count(","), 0)),
+}
+
+
+@given(st.data(), st.sampled_from(sorted(FORMS)), st.booleans(), st.booleans())
+def test_any_layout_and_any_way_of_writing_numbers_is_the_same_population(
+    data: st.DataObject, form: str, wide: bool, shuffled: bool
+) -> None:
+    size = data.draw(st.integers(2, 4)), data.draw(st.integers(2, 3))
+    counts = data.draw(st.lists(st.integers(1, 40_000), min_size=12, max_size=12, unique=True))[: size[0] * size[1]]
+    matrix = np.array(counts).reshape(size)
+    frame = pd.DataFrame(
+        [(f"t{i}", f"s{j}", FORMS[form](int(matrix[i, j]))) for i in range(size[0]) for j in range(size[1])],
+        columns=["town", "sex", "n"],
+    )
+    if shuffled:
+        order = data.draw(st.permutations(range(len(frame))))
+        frame = frame.iloc[list(order)][list(data.draw(st.permutations(["town", "sex", "n"])))]
+    if wide:
+        frame = frame.pivot(index="town", columns="sex", values="n").reset_index()
+    options: dict[str, Any] = {"yes_these_are_counts": [f"s{j}" for j in range(3)][: size[1]]} if wide else {}
+    options = options or {"yes_these_are_counts": [f"sex=s{j}" for j in range(size[1])]}
+    people = population(frame, published(("town", "sex")), decimal="," if form == "decimal" else ".", **options)
+    assert by_label(people) == {
+        (f"t{i}", f"s{j}"): int(matrix[i, j]) for i in range(size[0]) for j in range(size[1]) if matrix[i, j]
+    }

@@ -18,7 +18,7 @@ def _register(names: str) -> frozenset[str]:
 
 
 PLACES = _register(
-    "place places block blocks blkgrp group blockgroup tract tracts county counties district districts state states "
+    "place places block blocks blkgrp blockgroup tract tracts county counties district districts state states "
     "country nation region regions municipality city town village ward parish province canton department departement "
     "département departamento commune comuna comune municipio municipi provincia provincie regione región "
     "regiao região estado distrito "
@@ -48,7 +48,8 @@ COUNTS = _register(
 )
 """What columns of counts are called."""
 FEATURES = _register(
-    "age ages alter alt âge edad età idade leeftijd ålder agegroup ageclass altersgruppe income einkommen revenu size "
+    "age ages group alter alt âge edad età idade leeftijd ålder agegroup ageclass altersgruppe income "
+    "einkommen revenu size "
     "hhsize householdsize birthyear yearofbirth geburtsjahr cohort sex gender geschlecht sexe sexo race ethnicity "
     "religion education nationality citizenship occupation diagnosis dx status maritalstatus height "
     "children kinder"
@@ -58,9 +59,10 @@ ERRORS = _register("moe se cv stderr margin error rse lower upper summaryvalue s
 """What columns of errors of estimates are called."""
 SHARES = _register(
     "pct percent percentage share shares proportion rate ratio mean average median avg density prozent anteil anteile "
-    "quote durchschnitt mittelwert dichte taux moyenne pourcentage porcentaje tasa media andel andelen"
+    "quote durchschnitt mittelwert dichte aland awater arealand areawater hectares km2 sqkm sqmi fläche flaeche "
+    "superficie surface amount betrag price revenue taux moyenne pourcentage porcentaje tasa media andel andelen"
 )
-"""Words in names of columns of shares and averages."""
+"""Words in names of columns of shares, averages and areas."""
 WEIGHTS = _register(
     "weight weights gewicht gewichtung hochrechnungsfaktor peso pesos poids pondération ponderation wt pwgtp"
 )
@@ -88,6 +90,8 @@ CENSUS_CODES = {
     "block": 15, "group": 12, "blockgroup": 12, "tract": 11, "county": 5, "state": 2
 }  # fmt: skip
 """Digits of the places that a code of the United States Census Bureau begins with."""
+NHGIS = "GISJOIN"
+"""The column of places in files of NHGIS, where the codes of tracts are TRACTA, and so on."""
 WHOLE = _register(
     "all total everybody everyone whole wholefile file everywhere country nation national nationwide world state "
     "region county city town municipality province land bundesland kreis gesamt insgesamt ensemble pays país"

@@ -19,6 +19,7 @@ from adversary.driver.columns.column_names import (
     COUNTS,
     ERRORS,
     FEATURES,
+    NHGIS,
     PLACES,
     SHARES,
     WEIGHTS,
@@ -32,9 +33,8 @@ from adversary.driver.columns.text_numbers import NumberColumn, decimal_marks, f
 
 LONG_CODE = 10
 """Digits of a code: no count of people has as many."""
-NHGIS = "GISJOIN"
-"""The column of places of a file of NHGIS, whose columns of counts are a table's code and three digits."""
 _NHGIS_COUNT = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]*E?\d{3}")
+"""A column of counts of NHGIS: the code of a table and three digits."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _reason_against(name: str, found: NumberColumn, columns: Mapping[str, FileCo
     margin = [name[:-1] + "E" if name.endswith("M") else "", re.sub(r"M(\d{3})$", r"E\1", name)]
     if is_named(name, ERRORS) or any(one != name and one in columns for one in margin):
         return "errors or bases of estimates"
-    return "shares or averages" if ({*words_of(name)} & SHARES or "%" in name) and not declared.counts else ""
+    return "no counts of people" if ({*words_of(name)} & SHARES or "%" in name) and not declared.counts else ""
 
 
 def _refuse_unclear(name: str, found: NumberColumn) -> None:
@@ -236,6 +236,8 @@ def _counts_among(
                 f"column {named[0]!r} is called a count, and {join_words(others)} may hold counts too: name the "
                 f"columns of counts, {option('counts', named[0])}"
             )
+        if not named:
+            _refuse_single_rows(columns, counts, declared, roles)
         if named and len(counts) == 1:
             roles.left_out |= dict.fromkeys(doubtful, "not needed to tell rows apart")
         elif doubtful:
@@ -253,6 +255,19 @@ def _counts_among(
         f"{join_words(roles.keys) or 'all columns of words'}, and {join_words(counts)} may be counts or features: say "
         f"--people where each row is a person, or name the counts, such as {option('counts', counts[0])}"
     )
+
+
+def _refuse_single_rows(columns: Mapping[str, FileColumn], counts: list[str], declared: Declared, roles: Roles) -> None:
+    """ValueError where rows differ by a column of single names alone, of people or of places."""
+    for name in roles.keys:
+        rest = [one for one in roles.keys if one != name]
+        if name in declared.keys or is_named(name, PLACES) or not rest or declared.people is False:
+            continue
+        if duplicate(columns, [name]) is None and duplicate(columns, rest) is not None:
+            raise ValueError(
+                f"column {name!r} has another value in every row, and {join_words(counts)} may be counts or features: "
+                f"say --people where each row is a person, or {option('places', name)} where it is a place"
+            )
 
 
 def _leave_out_numbering(

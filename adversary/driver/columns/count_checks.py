@@ -11,9 +11,11 @@ from adversary._core import join_words
 from adversary.driver.columns.column_names import (
     CODES,
     COUNTS,
+    ERRORS,
     FEATURES,
     PERIODS,
     PLACES,
+    SHARES,
     bare,
     is_named,
     option,
@@ -39,6 +41,7 @@ def check_roles(columns: Mapping[str, FileColumn], declared: Declared, where: Wh
     where : what messages call a row, by its place
     roles : of the columns
     """
+    _check_named(columns, declared, roles)
     if roles.counts:
         _check_counts(columns, declared, where, roles)
     else:
@@ -62,6 +65,7 @@ def _check_counts(columns: Mapping[str, FileColumn], declared: Declared, where: 
                 f"{where(int(columns[name].rows_of('')[0]))}: column {name!r}: must have a name, got nothing: fill it "
                 f"in, or leave the column out, {option('leave_out', name)}"
             )
+    _check_measures(columns, declared, roles)
     pair = duplicate(columns, roles.keys)
     if pair is not None:
         cell = join_words([f"{name} {columns[name].entry(pair[1])!r}" for name in roles.keys]) or "no name"
@@ -69,23 +73,42 @@ def _check_counts(columns: Mapping[str, FileColumn], declared: Declared, where: 
             f"{where(pair[1])}: must be another cell than {where(pair[0])}, got {cell} again: correct one of them, "
             "or say --people where each row is a person"
         )
-    for name in declared.named:
-        _check_named(columns, name, declared, roles)
     for name in roles.counts:
         if name not in declared.certain and name not in declared.counts and not is_named(name, COUNTS):
             _check_constant(columns, name, roles)
 
 
-def _check_named(columns: Mapping[str, FileColumn], name: str, declared: Declared, roles: Roles) -> None:
+def _check_measures(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:
+    """ValueError for rows of shares or errors among rows of counts."""
+    for name in roles.keys:
+        for word in columns[name].words if not is_named(name, PLACES) else ():
+            if (is_named(word, ERRORS | SHARES) or word == "%") and f"{name}={word}" not in declared.certain:
+                given = f"{name}={word}"
+                raise ValueError(
+                    f"rows of {name} {word!r} hold no counts by their name: leave them out, "
+                    f"{option('leave_out', given)}, or, if they do, {option('yes_these_are_counts', given)}"
+                )
+
+
+def _check_named(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:
     """ValueError for a table by a column of counts: "block: men" is no table by the number of men."""
-    known = any(is_named(name, register) for register in (PLACES, FEATURES, CODES))
-    if known or name in (*declared.places, *declared.features) or columns[name].numbers() is None:
+    known = PLACES | FEATURES | CODES
+    others = [name for name in declared.named if not is_named(name, known)]
+    numbers = [
+        name for name in others if name not in (*declared.places, *declared.features) and columns[name].numbers()
+    ]
+    if declared.people or not numbers:
         return
-    if duplicate(columns, [one for one in roles.keys if one != name]) is None:
+    if called := [name for name in numbers if is_named(name, COUNTS)]:
         raise ValueError(
-            f"column {name!r} holds numbers that may be counts, and a table is by places and features: columns of "
-            "counts are categories of one feature, cell, as in 'all: cell'; where it is a feature, "
-            f"{option('features', name)}"
+            f"column {called[0]!r} is called a count, and a table is by places and features: write total for the "
+            f"number of people, as in 'all: total'; where it is a feature, {option('features', called[0])}"
+        )
+    if duplicate(columns, [one for one in roles.keys if one not in numbers]) is None:
+        raise ValueError(
+            f"column {numbers[0]!r} holds numbers that may be counts, and a table is by places and features: columns "
+            "of counts are categories of one feature, cell, as in 'all: cell'; where it is a feature, "
+            f"{option('features', numbers[0])}"
         )
 
 

@@ -66,7 +66,8 @@ def match(name: str, names: Iterable[str]) -> str | None:
         alike = [one for one in every if key(one) == key(name)]
         if len(alike) == 1:
             return alike[0]
-    return None
+    code = f"{bare(name).upper()}A"
+    return code if code in every else None
 
 
 def column(name: str, names: Iterable[str], role: str) -> str:
@@ -87,6 +88,10 @@ def column(name: str, names: Iterable[str], role: str) -> str:
     if found is None:
         raise ValueError(f"{role}: no column {name!r}{meant(name, every)}; there are {', '.join(every)}")
     return found
+
+
+def _is_place(name: str, places: Iterable[str]) -> bool:
+    return name in places or is_named(name, PLACES)
 
 
 def census_levels(columns: Mapping[str, FileColumn], names: Iterable[str]) -> dict[str, FileColumn]:
@@ -142,15 +147,18 @@ def rows_kept(columns: Mapping[str, FileColumn], left_out: Sequence[str]) -> np.
     return np.flatnonzero(kept)
 
 
-def unnamed_feature(names: Iterable[str], columns: Mapping[str, FileColumn], wide: bool, default: str) -> str:
+def unnamed_feature(
+    names: Iterable[str], columns: Mapping[str, FileColumn], counts: int, default: str, places: Iterable[str] = ()
+) -> str:
     """The name that tables give to the categories which are columns of counts.
 
     Parameters
     ----------
     names : in tables
     columns : by name
-    wide : whether there are columns of counts that may be categories
+    counts : number of columns of counts, which may be its categories
     default : where tables name none
+    places : names that tables have for places
 
     Returns
     -------
@@ -162,10 +170,11 @@ def unnamed_feature(names: Iterable[str], columns: Mapping[str, FileColumn], wid
     """
     unknown = [name for name in dict.fromkeys(names) if match(name, columns) is None]
     others = [name for name in unknown if bare(name) not in WHOLE]
-    if default in others and wide:
+    wide = counts > 1
+    if default in others and counts:
         others.remove(default)
         found = default
-    elif wide and len(others) == 1 and not meant(others[0], columns):
+    elif wide and len(others) == 1 and not _is_place(others[0], places) and not meant(others[0], columns):
         found = others.pop()
     else:
         found = default

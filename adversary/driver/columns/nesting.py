@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from adversary.driver.columns.column_names import LEVELS, PLACES, is_named, level_of
+from adversary.driver.columns.column_names import LEVELS, PLACES, is_named, level_of, option
 from adversary.driver.columns.file_column import KeyColumn, joint_codes, lies_in
 
-ROWS_OF_EACH = 3
-"""Rows of a category, on average, from which two features of people are taken to nest; fewer may agree by chance."""
+CHANCE = 12.0
+"""Nats of evidence from which two features of people are taken to nest: fewer rows may agree by chance."""
+STRAY = 0.2
+"""Places that lie in two others, up to this share, are taken for errors of the file."""
 
 
 def place_names(
@@ -26,7 +28,8 @@ def place_names(
     wide : whether there are several columns of counts
     is_text : whether a column has words, by name
     """
-    named = [name for name in keys if name in places or (is_named(name, PLACES) and name not in features)]
+    known = PLACES | LEVELS[1] if any(level_of(name) in (0, 2) for name in keys) else PLACES  # a group of blocks
+    named = [name for name in keys if name in places or (is_named(name, known) and name not in features)]
     if named or not wide:
         return named
     return [name for name in keys if name not in features and is_text(name)]
@@ -63,8 +66,36 @@ def _nests(columns: Mapping[str, KeyColumn], inner: str, outer: str, are_places:
     if are_places:
         by_name = 0 <= level_of(inner) < level_of(outer)
         return lies_in(one, other) or by_name
-    enough = len(one.codes) >= ROWS_OF_EACH * one.size
-    return enough and 1 < other.size < one.size and lies_in(one, other)
+    if not 1 < other.size < one.size or not lies_in(one, other):
+        return False
+    shares = np.bincount(other.codes) / len(other.codes)
+    return bool((one.size - len(one.codes)) * np.log((shares**2).sum()) > CHANCE)
+
+
+def check_strays(columns: Mapping[str, KeyColumn], places: Sequence[str], where: Callable[[int], str]) -> None:
+    """ValueError for a place that lies in two others, where all but a few lie in one.
+
+    Parameters
+    ----------
+    columns : by name
+    places : names of those that are places
+    where : what messages call a row, by its place
+    """
+    for inner in places:
+        for outer in places:
+            one, other = columns[inner], columns[outer]
+            if not other.size < one.size or 0 <= level_of(inner) < level_of(outer) or lies_in(one, other):
+                continue
+            first = np.unique(joint_codes([one, other], len(one.codes)), return_index=True)[1]
+            several = np.bincount(one.codes[first], minlength=one.size) > 1
+            if several.mean() > STRAY:
+                continue
+            row, again = np.sort(first[one.codes[first] == several.argmax()])[:2]
+            raise ValueError(
+                f"{where(int(again))}: {inner} {one.words[one.codes[row]]!r} must lie in one {outer}, got "
+                f"{other.words[other.codes[again]]!r} and, in {where(int(row))}, {other.words[other.codes[row]]!r}: "
+                f"correct it, or say that {outer} is a feature: {option('features', outer)}"
+            )
 
 
 def with_parents(columns: Mapping[str, KeyColumn], axis: Sequence[str]) -> dict[str, KeyColumn]:
@@ -86,6 +117,7 @@ def with_parents(columns: Mapping[str, KeyColumn], axis: Sequence[str]) -> dict[
         code = joint_codes([own, parent], len(own.codes))
         first = np.unique(code, return_index=True)[1]
         pairs = zip(own.codes[first], parent.codes[first], strict=True)
-        words = np.array([f"{parent.words[b]} / {own.words[a]}" for a, b in pairs], dtype=object)
-        made[axis[i]] = KeyColumn(code, words, len(words))
+        repeats = np.bincount(own.codes[first], minlength=own.size) > 1
+        words = [f"{parent.words[b]} / {own.words[a]}" if repeats[a] else own.words[a] for a, b in pairs]
+        made[axis[i]] = KeyColumn(code, np.array(words, dtype=object), len(words))
     return {name: made[name] for name in axis}

@@ -17,7 +17,7 @@ from adversary.driver.columns.column_roles import Declared, assign_roles
 from adversary.driver.columns.count_checks import check_roles
 from adversary.driver.columns.file_column import FileColumn, KeyColumn, joint_codes
 from adversary.driver.columns.frame_columns import census_levels, column, columns_of, match, rows_kept, unnamed_feature
-from adversary.driver.columns.nesting import nested, place_names, with_parents
+from adversary.driver.columns.nesting import check_strays, nested, place_names, with_parents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +84,7 @@ def population(
     if len(rows) < len(next(iter(columns.values()))):
         columns = {name: FileColumn(one.series.iloc[rows].reset_index(drop=True)) for name, one in columns.items()}
     by = [name for _, names in published or () for name in names]
+    of = [names[0] for line, names in published or () if names and line.startswith(f"{names[0]}:")]
     without = [column(one, columns, "leave_out") for one in left_out if "=" not in one]
     columns = {name: one for name, one in columns.items() if name not in without}
     roles_given = {"places": _several(places), "features": _several(features), "counts": _several(counts)}
@@ -92,7 +93,9 @@ def population(
     lists = roles_given | {"certain": [one for one in certain if "=" not in one]}
     given = {key: [column(one, columns, key) for one in names] for key, names in lists.items()}
     named = [own for name in by if (own := match(name, columns)) is not None]
+    given["certain"] += [one for one in certain if "=" in one]
     declared = Declared(named, people=people, decimal=decimal, **given)
+    in_lines = [own for name in of if (own := match(name, columns)) is not None]
 
     def place(row: int) -> str:
         return where(int(rows[row]))
@@ -103,9 +106,16 @@ def population(
     cells = CellCounts.of(columns, roles, place, suppressed == "draw", suppressed_below)
     cells = cells.without_names(declared.keys, roles.left_out)
     default = CELL if match(CELL, columns) is None else "column"
-    feature = unnamed_feature(by, columns, bool(roles.counts), default)
+    feature = unnamed_feature(by, columns, len(roles.counts), default, of)
     tables_by = None if published is None else [_resolved(names, [*columns, feature]) for _, names in published]
-    layout = _Layout.of(cells, declared, feature, tables_by, lambda name: not columns[name].is_typed)
+    known_places = [*declared.places, *(name for name in in_lines if name not in declared.features)]
+    wide = len(cells.names) > 1
+    is_place = place_names(
+        list(cells.keys), known_places, declared.features, wide, lambda key: not columns[key].is_typed
+    )
+    check_strays(cells.keys, is_place, place)
+    whole = [name for name in dict.fromkeys(by) if match(name, [*columns, feature]) is None]
+    layout = _Layout.of(cells, is_place, feature, tables_by, whole)
     return layout.population(roles.left_out, [str(one) for one in frame.attrs.get("notes", ())], certain)
 
 
@@ -154,6 +164,8 @@ class _Layout:
     places : columns of places
     used : columns that a table names, or all
     feature : the name of the categories that are columns of counts, "" where they are not looked at
+    tables : columns of every table, or None
+    whole : names by which tables call the whole file
     """
 
     cells: CellCounts
@@ -162,23 +174,23 @@ class _Layout:
     used: list[str]
     feature: str
     tables: list[tuple[str, ...]] | None
+    whole: list[str]
 
     @classmethod
     def of(
         cls,
         cells: CellCounts,
-        declared: Declared,
+        places: list[str],
         feature: str,
         tables: list[tuple[str, ...]] | None,
-        is_text: Callable[[str], bool],
+        whole: list[str],
     ) -> _Layout:
         wide = len(cells.names) > 1
-        places = place_names(list(cells.keys), declared.places, declared.features, wide, is_text)
         axes = [with_parents(cells.keys, axis) for axis in nested(cells.keys, places)]
         names = {name for by in tables for name in by} if tables is not None else None
         used = [name for name in cells.keys if names is None or name in names]
-        whole = feature if (wide and names is None) or (names is not None and feature in names) else ""
-        return cls(cells, axes, places, used, whole, tables)
+        seen = feature if (wide and names is None) or (names is not None and feature in names) else ""
+        return cls(cells, axes, places, used, seen, tables, whole)
 
     def _is_published(self, group: Sequence[str]) -> bool:
         """Whether a table sums over these columns."""
@@ -227,9 +239,11 @@ class _Layout:
         on_axis = {name: len({*axis.labels[:, i]}) for axis in axes for i, name in enumerate(axis.columns)}
         places = [list(axis.columns) for axis in axes if axis.columns[0] in self.places]
         inside = [" in ".join(f"{name} ({on_axis[name]:,})" for name in names) for names in places]
+        others = [name for name in self.whole if name.casefold() != "all"]
+        said = f"; {join_words(others)} {'is' if len(others) == 1 else 'are'} the whole file" if others else ""
         features = [f"{name} ({on_axis[name]:,})" for name in on_axis if name not in self.places]
         lines = [
-            f"Places: {join_words(inside) if inside else 'the whole file'}.",
+            f"Places: {join_words(inside) if inside else 'the whole file'}{said}.",
             f"Features: {join_words(features) if features else 'none, people are counted'}.",
             self._counts_line(cells),
             self._left_line(cells, left_out),
@@ -259,7 +273,8 @@ class _Layout:
         ] * bool(alike)
         changed = {name: one for axis in self.axes for name, one in axis.items() if one is not self.cells.keys[name]}
         for name, one in changed.items():
-            made.append(f"Names of {name} repeat in places above, and have theirs before them: {one.words[0]!r}.")
+            example = next(word for word in one.words if word not in self.cells.keys[name].words)
+            made.append(f"Names of {name} that repeat in places above have theirs before them: {example!r}.")
         return made
 
     @staticmethod
