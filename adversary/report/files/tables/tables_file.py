@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adversary._core import DEFAULT_FAILURE, meant
-from adversary.adversaries.beliefs import Uniform, is_law
+from adversary.adversaries.beliefs import Others, Uniform
 from adversary.adversaries.tables import KNOWS, PublishedTable, TableAdversary
 from adversary.budget import STATISTICS, RiskProfile
 from adversary.privacy import Guarantee, PrivacyUnit, unit_rho
@@ -202,24 +202,17 @@ def _knowledge(who: Keys) -> tuple[str, str]:
     return given, ""
 
 
-def _belief(who: Keys) -> Any:
+def _belief(who: Keys) -> Others | None:
     """The law of others in each cell; None where every count is equally likely."""
     made = who.build("belief", partial(read_belief, who, "belief"))
-    probs = getattr(made, "law", None)
     if isinstance(made, Uniform):
-        if made.upper is None:
-            return None
-        probs = np.ones(made.upper + 1)
-    if probs is None:
+        return None if made.upper is None else Others(np.full(made.upper + 1, 1.0 / (made.upper + 1)))
+    if not isinstance(made, Others):
         raise ValueError(
             f"{who.where('belief')}: must be a law of the others in one cell, such as "
             f'{{ law = "poisson", mu = 2 }}, got {made!r}'
         )
-    if is_law(probs):
-        return probs
-    from scipy.stats import rv_discrete
-
-    return rv_discrete(values=(np.arange(len(probs)), np.asarray(probs) / np.sum(probs)))()
+    return made
 
 
 def _total_rho(tables: tuple[PublishedTable, ...], unit: PrivacyUnit) -> float:
