@@ -27,6 +27,7 @@ from .release_budget import allocate as allocate
 from .release_budget import budget_table as budget_table
 from .release_budget import first_beyond as first_beyond
 from .release_budget import largest_each as largest_each
+from .release_budget import noise_multiplier as noise_multiplier
 from .release_budget import release_curve as release_curve
 from .release_budget import releases_until as releases_until
 from .risk_bounds import STATISTICS as STATISTICS

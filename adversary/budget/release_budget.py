@@ -18,6 +18,7 @@ from adversary._core import (
     DEFAULT_FAILURE,
     blocks,
     check_number,
+    check_positive,
     check_probability,
     check_whole,
     failure_of,
@@ -34,6 +35,8 @@ from adversary.budget.recommend import (
 )
 from adversary.budget.risk_profile import RiskProfile
 from adversary.privacy import Guarantee
+from adversary.privacy.losses import sampled_loss
+from adversary.privacy.mechanisms import Gaussian
 
 FORMS = (
     ("pure DP", "basic"),
@@ -372,3 +375,20 @@ def largest_each(
     count = int(check_whole("releases", releases, minimum=1))
     check_number("limit", limit)
     return largest(lambda x: measure(count * family(x)), limit, start)
+
+
+def noise_multiplier(epsilon: float, delta: float, releases: int = 1, rate: float = 1.0) -> float:
+    """Least sigma / sensitivity of Gaussian noise for (epsilon, delta)-DP of all releases on Poisson samples.
+
+    Parameters
+    ----------
+    epsilon, delta : of all releases together, in both directions
+    releases, rate : their number, and the probability in (0, 1] that each samples a record
+
+    >>> round(noise_multiplier(2.0, 1e-5, releases=10, rate=0.01), 3)
+    0.647
+    """
+    check_positive("epsilon", epsilon)
+    check_positive("delta", check_probability("delta", delta))
+    family = lambda x: sampled_loss(Gaussian(1.0 / x).privacy_loss(), rate)  # noqa: E731
+    return 1.0 / largest_each(family, releases, lambda g: g.epsilon(delta), epsilon, start=1.0)

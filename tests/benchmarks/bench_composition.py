@@ -91,3 +91,38 @@ def test_a_path_beside_a_grid() -> None:
         where = middle > least
         print(f"   delta above {least:g}: errors {error[where].min():.1e} to {error[where].max():.1e}, certified "
               f"{own[where].max():.1e}")  # fmt: skip
+
+
+SAMPLED: dict[str, tuple[float, float, int, float]] = {
+    "1,000 steps at rate 0.01": (0.01, 0.8136, 1_000, 1e-4),
+    "100,000 steps at rate 0.01": (0.01, 3.0, 100_000, 1e-4),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_sampled_gaussians_from_both_sides(name: str) -> None:
+    """Epsilon at delta 1e-5; the twin is an upper end (connecting the dots) and, by rounding down, a lower one."""
+    distributions = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    rate, sigma, steps, grid = SAMPLED[name]
+
+    def ours() -> tuple[float, float]:
+        loss = steps * adv.sampled_loss(adv.Gaussian(sigma).privacy_loss(), rate)
+        low, high = loss.bracket.epsilon(1e-5)
+        return float(low), float(high)
+
+    def theirs(pessimistic: bool) -> float:
+        made = distributions.from_gaussian_mechanism(
+            sigma, sampling_prob=rate, value_discretization_interval=grid, use_connect_dots=pessimistic,
+            pessimistic_estimate=pessimistic,
+        )  # fmt: skip
+        return float(made.self_compose(steps).get_epsilon_for_delta(1e-5))
+
+    seconds = median_seconds(ours, 3), median_seconds(lambda: (theirs(False), theirs(True)), 3)
+    low, high = ours()
+    under, over = theirs(False), theirs(True)
+    print(
+        f"\n{name}: ours [{low:.6g}, {high:.6g}] {seconds[0]:.2f} s; twin [{under:.6g}, {over:.6g}] {seconds[1]:.2f} s"
+    )
+    print(f"  ratio of time {seconds[0] / seconds[1]:.2f}, of width {(high - low) / (over - under):.4f}")
+    assert low <= over
+    assert under <= high

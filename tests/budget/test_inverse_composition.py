@@ -36,3 +36,16 @@ def test_the_first_release_that_passes_a_limit(name: str) -> None:
 
 def test_a_limit_that_no_number_of_releases_passes() -> None:
     assert adv.budget.releases_until(adv.PureDP(0.1), lambda g: g.power(0.05), 1.0, most=64) == np.inf
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("epsilon", "sigma"), [(3.0, 0.8136), (20.0, 0.4420)])
+def test_the_noise_of_a_thousand_sampled_releases(epsilon: float, sigma: float) -> None:
+    """Opacus's question: 1,000 steps at rate 0.01 and delta 1e-5."""
+    assert adv.budget.noise_multiplier(epsilon, 1e-5, 1000, 0.01) == pytest.approx(sigma, abs=2e-4)
+
+
+def test_noise_without_sampling_is_that_of_the_gaussian_curve() -> None:
+    sigma = adv.budget.noise_multiplier(1.0, 1e-6, releases=4)
+    assert adv.GaussianDP(2.0 / sigma).epsilon(1e-6) == pytest.approx(1.0, rel=1e-9)
+    assert adv.budget.noise_multiplier(1.0, 1e-6, rate=0.1) < adv.budget.noise_multiplier(1.0, 1e-6)
