@@ -260,3 +260,19 @@ def test_the_noise_that_a_plan_names_is_taken_by_table() -> None:
     assert commands.run(*line.partition("adversary ")[2].split(), "--counts", "renters").exit_code == 0
     refused = commands.run("audit", town)
     assert (refused.exit_code, f"adversary tables {town} --rho" in refused.stderr) == (2, True)
+
+
+def test_two_plans_of_tables_are_compared_by_risk_and_error(tmp_path: Path) -> None:
+    text = (DATA / "districts.toml").read_text(encoding="utf-8").replace('"districts.csv"', f'"{DISTRICTS}"')
+    texts = {"A": text, "B": text.replace("rho = 0.3 ", "rho = 0.075 ")}
+    titled = {name: one.replace("Districts by age and sex", f"Plan {name}") for name, one in texts.items()}
+    paths = [commands.written(f"{name}.toml", tmp_path, one) for name, one in titled.items()]
+    shown = commands.flat(commands.run("compare", *paths).stdout)
+    said = r"Plan B lowers the highest risk from ([\d.]+) % to ([\d.]+) %, at the price of errors of 2.582 instead of "
+    (ends,) = re.findall(said + "1.291 people in district: age x sex", shown)
+    answers = [commands.number(commands.answered("tables", path), "worst") for path in paths]
+    assert [float(end) for end in ends] == pytest.approx([100.0 * one for one in answers], abs=0.006)
+    found = commands.answered("compare", *paths)
+    assert commands.numbers(found, "posterior_mean") == answers
+    mixed = commands.run("compare", paths[0], str(DATA / "dare_1940.toml"))
+    assert (mixed.exit_code, "must be of one kind" in mixed.stderr) == (2, True)

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_number, format_probability, tied
+from adversary._core import Floats, format_number, format_probability, tied
 from adversary.driver import shown_bound, side_by_side
 from adversary.report import figures
 from adversary.report.answers import audit_answer
-from adversary.report.files import Scenario
+from adversary.report.files import Scenario, TablesFile, Told
 from adversary.report.kit import (
     Card,
     Column,
@@ -24,6 +24,7 @@ from adversary.report.kit import (
     audit_words,
     guarded_document,
     profile_verdict,
+    summary_of,
     tabulate,
 )
 from adversary.report.kit.audit_words import definition_words, group, joined
@@ -48,8 +49,8 @@ LONGEST = 30
 Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
 
 
-def named(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
-    """Scenarios by their titles, where these are short and tell them apart; else by their files."""
+def named[File: Told](scenarios: Sequence[File]) -> dict[str, File]:
+    """Files by their titles, where these are short and tell them apart; else by their files."""
     titles, stems = [one.title for one in scenarios], [one.path.stem for one in scenarios]
     short = len(set(titles)) == len(titles) and all(0 < len(one) <= LONGEST for one in titles)
     paths = stems if len(set(stems)) == len(stems) else [str(one.path) for one in scenarios]
@@ -71,7 +72,14 @@ def solve(audits: Audits) -> xr.DataTree:
     tree = xr.DataTree.from_dict({"compared": found, "verdicts": verdicts})
     tree.attrs = {f"scenario_{name}": audit_answer.fingerprint(one) for name, (one, _) in audits.items()}
     warned = [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)]
-    return Summary(" and ".join(audits), ["compared", "verdicts"], _comparison(found), warnings=warned).on(tree)
+    worst = found["posterior_mean"].stack(place=("truth", "adversary"))
+    at = worst.argmax("place")
+    errors = np.zeros(2)
+    if "mcse" in found and "posterior_mean" in found["mcse"]["measure"].values:
+        spread = found["mcse"].sel(measure="posterior_mean").stack(place=("truth", "adversary"))
+        errors = spread.isel(place=at).fillna(0.0).values
+    said = _comparison(str(found["file"].values[1]), worst.isel(place=at).values, errors, found["deviation"].values)
+    return Summary(" and ".join(audits), ["compared", "verdicts"], said, warnings=warned).on(tree)
 
 
 def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
@@ -140,26 +148,71 @@ def _published(audits: Audits) -> Section:
     return Section("What is published", tables=tables)
 
 
-def _comparison(found: xr.Dataset) -> str:
+def _comparison(second: str, risks: Floats, errors: Floats, deviations: Floats, where: str = "") -> str:
     """The highest risk of both files, and their errors, in a sentence."""
-    second = str(found["file"].values[1])
-    places = found["posterior_mean"].stack(place=("truth", "adversary"))
-    at = places.argmax("place")
-    ends, errors = places.isel(place=at).values, np.zeros(2)
-    if "mcse" in found and "posterior_mean" in found["mcse"]["measure"].values:
-        spread = found["mcse"].sel(measure="posterior_mean").stack(place=("truth", "adversary"))
-        errors = spread.isel(place=at).fillna(0.0).values
-    before, after = map(format_probability, ends)
-    if tied(ends, errors).all():
+    before, after = map(format_probability, risks)
+    if tied(risks, errors).all():
         within = ", within the errors of the numbers" * bool(errors.any())
         said, price = f"The highest risk is the same in both, {before}{within}", "with"
     else:
-        lower = ends[1] < ends[0]
+        lower = risks[1] < risks[0]
         said = f"{second} {'lowers' if lower else 'raises'} the highest risk from {before} to {after}"
-        price = "at the price of" if lower and found["deviation"][1] > found["deviation"][0] else "with"
-    old, new = (format_number(float(one)) for one in found["deviation"].values)
-    return (
-        f"{said}, {price} errors of {new} instead of {old} people."
-        if old != new
-        else f"{said}; errors of {old} people."
+        price = "at the price of" if lower and deviations[1] > deviations[0] else "with"
+    old, new = (format_number(float(one)) for one in deviations)
+    if old == new:
+        return f"{said}; errors of {old} people{where}."
+    return f"{said}, {price} errors of {new} instead of {old} people{where}."
+
+
+# files of several tables
+
+
+def solve_tables(trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
+    """Groups `compared` (file) and `errors` (file, table), of answers to files of several tables."""
+    names = [*trees]
+    risks = {name: one["people"].to_dataset() for name, one in trees.items()}
+    rows = {
+        "prior": [float(one["summary"]["prior"]) for one in trees.values()],
+        "posterior_mean": [float(one["posterior_mean"][0]) for one in risks.values()],
+        "low": [float(one["posterior_low"][0]) for one in risks.values()],
+        "high": [float(one["posterior_high"][0]) for one in risks.values()],
+        "median": [float(one["summary"]["median"]) for one in trees.values()],
+        "bound": [float(one["summary"]["bound"]) for one in trees.values()],
+        "status": [summary_of(one).status for one in trees.values()],
+    }
+    found = xr.Dataset({key: ("file", value) for key, value in rows.items()}, {"file": names})
+    found["bound"].attrs["direction"] = "upper"
+    deviations = [one["tables"].to_dataset()["deviation"] for one in trees.values()]
+    errors = xr.concat(deviations, "file", join="outer").assign_coords(file=names).to_dataset(name="deviation")
+    tree = xr.DataTree.from_dict({"compared": found, "errors": errors})
+    common = errors["deviation"].dropna("table")
+    shown = common.isel(table=0) if common.sizes["table"] else deviations
+    spread = [float(one["mcse"].isel(measure=0, row=0)) for one in risks.values()]
+    wide = np.array([float(one.values.ravel()[0]) for one in shown])
+    where = f" in {common['table'].values[0]}" if common.sizes["table"] else " in the first table"
+    said = _comparison(names[1], found["posterior_mean"].values, np.array(spread), wide, where)
+    warned = [f"{name}: {line}" for name, one in trees.items() for line in summary_of(one).warnings]
+    return Summary(" and ".join(names), ["compared", "errors"], said, warnings=warned).on(tree)
+
+
+@guarded_document
+def tables_document(files: Mapping[str, TablesFile], tree: xr.DataTree) -> Document:
+    """The answer of `solve_tables` for people."""
+    found, errors = tree["compared"].to_dataset(), tree["errors"].to_dataset()
+    names = [str(one) for one in errors["table"].values]
+    wide = {f"error {i}": errors["deviation"].sel(table=name, drop=True) for i, name in enumerate(names)}
+    made = found.assign(wide | {"range": xr.concat([found["low"], found["high"]], "side")})
+    columns = {key: COLUMNS[key] for key in ("file", "prior", "posterior_mean", "range")}
+    columns |= {"median": Column("median", "probability"), "bound": COLUMNS["bound"]}
+    columns |= {key: Column(f"error (people): {name}", "number") for key, name in zip(wide, names, strict=True)}
+    columns["status"] = COLUMNS["status"]
+    table = tabulate(made, columns, name="compared", missing="–")
+    drawn = found.expand_dims(truth=[""], adversary=[""])
+    caption = "The highest risk in each: before and after the release, and the most that the noise allows."
+    return Document(
+        tree,
+        Card(figure=Figure("compared", partial(figures.audit_figures.compared_ranges, drawn), caption)),
+        [f"{name}: {one.name}." for name, one in files.items() if one.name != name],
+        [Section("Risk and error", "The highest risk of each plan, and the error of every table.", tables=[table])],
+        [("File", str(one.path.name)) for one in files.values()],
     )

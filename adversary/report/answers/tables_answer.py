@@ -261,7 +261,6 @@ def _tables(tree: xr.DataTree) -> Table:
     return table
 
 
-
 def solve_plan(
     title: str, people: Population, tables: Mapping[str, Sequence[str]], profile: RiskProfile, **how: Any
 ) -> xr.DataTree:

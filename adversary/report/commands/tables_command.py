@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import xarray as xr
 
 from adversary._core import DEFAULT_FAILURE
 from adversary.adversaries.tables import Population, PublishedTable, TableAdversary
 from adversary.driver.columns import population, resolve_tables
-from adversary.privacy import Guarantee
 from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism, listable
 from adversary.report.answers import tables_answer
 from adversary.report.commands.options import SEED, answering, number
-from adversary.report.files import load_profile_file, load_table_data, load_tables_file, parse_table
+from adversary.report.files import TablesFile, load_profile_file, load_table_data, load_tables_file, parse_table
 from adversary.report.kit import Answer
 
 CHECK_FAILED = 3
@@ -102,32 +102,42 @@ def tables_command(
 ) -> Answer:
     """Who is most at risk in several tables of one file, person by person."""
     given = _reading(places, counts, people, leave_out, yes_these_are_counts, decimal, suppressed_below, suppressed)
-    unit, guarantee, title, who, tolerated = None, None, file.stem, TableAdversary(), None
     if file.suffix.lower() == ".toml":
         if table or levels:
             raise ValueError(f"{file}: the file says which tables there are: leave out --table and --levels")
         read = load_tables_file(file)
-        data, specs, who, unit, title, tolerated = (
-            read.data, list(read.tables), read.adversary, read.unit, read.name, read.profile
-        )  # fmt: skip
-        guarantee = _only(file, read.guarantees)
-        given, failure = read.options | given, read.failure if failure is None else failure
-        persons, tables = _read(data, specs, levels, given, read.sheet)
+        data, solve, who, tolerated = read.data, partial(solve_file, read, given), read.adversary, read.profile
+        chance = read.failure
     else:
-        data = file
+        data, who, tolerated, chance = file, TableAdversary(), None, DEFAULT_FAILURE
         persons, tables = _read(data, _specs(file, table, levels, rho, epsilon), levels, given)
+        solve = partial(tables_answer.solve, file.stem, persons, tables)
     who = replace(who, prior=who.prior if prior is None else prior, knows=who.knows if knows is None else knows)
     tolerated = tolerated if profile is None else _profile(profile)[0]
     if check and tolerated is None:
         raise ValueError("--check needs --profile, the risk that is tolerated")
-    chance = DEFAULT_FAILURE if failure is None else failure
-    tree = tables_answer.solve(
-        title, persons, tables, who, guarantee=guarantee, unit=unit, profile=tolerated, failure=chance, rng=seed
-    )
+    tree = solve(who, profile=tolerated, failure=chance if failure is None else failure, rng=seed)
     kept = not check or bool(tree.attrs["profile_kept"])
     workbook = data.suffix.lower() in (".xlsx", ".xls")
     problem = "" if kept else "the noise does not keep the risk profile"
     return Answer(tree, partial(tables_answer.document, workbook=workbook), 0 if kept else CHECK_FAILED, problem)
+
+
+def solve_file(read: TablesFile, given: dict[str, Any], who: TableAdversary, **how: Any) -> xr.DataTree:
+    """The answer to a file of several tables.
+
+    Parameters
+    ----------
+    read : the file
+    given : what is said of the columns of its data beside the file
+    who : the adversary
+    **how : arguments of `tables_answer.solve`
+    """
+    if read.guarantees and len(read.guarantees) > 1:
+        raise ValueError(f"{read.path}: guarantee: must state one definition, got {', '.join(read.guarantees)}")
+    guarantee = next(iter(read.guarantees.values())) if read.guarantees else None
+    persons, tables = _read(read.data, list(read.tables), None, read.options | given, read.sheet)
+    return tables_answer.solve(read.name, persons, tables, who, guarantee=guarantee, unit=read.unit, **how)
 
 
 @answering("file")
@@ -229,13 +239,6 @@ def _specs(
 def _columns(file: Path) -> str:
     frame, _ = load_table_data(file)
     return ", ".join(map(str, frame.columns))
-
-
-def _only(file: Path, guarantees: dict[str, Guarantee] | None) -> Guarantee | None:
-    """The one guarantee of a file, or None."""
-    if guarantees and len(guarantees) > 1:
-        raise ValueError(f"{file}: guarantee: must state one definition, got {', '.join(guarantees)}")
-    return next(iter(guarantees.values())) if guarantees else None
 
 
 def _read(

@@ -4,6 +4,7 @@ from .declarations import starting_file as starting_file
 from .guarantee_keys import GuaranteeFile as GuaranteeFile
 from .guarantee_keys import load_guarantee as load_guarantee
 from .invariant_keys import Published as Published
+from .keys import Told as Told
 from .keys import read_toml as read_toml
 from .kinds import KINDS as KINDS
 from .plan_keys import check_releases as check_releases
@@ -15,6 +16,7 @@ from .scenario import load_scenario as load_scenario
 from .table_file import MOST_RECORDS as MOST_RECORDS
 from .table_file import TableFile as TableFile
 from .table_file import load_table_file as load_table_file
+from .tables import TablesFile as TablesFile
 from .tables import load_table_data as load_table_data
 from .tables import load_tables_file as load_tables_file
 from .tables import parse_table as parse_table
