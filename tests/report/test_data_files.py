@@ -27,6 +27,10 @@ def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def commands(document: dict[str, Any]) -> list[list[str]]:
     """The commands that take a file of this kind, with their options."""
+    if "data" in document:
+        return [["tables"]]
+    if "limit" in document:
+        return [["ledger"]]
     if "table" in document:
         return [["invariants"]]
     if {"release", "regression"} & set(document):

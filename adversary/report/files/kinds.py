@@ -48,7 +48,7 @@ KINDS = {
     ),
     "tables": Kind(
         "adversary.report.files.tables.tables_file", ("data",),
-        "a file of several tables of one population, which adversary tables reads", {},
+        "a file of several tables of one population, which adversary tables reads", {"tables": ()},
     ),
     "table": Kind(
         "adversary.report.files.table_file", ("table",), "a table file, which adversary invariants reads",
