@@ -2,10 +2,11 @@
 
 `hierarchical_counts` builds the model of a plan and an adversary: any attack of `adversary.attacks`, one count released
 several times, numbers changed after the noise, unknown rates behind other people's counts. `membership` is that of one
-level. `invariants` is a noisy table whose margins are known exactly. `bounded` and `regression` are for an
-honest analyst of noisy statistics. `noise.released` gives the law of one release for a model of your own; `MarginGibbs`
-samples tables with known margins; `counterfactual_world` withholds one person's record. `fit` is the posterior of
-one release for ArviZ, and `calibrate` asks by simulation whether a model's posteriors are right.
+level. `invariants` is a noisy table whose margins are known exactly, `published` has adversaries of the literature by
+paper. `bounded` and `regression` are for an honest analyst of noisy statistics. `noise.released` gives the law of one
+release for a model of your own; `MarginGibbs` samples tables with known margins; `counterfactual_world` withholds one
+person's record. `fit` is the posterior of one release for ArviZ, and `calibrate` asks by simulation whether a model's
+posteriors are right.
 """
 
 import lazy_loader

@@ -1,4 +1,5 @@
 from . import noise as noise
+from . import published as published
 from .calibration import Enumerated as Enumerated
 from .calibration import calibrate as calibrate
 from .calibration import posterior_of as posterior_of

@@ -44,6 +44,7 @@ ROOMS = (
     "adversaries.known_totals",
     "models.noise",
     "models.stories",
+    "models.published",
     "models.enumeration",
     "models.importance",
     "models.fitting",

@@ -21,9 +21,11 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import _vectorize_node
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import graph_inputs, toposort, truncated_graph_inputs
+from pytensor.scalar.basic import Switch
 from pytensor.scalar.math import Log1mexp, Softplus
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
@@ -43,7 +45,25 @@ def _in_ufuncs(fgraph: Any, node: Any) -> list[Variable] | None:
     return None
 
 
-NUMPY_MODE = Mode(linker="py", optimizer="fast_run").excluding("fusion").register((in2out(_in_ufuncs), 48.0))
+@node_rewriter([Elemwise])  # type: ignore[untyped-decorator]
+def _chosen_first(fgraph: Any, node: Any) -> list[Variable] | None:
+    """One function of whichever argument is chosen, in place of that function of both: the likelihood of a 0 or a 1."""
+    del fgraph
+    if not isinstance(node.op.scalar_op, Switch):
+        return None
+    condition, *branches = node.inputs
+    ops = [one.owner.op if one.owner is not None else None for one in branches]
+    alike = all(isinstance(op, Elemwise) and len(one.owner.inputs) == 1 for op, one in zip(ops, branches, strict=True))
+    if not alike or ops[0] != ops[1]:
+        return None
+    return [ops[0](pt.switch(condition, *(one.owner.inputs[0] for one in branches)))]
+
+
+NUMPY_MODE = (
+    Mode(linker="py", optimizer="fast_run")
+    .excluding("fusion")
+    .register((in2out(_chosen_first), 47.9), (in2out(_in_ufuncs), 48.0))
+)
 """Plain NumPy with all rewrites: compiles in milliseconds, and as fast as Numba on large arrays."""
 
 
@@ -190,7 +210,8 @@ def vectorized_node(node: Any, batches: Sequence[Any]) -> list[Any]:
     node : the operation applied to one point
     batches : its inputs, of one point or of many
     """
-    outputs = _looked_up(node, batches) or _joined(node, batches) or _vectorize_node(node.op, node, *batches)
+    own = _looked_up(node, batches) or _joined(node, batches) or _reshaped(node, batches)
+    outputs = own or _vectorize_node(node.op, node, *batches)
     return list(getattr(outputs, "outputs", outputs))
 
 
@@ -219,3 +240,14 @@ def _joined(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
         for one in padded
     ]
     return [pt.join(node.op.axis + lead, *whole)]
+
+
+def _reshaped(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
+    """A tensor in another shape whose batch axes of length one stay so: PyTensor forgets which these are."""
+    if not isinstance(node.op, Reshape) or getattr(batches[1], "ndim", 0) != 1:
+        return None
+    batch, shape = batches
+    lead = batch.ndim - node.inputs[0].ndim
+    found = batch.reshape([*(batch.shape[i] for i in range(lead)), *(shape[i] for i in range(node.op.ndim))])
+    alike = [i for i in range(lead) if batch.type.broadcastable[i]]
+    return [pt.specify_broadcastable(found, *alike) if alike else found]

@@ -42,7 +42,9 @@ from .weighed_prior import DRAWS, ENOUGH, FEWEST, WeighedPrior
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
-_FEWEST_DRAWS = 1000
+_FEWEST_DRAWS, _FEWEST_PROPOSED = 1000, 2000
+_ROWS_READ = 2**27
+"""Cells of side data that the draws of one stage may read: of 13,000 rows 10,000 draws, four seconds."""
 _LIGHT_TAIL = 0.5
 """Shape of the tail of weights with a finite variance."""
 _MANY = 0.25
@@ -79,8 +81,9 @@ def has_enough_draws(prior: WeighedPrior) -> bool:
         own = size if prior.proposal is None else prior.proposal.sizes[0]
         unsure = held.answer.spread > 0 and held.answer.ess < min(ENOUGH, _LEAST * own)
         return bool(held.answer.weights.any()) and not unsure and not held.missed > LARGEST_MISSED
-    few = [value[:_FEWEST_DRAWS] for value in prior.values]  # the first draws show it, and then all
-    weights = np.logaddexp(*prior.terms.hypotheses(few, {}))[:, 0] - prior.log_density[:_FEWEST_DRAWS]
+    every = slice(None, None, -(-size // _FEWEST_DRAWS))  # some draws of every stage show it, and then all
+    few = [value[every] for value in prior.values]
+    weights = np.logaddexp(*prior.terms.hypotheses(few, {}))[:, 0] - prior.log_density[every]
     weights = np.exp(weights - weights.max())
     if weights.sum() ** 2 / (weights**2).sum() * size < 2 * FEWEST * weights.size:
         return False
@@ -139,16 +142,21 @@ def _lack(tail: Tail, drawn: Arrays, values: NDArray[np.int64]) -> float:
 
 
 def _proposed(prior: WeighedPrior, rng: np.random.Generator) -> WeighedPrior:
-    """Draws of better proposals."""
+    """Draws of better proposals, fewer of them where side data have many rows."""
+    size = int(np.clip(_ROWS_READ // prior.terms.pure[0].widest, _FEWEST_PROPOSED, len(prior.log_prior)))
+    if prior.terms.knows_more:
+        few = max(_FEWEST_DRAWS, size // 4)
+        kept = {name: getattr(prior, name)[:few] for name in ("log_prior", "log_density")}
+        prior = replace(prior, values=tuple(value[:few] for value in prior.values), **kept)
     joint, far = ([part[:, 0] for part in parts] for parts in (prior.log_joint({}), prior.far.joint({})))
-    size, (_, guide) = len(prior.log_prior), prior.far.counted(prior.held_sample(), far, np.logaddexp(*joint))
+    _, guide = prior.far.counted(prior.held_sample(), far, np.logaddexp(*joint))
 
     def many(*log_weights: Floats) -> bool:
         answer = Hypotheses.of(*log_weights)
         return answer.k_hat <= _LIGHT_TAIL and answer.ess >= _MANY * size
 
     table = prior.terms.table({})
-    return _with(prior, prior.population({}, table, (joint[0], joint[1]), many, size, rng, guide))
+    return _with(prior, prior.population({}, table, (joint[0], joint[1]), many, size, rng, guide, _FEWEST_DRAWS))
 
 
 def given_chains(prior: WeighedPrior, points: Floats) -> WeighedPrior:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,11 @@ class FarPoints:
         densities = (np.concatenate([getattr(one, n) for one in (self, other)]) for n in ("log_prior", "log_density"))
         return FarPoints(self.terms, values, *densities)
 
+    @cached_property
+    def pure(self) -> Floats:
+        """Terms of the density at the points that no release enters, (point, met)."""
+        return self.terms.pure[0](self.values, self.log_prior.size, True)
+
     @property
     def points(self) -> Floats:
         """As points (point, cell)."""
@@ -198,7 +204,8 @@ class FarPoints:
             none = np.empty((0, next((len(value) for value in released.values()), 1)))
             return none, none
         with np.errstate(all="ignore"):
-            return self.terms.hypotheses([v[::every] for v in self.values], released, None, table, far=True)
+            values, pure = [v[::every] for v in self.values], self.pure[::every]
+            return self.terms.hypotheses(values, released, pure, table, far=True)
 
     def best(self, joint: Sequence[Floats], every: int = 1) -> Floats:
         """Largest log likelihood of each release among points (point, release), (release,)."""

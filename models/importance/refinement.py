@@ -40,6 +40,7 @@ _POINTS = 800  # draws of which neighbours are looked for
 _COUNTED = 400.0  # effective number of draws that a power of the likelihood leaves
 _NEGLIGIBLE = 60.0  # nats below the largest weight at which a draw has no say
 _AT_ONCE = 4096
+_PILOTED = 0.1  # share of the draws of a first stage that has to count before many are made
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,7 @@ def refine(
     size: int,
     rng: np.random.Generator,
     guide: Population | None = None,
+    pilot: int | None = None,
 ) -> Population:
     """Draws of better and better proposals, and with them those to start from that carry weight.
 
@@ -212,27 +214,43 @@ def refine(
     size : number of draws of every stage
     rng : generator
     guide : points to start from as well, that nothing made
+    pilot : number of draws of the first stages, until many of them count; they are left out of what follows
     """
+    drawn_now = size if pilot is None else min(pilot, size)
     proposal = Proposal((), (), len(start.points) if mixes else 0, start.proposal)
     heavy = np.any([part > part.max() - _NEGLIGIBLE for part in start.log_weights], axis=0) & mixes
     # Rows: log joint density under each hypothesis, and log density under the prior, what was before, and each mixture.
     columns = np.stack([*start.log_joint, start.log_prior, start.log_density])[:, heavy]
     points, found = start.points[heavy], start
+    first = points, columns, proposal
     for stage in range(STAGES):
         near = [found, guide] if guide is not None and not stage else [found]
         log_weights = [np.concatenate(parts) for parts in zip(*(one.log_weights for one in near), strict=True)]
         mixture = Mixture.around(np.concatenate([one.points for one in near]), _evenly(*log_weights), rng)
-        drawn = mixture.draw(size, rng)
+        drawn = mixture.draw(drawn_now, rng)
         present, out, log_prior = density(drawn)
         parts = [one.log_density(drawn) for one in (*proposal.mixtures, mixture)]
         new = np.stack([present, out, log_prior, proposal.earlier_density(drawn, log_prior), *parts])
         columns = np.concatenate([np.vstack([columns, mixture.log_density(points)]), new], axis=1)
-        points, proposal = np.concatenate([points, drawn]), proposal.with_one_more(mixture, size)
+        points, proposal = np.concatenate([points, drawn]), proposal.with_one_more(mixture, drawn_now)
         log_density = proposal.combined(columns[3], [*columns[4:]])
         found = Population(points, (columns[0], columns[1]), columns[2], log_density, proposal)
         if enough(*found.log_weights):
             break
+        effective = min(counted(part[-drawn_now:]) for part in found.log_weights)
+        if drawn_now < size and effective >= _PILOTED * drawn_now:
+            drawn_now = size
+            points, columns, proposal = first  # mixtures stand on pilots, which would weigh too little under them
     return found
+
+
+def counted(log_weights: Floats) -> float:
+    """Effective number of draws, Kish's, of weights given by their logs; none where all are impossible."""
+    top = log_weights.max(initial=-np.inf)
+    if top == -np.inf:
+        return 0.0
+    weights = np.exp(log_weights - top)
+    return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 def _evenly(present: Floats, out: Floats) -> Floats:

@@ -27,6 +27,7 @@ from .prior_predictive import PriorPredictive
 _WORLDS = 4  # worlds drawn for each release that is wanted
 _TRIES = 50
 _FEWEST = 0.5  # effective number of worlds, for each release that is wanted
+_FIRST, _SLACK = 3, 4.0  # tries after which nothing is drawn on where even four times as fast would not do
 
 
 class RareTruth(ValueError):
@@ -57,15 +58,17 @@ def releases_of_worlds(
     graphs |= {f"asked {name}": model[name] for name in asked} | {"log weight": log_weight}
     worlds = PriorPredictive.of(model, (), graphs, held={model[n]: v for n, v in held.items()})
     parts: list[dict[str, NDArray[Any]]] = []
-    for _ in range(_TRIES):
+    for tries in range(1, _TRIES + 1):
         found, _ = worlds.draw(_WORLDS * draws, rng)
         parts.append(found)
         every = {name: np.concatenate([part[name] for part in parts]) for name in found}
         weights = _weights(every, asked)
-        if weights.sum() ** 2 >= _FEWEST * draws * (weights**2).sum() > 0:
-            break
-    else:
         effective = weights.sum() ** 2 / max((weights**2).sum(), 1e-300)
+        if effective >= _FEWEST * draws:
+            break
+        if tries == _TRIES or (tries >= _FIRST and _SLACK * effective * _TRIES / tries < _FEWEST * draws):
+            break
+    if effective < _FEWEST * draws:
         raise RareTruth(
             f"of {len(weights)} worlds of the model only {effective:.0f} are as the truth says: name more of its "
             "latents in the truth, or check that the model holds it possible"

@@ -267,6 +267,7 @@ class WeighedPrior:
         size: int,
         rng: np.random.Generator,
         guide: Population | None = None,
+        pilot: int | None = None,
     ) -> Population:
         """Draws of better proposals for one release, (1, *shape) by name, from these draws and their log joint density
         under each hypothesis, and at first from those of a guide."""
@@ -278,7 +279,7 @@ class WeighedPrior:
                 return present[:, 0], out[:, 0], self.terms.base(values, far=True) - self.log_share
 
         start = Population(stacked(self.values), log_joint, self.log_prior, self.log_density, self.proposal)
-        return refine(start, not self.known, density, enough, size, rng, guide)
+        return refine(start, not self.known, density, enough, size, rng, guide, pilot)
 
     def points(self, values: Sequence[NDArray[Any]]) -> Floats:
         """Values (draw, *shape) of each drawn latent as points (draw, cell)."""
