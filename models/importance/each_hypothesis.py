@@ -143,8 +143,9 @@ def _lack(tail: Tail, drawn: Arrays, values: NDArray[np.int64]) -> float:
 
 def _proposed(prior: WeighedPrior, rng: np.random.Generator) -> WeighedPrior:
     """Draws of better proposals, fewer of them where side data have many rows."""
-    size = int(np.clip(_ROWS_READ // prior.terms.pure[0].widest, _FEWEST_PROPOSED, len(prior.log_prior)))
+    size, pilot = len(prior.log_prior), None
     if prior.terms.knows_more:
+        size, pilot = int(np.clip(_ROWS_READ // prior.terms.pure[0].widest, _FEWEST_PROPOSED, size)), _FEWEST_DRAWS
         few = max(_FEWEST_DRAWS, size // 4)
         kept = {name: getattr(prior, name)[:few] for name in ("log_prior", "log_density")}
         prior = replace(prior, values=tuple(value[:few] for value in prior.values), **kept)
@@ -156,7 +157,7 @@ def _proposed(prior: WeighedPrior, rng: np.random.Generator) -> WeighedPrior:
         return answer.k_hat <= _LIGHT_TAIL and answer.ess >= _MANY * size
 
     table = prior.terms.table({})
-    return _with(prior, prior.population({}, table, (joint[0], joint[1]), many, size, rng, guide, _FEWEST_DRAWS))
+    return _with(prior, prior.population({}, table, (joint[0], joint[1]), many, size, rng, guide, pilot))
 
 
 def given_chains(prior: WeighedPrior, points: Floats) -> WeighedPrior:

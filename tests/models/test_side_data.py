@@ -45,7 +45,7 @@ def test_rows_of_a_logistic_regression_count_as_on_a_grid(rows: int) -> None:
             for x, own in ((1, expit(3.0 * grid - 2.4)), (0, expit(2.4 - 3.0 * grid)))
         ]
         assert found.reliable
-        assert abs(found.answer.present - expit(logs[0] - logs[1])) < 4 * found.answer.mcse < 0.04
+        assert abs(found.answer.present - expit(logs[0] - logs[1])) < 4 * found.answer.mcse < 0.06
 
 
 @pytest.mark.slow
