@@ -19,11 +19,13 @@ from adversary.adversaries.tables.cell_risks import CellRisks, risk_of_loss, ris
 from adversary.adversaries.tables.crossing_risk import LEAST, SHIFTS, CrossingRisk, believed_laws, known_least
 from adversary.adversaries.tables.effective import linear_variances
 from adversary.adversaries.tables.published import Joined, TableAdversary
-from adversary.privacy.losses import GaussianLoss
+from adversary.privacy.losses import GaussianLoss, PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
 
 CAUTION = 0.1
 """Relative error beyond which small cells are to be read with caution."""
+NARROW = 1.0
+"""Variance below which it shows in an average that releases are whole numbers."""
 PART_WORK = 2e8
 """Terms that the exact answer for a part of the file may take; a second or so."""
 MOST_ROWS = 3_000
@@ -69,16 +71,25 @@ def effective_risks(world: Joined, who: TableAdversary, variance: Floats, counts
     start = np.zeros_like(counts) if least is None else np.minimum(least, counts)
     away = target if least is None else counts - start
     keys, place = np.unique(np.stack([np.round(variance, 12), target, away]), axis=1, return_inverse=True)
+    own = [noise for query, noise in zip(world.queries, world.noises, strict=True) if query.size == world.size]
     rows = []
     for v, side, n in keys.T:
         if np.isinf(v):
             rows.append(_nothing(prior, bool(side)))
         elif least is None:
-            rows.append(risk_of_loss(GaussianLoss(1.0 / np.sqrt(v)), prior, int(side), limit))
+            rows.append(risk_of_loss(_loss_of(own, float(v)), prior, int(side), limit))
         else:
             found = flat_risk(float(v), int(n), prior, int(side), limit)
             rows.append(tuple(float(x[0]) for x in vars(found).values()))
     return CellRisks.of(rows).at(place.ravel())
+
+
+def _loss_of(own: Sequence[Mechanism], variance: float) -> PrivacyLoss:
+    """The loss between two counts: of narrow noise of the cell alone as it is, of all else by the variance left."""
+    narrow = [noise for noise in own if noise.variance < NARROW]
+    left = 1.0 / variance - sum(1.0 / noise.variance for noise in narrow)
+    wide = [GaussianLoss(np.sqrt(left))] if left > 1e-9 else []
+    return compose_losses([*(noise.privacy_loss(1, 1) for noise in narrow), *wide])
 
 
 def flat_risk(variance: float, count: int, prior: float, target: int, limit: float) -> CellRisks:
