@@ -17,6 +17,7 @@ import lazy_loader
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 MOVED = {
+    "audit_table": "audit_tables",
     "conditioned": "known_totals",
     "frameworks": "literature.frameworks",
     "queries": "tables, sample_histograms adversary.census.histograms.sample_histograms",

@@ -36,7 +36,6 @@ from .census import nmf as nmf
 from .census import spine as spine
 from .driver import audit as audit
 from .driver import audit_model as audit_model
-from .driver import audit_table as audit_table
 from .driver import audit_tables as audit_tables
 from .driver import sensitivity as sensitivity
 from .driver import to_draws as to_draws

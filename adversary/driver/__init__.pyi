@@ -21,9 +21,5 @@ from .sensitivity import extremes as extremes
 from .sensitivity import most_moving as most_moving
 from .sensitivity import one_at_a_time as one_at_a_time
 from .sensitivity import sweep as sweep
-from .table_audit import LONG as LONG
-from .table_audit import TableCounts as TableCounts
-from .table_audit import audit_table as audit_table
-from .table_audit import whole_column as whole_column
 from .tables_audit import ROUTES as ROUTES
 from .tables_audit import audit_tables as audit_tables

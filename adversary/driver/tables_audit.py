@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -276,7 +276,7 @@ class _Case:
             return nested.adversary(self.who)
         if self.who.beliefs:
             return self.who
-        return nested.adversary(TableAdversary(self.who.prior))
+        return replace(self.who, beliefs=nested.adversary(TableAdversary()).beliefs)
 
 
 def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:

@@ -345,6 +345,7 @@ test_labels_that_do_not_go_together_are_refused = refusals(
 
 ROUNDED = np.float32(2**24 + 1)
 SMALL = adv.Plan([adv.Level("block", adv.Geometric(1.0))])
+SMALL_TABLES = [adv.PublishedTable("block", adv.Geometric(1.0))]
 
 
 def enumerated(value: Any) -> Any:
@@ -359,7 +360,7 @@ def enumerated(value: Any) -> Any:
         lambda count: SMALL.observe({"block": count}),
         lambda count: SMALL.observe({"block": xr.DataArray([count], dims="release")}),
         lambda count: adv.Adversary().posterior(SMALL, SMALL.observe({"block": 1}).assign(noisy=("level", [count]))),
-        lambda count: adv.audit_table(pd.DataFrame({"block": ["a"], "count": np.array([count])}), SMALL.levels),
+        lambda count: adv.audit_tables(pd.DataFrame({"block": ["a"], "count": np.array([count])}), SMALL_TABLES),
         lambda count: posterior(Tree.of({"g": None, "a": "g"}), np.array([count, count]), 0.1, Poisson(2.0)),
         enumerated,
     ],

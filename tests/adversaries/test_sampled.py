@@ -118,7 +118,8 @@ def test_a_table_is_read_cell_by_cell() -> None:
 
     town = pd.DataFrame({"block": ["a", "b"], "tract": ["t", "t"], "renters": [1, 3]})
     who = adv.Adversary(PRIOR, beliefs={"tract": adv.Uniform()}, sampling_rate=RATE)
-    row = adv.audit_table(town, PLAN, who).set_index("block").loc["b"]
+    tables = [adv.PublishedTable((level.name, "cell"), level.mechanism, level.name) for level in PLAN.levels]
+    row = adv.audit_tables(town, tables, who).set_index("block").loc["b"]
     one = adv.audit(PLAN, replace(who, known=2), {"block": 3, "tract": 4})
     assert row["posterior_mean"] == pytest.approx(one["risk"]["posterior_mean"].item(), rel=1e-9)
     assert row["bound"] == pytest.approx(one["bound"]["posterior"].values[0, 1], rel=1e-12)

@@ -214,8 +214,9 @@ def test_a_table_and_a_model_are_audited_for_the_unit() -> None:
     guarantee = ZeroConcentratedDP(0.02)
     statuses = {}
     for name, given in (("person", None), ("household", unit)):
-        plan = adv.Plan([adv.Level("block", adv.Gaussian(5.0))], privacy_unit=given)
-        statuses[name] = set(adv.audit_table(frame, plan, guarantee=guarantee)["status"])
+        table = adv.PublishedTable("block", adv.Gaussian(5.0))
+        found = adv.audit_tables(frame, [table], guarantee=guarantee, privacy_unit=given)
+        statuses[name] = set(found["status"])
     assert statuses == {"person": {"holds"}, "household": {"violated"}}
     with pm.Model() as model:
         target = pm.Bernoulli("in", 0.5)

@@ -61,7 +61,7 @@ def levels_of_noise(
 
     Returns
     -------
-    list of Level, for a Plan or `audit_table`
+    list of Level, for a Plan
 
     Raises
     ------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adversary._core import Integers, join_words
+from adversary._core import Integers, join_words, refuse_rounded
 from adversary.adversaries.tables import Axis, Population, PublishedTable
 from adversary.driver.columns.cell_counts import MOST_CELLS, CellCounts
 from adversary.driver.columns.column_names import WHOLE, bare, option
@@ -101,6 +101,8 @@ def population(
         return where(int(rows[row]))
 
     roles = assign_roles(columns, declared, place, str(frame.attrs.get("separator", ",")))
+    for name in roles.counts:
+        refuse_rounded(f"column {name!r}", columns[name].series)
     check_roles(columns, declared, place, roles)
     roles.left_out |= dict.fromkeys(left_out, "as you say")
     cells = CellCounts.of(columns, roles, place, suppressed == "draw", suppressed_below)

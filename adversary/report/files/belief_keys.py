@@ -25,9 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import check_positive, meant
+from adversary._core import Integers, check_positive, meant, refuse_rounded
 from adversary.adversaries import beliefs
-from adversary.driver import whole_column
 from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.report.files.keys import Key, Keys
 
@@ -125,7 +124,7 @@ def _law_from_column(table: Keys) -> Any:
     name = table.get("column", str, "the name of its column of counts")
     path, frame, where = table.frame("counts", (name,))
     column = frame[name]
-    return beliefs.law_of_counts(whole_column(column, name, lambda row: f"{path}: {where(row)}"))
+    return beliefs.law_of_counts(_whole_column(column, name, lambda row: f"{path}: {where(row)}"))
 
 
 def _one_sibling(table: Keys) -> Any:
@@ -203,3 +202,33 @@ def _listable(belief: beliefs.Independent) -> beliefs.Belief:
     if high - low > MOST_VALUES:
         raise ValueError(f"{belief!r} must have its mass on at most {MOST_VALUES:,} counts, got {high - low + 1:.3g}")
     return belief
+
+
+def _whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integers:
+    """A column of counts as whole numbers.
+
+    Parameters
+    ----------
+    column : numbers, or words for them
+    name : of the column, for messages
+    where : place of a row, for messages
+
+    Raises
+    ------
+    ValueError : an entry that is no whole number >= 0, or may have been rounded; its place is named
+
+    >>> _whole_column(["3", 0.0], "count", lambda row: f"row {row}").tolist()
+    [3, 0]
+    """
+    if hasattr(column, "dtype"):
+        refuse_rounded(f"column {name!r}", column)
+    values = []
+    for row, value in enumerate(column):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = np.nan
+        if not (0.0 <= number <= 2.0**53) or number % 1.0 or isinstance(value, bool):
+            raise ValueError(f"{where(row)}: column {name!r}: must be a whole number >= 0, got {value!r}")
+        values.append(int(number))
+    return np.array(values, dtype=np.int64)
