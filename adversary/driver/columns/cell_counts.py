@@ -164,21 +164,21 @@ class CellCounts:
         if total is None:
             return self
         name, parts = self.names[total.category], [self.names[i] for i in total.parts]
-        said = f"is the sum of {_few(parts)} in every row" if parts else "is called a total"
+        rule = f"is the sum of {_few(parts)} in every row" if parts else "is called a total"
         if not parts or len(parts) < len(self.names) - 1 or not is_published([""]):
             raise ValueError(
-                f"column {name!r} {said}, so that people are counted twice: leave it out, {option('leave_out', name)}; "
+                f"column {name!r} {rule}, so that people are counted twice: leave it out, {option('leave_out', name)}; "
                 "publish it as a table of its own, such as --table 'all: total, rho 0.1'; or, if it holds other "
                 f"people, {option('yes_these_are_counts', name)}"
             )
-        kept = [i for i in range(len(self.names)) if i != total.category]
+        rest = [i for i in range(len(self.names)) if i != total.category]
         return CellCounts(
             self.keys,
-            tuple(self.names[i] for i in kept),
-            self.least[:, kept],
-            self.most[:, kept],
-            self.hidden[:, kept],
-            self.free[:, kept],
+            tuple(self.names[i] for i in rest),
+            self.least[:, rest],
+            self.most[:, rest],
+            self.hidden[:, rest],
+            self.free[:, rest],
             (*self.totals, f"{name} (the sum of {_few(parts)})"),
         )
 
@@ -198,11 +198,11 @@ class CellCounts:
         if total is None:
             return self
         word, parts = str(own.words[total.category]), [str(own.words[i]) for i in total.parts]
-        said = f"are the sum of {_few(parts)}" if parts else "are called a total"
+        rule = f"are the sum of {_few(parts)}" if parts else "are called a total"
         given = f"{name}={word}"
         if not parts or len(parts) < own.size - 1 or not is_published(group):
             raise ValueError(
-                f"rows of {name} {word!r} {said}, so that people are counted twice: leave them out, "
+                f"rows of {name} {word!r} {rule}, so that people are counted twice: leave them out, "
                 f"{option('leave_out', given)}; publish them as a table of its own, without {name}; or, if they hold "
                 f"other people, {option('yes_these_are_counts', given)}"
             )
@@ -222,19 +222,19 @@ class CellCounts:
             every[own.codes[~agrees]] = False
             evidence = np.bincount(own.codes, np.log1p(self.least).sum(axis=1), own.size)
             every[[*allowed]] = False
-            found = np.flatnonzero(every & (evidence > CHANCE + np.log(own.size)))
-            if len(found):
-                place = above.codes[own.codes == found[0]][0]
+            totals = np.flatnonzero(every & (evidence > CHANCE + np.log(own.size)))
+            if len(totals):
+                place = above.codes[own.codes == totals[0]][0]
                 others = np.unique(own.codes[above.codes == place])
-                return Total(int(found[0]), tuple(int(i) for i in others if i != found[0]))
+                return Total(int(totals[0]), tuple(int(i) for i in others if i != totals[0]))
         return None
 
-    def _rows(self, kept: Integers, total: str) -> CellCounts:
+    def _rows(self, rest: Integers, total: str) -> CellCounts:
         keys = {}
         for name, one in self.keys.items():
-            used, codes = np.unique(one.codes[kept], return_inverse=True)
+            used, codes = np.unique(one.codes[rest], return_inverse=True)
             keys[name] = KeyColumn(codes, one.words[used], one.spellings - one.size + len(used))
-        sides = (self.least[kept], self.most[kept], self.hidden[kept], self.free[kept])
+        sides = (self.least[rest], self.most[rest], self.hidden[rest], self.free[rest])
         return CellCounts(keys, self.names, *sides, (*self.totals, total))
 
 
@@ -295,8 +295,8 @@ def total_of(least: Integers, most: Integers, names: Sequence[Any], allowed: Col
         evidence = np.log1p(least).sum(axis=0)
         for j in np.flatnonzero(agrees & (called | (evidence > CHANCE))):
             return Total(int(j), tuple(i for i in range(n) if i != j))
-        if found := _run(least, most, allowed):
-            return found
+        if total := _run(least, most, allowed):
+            return total
     return Total(int(called.argmax()), ()) if n > 1 and called.any() else None
 
 

@@ -130,38 +130,38 @@ def _sorted_out(
         if name in declared.keys:
             roles.keys.append(name)
             continue
-        found = column.numbers(decimal, separator)
+        whole = column.numbers(decimal, separator)
         wanted = name in declared.counts or name in declared.certain
         if wanted:
-            _check_wanted(name, column, found, where)
-        if found is None:
+            _check_wanted(name, column, whole, where)
+        if whole is None:
             if column.is_empty:
                 roles.left_out[name] = "empty"
             else:
                 _check_words(name, column, where)
                 roles.keys.append(name)
-        elif not wanted and (reason := _reason_against(name, found, columns, declared)):
+        elif not wanted and (reason := _reason_against(name, whole, columns, declared)):
             roles.left_out[name] = reason
-        elif not wanted and (is_named(name, PLACES) or is_named(name, FEATURES) or _is_long_code(found)):
+        elif not wanted and (is_named(name, PLACES) or is_named(name, FEATURES) or _is_long_code(whole)):
             roles.keys.append(name)
         else:
-            roles.numbers[name] = found
+            roles.numbers[name] = whole
             candidates.append(name)
     return candidates
 
 
-def _check_wanted(name: str, column: FileColumn, found: NumberColumn | None, where: Where) -> None:
+def _check_wanted(name: str, column: FileColumn, whole: NumberColumn | None, where: Where) -> None:
     """ValueError for a declared column of counts that holds something else."""
-    if found is None:
+    if whole is None:
         row = column.rows_of(column.words[max(first_words(column.words)[0], 0)])[0]
         raise ValueError(
             f"{where(int(row))}: column {name!r}: must be a whole number >= 0, got {column.entry(int(row))!r}: "
             "correct it"
         )
-    if found.unclear:
-        _refuse_unclear(name, found)
-    if found.decimal:
-        raise ValueError(f"column {name!r}: must be whole numbers >= 0, got {found.decimal!r}: these are no counts")
+    if whole.unclear:
+        _refuse_unclear(name, whole)
+    if whole.decimal:
+        raise ValueError(f"column {name!r}: must be whole numbers >= 0, got {whole.decimal!r}: these are no counts")
 
 
 def _check_words(name: str, column: FileColumn, where: Where) -> None:
@@ -180,38 +180,38 @@ def _check_words(name: str, column: FileColumn, where: Where) -> None:
     )
 
 
-def _reason_against(name: str, found: NumberColumn, columns: Mapping[str, FileColumn], declared: Declared) -> str:
+def _reason_against(name: str, whole: NumberColumn, columns: Mapping[str, FileColumn], declared: Declared) -> str:
     """Why a column of numbers is left out, or "" where it is not."""
-    if found.unclear and not declared.counts:
-        _refuse_unclear(name, found)
+    if whole.unclear and not declared.counts:
+        _refuse_unclear(name, whole)
     if is_named(name, WEIGHTS) and not declared.counts:
         raise ValueError(
             f"column {name!r} may hold weights of a survey, or a feature: where a row stands for so many people, "
             f"{option('counts', name)}; where it is a feature, {option('features', name)}; else "
             f"{option('leave_out', name)}"
         )
-    if (found.decimal or found.unclear) and is_named(name, COUNTS) and not declared.counts:
+    if (whole.decimal or whole.unclear) and is_named(name, COUNTS) and not declared.counts:
         raise ValueError(
-            f"column {name!r}: must be whole numbers >= 0, got {found.decimal!r}: counts of people are no decimals; "
+            f"column {name!r}: must be whole numbers >= 0, got {whole.decimal!r}: counts of people are no decimals; "
             f"leave the column out, {option('leave_out', name)}"
         )
-    if found.decimal or found.unclear:
-        return f"decimals such as {found.decimal or found.unclear}"
+    if whole.decimal or whole.unclear:
+        return f"decimals such as {whole.decimal or whole.unclear}"
     margin = [name[:-1] + "E" if name.endswith("M") else "", re.sub(r"M(\d{3})$", r"E\1", name)]
     if is_named(name, ERRORS) or any(one != name and one in columns for one in margin):
         return "errors or bases of estimates"
     return "no counts of people" if ({*words_of(name)} & SHARES or "%" in name) and not declared.counts else ""
 
 
-def _refuse_unclear(name: str, found: NumberColumn) -> None:
+def _refuse_unclear(name: str, whole: NumberColumn) -> None:
     raise ValueError(
-        f"column {name!r}: {found.unclear!r} can be read with a decimal mark or with thousands: say which mark is the "
+        f"column {name!r}: {whole.unclear!r} can be read with a decimal mark or with thousands: say which mark is the "
         f"decimal one, {option('decimal', '.')} or {option('decimal', ',')}"
     )
 
 
-def _is_long_code(found: NumberColumn) -> bool:
-    return bool(found.least.size and found.least.min() >= 10 ** (LONG_CODE - 1))
+def _is_long_code(whole: NumberColumn) -> bool:
+    return bool(whole.least.size and whole.least.min() >= 10 ** (LONG_CODE - 1))
 
 
 def _counts_among(
@@ -294,9 +294,9 @@ def _leave_out_numbering(
             roles.left_out[name] = "another value in every row"
 
 
-def _refuse_code(name: str, found: NumberColumn) -> None:
+def _refuse_code(name: str, whole: NumberColumn) -> None:
     raise ValueError(
-        f"column {name!r} is named as a year or a code and holds whole numbers such as {found.least.max()}: leave it "
+        f"column {name!r} is named as a year or a code and holds whole numbers such as {whole.least.max()}: leave it "
         f"out, {option('leave_out', name)}; name it, {option('places', name)} or {option('features', name)}; or, if it "
         f"holds counts of people, {option('yes_these_are_counts', name)}"
     )

@@ -109,8 +109,8 @@ class FileColumn:
         """Its whole numbers, as `read_numbers` has them."""
         if self.is_typed:
             return read_numbers(self.series)
-        found = read_numbers(self.words, decimal, separator)
-        return None if found is None else found.take(self.key.codes)
+        numbers = read_numbers(self.words, decimal, separator)
+        return None if numbers is None else numbers.take(self.key.codes)
 
 
 def joint_codes(columns: Sequence[KeyColumn], size: int) -> Integers:

@@ -84,10 +84,10 @@ def column(name: str, names: Iterable[str], role: str) -> str:
     ValueError : there is none
     """
     every = list(names)
-    found = match(name, every)
-    if found is None:
+    chosen = match(name, every)
+    if chosen is None:
         raise ValueError(f"{role}: no column {name!r}{meant(name, every)}; there are {', '.join(every)}")
-    return found
+    return chosen
 
 
 def _is_place(name: str, places: Iterable[str]) -> bool:
@@ -125,7 +125,7 @@ def census_levels(columns: Mapping[str, FileColumn], names: Iterable[str]) -> di
     return made
 
 
-def rows_kept(columns: Mapping[str, FileColumn], left_out: Sequence[str]) -> np.ndarray[Any, Any]:
+def remaining_rows(columns: Mapping[str, FileColumn], left_out: Sequence[str]) -> np.ndarray[Any, Any]:
     """Places of rows that are not left out.
 
     Parameters
@@ -137,14 +137,14 @@ def rows_kept(columns: Mapping[str, FileColumn], left_out: Sequence[str]) -> np.
     ------
     ValueError : no column or no row is called so
     """
-    kept = np.ones(len(next(iter(columns.values()))), dtype=bool)
+    remaining = np.ones(len(next(iter(columns.values()))), dtype=bool)
     for one in left_out:
         name, _, value = one.partition("=")
         own = column(name, columns, "leave_out")
         if folded(value) not in [folded(word) for word in columns[own].words]:
             raise ValueError(f"leave_out: no row has {own} {value!r}")
-        kept[columns[own].rows_of(value)] = False
-    return np.flatnonzero(kept)
+        remaining[columns[own].rows_of(value)] = False
+    return np.flatnonzero(remaining)
 
 
 def unnamed_feature(
@@ -173,16 +173,16 @@ def unnamed_feature(
     wide = counts > 1
     if default in others and counts:
         others.remove(default)
-        found = default
+        chosen = default
     elif wide and len(others) == 1 and not _is_place(others[0], places) and not meant(others[0], columns):
-        found = others.pop()
+        chosen = others.pop()
     else:
-        found = default
+        chosen = default
     if others:
         near = meant(others[0], columns) if len(others) == 1 else ""
-        said = f"; columns of counts are categories of one feature, {default} unless a table names it" if wide else ""
+        hint = f"; columns of counts are categories of one feature, {default} unless a table names it" if wide else ""
         raise ValueError(
             f"no column {join_words([repr(one) for one in others])}{near}; there are {join_words(list(columns))}. The "
-            f"whole file is 'all', as in 'all: age'{said}"
+            f"whole file is 'all', as in 'all: age'{hint}"
         )
-    return found
+    return chosen

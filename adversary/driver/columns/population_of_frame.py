@@ -16,7 +16,14 @@ from adversary.driver.columns.column_names import WHOLE, bare, option
 from adversary.driver.columns.column_roles import Declared, assign_roles
 from adversary.driver.columns.count_checks import check_roles
 from adversary.driver.columns.file_column import FileColumn, KeyColumn, joint_codes
-from adversary.driver.columns.frame_columns import census_levels, column, columns_of, match, rows_kept, unnamed_feature
+from adversary.driver.columns.frame_columns import (
+    census_levels,
+    column,
+    columns_of,
+    match,
+    remaining_rows,
+    unnamed_feature,
+)
 from adversary.driver.columns.nesting import check_strays, nested, place_names, with_parents
 
 if TYPE_CHECKING:
@@ -80,7 +87,7 @@ def population(
         raise ValueError(f"suppressed must be one of {SUPPRESSED}, got {suppressed!r}")
     published = None if tables is None else [(one.name, tuple(one.by)) for one in tables]
     columns, left_out = columns_of(frame), _several(leave_out)
-    rows = rows_kept(columns, [one for one in left_out if "=" in one])
+    rows = remaining_rows(columns, [one for one in left_out if "=" in one])
     if len(rows) < len(next(iter(columns.values()))):
         columns = {name: FileColumn(one.series.iloc[rows].reset_index(drop=True)) for name, one in columns.items()}
     by = [name for _, names in published or () for name in names]
@@ -157,7 +164,7 @@ def _several(given: str | Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Columns by axis, and what is said of them.
+    """Columns by axis, and what is also of them.
 
     Parameters
     ----------
@@ -242,10 +249,10 @@ class _Layout:
         places = [list(axis.columns) for axis in axes if axis.columns[0] in self.places]
         inside = [" in ".join(f"{name} ({on_axis[name]:,})" for name in names) for names in places]
         others = [name for name in self.whole if name.casefold() != "all"]
-        said = f"; {join_words(others)} {'is' if len(others) == 1 else 'are'} the whole file" if others else ""
+        also = f"; {join_words(others)} {'is' if len(others) == 1 else 'are'} the whole file" if others else ""
         features = [f"{name} ({on_axis[name]:,})" for name in on_axis if name not in self.places]
         lines = [
-            f"Places: {join_words(inside) if inside else 'the whole file'}{said}.",
+            f"Places: {join_words(inside) if inside else 'the whole file'}{also}.",
             f"Features: {join_words(features) if features else 'none, people are counted'}.",
             self._counts_line(cells),
             self._left_line(cells, left_out),

@@ -34,7 +34,7 @@ TYPED = {
     ".sas7bdat": ("read_sas", "", {"encoding": "infer"}),
     ".xpt": ("read_sas", "", {"encoding": "infer"}),
 }
-"""Formats whose columns have types: the reader of pandas, the library it needs, its options."""
+"""Formats whose columns have types: the function of pandas, the library it needs, its options."""
 OTHERS = {
     ".toml": "a TOML file; adversary tables FILE.toml reads one of several tables",
     ".xls": "a file of Excel before 2007; save it as .xlsx or CSV",
@@ -86,12 +86,12 @@ def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.D
     return _from_text(given)
 
 
-def _typed(file: Path, reader: str, library: str, options: dict[str, Any]) -> pd.DataFrame:
+def _typed(file: Path, function: str, library: str, options: dict[str, Any]) -> pd.DataFrame:
     """A file of a format with types."""
     import pandas as pd
 
     try:
-        return getattr(pd, reader)(file, **options)
+        return getattr(pd, function)(file, **options)
     except ImportError:
         raise missing_extra(f"{file.suffix} files need {library}", "tables") from None
     except OSError:
@@ -133,11 +133,11 @@ def _from_text(given: bytes) -> tuple[pd.DataFrame, Callable[[int], str]]:
     if (every := _evenly(text, separator)) and (long := _from_even_lines(text, every, separator, notes)):
         return long
     rows, lines = [], []
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    parsed = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
-        for row in reader:
+        for row in parsed:
             rows.append(row)
-            lines.append(reader.line_num)
+            lines.append(parsed.line_num)
     except csv.Error as error:
         raise ValueError(f"line {lines[-1] + 1 if lines else 1}: must be CSV, got {error}") from None
     return _frame(rows, lines, "line {}".format, separator, notes)
@@ -234,8 +234,8 @@ def _frame(
     notes += _left_out([body[0][1]] if below else [], "which describe the columns")
     frame = frame.iloc[below:].reset_index(drop=True)
     frame.attrs |= {"separator": separator, "notes": notes}
-    kept = [line for _, line in body[below:]]
-    return frame, lambda row: place(kept[row])
+    numbers = [line for _, line in body[below:]]
+    return frame, lambda row: place(numbers[row])
 
 
 def _left_out(lines: Sequence[int], what: str) -> list[str]:

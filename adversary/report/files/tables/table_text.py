@@ -146,27 +146,27 @@ def _is_noise(clause: str) -> bool:
 
 def _values(clauses: list[str], base: Path) -> dict[str, Any]:
     """The keys that clauses say, as a file has them."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for clause in clauses:
         folded, rest = clause.casefold(), clause
         word = next((one for one in _WORDS if re.match(rf"{re.escape(one)}(\s|$)", folded)), None)
         if word is not None:
-            _set(found, "noise", ALIASES.get(word, word))
+            _set(values, "noise", ALIASES.get(word, word))
             rest = clause[len(word) :].strip()
         if rest:
-            for key, value in _pairs(rest, found.get("noise"), base):
-                _set(found, key, value)
-    if "noise" not in found:
-        parameter = next((key for key in PARAMETERS if key in found), None)
+            for key, value in _pairs(rest, values.get("noise"), base):
+                _set(values, key, value)
+    if "noise" not in values:
+        parameter = next((key for key in PARAMETERS if key in values), None)
         fits = [name for name, law in NOISES.items() if parameter in law.parameters]
-        found["noise"] = fits[0] if fits else "exact"
-    return found
+        values["noise"] = fits[0] if fits else "exact"
+    return values
 
 
-def _set(found: dict[str, Any], key: str, value: Any) -> None:
-    if key in found:
-        raise ValueError(f"must say {key} once, got {found[key]!r} and {value!r}")
-    found[key] = value
+def _set(values: dict[str, Any], key: str, value: Any) -> None:
+    if key in values:
+        raise ValueError(f"must have {key} once, got {values[key]!r} and {value!r}")
+    values[key] = value
 
 
 def _pairs(rest: str, noise: str | None, base: Path) -> list[tuple[str, Any]]:

@@ -73,7 +73,7 @@ class TablesFile(Told):
     ----------
     data : path of the data
     sheet : of an Excel file, or None
-    options : what is said of its columns, arguments of `population`
+    options : roles of its columns, arguments of `population`
     tables : what is published; a place that is no column is the whole file
     adversary : prior, knowledge and belief
     household : the column of households whose members the adversary knows, or ""
@@ -164,7 +164,7 @@ def _tables(top: Keys, unit: PrivacyUnit) -> tuple[PublishedTable, ...]:
         if name in names[:i]:
             raise ValueError(
                 f"{part.where('name')}: must be another than that of table[{names.index(name) + 1}], got {name!r} "
-                "again: give it a name, or say releases = 2"
+                "again: give it a name, or write releases = 2"
             )
     return made
 
