@@ -182,6 +182,11 @@ def test_a_total_is_suppressed_whatever_its_size() -> None:
     assert people.counts.tolist() == [[1204, 0], [7, 8], [12, 9]]
 
 
+def test_one_large_count_among_suppressed_ones_is_no_total() -> None:
+    hidden = table("town,men,women\nA,1204,1310\nB,x,17\nC,x,8\nD,x,x\n")
+    assert population(hidden, suppressed_below=5).counts.tolist() == [[1204, 1310], [0, 17], [0, 8], [0, 0]]
+
+
 def test_names_that_differ_in_case_blanks_or_form_are_one_after_a_caution() -> None:
     people = population(table("town,sex,n\nNorth,m,3\nnorth ,f,4\nSa\u0303o,m,1\nS\u00e3o,f,2\n"))
     assert people.counts.tolist() == [[3, 4], [1, 2]]

@@ -19,10 +19,10 @@ from adversary.driver.columns.text_numbers import NO_LIMIT
 
 MOST_CELLS = 50_000_000
 """Finest cells that are held in memory."""
-ANY = 2**40
-"""The largest count of a suppressed total."""
 CHANCE = 3.0
 """Nats of evidence, log(1 + count) over the sums that agree, from which agreement of all others is no chance."""
+SAMPLE = 1000
+"""Rows in which runs are looked for; one that is there has to agree in all."""
 MOST_RUNS = 400
 """Categories among which runs are gone over."""
 
@@ -52,11 +52,6 @@ class CellCounts:
     hidden: Any
     free: Any
     totals: tuple[str, ...] = field(default=())
-
-    @property
-    def _highest(self) -> Integers:
-        """The most that counts and totals can be: a total is suppressed whatever its size."""
-        return np.where(self.free, ANY, self.most)
 
     @property
     def people(self) -> tuple[int, int]:
@@ -160,7 +155,7 @@ class CellCounts:
 
     def _without_column(self, certain: Sequence[str], is_published: Callable[[Sequence[str]], bool]) -> CellCounts:
         allowed = [i for i, name in enumerate(self.names) if name in certain]
-        total = total_of(self.least, self._highest, self.names, allowed)
+        total = total_of(self.least, self.most, self.names, allowed, self.free)
         if total is None:
             return self
         name, parts = self.names[total.category], [self.names[i] for i in total.parts]
@@ -192,9 +187,10 @@ class CellCounts:
         shape = int(rows.max()) + 1, own.size
         if own.size < 2 or shape[0] * shape[1] * len(self.names) > MOST_CELLS:
             return self
-        least, most = (_pivot(side, rows, own.codes, shape) for side in (self.least, self._highest))
+        sides = (self.least, self.most, self.free.astype(np.int64))
+        least, most, free = (_pivot(side, rows, own.codes, shape) for side in sides)
         allowed = [i for i, word in enumerate(own.words) if f"{name}={word}" in certain]
-        total = total_of(least, most, own.words, allowed) or self._total_inside(group, rows, allowed)
+        total = total_of(least, most, own.words, allowed, free > 0) or self._total_inside(group, rows, allowed)
         if total is None:
             return self
         word, parts = str(own.words[total.category]), [str(own.words[i]) for i in total.parts]
@@ -216,11 +212,11 @@ class CellCounts:
             first = np.unique(joint_codes([above, own], len(rows)), return_index=True)[1]
             inside = np.bincount(above.codes[first], minlength=above.size)
             cell = joint_codes([above, KeyColumn(rows, range(int(rows.max()) + 1), 0)], len(rows))
-            low, high = (_sums(values, cell)[cell] - values for values in (self.least, self._highest))
-            agrees = ((self.least <= high) & (self._highest >= low)).all(axis=1) & (inside[above.codes] > 2)
+            low, high = (_sums(values, cell)[cell] - values for values in (self.least, self.most))
+            agrees, evidence = _agreement(self.least, self.most, self.free, low, high)
             every = np.ones(own.size, dtype=bool)
-            every[own.codes[~agrees]] = False
-            evidence = np.bincount(own.codes, np.log1p(self.least).sum(axis=1), own.size)
+            every[own.codes[~agrees.all(axis=1) | (inside[above.codes] < 3)]] = False
+            evidence = np.bincount(own.codes, evidence.sum(axis=1), own.size)
             every[[*allowed]] = False
             totals = np.flatnonzero(every & (evidence > CHANCE + np.log(own.size)))
             if len(totals):
@@ -268,7 +264,18 @@ class Total(NamedTuple):
     parts: tuple[int, ...]
 
 
-def total_of(least: Integers, most: Integers, names: Sequence[Any], allowed: Collection[int] = ()) -> Total | None:
+def _agreement(least: Integers, most: Integers, free: Any, low: Integers, high: Integers) -> tuple[Any, Any]:
+    """Where counts can be sums between `low` and `high`, and the evidence of each that they are, in nats.
+
+    A total is suppressed whatever its size. A count that only has to lie in a range is less evidence.
+    """
+    agrees = (least <= high) & (free | (most >= low))
+    return agrees, np.where(free, 0.0, np.maximum(np.log1p(least) - np.log1p(high - low + most - least), 0.0))
+
+
+def total_of(
+    least: Integers, most: Integers, names: Sequence[Any], allowed: Collection[int] = (), free: Any = False
+) -> Total | None:
     """The first category that is the sum of others in every row.
 
     Parameters
@@ -276,6 +283,7 @@ def total_of(least: Integers, most: Integers, names: Sequence[Any], allowed: Col
     least, most : counts and the largest that they can be, (row, category); a category that a row does not list is 0
     names : of the categories
     allowed : places of categories that are no totals although they may look like it
+    free : counts that are suppressed without a limit of their own, (row, category)
 
     Returns
     -------
@@ -290,36 +298,36 @@ def total_of(least: Integers, most: Integers, names: Sequence[Any], allowed: Col
     called[[*allowed]] = False
     if n > 2:
         low, high = least.sum(axis=1, keepdims=True) - least, most.sum(axis=1, keepdims=True) - most
-        agrees = ((least <= high) & (most >= low)).all(axis=0) & (least.sum(axis=0) > 0)
-        agrees[[*allowed]] = False
-        evidence = np.log1p(least).sum(axis=0)
-        for j in np.flatnonzero(agrees & (called | (evidence > CHANCE))):
+        free = np.broadcast_to(free, least.shape)
+        agrees, evidence = _agreement(least, most, free, low, high)
+        candidates = agrees.all(axis=0) & (least.sum(axis=0) > 0) & (called | (evidence.sum(axis=0) > CHANCE))
+        candidates[[*allowed]] = False
+        for j in np.flatnonzero(candidates):
             return Total(int(j), tuple(i for i in range(n) if i != j))
-        if total := _run(least, most, allowed):
-            return total
+        total = _run(least[:SAMPLE], most[:SAMPLE], free[:SAMPLE], allowed)
+        if total is not None:
+            j, parts = total.category, [*total.parts]
+            sums = (one[:, parts].sum(axis=1) for one in (least, most))
+            if _agreement(least[:, j], most[:, j], free[:, j], *sums)[0].all():
+                return total
     return Total(int(called.argmax()), ()) if n > 1 and called.any() else None
 
 
-def _run(least: Integers, most: Integers, allowed: Collection[int]) -> Total | None:
+def _run(least: Integers, most: Integers, free: Any, allowed: Collection[int]) -> Total | None:
     """A category that is the sum of the next ones, or of those before it."""
-    if least.shape[1] > MOST_RUNS:
+    n = least.shape[1]
+    if n > MOST_RUNS:
         return None
     zero = np.zeros((len(least), 1), dtype=np.int64)
     low, high = (np.cumsum(np.concatenate([zero, one], axis=1), axis=1) for one in (least, most))
-    evidence = np.log1p(least).sum(axis=0)
-    enough = CHANCE + 2.0 * np.log(least.shape[1])  # as many runs are tried
-    for j in np.setdiff1d(np.flatnonzero(evidence > enough), [*allowed]):
-        after = (most[:, [j]] >= low[:, j + 3 :] - low[:, [j + 1]]) & (
-            least[:, [j]] <= high[:, j + 3 :] - high[:, [j + 1]]
-        )
-        ends = np.flatnonzero(after.all(axis=0) & (((low[:, j + 3 :] - low[:, [j + 1]]) > 0).any(axis=0)))
+    enough = CHANCE + 2.0 * np.log(n)  # as many runs are tried
+    for j in np.setdiff1d(np.flatnonzero(np.log1p(least).sum(axis=0) > enough), [*allowed]):
+        own = least[:, [j]], most[:, [j]], free[:, [j]]
+        after = _agreement(*own, *(one[:, j + 3 :] - one[:, [j + 1]] for one in (low, high)))
+        before = _agreement(*own, *(one[:, [j]] - one[:, : max(j - 1, 0)] for one in (low, high)))
+        ends, starts = (np.flatnonzero(a.all(axis=0) & (e.sum(axis=0) > enough)) for a, e in (after, before))
         if len(ends):
             return Total(int(j), tuple(range(j + 1, j + 3 + int(ends[0]))))
-        if j >= 2:
-            before = (most[:, [j]] >= low[:, [j]] - low[:, : j - 1]) & (
-                least[:, [j]] <= high[:, [j]] - high[:, : j - 1]
-            )
-            starts = np.flatnonzero(before.all(axis=0))
-            if len(starts):
-                return Total(int(j), tuple(range(int(starts[-1]), int(j))))
+        if len(starts):
+            return Total(int(j), tuple(range(int(starts[-1]), int(j))))
     return None
