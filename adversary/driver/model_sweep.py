@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -37,8 +37,35 @@ from adversary.driver.posteriors import (
 )
 from adversary.driver.sweep_inputs import Case
 
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from adversary.models.fitting import Fits
+    from adversary.models.importance import Likeness, PooledDraws, SharedModel, WeighedPrior
+
 Place = tuple[int, ...]
+FEWEST = 1000
+"""Draws of each prior of a sweep, at least."""
 WEIGHED = "draws of all priors of the sweep, weighed by each prior and release"
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A model with latents to be drawn.
+
+    Parameters
+    ----------
+    model : with its latents on their own scale, unless transforms cut their support (`cut`)
+    names : of its released variables
+    likeness : by which it is compared with others, None where a comparison says nothing
+    number : the same for models that differ in the prior of their drawn latents only
+    """
+
+    model: pm.Model
+    names: list[str]
+    cut: bool
+    likeness: Likeness | None
+    number: int
 
 
 @dataclass
@@ -61,34 +88,91 @@ class ModelSweep:
     draws: int | None
     seed: np.random.SeedSequence
     sampling: Sampling
-    _published: dict[Any, Any] = field(default_factory=dict)
+    _published: dict[tuple[str, int], tuple[xr.Dataset, xr.DataArray, dict[str, Any]]] = field(default_factory=dict)
     _shown: tuple[Place, dict[str, Any]] | None = None
+    _current: tuple[int, SharedModel | None] | None = None
 
     @cached_property
-    def priors(self) -> dict[Place, Any]:
-        """Draws of each model that is not enumerated, one set for all with the same latents."""
+    def _drawn(self) -> dict[Place, _Drawn]:
+        """Models with latents to be drawn, which are not enumerated."""
         from pymc.model.transform.conditioning import remove_value_transforms
 
         from adversary.models.enumeration import is_enumerable, without_starts
-        from adversary.models.importance import WeighedPrior, cuts_support, shared_draws
+        from adversary.models.importance import Likeness, cuts_support
 
-        left = {}
+        found = {}
+        numbers: dict[Any, int] = {}
         for place, case in self.cases.items():
             names = self.names(case)
             continuous = latents_of(case.reader, names, self.target, self.support)
-            if continuous or not is_enumerable(case.reader, names, self.support, [self.target]):
-                model = without_starts(case.reader)
-                cut = cuts_support(model)
-                left[place] = (model if cut else remove_value_transforms(model)), names, cut
-        wanted = max(self.sampling.prior_draws // max(len(left), 1), 1000)
-        groups: dict[Any, dict[Place, Any]] = {}
-        for (place, (model, names, cut)), seed in zip(left.items(), self.seed.spawn(len(left)), strict=True):
+            if not continuous and is_enumerable(case.reader, names, self.support, [self.target]):
+                continue
+            model = without_starts(case.reader)
+            cut = cuts_support(model)
+            model = model if cut else remove_value_transforms(model)
+            likeness = Likeness.of(model, self.target)
+            rest = place if likeness is None else (likeness.drawn, likeness.rest, tuple(self._settled(place)))
+            number = numbers.setdefault(rest, len(numbers))
+            found[place] = _Drawn(model, names, cut, likeness, number)
+        return found
+
+    @cached_property
+    def _pools(self) -> dict[Any, PooledDraws]:
+        """Draws of the latents that several models have, by names and shapes, made by every prior of them."""
+        from adversary.models.importance import PooledDraws
+
+        models: dict[Any, dict[Any, Any]] = {}
+        for one in self._drawn.values():
+            if one.likeness is not None:
+                models.setdefault(one.likeness.drawn, {}).setdefault(one.likeness.prior, one.model)
+        every = {}
+        for (drawn, some), seed in zip(models.items(), self.seed.spawn(len(models)), strict=True):
+            size = max(self.sampling.prior_draws // len(some), FEWEST)
+            every[drawn] = PooledDraws.of(some, [name for name, *_ in drawn], size, seed)
+        return every
+
+    def in_order(self, places: Sequence[Place]) -> list[Place]:
+        """Places of the sweep, those one after another whose models differ in the prior of drawn latents only."""
+        return sorted(places, key=lambda place: self._drawn[place].number if place in self._drawn else -1)
+
+    def prior(self, place: Place) -> WeighedPrior:
+        """Draws of a model that is not enumerated: of all models with the same latents."""
+        one = self._drawn[place]
+        if self._current is None or self._current[0] != one.number:
+            self._current = one.number, self._shared(one, place)
+        shared = self._current[1]
+        if shared is None or one.likeness is None:
+            return self._alone[place]
+        return shared.prior(one.likeness.prior)
+
+    def _shared(self, one: _Drawn, place: Place) -> SharedModel | None:
+        """All of a model but the prior of what is drawn; None where it must be worked out for each model anew."""
+        from adversary.models.importance import SharedModel
+
+        if one.likeness is None or (key := self._pools[one.likeness.drawn].everywhere) is None:
+            return None
+        alike = ((other, other.likeness) for other in self._drawn.values() if other.number == one.number)
+        first = next((other for other, likeness in alike if likeness is not None and likeness.prior == key), None)
+        if first is None:
+            return None
+        options = (self._pools[one.likeness.drawn], first.names, self.target, self.support, self._settled(place))
+        return SharedModel.of(first.model, key, *options, self.seed.spawn(1)[0])
+
+    @cached_property
+    def _alone(self) -> dict[Place, WeighedPrior]:
+        """Draws of each model that shares nothing but these, one set for all with the same latents."""
+        from adversary.models.importance import WeighedPrior, shared_draws
+
+        left = self._drawn
+        wanted = max(self.sampling.prior_draws // max(len(left), 1), FEWEST)
+        groups: dict[Any, dict[Place, WeighedPrior]] = {}
+        for (place, one), seed in zip(left.items(), self.seed.spawn(len(left)), strict=True):
             options: dict[str, Any] = {"target": self.target, "support": self.support, "settled": self._settled(place)}
-            one = WeighedPrior.of(model, names, **options, rng=seed, draws=wanted)
-            drawn = [(n, v.shape[1:]) for n, v in zip(one.terms.given.continuous, one.values, strict=True)]
-            groups.setdefault((*drawn, place if cut else None), {})[place] = one
+            prior = WeighedPrior.of(one.model, one.names, **options, rng=seed, draws=wanted)
+            drawn = [(n, v.shape[1:]) for n, v in zip(prior.terms.given.continuous, prior.values, strict=True)]
+            groups.setdefault((*drawn, place if one.cut else None), {})[place] = prior
         pooled = (zip(group, shared_draws(list(group.values())), strict=True) for group in groups.values())
-        return {place: one for group in pooled for place, one in group}
+        return {place: prior for group in pooled for place, prior in group}
 
     def names(self, case: Case) -> list[str]:
         """Released variables of a model."""
@@ -111,7 +195,7 @@ class ModelSweep:
             best = int(np.argmax(weight.values))
             self._shown = place, {name: array[[best]] for name, array in data.items()}
         settled = self._settled(place)
-        if place not in self.priors:
+        if place not in self._drawn:
             options: dict[str, Any] = {"target": self.target, "support": self.support, "settled": settled}
             return read_releases(model, target, release, weight, data, size, **options)
         prior, posterior = self._weighed(place, data, settled)
@@ -122,13 +206,14 @@ class ModelSweep:
         """Groups of ArviZ of the first model, given the most probable release of its first possible truth."""
         assert self._shown is not None
         fits = self._fits(*self._shown)
-        return {name: one.isel(release=0) if "release" in one.dims else one for name, one in fits.groups.items()}
+        first = {"release": 0}
+        return {name: one.isel(first, drop=True, missing_dims="ignore") for name, one in fits.groups.items()}
 
     def _weighed(self, place: Place, data: Mapping[str, Any], settled: Sequence[str]) -> tuple[Prior, xr.Dataset]:
         """By the shared draws, and anew where these do not do."""
         from adversary.models.enumeration import edge_of_draws
 
-        prior = self.priors[place]
+        prior = self.prior(place)
         first = {name: data[name][:1] for name in settled}
         held, there = prior.held(), prior.held(first)
         size = len(next(iter(data.values())))
@@ -160,7 +245,7 @@ class ModelSweep:
         told = {name: ("release", column) for name, column in columns.items()}
         return before, posterior.assign(told)
 
-    def _fits(self, place: Place, data: Mapping[str, Any]) -> Any:
+    def _fits(self, place: Place, data: Mapping[str, Any]) -> Fits:
         """By the model's own draws."""
         from adversary.models.fitting import fit_many
 
@@ -170,7 +255,7 @@ class ModelSweep:
 
     def _releases(self, place: Place, side: str) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any], int]:
         """Releases of one truth, their weights, what the model reads of them, and how many are simulated at most."""
-        case, fitted = self.cases[place], place in self.priors
+        case, fitted = self.cases[place], place in self._drawn
         if case.plan is None:
             size = (FITS if fitted else DRAWS) if self.draws is None else self.draws
             return (*self._own(side, size), size)
@@ -187,8 +272,7 @@ class ModelSweep:
             data = releases_under(first.reader, self.truths[side], self.names(first), size, generator)
             once, weight = distinct_arrays(data)
             self._published[side, size] = xr.Dataset(), weight, once
-        found: tuple[xr.Dataset, xr.DataArray, dict[str, Any]] = self._published[side, size]
-        return found
+        return self._published[side, size]
 
     def _settled(self, place: Place) -> list[str]:
         case = self.cases[place]

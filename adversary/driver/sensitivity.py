@@ -148,7 +148,8 @@ def _swept(
         sides = truths_of_models(plan, truth, of_models["target"])
         models = ModelSweep(told, sides, **of_models)
     both = _both_truths(plan, reader, truth) if isinstance(reader, Adversary) else sides
-    work = [(*place, side) for place in places for side in range(2)]
+    in_order = places if models is None else models.in_order(places)
+    work = [(*place, side) for place in in_order for side in range(2)]
     table: dict[tuple[int, ...], list[xr.Dataset]] = {}
     why: dict[tuple[int, ...], str] = {}
     for place in blocks.track(work, "laws of the sweep", enabled=progress and len(work) > 8):

@@ -6,10 +6,13 @@ from .latent_draws import cuts_support as cuts_support
 from .prior_predictive import PriorPredictive as PriorPredictive
 from .reach import Sample as Sample
 from .refinement import starting_points as starting_points
+from .shared_priors import Likeness as Likeness
+from .shared_priors import PooledDraws as PooledDraws
+from .shared_priors import SharedModel as SharedModel
+from .shared_priors import shared_draws as shared_draws
 from .smoothing import LARGEST_KHAT as LARGEST_KHAT
 from .smoothing import Hypotheses as Hypotheses
 from .smoothing import Importance as Importance
 from .truths import releases_given as releases_given
 from .weighed_prior import DRAWS as DRAWS
 from .weighed_prior import WeighedPrior as WeighedPrior
-from .weighed_prior import shared_draws as shared_draws

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from adversary._core import blocks
 from adversary.models.enumeration import Conditioned, condition
@@ -357,35 +356,6 @@ def _again(options: tuple[Any, ...], longer: Mapping[str, ArrayLike]) -> Weighed
 
 def _is_reliable(present: Floats, out: Floats) -> bool:
     return Hypotheses.of(present, out).reliable
-
-
-def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
-    r"""Several priors of the same latents over one set of draws: those of all of them together.
-
-    A draw has the density :math:`\sum_k n_k p_k(\theta) / \sum_k n_k` of the mixture of all priors, so their
-    weights are bounded, and none has a part that no draw reaches because another prior made the draws.
-
-    Parameters
-    ----------
-    priors : of models whose drawn latents have the same names and shapes, on their own scale
-
-    References
-    ----------
-    Owen and Zhou (2000), "Safe and effective importance sampling", Journal of the American Statistical Association 95.
-    """
-    sizes = [len(one.log_prior) for one in priors]
-    if len(priors) == 1 or not priors[0].values:
-        return list(priors)
-    values = tuple(np.concatenate(parts) for parts in zip(*(one.values for one in priors), strict=True))
-    densities = np.stack([one.terms.base(values, far=True) for one in priors])
-    shares = np.array(sizes)[:, None] / sum(sizes)
-    log_density = logsumexp(densities, axis=0, b=shares)
-    found = []
-    for one, own in zip(priors, densities, strict=True):
-        there = [other.terms.base(one.far.values, far=True) for other in priors] if one.far.values else densities[:, :0]
-        far = replace(one.far, log_density=logsumexp(there, axis=0, b=shares))
-        found.append(replace(one, values=values, log_prior=own, log_density=log_density, far=far))
-    return found
 
 
 def _draw_prior(
