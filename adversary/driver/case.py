@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,7 +20,7 @@ from adversary.driver.posteriors import NUTS, UNRELIABLE, Groups, Prior, Reading
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee, largest_change
 from adversary.privacy.definitions import NoPrivacy, PureDP
-from adversary.privacy.losses import PrivacyLoss, amplified_loss
+from adversary.privacy.losses import PrivacyLoss, amplified_loss, way_to_loss
 
 OWN = "privacy loss"
 """Definition under which the plan's own loss is shown beside every promise."""
@@ -296,3 +297,21 @@ def largest_total(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | N
     if all(level.is_exact for level in plan.levels[1:]):
         return int(max(top, known + 1))
     return int(np.ceil(max(top, known + 1 + (rise if len(plan.levels) > 2 else 0.0), 0.0) + reach))
+
+
+def named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
+    """Guarantees by the names under which they are shown."""
+    named = dict(guarantee) if isinstance(guarantee, Mapping) else {None: guarantee} if guarantee is not None else {}
+    for one in named.values():
+        if not isinstance(one, Guarantee):
+            raise TypeError(
+                f"guarantee must be a Guarantee or a mapping of names to them, got {one!r}{way_to_loss(one)}"
+            )
+    titled = {_title(one) if name is None else str(name): one for name, one in named.items()}
+    if OWN in titled:
+        raise ValueError(f"guarantee: the name {OWN!r} is kept for the plan's own loss; choose another")
+    return titled
+
+
+def _title(guarantee: Guarantee) -> str:
+    return f"guaranteed {guarantee.definition}" if guarantee.definition == OWN else guarantee.definition

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -17,18 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import DEFAULT_FAILURE, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.adversaries.risk import DRAWS
-from adversary.driver.case import Bounds, groups_of
-from adversary.driver.model_case import FITS, is_model, latents_of, target_side
+from adversary.driver.case import Bounds, groups_of, named_guarantees
+from adversary.driver.model_case import FITS, RecognisedNoise, is_model, latents_of, target_side
 from adversary.driver.posteriors import NUTS, distinct_arrays, read_releases
-from adversary.driver.run_audit import ENGINES, named_guarantees, origin, unit_of
+from adversary.driver.run_audit import ENGINES, concat_groups, named_truths, origin, unit_of
 from adversary.privacy import Guarantee, PrivacyUnit
-from adversary.privacy.losses import PrivacyLoss
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 Simulator = Callable[[np.random.Generator, int], Mapping[str, ArrayLike]]
 
 
 def audit_model(
-    model: Any,
+    model: pm.Model | Mapping[str, pm.Model],
     truth: Mapping[str, Any],
     *,
     released: str | Iterable[str] | None = None,
@@ -52,9 +53,11 @@ def audit_model(
 
     Parameters
     ----------
-    model : pymc.Model with its released variables left free. They may be of any number, shape and kind
+    model : pymc.Model with its released variables left free, of any number, shape and kind; or a mapping of names for
+        several, which become dim "adversary". The first makes the releases, and all read these
     truth : values by name: of the target, and of as many latents and deterministics as are to be held. The others are
-        drawn from their law given these and the side data observed in the model
+        drawn from their law given these and the side data observed in the model. Or a mapping of names to several
+        truths, which become dim "truth"
     released : names of the released variables; unless given every variable called noisy, sibling_sum or siblings, alone
         or with a level, as in "noisy[block]"
     target : a latent or Deterministic with values 0 and 1
@@ -96,41 +99,88 @@ def audit_model(
     >>> tree = audit_model(model, {"in": 1}, draws=1000, rng=1)
     >>> round(float(tree["risk"]["posterior_mean"]), 2), tree["bound"]["status"].values.tolist()
     (0.13, ['holds'])
+
+    Both truths at once:
+
+    >>> both = audit_model(model, {"sick": {"in": 1}, "well": {"in": 0}}, draws=1000, rng=1)
+    >>> both["risk"]["posterior_mean"].sel(truth=["sick", "well"]).round(2).values.tolist()
+    [0.13, 0.1]
     """
-    from adversary.models.enumeration import released_names
     from adversary.models.fitting import label_arrays
 
-    if not is_model(model):
-        raise TypeError(f"model must be a pymc.Model, got {model!r}")
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
     check_probability("failure", failure)
     if sampling is not None and not isinstance(sampling, Sampling):
         raise TypeError(f"sampling must be an adversary.Sampling, got {sampling!r}")
     check_whole("records", records, minimum=1)
-    names = list(released_names(model, released))
-    way = _way(model, names, target, support or {}, engine)
-    side = target_side(truth, target)
-    size = (DRAWS if way == "enumerate" else FITS) if draws is None else int(check_whole("draws", draws, minimum=1))
+    models, truths = _named_models(model), named_truths(truth, "the model's variables to values")
+    first = next(iter(models.values()))
+    names = _released_by_all(models, released)
+    ways = {name: _way(one, names, target, support or {}, engine) for name, one in models.items()}
+    few = DRAWS if set(ways.values()) == {"enumerate"} else FITS
+    size = few if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = blocks.seed_sequence(rng)
+    promises = named_guarantees(guarantee)
     prior_seed, release_seed, fit_seed = seed.spawn(3)
-    data, weight = distinct_arrays(_simulated(model, names, truth, simulate, size, np.random.default_rng(release_seed)))
-    release = label_arrays(model, data, ("release",))
+    methods, by_truth = [], []
     with dask_address(scheduler, workers) as address:
-        options: dict[str, Any] = {"nuts": NUTS.get(way), "support": support or {}, "sampling": sampling}
-        options |= {"rng": fit_seed, "prior_rng": prior_seed}
-        options |= {"progress": progress, "store": store, "scheduler": address}
-        readings = read_releases(model, side, release, weight, data, size, target=target, **options)
-    bounds = Bounds(_Recognised(model, tuple(names), privacy_unit), int(records), int(records), float(failure))
-    table = bounds.table(named_guarantees(guarantee), readings.law, readings)
-    groups = groups_of(readings, readings.risk(), table)
+        options: dict[str, Any] = {"support": support or {}, "sampling": sampling, "progress": progress}
+        options |= {"store": store, "scheduler": address}
+        for truth_name, one_truth in truths.items():
+            side, generator = target_side(one_truth, target), np.random.default_rng(_again(release_seed))
+            data, weight = distinct_arrays(_simulated(first, names, one_truth, simulate, size, generator))
+            cases = []
+            for name, one in models.items():
+                release, nuts = label_arrays(one, data, ("release",)), NUTS.get(ways[name])
+                seeds: dict[str, Any] = {"rng": _again(fit_seed), "prior_rng": _again(prior_seed)}
+                readings = read_releases(
+                    one, side, release, weight, data, size, target=target, nuts=nuts, **options, **seeds
+                )
+                own_noise = RecognisedNoise(one, tuple(names), privacy_unit)
+                bounds = Bounds(own_noise, int(records), int(records), float(failure))
+                table = bounds.table(promises, readings.law, readings)
+                cases.append((name, groups_of(readings, readings.risk(), table)))
+                methods.append(readings.method)
+            by_truth.append((truth_name, concat_groups(cases, "adversary")))
+    groups = concat_groups(by_truth, "truth")
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    own = {"engine": engine, "method": readings.method, "target": target, "failure": failure, "draws": size}
-    own |= {"sensitivity": str(records), "released": json.dumps(names), "warnings": json.dumps([])}
+    own = {"engine": engine, "method": ", ".join(dict.fromkeys(methods)), "target": target, "failure": failure}
+    own |= {"draws": size, "sensitivity": str(records), "released": json.dumps(names), "warnings": json.dumps([])}
     own |= {} if privacy_unit is None else {"privacy_unit": json.dumps({"model": unit_of(privacy_unit)})}
     own |= dict(groups["posterior"].attrs) if "posterior" in groups else {}
-    tree.attrs |= own | origin(seed, rng, dict(truth), support, ["pymc"])
+    named_ones = truth if None in truths else {str(name): dict(one) for name, one in truths.items()}
+    tree.attrs |= own | origin(seed, rng, named_ones, support, ["pymc"])
     return tree
+
+
+def _named_models(model: Any) -> dict[Any, Any]:
+    """One model or several by name; None is the name of one alone."""
+    found = dict(model) if isinstance(model, Mapping) else {None: model}
+    if not found:
+        raise ValueError("model must not be an empty mapping")
+    for one in found.values():
+        if not is_model(one):
+            raise TypeError(f"model must be a pymc.Model or a mapping of names to them, got {one!r}")
+    return found
+
+
+def _released_by_all(models: Mapping[Any, Any], released: str | Iterable[str] | None) -> list[str]:
+    """Names of the released variables, the same of every model."""
+    from adversary.models.enumeration import released_names
+
+    asked = released if released is None or isinstance(released, str) else list(released)
+    every = {name: list(released_names(one, asked)) for name, one in models.items()}
+    (first, names), *others = every.items()
+    for other, own in others:
+        if set(own) != set(names):
+            raise ValueError(f"models must release the same variables: {first!r} has {names}, {other!r} has {own}")
+    return names
+
+
+def _again(seed: np.random.SeedSequence) -> np.random.SeedSequence:
+    """The same seed without the children that it has had, so that every case sees the same random numbers."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
 
 
 def _way(model: Any, names: list[str], target: str, support: Mapping[str, ArrayLike], engine: str) -> str:
@@ -172,32 +222,3 @@ def _simulated(
         if value.shape != wanted:
             raise ValueError(f"simulate: {name} must have shape {wanted}, got {value.shape}")
     return {name: data[name] for name in names}
-
-
-@dataclass(frozen=True, eq=False)
-class _Recognised:
-    """What a plan says of its own noise, from the mechanisms of a model's released variables."""
-
-    model: Any
-    names: tuple[str, ...]
-    unit: PrivacyUnit | None = None
-    contribution: float = 1.0
-
-    @property
-    def privacy_unit(self) -> PrivacyUnit:
-        return self.unit or PrivacyUnit()
-
-    def units(self, change: int) -> int:
-        """A model's hypotheses differ in units, not in counts."""
-        return change
-
-    def privacy_loss(self, records: int = 1) -> Guarantee:
-        """The loss when so many privacy units change."""
-        from adversary.models.noise import released_loss
-
-        return released_loss(self.model, self.names, records, self.unit)
-
-    def unit_loss(self) -> Guarantee | None:
-        """The loss when one does; None where the mechanisms are not known."""
-        loss = self.privacy_loss()
-        return loss if isinstance(loss, PrivacyLoss) else None

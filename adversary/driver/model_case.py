@@ -27,7 +27,8 @@ from adversary.adversaries.plans import Plan, observed
 from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of
 from adversary.driver.posteriors import NUTS, Groups, read_releases, releases_to_read
-from adversary.privacy import Guarantee, largest_change
+from adversary.privacy import Guarantee, PrivacyUnit, largest_change
+from adversary.privacy.losses import PrivacyLoss
 
 FITS = 1000
 """Simulated releases, unless told, where each distinct one is fitted by a sampler."""
@@ -131,9 +132,7 @@ class ModelCase:
         readings = read_releases(
             self.model, self.truth.target, *self.releases(names, nuts is not None, draws, seed), **options
         )
-        both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
-        moved = largest_change(self.records, self.plan.contribution)
-        bounds = Bounds(self.plan, self.records * (2 if both else 1), moved, self.failure, totals=self.totals)
+        bounds = Bounds(self.plan, *records_of_model(self.plan, self.records), self.failure, totals=self.totals)
         return groups_of(readings, readings.risk(), bounds.table(promises, readings.law, readings))
 
     def releases(
@@ -165,6 +164,12 @@ class ModelCase:
                 hidden = result["level"].isin(unread)
                 result[kind] = result[kind].where(~hidden)
         return result
+
+
+def records_of_model(plan: Plan, records: int) -> tuple[int, int]:
+    """Privacy units in which a model's hypotheses differ, and the largest number by which a count does."""
+    both = plan.cells == 2 and plan.neighbours == "unbounded"
+    return records * (2 if both else 1), largest_change(records, plan.contribution)
 
 
 def released_names(plan: Plan, model: Any, siblings: Collection[str]) -> list[str]:
@@ -238,3 +243,32 @@ def _level(plan: Plan, name: str) -> str:
     """The level of a released variable."""
     match = _RELEASED.fullmatch(name)
     return plan.names[0] if match is None or match[3] is None else match[3]
+
+
+@dataclass(frozen=True, eq=False)
+class RecognisedNoise:
+    """What a plan says of its own noise, from the mechanisms of a model's released variables."""
+
+    model: Any
+    names: tuple[str, ...]
+    unit: PrivacyUnit | None = None
+    contribution: float = 1.0
+
+    @property
+    def privacy_unit(self) -> PrivacyUnit:
+        return self.unit or PrivacyUnit()
+
+    def units(self, change: int) -> int:
+        """A model's hypotheses differ in units, not in counts."""
+        return change
+
+    def privacy_loss(self, records: int = 1) -> Guarantee:
+        """The loss when so many privacy units change."""
+        from adversary.models.noise import released_loss
+
+        return released_loss(self.model, self.names, records, self.unit)
+
+    def unit_loss(self) -> Guarantee | None:
+        """The loss when one does; None where the mechanisms are not known."""
+        loss = self.privacy_loss()
+        return loss if isinstance(loss, PrivacyLoss) else None

@@ -24,7 +24,7 @@ from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import Plan
 from adversary.adversaries.risk import DRAWS, affordable_draws, cautions
 from adversary.driver.both_truths import side_by_side
-from adversary.driver.case import OWN, Case
+from adversary.driver.case import Case, named_guarantees
 from adversary.driver.further_groups import ALSO, Beside, by_name, check_also, further_groups, sweep_groups
 from adversary.driver.groups import Question
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
@@ -34,7 +34,6 @@ from adversary.driver.sensitivity import base_and_sweeps
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.invariants import Databases, Margins
-from adversary.privacy.losses import way_to_loss
 
 ENGINES = ("exact", "enumerate", "importance", "mcmc")
 
@@ -137,12 +136,9 @@ def audit(
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
     check_probability("failure", failure)
-    plans, readers = _as_mapping(plan, "plan"), _as_mapping(adversary, "adversary")
+    plans, readers = named(plan, "plan"), named(adversary, "adversary")
     _check_options(readers, target, support, records)
-    if not isinstance(truth, Mapping):
-        raise TypeError(f"truth must be a mapping of level name to count, or of names to such mappings, got {truth!r}")
-    several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())
-    truths: Mapping[Any, Any] = truth if several else {None: truth}
+    truths = named_truths(truth, "level name to count")
     check_also(also, plans, alternatives, sensitivity)
     size = None if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = blocks.seed_sequence(rng)
@@ -167,13 +163,13 @@ def audit(
                         what = Question(laws, one_plan, one, case.truth, one_truth, failure, alternative, profile)
                         more = further_groups(what, also, beside)
                     cases.append((name, work.run(case, laws, how) | more))
-                by_truth.append((truth_name, _concat_groups(cases, "adversary")))
+                by_truth.append((truth_name, concat_groups(cases, "adversary")))
                 if sensitivity:
                     first = next(iter(readers.values()))
                     sweeps = partial(work.swept, one_plan, first, one_truth, truth_name, sensitivity, laws)
                     swept |= beside.made("sensitivity", sweeps)
-            by_plan.append((plan_name, _concat_groups(by_truth, "truth")))
-    groups = _concat_groups(by_plan, "plan") | swept
+            by_plan.append((plan_name, concat_groups(by_truth, "truth")))
+    groups = concat_groups(by_plan, "plan") | swept
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     tree.attrs.update(_attributes(plans, readers, truths, work, min(drawn), seed, rng))
     if beside.left_out:
@@ -235,16 +231,17 @@ class _Work:
         return {f"sensitivity/{group}": one for group, one in sweep_groups(base, swept, name).items()}
 
 
-def _as_mapping(value: Any, name: str) -> dict[Any, Any]:
-    named = dict(value) if isinstance(value, Mapping) else {None: value}
-    if not named:
+def named(value: Any, name: str) -> dict[Any, Any]:
+    """One or several by name; None is the name of one alone."""
+    found = dict(value) if isinstance(value, Mapping) else {None: value}
+    if not found:
         raise ValueError(f"{name} must not be an empty mapping")
-    for one in named.values():
+    for one in found.values():
         if name == "plan" and not isinstance(one, Plan):
             raise TypeError(f"plan must be a Plan or a mapping of names to them, got {one!r}")
         if name == "adversary" and not (isinstance(one, Adversary) or is_model(one)):
             raise TypeError(f"adversary must be an Adversary, a pymc.Model or a mapping of names to them, got {one!r}")
-    return named
+    return found
 
 
 def _check_options(readers: Mapping[Any, Any], target: str, support: Any, records: Any) -> None:
@@ -260,22 +257,12 @@ def _check_options(readers: Mapping[Any, Any], target: str, support: Any, record
             raise ValueError(f"{name} is for a pymc.Model; an Adversary says so itself, got {given!r}")
 
 
-def named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
-    """Guarantees by the names under which they are shown."""
-    named = dict(guarantee) if isinstance(guarantee, Mapping) else {None: guarantee} if guarantee is not None else {}
-    for one in named.values():
-        if not isinstance(one, Guarantee):
-            raise TypeError(
-                f"guarantee must be a Guarantee or a mapping of names to them, got {one!r}{way_to_loss(one)}"
-            )
-    titled = {_title(one) if name is None else str(name): one for name, one in named.items()}
-    if OWN in titled:
-        raise ValueError(f"guarantee: the name {OWN!r} is kept for the plan's own loss; choose another")
-    return titled
-
-
-def _title(guarantee: Guarantee) -> str:
-    return f"guaranteed {guarantee.definition}" if guarantee.definition == OWN else guarantee.definition
+def named_truths(truth: Any, what: str) -> Mapping[Any, Mapping[str, Any]]:
+    """One truth or several by name; None is the name of one alone. `what` says what a truth maps to what."""
+    if not isinstance(truth, Mapping):
+        raise TypeError(f"truth must be a mapping of {what}, or of names to such mappings, got {truth!r}")
+    several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())
+    return truth if several else {None: truth}
 
 
 def _child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
@@ -287,7 +274,7 @@ def _child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, An
     )
 
 
-def _concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
+def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
     """Groups of several cases along a new dim; a single unnamed case stays as it is.
 
     A group that only some cases have is stacked over these. Readers of the same releases share one table of them.

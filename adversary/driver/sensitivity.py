@@ -7,24 +7,39 @@ them hurts under the other, and one alone misleads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, Sampling, blocks, check_probability, check_whole, tied
+from adversary._core import DEFAULT_FAILURE, Sampling, blocks, check_probability, check_whole, tied
 from adversary.adversaries.path import Adversary, ImpossibleRelease, Truth, settle_truth
 from adversary.adversaries.plans import Plan
 from adversary.adversaries.risk import DRAWS, QUANTILES, invariant_factor, risk_summary
-from adversary.driver.model_sweep import ModelSweep, at_prior_of, truths_of_models
-from adversary.driver.posteriors import MEASURES, Readings
+from adversary.driver.case import named_guarantees
+from adversary.driver.posteriors import MEASURES as MEASURES
 from adversary.driver.shared_laws import SharedLaws
-from adversary.driver.sweep_inputs import SHARES, Case, Range, case_at, input_words, ranges_of, sibling_dim, values_of
+from adversary.driver.sweeps import (
+    SHARES,
+    Case,
+    ModelSweep,
+    Promised,
+    at_prior_of,
+    case_at,
+    ends,
+    input_words,
+    laid_out,
+    ranges_of,
+    sibling_dim,
+    summary_of,
+    truths_of_models,
+    values_of,
+)
+from adversary.driver.sweeps import TRUTHS as TRUTHS
+from adversary.privacy import Guarantee, PrivacyUnit
 
-TRUTHS = ("in", "out")
 _INPUTS = ("prior", "rho", "siblings", "beliefs", "data")
-_EXACT = {"status": "ok", "k_hat": -np.inf, "anew": 0.0}
 
 
 def sweep(
@@ -41,6 +56,10 @@ def sweep(
     target: str = "in",
     support: Mapping[str, Any] | None = None,
     sampling: Sampling | None = None,
+    guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
+    failure: float = DEFAULT_FAILURE,
+    records: int = 1,
+    privacy_unit: PrivacyUnit | None = None,
     draws: int | None = None,
     rng: Any = None,
     progress: bool = True,
@@ -68,6 +87,11 @@ def sweep(
         law over them, the middles of 20 equal shares; or a mapping of names to whatever the function takes, such as
         laws of PreliZ
     released, target, support, sampling : of models, as for `adversary.audit_model`
+    guarantee : what was promised, one or a mapping of names: bounds stand beside the averages, and those of the loss of
+        the plan's or the model's own noise
+    failure : probability with which a bound that is not certain may fail
+    records : of models, number of privacy units in which the two hypotheses differ
+    privacy_unit : of models without a plan, as for `adversary.audit_model`; a plan has its own
     draws, rng : simulated releases and seed, where a law is simulated; every case sees the same random numbers
     progress : show a bar on longer work
     coarse : put each law on at most 2000 values first: faster, for figures, and good to about 1e-5 in averages
@@ -79,7 +103,9 @@ def sweep(
     group of an audit: `posterior_mean`, `ratio_mean`, `difference_mean`, `prob_correct`, `tie_mass`,
     `posterior_quantile` and `ratio_quantile` (dim `quantile`), and `mcse` where anything was simulated. `possible` says
     which truths a reader holds possible; where it is False there is no average (and the attribute `impossible` says
-    why), so the entries of the other variables are missing. Coordinate `budget` is the factor that makes each rho.
+    why), so the entries of the other variables are missing. Coordinate `budget` is the factor that makes each rho. With
+    a guarantee, or for other `records` than one, also `loss_bound`, `outside` (probability of a release beyond it) and
+    `bound_status`, dim `definition`, and `bound`, the posterior's (`definition`, `side`): as group `bound` of an audit.
 
     With models a DataTree, that Dataset in group `risk`, with `status` ("unreliable" entries have no numbers), `k_hat`
     (largest over releases) and `anew` (share of releases that the shared draws did not do for, fitted by the model's
@@ -110,7 +136,14 @@ def sweep(
     """
     inputs = {"prior": prior, "rho": rho, "siblings": siblings, "beliefs": beliefs, "data": data}
     how = _how(laws, draws, rng, released, target, support, sampling)
-    risk, models = _swept(plan, reader, truth, inputs, *how, progress, coarse)
+    promised = None
+    if privacy_unit is not None and plan is not None:
+        raise ValueError("privacy_unit is for models without a plan, which has its own: Plan(privacy_unit=...)")
+    if guarantee is not None or privacy_unit is not None or records != 1:
+        chance = float(check_probability("failure", failure))
+        units = int(check_whole("records", records, minimum=1))
+        promised = Promised(named_guarantees(guarantee), chance, units, privacy_unit)
+    risk, models = _swept(plan, reader, truth, inputs, *how, progress, coarse, promised)
     return risk if models is None else xr.DataTree.from_dict({"risk": risk, **models.groups()})
 
 
@@ -133,6 +166,7 @@ def _swept(
     laws: SharedLaws,
     progress: bool,
     coarse: bool = False,
+    promised: Promised | None = None,
 ) -> tuple[xr.Dataset, ModelSweep | None]:
     """The averages of a sweep, and its models if it has any."""
     prior = inputs.get("prior")
@@ -158,7 +192,10 @@ def _swept(
             if models is not None and case.is_model:
                 found = models.readings(place[:-1], side)
                 every = [found] if priors is None else [at_prior_of(found, float(p)) for p in priors]
-                table[place] = [_of_model(one) for one in every]
+                table[place] = [summary_of(one) for one in every]
+                if promised is not None:
+                    bounds = [promised.of_model(case, models.names(case), one) for one in every]
+                    table[place] = [one.merge(more) for one, more in zip(table[place], bounds, strict=True)]
                 continue
             settled = settle_truth(case.plan, case.reader, both[side])
         except ValueError as error:
@@ -173,20 +210,12 @@ def _swept(
         laws_of = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
         factors = law.quantiles(QUANTILES)
         table[place] = [risk_summary(one, invariant, factors=factors) for one in laws_of]
+        if promised is not None:
+            bounds = [promised.of_adversary(case, one, invariant, settled.target) for one in laws_of]
+            table[place] = [one.merge(more) for one, more in zip(table[place], bounds, strict=True)]
     if not table:
         raise ValueError(f"no truth is possible for any adversary of the sweep: {next(iter(why.values()))}")
-    return _dataset(plan, reader, ranges, priors, table, why), models
-
-
-def _of_model(readings: Readings) -> xr.Dataset:
-    """Averages, their status, the largest k-hat and the share of releases whose draws were made anew."""
-    risk, posterior = readings.risk(), readings.posterior
-    if "mcse" in risk:
-        risk = risk.sel(measure=list(MEASURES))
-    if not readings.sampled:
-        return risk.assign({**_EXACT, "status": risk["status"]})
-    anew = float((readings.weight * posterior["anew"]).sum())
-    return risk.assign(k_hat=float(posterior["k_hat"].max()), anew=anew)
+    return laid_out(plan, reader, ranges, priors, table, why), models
 
 
 def one_at_a_time(plan: Plan, reader: Any, truth: Mapping[str, Any], **options: Any) -> xr.Dataset:
@@ -270,7 +299,7 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
     Dataset of the measures and `at_<measure>`, dims (input, truth, end), with `end` "low", "base" and "high"; and
     `mcse` (measure), their standard errors, where anything was simulated.
     """
-    rows = [_ends(base, one, dim) for dim, one in swept.items()]
+    rows = [ends(base, one, dim) for dim, one in swept.items()]
     found = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
     if not any("mcse" in one for one in (base, *swept.values())):
         found = found.drop_vars(["mcse", "measure"])
@@ -309,93 +338,3 @@ def _both_truths(plan: Any, reader: Adversary, truth: Mapping[str, Any]) -> dict
         moved = np.array([pair[target] - pair[settled.target] for pair in cells])
         found[name] = {**Truth(settled.counts + moved, target, settled.siblings).by_level(plan), "in": target}
     return found
-
-
-def _dataset(
-    plan: Plan | None,
-    reader: Any,
-    ranges: Sequence[Range],
-    priors: Floats | None,
-    table: Mapping[tuple[int, ...], list[xr.Dataset]],
-    why: Mapping[tuple[int, ...], str],
-) -> xr.Dataset:
-    """Summaries laid out along the named dims."""
-    outer, first = ([] if priors is None else ["prior"]), next(iter(table.values()))[0]
-    dims = [*outer, *(one.dim for one in ranges), "truth"]
-    shape = ([] if priors is None else [priors.size]) + [len(one.values) for one in ranges] + [2]
-    simulated = any("mcse" in one for rows in table.values() for one in rows)
-    direction = {"direction": "estimate" if simulated else "exact"}
-    rows = {at if priors is None else (i, *at): one for at, every in table.items() for i, one in enumerate(every)}
-
-    def laid_out(name: str, missing: Any, otherwise: Any, **inner: int) -> tuple[Any, ...]:
-        """A variable at every place, `otherwise` where a summary is without it and `missing` where there is none."""
-        values = np.full([*shape, *inner.values()], missing, dtype="<U10" if missing == "" else np.float64)
-        for place, one in rows.items():
-            values[place] = one[name].values if name in one else otherwise
-        return [*dims, *inner], values
-
-    variables: dict[str, Any] = {name: (*laid_out(name, np.nan, 0.0), direction) for name in MEASURES}
-    variables |= {
-        name: (*laid_out(name, np.nan, 0.0, quantile=len(QUANTILES)), direction)
-        for name in ("posterior_quantile", "ratio_quantile")
-    }
-    if simulated:
-        variables["mcse"] = *laid_out("mcse", np.nan, 0.0, measure=len(MEASURES)), direction
-    if any("status" in one for one in rows.values()):
-        variables |= {name: laid_out(name, "" if name == "status" else np.nan, _EXACT[name]) for name in _EXACT}
-    possible = np.zeros(shape[len(outer) :], dtype=bool)
-    for place in table:
-        possible[place] = True
-    coords: dict[str, Any] = {one.dim: list(one.values) for one in ranges} | {"truth": list(TRUTHS)}
-    coords |= {"quantile": list(QUANTILES)} | ({} if priors is None else {"prior": priors})
-    coords |= {"measure": first["measure"].values} if simulated and "measure" in first.coords else {}
-    result = xr.Dataset({**variables, "possible": (dims[len(outer) :], possible)}, coords=coords)
-    if "rho" in result.dims and plan is not None:
-        result = result.assign_coords(budget=("rho", result["rho"].values / plan.total_rho))
-    return result.assign_attrs(_base(plan, reader), impossible="; ".join(why.values()))
-
-
-def _base(plan: Plan | None, reader: Any) -> dict[str, Any]:
-    """Values of the inputs where they are not swept."""
-    found: dict[str, Any] = {"base_prior": reader.prior} if isinstance(reader, Adversary) else {}
-    if plan is not None:
-        found["base_rho"] = plan.total_rho
-        if len(plan.levels) > 1:
-            found["base_siblings"] = plan.levels[plan.own].siblings
-    return found
-
-
-def _ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:
-    """Least and largest value of every measure over an input's range, and where they are."""
-    label = swept[dim].values
-    variables: dict[str, Any] = {}
-    errors = np.zeros((2, 3, len(MEASURES)))
-    for number, name in enumerate(MEASURES):
-        ends = np.full((2, 3), np.nan)
-        where = np.full((2, 3), "as it is", dtype=object)
-        for i, truth in enumerate(TRUTHS):
-            start = float(base[name].sel(truth=truth))
-            over = swept[name].sel(truth=truth).values
-            known = np.flatnonzero(np.isfinite(over))
-            ends[i] = start
-            errors[i, :, number] = _error(base.sel(truth=truth), name)
-            if not np.isfinite(start) or not known.size:
-                continue
-            for end, pick, better in ((0, np.argmin, np.less), (2, np.argmax, np.greater)):
-                at = known[pick(over[known])]
-                if better(over[at], start):
-                    ends[i, end], where[i, end] = over[at], _text(label[at])
-                    errors[i, end, number] = _error(swept.sel(truth=truth).isel({dim: at}), name)
-        variables[name] = (("truth", "end"), ends)
-        variables[f"at_{name}"] = (("truth", "end"), where.astype(str))
-    variables["mcse"] = (("truth", "end", "measure"), errors)
-    return xr.Dataset(variables, {"truth": list(TRUTHS), "end": ["low", "base", "high"], "measure": list(MEASURES)})
-
-
-def _error(one: xr.Dataset, measure: str) -> float:
-    """The standard error of an average; 0 where nothing was simulated."""
-    return float(np.nan_to_num(one["mcse"].sel(measure=measure))) if "mcse" in one else 0.0
-
-
-def _text(value: Any) -> str:
-    return str(value) if isinstance(value, str) else f"{float(value):.6g}"

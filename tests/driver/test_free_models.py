@@ -303,3 +303,33 @@ def test_a_truth_that_the_model_rules_out_is_refused() -> None:
         noise.released("noisy", adv.DiscreteGaussian(1.0), count)
     with pytest.raises(ValueError, match=r"of \d+ worlds of the model only 0 are as the truth says"):
         adv.audit_model(model, {"in": 1}, draws=5, rng=1)
+
+
+def test_several_models_and_truths_become_dims_and_read_the_same_releases() -> None:
+    models, truths = {"rare": one_block(0.1), "common": one_block(0.6)}, {"yes": {"in": 1}, "no": {"in": 0}}
+    options: dict[str, Any] = {"guarantee": adv.ZeroConcentratedDP(0.4), "draws": 400, "rng": 1, "progress": False}
+    tree = adv.audit_model(models, truths, **options)
+    assert tree["risk"]["posterior_mean"].dims == ("truth", "adversary")
+    assert tree["exact"]["posterior"].dims == ("truth", "adversary", "release")
+    assert tree["release"]["noisy[block]"].dims == ("truth", "release")
+    assert tree["bound"]["status"].dims == ("truth", "adversary", "definition")
+    for name, truth in truths.items():
+        alone = adv.audit_model(models["rare"], truth, **options)
+        for group, variable in (("risk", "posterior_mean"), ("bound", "loss_bound")):
+            one = tree[group].to_dataset()[variable].sel(truth=name, adversary="rare")
+            np.testing.assert_array_equal(one, alone[group][variable])
+    common = tree["exact"].to_dataset()["log_odds"].sel(adversary="common")
+    np.testing.assert_allclose(
+        common - tree["exact"].to_dataset()["log_odds"].sel(adversary="rare"), np.log(13.5), atol=1e-9
+    )  # log Bayes factors are the same: only the priors differ
+
+
+def test_what_several_models_cannot_share_is_refused() -> None:
+    with pm.Model() as other:
+        noise.released("noisy[tract]", ONE.levels[0].mechanism, pm.Bernoulli("in", np.float64(0.5)))
+    with pytest.raises(ValueError, match=r"models must release the same variables: 'a' has \['noisy\[block\]'\]"):
+        adv.audit_model({"a": one_block(), "b": other}, {"in": 1})
+    with pytest.raises(TypeError, match="or a mapping of names to them, got 3"):
+        adv.audit_model({"a": 3}, {"in": 1})  # type: ignore[dict-item]
+    with pytest.raises(ValueError, match="model must not be an empty mapping"):
+        adv.audit_model({}, {"in": 1})

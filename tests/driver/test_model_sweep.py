@@ -268,3 +268,23 @@ def test_a_sweep_over_a_support_that_is_too_short_has_no_numbers(continuous: boo
     assert status == ["ok", "unreliable"]
     assert np.isfinite(found["posterior_mean"].sel(truth="in", mean=3.0))
     assert np.isnan(found["posterior_mean"].sel(truth="in", mean=30.0))
+
+
+@pytest.mark.slow
+def test_bounds_of_models_are_those_of_an_audit_of_each() -> None:
+    def model(chance: float) -> pm.Model:
+        with pm.Model() as found:
+            noise.released("noisy", adv.DiscreteGaussian(2.0), pm.Bernoulli("in", chance) + 3)
+        return found
+
+    options: dict[str, Any] = {"guarantee": adv.ZeroConcentratedDP(0.125), "failure": 0.1, "records": 2, "draws": 500}
+    found = sweep(None, model, {"in": 1}, data={"chance": [0.2, 0.6]}, rng=1, **options)["risk"]
+    for chance in (0.2, 0.6):
+        bound = adv.audit_model(model(chance), {"in": 1}, rng=1, **options)["bound"]
+        here = found.to_dataset().sel(chance=chance, truth="in")
+        np.testing.assert_allclose(here["loss_bound"], bound["loss_bound"], rtol=1e-12)
+        np.testing.assert_allclose(here["bound"], bound["posterior"], rtol=1e-12)
+        assert here["bound_status"].values.tolist() == bound["status"].values.tolist() == ["holds", "holds"]
+    unit = adv.PrivacyUnit("household", 4)
+    whole = sweep(None, model, {"in": 1}, data={"chance": [0.2]}, privacy_unit=unit, draws=100, rng=1)["risk"]
+    assert float(whole["loss_bound"].max()) > float(found["loss_bound"].max())  # four people at once

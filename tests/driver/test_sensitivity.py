@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -263,3 +264,24 @@ def test_coarse_laws_are_close_to_exact_ones() -> None:
     exact, coarse = (sweep(two_levels(), reader(), TRUTH, prior=[0.01, 0.5], coarse=flag) for flag in (False, True))
     np.testing.assert_allclose(coarse["posterior_mean"], exact["posterior_mean"], atol=1e-5)
     np.testing.assert_allclose(coarse["posterior_quantile"], exact["posterior_quantile"], atol=2e-2)
+
+
+def test_bounds_stand_beside_the_averages_as_in_an_audit() -> None:
+    """At every prior and budget, under both truths; a guarantee that the noise breaks is violated."""
+    plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
+    promises = {"paid": adv.ZeroConcentratedDP(0.1), "wished": adv.PureDP(0.01)}
+    options: dict[str, Any] = {"guarantee": promises, "failure": 0.1}
+    found = sweep(plan, adv.Adversary(), {"block": 1}, prior=[0.1, 0.5], rho=[0.1, 0.4], **options)
+    assert found["bound_status"].dims == ("prior", "rho", "truth", "definition")
+    assert found["bound"].dims == ("prior", "rho", "truth", "definition", "side")
+    for prior, rho, side in itertools.product([0.1, 0.5], [0.1, 0.4], [1, 0]):
+        noisy = plan.scaled(rho / 0.1)
+        tree = adv.audit(noisy, adv.Adversary(prior), {"block": side, "in": side}, also=(), progress=False, **options)
+        bound, here = tree["bound"], found.sel(prior=prior, rho=rho, truth=["out", "in"][side])
+        assert here["bound_status"].values.tolist() == bound["status"].values.tolist()
+        np.testing.assert_allclose(here["loss_bound"], bound["loss_bound"], rtol=1e-9)
+        np.testing.assert_allclose(here["outside"], bound["outside"], atol=1e-12)
+        np.testing.assert_allclose(here["bound"], bound["posterior"], rtol=1e-9)
+    assert "bound" not in sweep(plan, adv.Adversary(), {"block": 1}, prior=[0.1])
+    with pytest.raises(ValueError, match="privacy_unit is for models without a plan"):
+        sweep(plan, adv.Adversary(), {"block": 1}, prior=[0.1], privacy_unit=adv.PrivacyUnit())

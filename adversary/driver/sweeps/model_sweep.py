@@ -35,7 +35,8 @@ from adversary.driver.posteriors import (
     posterior_dataset,
     read_releases,
 )
-from adversary.driver.sweep_inputs import Case
+
+from .sweep_inputs import Case
 
 if TYPE_CHECKING:
     import pymc as pm
