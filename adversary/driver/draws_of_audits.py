@@ -54,15 +54,17 @@ def to_draws(
     """
     if not isinstance(tree, xr.DataTree) or not {"release", "risk"} <= set(tree.children):
         raise TypeError(f"tree must be the DataTree of an audit, got {type(tree).__name__}")
-    group = "exact" if "exact" in tree.children else "estimate"
-    found, published = tree[group].to_dataset(), tree["release"].to_dataset()
+    groups = [tree[group].to_dataset() for group in ("exact", "estimate") if group in tree.children]
+    published = tree["release"].to_dataset()
     weight = _weights(published["weight"], release)
-    if "status" in found and bool(((found["status"] == UNRELIABLE) & (weight > 0)).any()):
+    if any(bool(((one["status"] == UNRELIABLE) & (weight > 0)).any()) for one in groups if "status" in one):
         raise ValueError(
             "releases of this audit are unreliable, and have no posterior to draw from: see its group risk"
         )
+    every = [one["posterior"].reset_coords(drop=True) for one in groups]
+    found = every[0] if len(every) == 1 else xr.concat(every, "adversary")  # some enumerated, some drawn
     settings, generator = sampling or Sampling(), np.random.default_rng(rng)
-    posterior, shares, prior = xr.broadcast(found["posterior"].reset_coords(drop=True), weight, tree["risk"]["prior"])
+    posterior, shares, prior = xr.broadcast(found, weight, tree["risk"]["prior"])
     posterior, shares = (one.transpose("release", ...) for one in (posterior, shares))
     sizes = (settings.chains, settings.draws)
     chance = np.empty((*sizes, *posterior.shape[1:]))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +20,9 @@ from adversary._core import DEFAULT_FAILURE, Sampling, blocks, check_probability
 from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of, named_guarantees
 from adversary.driver.model_case import FITS, RecognisedNoise, is_model, latents_of, target_side
-from adversary.driver.posteriors import NUTS, distinct_arrays, read_releases
+from adversary.driver.posteriors import NUTS, Groups, distinct_arrays, read_releases
 from adversary.driver.run_audit import ENGINES, concat_groups, named_truths, origin, unit_of
+from adversary.driver.sweeps import Case
 from adversary.privacy import Guarantee, PrivacyUnit
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ def audit_model(
     *,
     released: str | Iterable[str] | None = None,
     target: str = "in",
+    data: Mapping[str, Any] | None = None,
     guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
     records: int = 1,
     privacy_unit: PrivacyUnit | None = None,
@@ -61,6 +65,8 @@ def audit_model(
     released : names of the released variables; unless given every variable called noisy, sibling_sum or siblings, alone
         or with a level, as in "noisy[block]"
     target : a latent or Deterministic with values 0 and 1
+    data : values by name of the model's `pm.Data`, one dim each: numbers, or a mapping of names to arrays. They are
+        what adversaries believe: the releases are made by the (first) model with its own
     guarantee : what was promised, one or a mapping of names. Beside it stands the loss of the model's own mechanisms,
         composed, where all releases were made by `models.noise.released`
     records : number of privacy units in which the two hypotheses differ
@@ -106,8 +112,6 @@ def audit_model(
     >>> both["risk"]["posterior_mean"].sel(truth=["sick", "well"]).round(2).values.tolist()
     [0.13, 0.1]
     """
-    from adversary.models.fitting import label_arrays
-
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
     check_probability("failure", failure)
@@ -121,27 +125,21 @@ def audit_model(
     few = DRAWS if set(ways.values()) == {"enumerate"} else FITS
     size = few if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = blocks.seed_sequence(rng)
-    promises = named_guarantees(guarantee)
     prior_seed, release_seed, fit_seed = seed.spawn(3)
-    methods, by_truth = [], []
+    by_truth, methods = [], []
     with dask_address(scheduler, workers) as address:
-        options: dict[str, Any] = {"support": support or {}, "sampling": sampling, "progress": progress}
-        options |= {"store": store, "scheduler": address}
+        how: dict[str, Any] = {"support": support or {}, "sampling": sampling, "progress": progress, "store": store}
+        how["scheduler"] = address
+        bounds = (privacy_unit, int(records), float(failure), named_guarantees(guarantee))
+        work = _Work(tuple(names), target, size, (prior_seed, fit_seed), how, *bounds)
         for truth_name, one_truth in truths.items():
-            side, generator = target_side(one_truth, target), np.random.default_rng(_again(release_seed))
-            data, weight = distinct_arrays(_simulated(first, names, one_truth, simulate, size, generator))
+            generator = np.random.default_rng(_again(release_seed))
+            releases = distinct_arrays(_simulated(first, names, one_truth, simulate, size, generator))
             cases = []
             for name, one in models.items():
-                release, nuts = label_arrays(one, data, ("release",)), NUTS.get(ways[name])
-                seeds: dict[str, Any] = {"rng": _again(fit_seed), "prior_rng": _again(prior_seed)}
-                readings = read_releases(
-                    one, side, release, weight, data, size, target=target, nuts=nuts, **options, **seeds
-                )
-                own_noise = RecognisedNoise(one, tuple(names), privacy_unit)
-                bounds = Bounds(own_noise, int(records), int(records), float(failure))
-                table = bounds.table(promises, readings.law, readings)
-                cases.append((name, groups_of(readings, readings.risk(), table)))
-                methods.append(readings.method)
+                read = partial(work.groups, NUTS.get(ways[name]), target_side(one_truth, target), *releases)
+                cases.append((name, _over_data(one, data or {}, read)))
+                methods += [group.attrs["method"] for group in cases[-1][1].values() if "method" in group.attrs]
             by_truth.append((truth_name, concat_groups(cases, "adversary")))
     groups = concat_groups(by_truth, "truth")
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
@@ -152,6 +150,58 @@ def audit_model(
     named_ones = truth if None in truths else {str(name): dict(one) for name, one in truths.items()}
     tree.attrs |= own | origin(seed, rng, named_ones, support, ["pymc"])
     return tree
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is asked of every model.
+
+    Parameters
+    ----------
+    names, target, size : released variables, target and number of simulated releases
+    seeds : of the prior and of fits, the same for every model
+    how : support, sampling, progress, store and scheduler of fits
+    unit, records, failure, promises : of the bounds
+    """
+
+    names: tuple[str, ...]
+    target: str
+    size: int
+    seeds: tuple[np.random.SeedSequence, np.random.SeedSequence]
+    how: Mapping[str, Any]
+    unit: PrivacyUnit | None
+    records: int
+    failure: float
+    promises: dict[str, Guarantee]
+
+    def groups(
+        self, nuts: str | None, side: int, made: dict[str, NDArray[Any]], weight: xr.DataArray, model: pm.Model
+    ) -> Groups:
+        """Groups of one model that reads releases of a truth, whose target is in or out."""
+        from adversary.models.fitting import label_arrays
+
+        prior, fit = (_again(seed) for seed in self.seeds)
+        release = label_arrays(model, made, ("release",))
+        options: dict[str, Any] = {**self.how, "target": self.target, "nuts": nuts, "rng": fit, "prior_rng": prior}
+        readings = read_releases(model, side, release, weight, made, self.size, **options)
+        bounds = Bounds(RecognisedNoise(model, self.names, self.unit), self.records, self.records, self.failure)
+        return groups_of(readings, readings.risk(), bounds.table(self.promises, readings.law, readings))
+
+
+def _over_data(model: pm.Model, data: Mapping[str, Any], read: Callable[[pm.Model], Groups]) -> Groups:
+    """Groups of a model at every combination of its data, one dim each."""
+    if not data:
+        return read(model)
+    (name, values), *others = data.items()
+    named = dict(values) if isinstance(values, Mapping) else {value: value for value in np.asarray(values).tolist()}
+    if not named:
+        raise ValueError(f"data: {name!r} must have at least one value, got none")
+    parts = [
+        (label, _over_data(Case(None, model, {name: value}).settled().reader, dict(others), read))
+        for label, value in named.items()
+    ]
+    groups = concat_groups(parts, name)
+    return {group: one.assign_coords({name: list(named)}) if name in one.dims else one for group, one in groups.items()}
 
 
 def _named_models(model: Any) -> dict[Any, Any]:

@@ -333,3 +333,23 @@ def test_what_several_models_cannot_share_is_refused() -> None:
         adv.audit_model({"a": 3}, {"in": 1})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="model must not be an empty mapping"):
         adv.audit_model({}, {"in": 1})
+
+
+def test_data_of_a_model_become_dims_and_the_releases_stay() -> None:
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", pm.Data("chance", 0.3))
+        noise.released("noisy[block]", ONE.levels[0].mechanism, present)
+    options: dict[str, Any] = {"guarantee": adv.ZeroConcentratedDP(0.4), "draws": 300, "rng": 1, "progress": False}
+    tree = adv.audit_model(model, {"in": 1}, data={"chance": [0.1, 0.3]}, **options)
+    assert tree["risk"]["posterior_mean"].dims == ("chance",)
+    assert tree["risk"]["chance"].values.tolist() == [0.1, 0.3]
+    alone = adv.audit_model(model, {"in": 1}, **options)
+    for group, variable in (("risk", "posterior_mean"), ("bound", "loss_bound"), ("exact", "posterior")):
+        np.testing.assert_allclose(
+            tree[group].to_dataset()[variable].sel(chance=0.3), alone[group][variable], rtol=1e-9
+        )
+    np.testing.assert_array_equal(tree["release"]["weight"], alone["release"]["weight"])
+    with pytest.raises(ValueError, match=r"data 'rate' is no pm.Data of the model, which has \['chance'\]"):
+        adv.audit_model(model, {"in": 1}, data={"rate": [0.1]}, **options)
+    with pytest.raises(ValueError, match="data: 'chance' must have at least one value, got none"):
+        adv.audit_model(model, {"in": 1}, data={"chance": {}}, **options)
