@@ -133,11 +133,11 @@ def audit_model(
         bounds = (privacy_unit, int(records), float(failure), named_guarantees(guarantee))
         work = _Work(tuple(names), target, size, (prior_seed, fit_seed), how, *bounds)
         for truth_name, one_truth in truths.items():
-            generator = np.random.default_rng(_again(release_seed))
+            side, generator = target_side(one_truth, target), np.random.default_rng(_again(release_seed))
             releases = distinct_arrays(_simulated(first, names, one_truth, simulate, size, generator))
             cases = []
             for name, one in models.items():
-                read = partial(work.groups, NUTS.get(ways[name]), target_side(one_truth, target), *releases)
+                read = partial(work.groups, NUTS.get(ways[name]), side, *releases)
                 cases.append((name, _over_data(one, data or {}, read)))
                 methods += [group.attrs["method"] for group in cases[-1][1].values() if "method" in group.attrs]
             by_truth.append((truth_name, concat_groups(cases, "adversary")))

@@ -285,7 +285,7 @@ def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
     for group in dict.fromkeys(name for _, groups in cases for name in groups):
         parts = {str(name): groups[group] for name, groups in cases if group in groups}
         first, *others = parts.values()
-        if group == "release" and dim == "adversary" and all(part.equals(first) for part in others):
+        if group == "release" and dim not in ("truth", "plan") and all(part.equals(first) for part in others):
             result[group] = first
             continue
         if len({part.sizes.get("release") for part in parts.values()}) > 1:

@@ -330,7 +330,7 @@ def test_what_several_models_cannot_share_is_refused() -> None:
     with pytest.raises(ValueError, match=r"models must release the same variables: 'a' has \['noisy\[block\]'\]"):
         adv.audit_model({"a": one_block(), "b": other}, {"in": 1})
     with pytest.raises(TypeError, match="or a mapping of names to them, got 3"):
-        adv.audit_model({"a": 3}, {"in": 1})  # type: ignore[dict-item]
+        adv.audit_model({"a": 3}, {"in": 1})
     with pytest.raises(ValueError, match="model must not be an empty mapping"):
         adv.audit_model({}, {"in": 1})
 
