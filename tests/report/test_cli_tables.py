@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -50,7 +51,7 @@ def test_three_tables_of_one_file(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(Figure, "svg", "")
     asked = ("tables", DISTRICTS, "--prior", "0.1", *TABLES)
     shown = commands.run(*asked, "--out", str(tmp_path)).stdout.replace("\u00a0", " ")
-    places = [shown.index(words) for words in ("Places: district (6).", "The largest risk is", "before the release: ")]
+    places = [shown.index(words) for words in ("Places: district (6)", "The largest risk is", "before the release: ")]
     assert places == sorted(places)
     noise = adv.DiscreteGaussian.from_rho
     published = [
@@ -70,7 +71,7 @@ def test_three_tables_of_one_file(tmp_path: Path, monkeypatch: Any) -> None:
     assert len(rows) == len(risks) == 60
     assert [float(row["after it, on average"]) for row in rows] == pytest.approx(risks["posterior_mean"].tolist())
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.index("Places: district (6).") < page.index("The largest risk is")
+    assert page.index("Places: district (6)") < page.index("The largest risk is")
 
 
 def test_a_file_says_the_same_as_the_options(tmp_path: Path) -> None:
@@ -276,3 +277,37 @@ def test_two_plans_of_tables_are_compared_by_risk_and_error(tmp_path: Path) -> N
     assert commands.numbers(found, "posterior_mean") == answers
     mixed = commands.run("compare", paths[0], str(DATA / "dare_1940.toml"))
     assert (mixed.exit_code, "must be of one kind" in mixed.stderr) == (2, True)
+
+
+def test_households_and_last_year_are_read_by_name(tmp_path: Path) -> None:
+    """The largest household of a cell is known but one; last year's counts are expected in the cells of their names."""
+    homes = ["A,1,old,m", "A,1,old,m", "A,1,old,m", "A,2,young,m", "B,3,old,f", "B,4,old,f"]
+    commands.written("people.csv", tmp_path, "area,home,age,sex\n" + "\n".join(homes) + "\n")
+    commands.written("last.csv", tmp_path, "area,age,sex,n\nB,old,f,4\nA,young,m,1\n A ,Old,m,2\n")
+    data = '[data]\nfile = "people.csv"\npeople = true\n'
+    asked = data + '[[table]]\nof = "area: age x sex"\nrho = 0.3\n[adversary]\nprior = 0.1\n'
+    found = {}
+    for name, rest in (
+        ("nobody", 'knows = "nobody"\n'),
+        ("household", 'knows = "household home"\n'),
+        ("last", 'knows = "nobody"\nlast_year = "last.csv"\n'),
+    ):
+        answer = commands.answered("tables", commands.written(f"{name}.toml", tmp_path, asked + rest))
+        labels = zip(*(commands.numbers(answer, f"column_{one}") for one in ("area", "age", "sex")), strict=True)
+        found[name] = dict(zip(labels, commands.numbers(answer, "posterior_mean"), strict=True))
+        found[f"{name} words"] = answer["attributes"]["adversary"]
+    mine = ("A", "old", "m")
+    assert found["household"][mine] != pytest.approx(found["nobody"][mine], rel=1e-3)
+    assert "the largest household of each cell" in found["household words"]
+    assert found["household"]["B", "old", "f"] == pytest.approx(found["nobody"]["B", "old", "f"], rel=1e-2)
+    assert "they expect the given counts" in found["last words"]
+    noise = adv.DiscreteGaussian.from_rho(0.3)
+    table = [adv.PublishedTable(["area", "age", "sex"], noise)]
+    people = population(pd.read_csv(tmp_path / "people.csv", dtype=str), table, people=True)
+    expected = np.full(people.counts.shape, 0.5)
+    for area, age, sex, count in (("B", "old", "f", 4), ("A", "young", "m", 1), ("A", "old", "m", 2)):
+        at = [[*one.labels[:, 0]].index(w) for one, w in zip(people.axes, (area, age, sex), strict=True)]
+        expected[tuple(at)] += count
+    risks = adv.audit_tables(people, table, adv.TableAdversary(0.1, "nobody", expected), rng=1)
+    own = risks.set_index(["area", "age", "sex"])["posterior_mean"]
+    assert found["last"][mine] == pytest.approx(own[mine], rel=0.02)

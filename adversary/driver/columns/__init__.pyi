@@ -1,3 +1,5 @@
+from .beside import counts_beside as counts_beside
+from .beside import largest_household as largest_household
 from .population_of_frame import population as population
 from .population_of_frame import resolve_tables as resolve_tables
 from .text_numbers import NumberColumn as NumberColumn

@@ -55,10 +55,13 @@ NUMBERS = (
 KNOWS = {
     "everybody": "The adversary knows everybody else.",
     "cell": "The adversary knows everybody else in the person's own cell of all columns together, and of other cells "
-    "what is published; every count is equally likely to them there.",
-    "nobody": "The adversary knows nobody else, but for what is published; every count is equally likely to them.",
+    "what is published",
+    "nobody": "The adversary knows nobody else, but for what is published",
 }
-BELIEVES = "A belief about few others with an end pulls probabilities below the prior, whatever is published."
+ANY = "every count is equally likely to them beforehand."
+EXPECTED = "beforehand they expect the given counts in every cell, as Poisson laws."
+LAW = "beforehand they believe the same law of every cell; one of few people with an end pulls below the prior."
+HOUSEHOLD = "Of the largest household of each cell they know all but the person."
 
 
 def solve(
@@ -100,7 +103,7 @@ def solve(
     each = f"One person is in {len(tables)} count{'s' * (len(tables) > 1)}" + (f": {spent}" if spent else "") + "."
     tree.attrs.update(
         columns=named, understood=[*lines, f"{last} {each}".strip()], budget=spent, knows=adversary.knows,
-        believes=int(adversary.belief is not None), route=str(found.attrs["route_words"]), failure=how["failure"],
+        adversary=_adversary_words(adversary), route=str(found.attrs["route_words"]), failure=how["failure"],
         seed=how["rng"],
     )  # fmt: skip
     cautions = list(found.attrs.get("cautions", ()))
@@ -116,6 +119,14 @@ def solve(
         verdict += f" The noise {'keeps' if kept else 'does not keep'} the risk profile: {profile.words}."
     listed = ("tables", "summary", *(["people"] if len(found) <= LISTED else []))
     return Summary(title, listed, verdict, status, cautions).on(tree)
+
+
+def _adversary_words(adversary: TableAdversary) -> str:
+    """What the adversary knows and believes of others, in sentences."""
+    if adversary.knows == "everybody":
+        return KNOWS["everybody"]
+    belief = ANY if adversary.belief is None else EXPECTED if isinstance(adversary.belief, np.ndarray) else LAW
+    return f"{KNOWS[adversary.knows]}; {belief}" + f" {HOUSEHOLD}" * (adversary.at_least is not None)
 
 
 def plan_of(tables: Sequence[PublishedTable], unit: PrivacyUnit | None = None) -> Plan:
@@ -156,7 +167,6 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
     found, summary = tree["people"].to_dataset(), tree["summary"].to_dataset()
     worst, bound, prior = (float(summary[name]) for name in ("worst", "bound", "prior"))
     shared, cells = int(summary["shared"]), int(summary["cells"])
-    known = BELIEVES if tree.attrs["believes"] else ""
     card = Card(
         numbers=[
             ("before the release", format_probability(prior)),
@@ -170,8 +180,7 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
             f"Probability that one person is in each of {cells:,} cells, after the release on average, by the people "
             "in it; larger points stand for more cells.",
         ),
-        sentence=" ".join(filter(None, [KNOWS.get(str(tree.attrs["knows"]), ""), known]))
-        + may_fail(float(summary["failure"])),
+        sentence=str(tree.attrs["adversary"]) + may_fail(float(summary["failure"])),
     )
     more = f" {WORST} of the {shared:,} that share the first are listed." * (shared > WORST)
     sections = [

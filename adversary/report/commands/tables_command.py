@@ -14,13 +14,15 @@ import xarray as xr
 
 from adversary._core import DEFAULT_FAILURE
 from adversary.adversaries.tables import Population, PublishedTable, TableAdversary
-from adversary.driver.columns import population, resolve_tables
+from adversary.driver.columns import counts_beside, largest_household, population, resolve_tables
 from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism, listable
 from adversary.report.answers import tables_answer
 from adversary.report.commands.options import SEED, answering, number
 from adversary.report.files import TablesFile, load_profile_file, load_table_data, load_tables_file, parse_table
 from adversary.report.kit import Answer
 
+EXPECTED = 0.5
+"""Added to last year's counts: a cell that was empty may have somebody in it now."""
 CHECK_FAILED = 3
 """Exit code of `--check` where the noise does not keep the profile."""
 File = Annotated[
@@ -136,8 +138,18 @@ def solve_file(read: TablesFile, given: dict[str, Any], who: TableAdversary, **h
     if read.guarantees and len(read.guarantees) > 1:
         raise ValueError(f"{read.path}: guarantee: must state one definition, got {', '.join(read.guarantees)}")
     guarantee = next(iter(read.guarantees.values())) if read.guarantees else None
-    persons, tables = _read(read.data, list(read.tables), None, read.options | given, read.sheet)
-    return tables_answer.solve(read.name, persons, tables, who, guarantee=guarantee, unit=read.unit, **how)
+    options = read.options | given
+    persons, tables = _read(read.data, list(read.tables), None, options, read.sheet)
+    if read.household:
+        frame, where = load_table_data(read.data, sheet=read.sheet)
+        reading = {name: value for name, value in options.items() if name != "people"}
+        known = largest_household(frame, read.tables, persons, read.household, **reading, where=where)
+        who = replace(who, knows="nobody", at_least=known)
+    if read.last_year is not None:
+        before, _ = _read(read.last_year, list(read.tables), None, {})
+        who = replace(who, belief=counts_beside(persons, before, str(read.last_year)) + EXPECTED)
+    title = read.title or read.path.stem
+    return tables_answer.solve(title, persons, tables, who, guarantee=guarantee, unit=read.unit, **how)
 
 
 @answering("file")

@@ -1,0 +1,120 @@
+"""What an adversary brings to a file: last year's counts, and the households whose members are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adversary._core import Integers
+from adversary.adversaries.tables import Axis, Population, PublishedTable
+from adversary.driver.columns.column_names import bare, folded
+from adversary.driver.columns.population_of_frame import population
+from adversary.privacy.mechanisms import DiscreteGaussian
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def counts_beside(people: Population, other: Population, name: str = "the other file") -> Integers:
+    """Counts of another file in the finest cells of this one, by the names of their categories.
+
+    Parameters
+    ----------
+    people : this file
+    other : of another year, or of other people, by the same columns
+    name : of the other file, for messages
+
+    Returns
+    -------
+    People of the other file, (*axes) of this one; 0 where it has no such category.
+
+    Raises
+    ------
+    ValueError : the other file lacks a column, or none of its categories is one of this file's
+
+    >>> sex = [Axis(("sex",), np.array([[one] for one in names])) for names in ("mf", "fd")]
+    >>> counts_beside(Population(sex[:1], np.array([3, 4])), Population(sex[1:], np.array([5, 6]))).tolist()
+    [0, 5]
+    """
+    places, found = [], []
+    theirs_by = [{*map(bare, one.columns)} for one in other.axes]
+    for axis in people.axes:
+        at = next((i for i, columns in enumerate(theirs_by) if {*map(bare, axis.columns)} <= columns), None)
+        if at is None:
+            needed, there = (", ".join(one.columns) for one in (axis, other))
+            raise ValueError(f"{name}: must have the columns {needed}, as this file; there are {there}")
+        places.append(at)
+        found.append(_categories(axis, other.axes[at], name))
+    rest = tuple(i for i in range(len(other.axes)) if i not in places)
+    counts = np.transpose(other.counts.sum(axis=rest), np.argsort(np.argsort(places)))
+    for a, (own, theirs) in enumerate(found):
+        moved = np.moveaxis(counts, a, 0)
+        total = np.zeros((len(people.axes[a].labels), *moved.shape[1:]), dtype=np.int64)
+        np.add.at(total, own, moved[theirs])
+        counts = np.moveaxis(total, 0, a)
+    return np.asarray(counts)
+
+
+def _categories(axis: Axis, other: Axis, name: str) -> tuple[Integers, Integers]:
+    """Places of the categories that both axes have, on this one and on the other."""
+    columns = [[*map(bare, other.columns)].index(bare(one)) for one in axis.columns]
+    own = {tuple(map(folded, row)): i for i, row in enumerate(axis.labels)}
+    keys = [tuple(folded(row[c]) for c in columns) for row in other.labels]
+    pairs = [(own[key], i) for i, key in enumerate(keys) if key in own]
+    if not pairs:
+        raise ValueError(
+            f"{name}: none of its categories of {', '.join(axis.columns)} is one of this file's, such as "
+            f"{', '.join(map(str, axis.labels[0]))}"
+        )
+    first, second = np.array(pairs).T
+    return first, second
+
+
+def largest_household(
+    frame: pd.DataFrame, tables: Sequence[PublishedTable], people: Population, column: str, **options: Any
+) -> Integers:
+    """Others whom somebody of the largest household of each finest cell knows to be there: its members but one.
+
+    Parameters
+    ----------
+    frame : microdata, a row for each person
+    tables : what is published
+    people : the population of the frame under these tables
+    column : names the households
+    **options : of `population`
+
+    Returns
+    -------
+    (*axes) of the population, `at_least` of a `TableAdversary`.
+
+    Raises
+    ------
+    ValueError : no such column, or rows that are not people
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"area": list("AAAB"), "home": ["1", "1", "1", "2"]})
+    >>> tables = [PublishedTable("area", DiscreteGaussian(1.0))]
+    >>> largest_household(frame, tables, population(frame, tables, people=True), "home").tolist()
+    [2, 0]
+    """
+    noise = DiscreteGaussian(1.0)  # of no consequence: the columns alone are read
+    asked = [*tables, PublishedTable((column,), noise, f"household {column}")]
+    homes = population(frame, asked, **options | {"people": True})
+    at = next(i for i, axis in enumerate(homes.axes) if any(bare(one) == bare(column) for one in axis.columns))
+    axis = homes.axes[at]
+    rest = [one for one in axis.columns if bare(one) != bare(column)]
+    counts = np.moveaxis(homes.counts, at, 0)
+    if not rest:
+        largest = counts.max(axis=0)
+        axes = tuple(one for i, one in enumerate(homes.axes) if i != at)
+    else:
+        groups = np.array(axis.groups(rest))
+        largest = np.zeros((groups.max() + 1, *counts.shape[1:]), dtype=np.int64)
+        np.maximum.at(largest, groups, counts)
+        _, first = np.unique(groups, return_index=True)
+        kept = [axis.columns.index(one) for one in rest]
+        axes = (Axis(tuple(rest), axis.labels[first][:, kept]), *(one for i, one in enumerate(homes.axes) if i != at))
+    members = Population(axes, largest)
+    return np.maximum(counts_beside(people, members, f"households by {column}") - 1, 0)
