@@ -57,8 +57,7 @@ CELL_KEY = adv.PerturbationTable(
     lowest=-2,
 )
 
-_FAR = np.exp(-0.6 * np.abs(np.subtract.outer(np.arange(31.0), np.arange(31.0))))
-SCORES = adv.PerturbationTable.from_transitions(_FAR / _FAR.sum(1, keepdims=True), closed=True)
+SCORES = adv.PerturbationTable.on_range(adv.Geometric(0.6), 30)
 """Geometric noise on 0 to 30, drawn again until it fits: a range with an end."""
 
 MECHANISMS: dict[str, adv.Mechanism] = {
@@ -95,6 +94,11 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "perturbation table": CELL_KEY,
     "perturbation table, closed": SCORES,
     "perturbation table, closed, local": replace(SCORES, local=True),
+    "geometric on a range, truncated": adv.PerturbationTable.on_range(adv.Geometric(0.6), 30, "truncated"),
+    "geometric on a range, reflected": adv.PerturbationTable.on_range(adv.Geometric(0.6), 8, "reflected"),
+    "discrete gaussian on a range, redrawn": adv.PerturbationTable.on_range(DG(0.3), 12),
+    "discrete gaussian on a range, truncated": adv.PerturbationTable.on_range(DG(0.3), 12, "truncated"),
+    "discrete gaussian on a range, reflected": adv.PerturbationTable.on_range(DG(0.3), 12, "reflected"),
     "suppressed": adv.postprocessing.suppressed(DG(0.3), 4),
     "suppressed laplace": adv.postprocessing.suppressed(adv.postprocessing.rounded(adv.Laplace(1.5), 2), 3),
     "suppressed, no noise": adv.postprocessing.suppressed(adv.Exact(), 3),

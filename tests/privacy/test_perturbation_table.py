@@ -181,3 +181,36 @@ test_tables_with_other_labels_are_refused = refusals(
     (lambda: Table.from_transitions(SCORE, local=True).report_loss(0), "apart must be positive"),
     (lambda: Table.from_transitions(np.eye(200), closed=True, local=True).report_loss(), "too many pairs"),
 )
+
+
+@pytest.mark.parametrize("ends", ["redrawn", "truncated", "reflected"])
+@pytest.mark.parametrize("noise", [adv.Geometric(0.7), adv.DiscreteGaussian(2.5)], ids=str)
+def test_noise_on_a_range_is_the_noise_put_back_number_by_number(noise: adv.Mechanism, ends: str) -> None:
+    largest, draws = 4, np.arange(-200, 201)
+    made = Table.on_range(noise, largest, ends)
+    for count in range(largest + 1):
+        mass = np.zeros(largest + 1)
+        for release, probability in zip((count + draws).tolist(), np.exp(noise.log_prob(draws, 0)), strict=True):
+            while ends == "reflected" and not 0 <= release <= largest:
+                release = -release if release < 0 else 2 * largest - release
+            place = min(max(release, 0), largest) if ends == "truncated" else release
+            if 0 <= place <= largest:
+                mass[place] += probability
+        np.testing.assert_allclose(np.exp(made.log_prob(np.arange(5), count)), mass / mass.sum(), rtol=1e-9)
+    assert made.largest_count == largest
+
+
+def test_a_score_that_is_redrawn_has_the_loss_of_its_ends() -> None:
+    """From 0 to 4, adjacent and any two scores; a matrix of post randomisation over all pairs."""
+    score = Table.on_range(adv.Geometric(1.0), 4, local=True)
+    assert score.report_loss(1).epsilon(0.0) == pytest.approx(1.200870, abs=1e-6)
+    assert score.report_loss().epsilon(0.0) == pytest.approx(4.0, rel=1e-12)
+    pram = Table.from_transitions(np.full((3, 3), 0.1) + 0.7 * np.eye(3), closed=True, local=True)
+    assert pram.report_loss().epsilon(0.0) == pytest.approx(np.log(8.0), rel=1e-12)
+
+
+test_a_range_that_is_none_is_refused = refusals(
+    (lambda: Table.on_range(adv.Laplace(1.0), 4), "additive and of whole numbers.*Laplace.*round it", TypeError),
+    (lambda: Table.on_range(adv.Geometric(1.0), 0), "largest must be.*at least 1.*0"),
+    (lambda: Table.on_range(adv.Geometric(1.0), 4, "wrapped"), "ends must be one of redrawn, .*'wrapped'"),
+)

@@ -274,6 +274,28 @@ def test_noise_of_statistical_offices_is_read_from_files(tmp_path: Path) -> None
         assert all(word in answer.stderr for word in words), answer.stderr
 
 
+def test_noise_within_a_range_is_read_from_files(tmp_path: Path) -> None:
+    """A score of 0 to 4; what says how noise stays within nothing is refused."""
+    file = tmp_path / "a.toml"
+    text = (
+        'title = "score"\n[privacy_unit]\ncontribution = 1\nneighbours = "bounded"\n[[plan.level]]\nname = "score"\n'
+        'noise = "geometric"\nepsilon = 1.0\nlargest = 4\nends = "reflected"\nlocal = true\n[truth]\nscore = 4\n'
+        "[adversary]\nknown = 0\nhypotheses = [3, 4]\n"
+    )
+    file.write_text(text)
+    noise = adv.load_scenario(file).plan.levels[0].mechanism
+    assert noise == adv.PerturbationTable.on_range(adv.Geometric(1.0), 4, "reflected", local=True)
+    for old, new, words in (
+        ("largest = 4\n", "", ["needs largest", "reflected"]),
+        ("largest = 4", "largest = 4000", ["plan.level[1]", "largest", "1,000", "4,000"]),
+        ('"geometric"\nepsilon', '"laplace"\nepsilon', ["whole numbers", "Laplace"]),
+    ):
+        file.write_text(text.replace(old, new))
+        answer = run("audit", str(file))
+        assert answer.exit_code == 2
+        assert all(word in answer.stderr for word in words), answer.stderr
+
+
 @pytest.mark.parametrize(
     ("key", "text"),
     [

@@ -29,11 +29,13 @@ from adversary._core import (
     whole_labels,
 )
 from adversary.privacy.losses import PrivacyLoss, compose_losses, repeat_loss
-from adversary.privacy.mechanisms.mechanism import MOST_VALUES
+from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Mechanism
 from adversary.privacy.mechanisms.perturbation import PerturbedCount, worst_loss
 
 NEAR_ZERO = 0.05
 """A perturbation that is larger on average moves counts, which no office means to."""
+ENDS = ("redrawn", "truncated", "reflected")
+"""Ways to keep noise within a range."""
 TABLE_SUM = 1e-6
 """How far from one the printed probabilities of a row may add up; they are rescaled within it."""
 
@@ -183,6 +185,42 @@ class PerturbationTable(PerturbedCount):
         np.add.at(table, (count, step - lowest), check_number("probability", columns[2]))
         return cls(tuple(map(tuple, table.tolist())), lowest, **flags)
 
+    @classmethod
+    def on_range(cls, noise: Mechanism, largest: int, ends: str = "redrawn", *, local: bool = False) -> Self:
+        """Whole-number noise that stays within 0 and the largest count, a closed table.
+
+        Parameters
+        ----------
+        noise : additive, of whole numbers, such as `Geometric` or `DiscreteGaussian`
+        largest : the largest count, >= 1: of scores from 0 to 4, 4
+        ends : "redrawn", drawn again until the release fits, so that other counts change what is likely near the ends;
+            "truncated", moved to the nearer end; "reflected", y below 0 becomes -y and y above the largest count n
+            becomes 2 n - y, until it fits
+        local : whether the count is one unit's own answer
+
+        Raises
+        ------
+        TypeError : noise that is not whole-number additive noise
+        ValueError : a largest count below 1 or with too many entries, another word for `ends`
+
+        >>> from adversary.privacy.mechanisms import Geometric
+        >>> scores = PerturbationTable.on_range(Geometric(1.0), 4, local=True)
+        >>> round(scores.report_loss(1).epsilon(0.0), 6), round(scores.report_loss().epsilon(0.0), 6)
+        (1.20087, 4.0)
+        """
+        last = int(check_whole("largest", one_number("largest", largest), minimum=1))
+        if not isinstance(noise, Mechanism) or noise.is_continuous or not noise.is_additive:
+            raise TypeError(
+                f"noise must be additive and of whole numbers, such as Geometric or DiscreteGaussian, got {noise!r}: "
+                "round it, or clamp it with adversary.postprocessing.clamped"
+            )
+        if ends not in ENDS:
+            raise ValueError(f"ends must be one of {', '.join(ENDS)}, got {ends!r}")
+        if (entries := (last + 1) ** 2) > MOST_VALUES:
+            raise ValueError(f"the table must have at most {MOST_VALUES:,} entries, got {entries:,}")
+        return cls.from_transitions(np.array([_row_within(noise, i, last, ends) for i in range(last + 1)]), closed=True,
+                                    local=local)  # fmt: skip
+
     def describe(self) -> str:
         values = f"{'answers' if self.local else 'counts'} 0 to {len(self.probabilities) - 1}"
         steps = self.transitions[0][self.transitions[1].any(axis=0)]
@@ -219,6 +257,19 @@ class PerturbationTable(PerturbedCount):
 
     def row(self, value: Any) -> Any:
         return np.minimum(value, len(self.probabilities) - 1)
+
+
+def _row_within(noise: Mechanism, count: int, last: int, ends: str) -> Floats:
+    """Probabilities of the releases 0 to the last of noise on one count."""
+    row = np.exp(noise.log_prob(np.arange(last + 1), count))
+    if ends == "truncated":
+        row[0], row[-1] = noise.cdf(0, count), noise.sf(last - 1, count)
+    elif ends == "reflected":
+        drawn = noise.support(count)
+        outside = drawn[(drawn < 0) | (drawn > last)]
+        folded = outside % (2 * last)
+        row += np.bincount(np.minimum(folded, 2 * last - folded), np.exp(noise.log_prob(outside, count)), last + 1)
+    return np.asarray(row / row.sum())
 
 
 def _labelled_rows(table: Any, lowest: int) -> tuple[Any, int]:

@@ -16,7 +16,7 @@ from adversary._core import check_whole, meant
 from adversary.adversaries import postprocessing
 from adversary.adversaries.plans import Level, Plan
 from adversary.privacy import PrivacyUnit
-from adversary.privacy.mechanisms import Mechanism, kinds, listable
+from adversary.privacy.mechanisms import ENDS, Mechanism, PerturbationTable, kinds, listable
 from adversary.report.files.keys import Key, Keys
 
 NOISES = kinds()
@@ -29,6 +29,8 @@ MOST_RELEASES = 1000
 MOST_NOISE, MOST_BELOW = 100_000, 10_000
 """Values over which the noise of a file may spread, and counts that may fit one number that was clamped or suppressed:
 an audit lists them, many times over and within seconds."""
+MOST_LARGEST = 1000
+"""Of noise within a range: every pair of counts is listed."""
 MOST_SIBLINGS = 5000
 """Of one level, more than the 3,142 counties of the United States: where discrete Gaussian noise is narrow (rho from
 about 0.2) the law of their sum takes time with the square of their number, 24 s for 5,000; and a page goes over ten
@@ -46,7 +48,9 @@ NOISE = {
     "scale": Key("number", "of Laplace noise", None, example="1.0"),
     "categories": Key("whole", "answers of randomized response", None, example="2"),
     "closed": Key("flag", "the last row of a perturbation table is that of the last possible count", False),
-    "local": Key("flag", "of a perturbation table: what it perturbs is one unit's own answer", False),
+    "local": Key("flag", "of a table or a range: what is perturbed is one unit's own answer", False),
+    "largest": Key("whole", "the largest possible count, within which whole-number noise stays", None, example="4"),
+    "ends": Key("word", "how it stays between 0 and that", None, ENDS),
     "stay": Key("real", "chance that a 1 of unary encoding is reported as 1", None, example="0.75"),
     "rise": Key("real", "chance that a 0 of it is reported as 1", None, example="0.25"),
     "ones": Key("whole", "bits of it that one of two answers sets and the other does not", None, example="1"),
@@ -185,7 +189,22 @@ def _queries(table: Keys, unit: PrivacyUnit) -> dict[str, Mechanism]:
 
 
 def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
-    """The noise of a table with the one parameter that fixes it."""
+    """The noise of a table with the one parameter that fixes it, within a range where one is given."""
+    ends = table.one_of("ends", ENDS, None)
+    if not table.has("largest"):
+        if ends is not None:
+            raise ValueError(f"ends says how noise stays within a range, and needs largest, got {ends!r} without it")
+        return _free_noise(table, unit)
+    largest = table.get("largest", int, "the largest possible count, such as 4")
+    if largest > MOST_LARGEST:
+        raise ValueError(f"{table.where('largest')}: must be at most {MOST_LARGEST:,}, got {largest:,}")
+    local = table.has("local") and table.get("local", bool, "true or false")
+    made: Mechanism = PerturbationTable.on_range(_free_noise(table, unit), largest, ends or ENDS[0], local=local)
+    return made
+
+
+def _free_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
+    """The noise with the one parameter that fixes it, on any number."""
     noise = table.get("noise", str, f"one of {tuple(NOISES)}", "discrete gaussian")
     if noise not in NOISES:
         raise ValueError(f"noise must be one of {tuple(NOISES)}, got {noise!r}{meant(noise, NOISES)}")
@@ -200,14 +219,16 @@ def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     sensitivity = table.measure("sensitivity", unit.contribution or 1)
     if not given:
         return law()
-    options = {key: _option(table, key, kind) for key, kind in OPTIONS.items() if table.has(key)}
+    ranged = ("local",) if table.has("largest") else ()
+    options = {key: _option(table, key, kind) for key, kind in OPTIONS.items() if table.has(key) and key not in ranged}
     if others := [key for key in options if key not in law.options]:
         fits = [f'noise = "{name}"' for name, one in NOISES.items() if others[0] in one.options]
         raise ValueError(f"{table.where(others[0])}: must be left out of {noise} noise; it is for {', '.join(fits)}")
     if given[0] in law.tables:
         listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0], options))
         return listed
-    cells = unit.cells if getattr(law, "is_local", None) is True else unit.changed_cells
+    own = getattr(law, "is_local", None) is True or ("local" in ranged and table.has("local") and table["local"])
+    cells = unit.cells if own else unit.changed_cells
     made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, cells, **options)
     if not made.is_continuous:
         table.build(given[0], lambda: listable(made, int(made.reach()), MOST_NOISE))
