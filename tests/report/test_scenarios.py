@@ -280,7 +280,7 @@ def test_noise_within_a_range_is_read_from_files(tmp_path: Path) -> None:
     text = (
         'title = "score"\n[privacy_unit]\ncontribution = 1\nneighbours = "bounded"\n[[plan.level]]\nname = "score"\n'
         'noise = "geometric"\nepsilon = 1.0\nlargest = 4\nends = "reflected"\nlocal = true\n[truth]\nscore = 4\n'
-        "[adversary]\nknown = 0\nhypotheses = [3, 4]\n"
+        "[adversary]\nprior = 0.5\nknown = 0\nhypotheses = [3, 4]\n"
     )
     file.write_text(text)
     noise = adv.load_scenario(file).plan.levels[0].mechanism
