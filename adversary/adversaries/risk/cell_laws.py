@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from adversary._core import Floats, Integers, blocks
 from adversary.adversaries.path import Adversary, Path, Truth
@@ -29,6 +30,7 @@ from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
 MOST_LISTED = 60_000
 """Releases of the levels above that are listed with their exact weights; of more, some are simulated."""
+_ROWS = 2**12
 POINTS = 2**12
 """Simulated releases, a scrambled Sobol sequence: as accurate in a smooth average as many times as many draws."""
 
@@ -57,8 +59,8 @@ def laws_of_cells(plan: Plan, reader: Adversary, truths: Sequence[Truth], *, rng
     0.606776
     """
     path = reader.path(plan)
-    flat = all(step.belief.flat for step in path.steps[1:]) and all(len(step.noises) == 1 for step in path.steps[2:])
-    if not (shift_invariant(plan, reader) and flat and 1 < len(path.steps) <= 3 and reader.sampling_rate == 1.0):
+    flat = all(step.belief.flat for step in path.steps[1:])
+    if not (shift_invariant(plan, reader) and flat and len(path.steps) > 1 and reader.sampling_rate == 1.0):
         return [bayes_factor_law(plan, reader, truth, draws=DRAWS, rng=rng) for truth in truths]
     laws: list[Any] = [None] * len(truths)
     for target in {truth.target for truth in truths}:
@@ -170,6 +172,9 @@ class _Cells:
 
     def _evidence(self, lowest: Integers, upper: Integers) -> Iterable[Floats]:
         """Log Bayes factors of what is released above, for every number of others at the first step above."""
+        if len(self.path.steps) > 3 or any(len(step.noises) > 1 for step in self.path.steps[2:]):
+            yield from self._evidence_of_many(lowest, upper)
+            return
         noise, links = self._upper_releases[0], len(self._links)
         sums = noise[:, 0]
         keys = [own - sums for own in noise[:, links : links + len(self.path.steps[1].noises)].T]
@@ -182,6 +187,44 @@ class _Cells:
         for others in lowest:
             last = np.clip(others + sums, -reach, reach).astype(np.int64) + reach
             yield present[place.ravel(), last] - out[place.ravel(), last]
+
+    def _evidence_of_many(self, lowest: Integers, upper: Integers) -> Iterator[Floats]:
+        """The same for any number of steps: sums over others' counts step by step from the top, for each release.
+
+        With u the distance of the true count from the one in question, and the noise a of the siblings' sum and b of
+        the totals, a step adds up, over k at most (others + a), P(siblings' noise = k) E(u + k), where E(v) is
+        P(noise = v + b - all noise a so far) times the message from above.
+        """
+        noise, reaches = self._upper_releases[0], [int(one.reach()) for one in self._links]
+        sums, own = noise[:, : len(reaches)], noise[:, len(reaches) :]
+        away = [float(self.example.counts[0, 0]) - x for x in self.path.known_counts()]
+        places = np.cumsum([0, *(len(step.noises) for step in self.path.steps[1:])])
+        found = np.empty((2, len(noise), lowest.size))
+        for start in range(0, len(noise), _ROWS):
+            part = slice(start, start + _ROWS)
+            message: Any = 1.0
+            for j in reversed(range(len(reaches))):
+                width = 1 + sum(reaches[: j + 1])
+                v = np.arange(-width, width + 1.0)
+                shift = sums[part, : j + 1].sum(axis=1)
+                log = np.zeros((len(shift), v.size))
+                for i, law in enumerate(self.path.steps[j + 1].noises):
+                    log += law.log_likelihood(v + (own[part, places[j] + i] - shift)[:, None], 0.0)
+                message = message * np.exp(log - log.max(axis=1, keepdims=True))
+                k = np.arange(-reaches[j], reaches[j] + 1.0)
+                weight = np.exp(self._links[j].log_likelihood(k, 0.0))
+                if j:
+                    within = k <= (upper[j - 1] + sums[part, j])[:, None]
+                    windows = sliding_window_view(message, k.size, axis=1)
+                    message = (windows @ (weight * within)[:, :, None])[:, :, 0]
+                    message /= message.max(axis=1, keepdims=True)
+            last = np.clip(lowest + sums[part, :1], -reaches[0], reaches[0]).astype(np.int64) + reaches[0]
+            for side, u in enumerate(away):
+                first = width - reaches[0] + int(u)
+                terms = np.cumsum(weight * message[:, first : first + k.size], axis=1)
+                with np.errstate(divide="ignore"):
+                    found[side, part] = np.log(np.take_along_axis(terms, last, axis=1))
+        yield from (found[1] - found[0]).T
 
     def _cumulative(self, rows: Floats, k: Floats, x: float) -> Floats:
         """Log of the sums up to each k, (row, k)."""
