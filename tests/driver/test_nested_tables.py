@@ -78,21 +78,31 @@ def test_three_levels_are_within_their_errors_of_single_audits() -> None:
         assert abs(row["posterior_mean"] - float(risk["posterior_mean"])) <= 0.2 * error + 1e-9
 
 
-@pytest.mark.slow_cases("siblings3")
-@pytest.mark.parametrize("siblings", [(3, None), (0, 2, None), (2, 0, None), (2, 1, None)])
-def test_laws_of_many_cells_are_those_of_each(siblings: tuple[int | None, ...]) -> None:
-    plan = adv.Plan([adv.Level(f"l{i}", adv.Geometric(1.5), siblings=n) for i, n in enumerate(siblings)])
+@pytest.mark.slow_cases("siblings3-1.5", "siblings5-2.0")
+@pytest.mark.parametrize(
+    ("siblings", "epsilon"),
+    [
+        ((3, None), 1.5),
+        ((0, 2, None), 1.5),
+        ((2, 0, None), 1.5),
+        ((2, 1, None), 1.5),
+        ((1, 1, 0, None), 20.0),
+        ((2, 1, 2, None), 2.0),
+    ],
+)
+def test_laws_of_many_cells_are_those_of_each(siblings: tuple[int | None, ...], epsilon: float) -> None:
+    plan = adv.Plan([adv.Level(f"l{i}", adv.Geometric(epsilon), siblings=n) for i, n in enumerate(siblings)])
     beliefs = {f"l{i}": adv.Uniform() for i in range(1, len(siblings)) if siblings[i - 1]}
     reader = adv.Adversary(0.3, beliefs=beliefs)
     truths = []
-    for target, *others in [(1, 0, 0), (1, 2, 0), (0, 1, 4), (1, 90, 400)]:
+    for target, *others in [(1, 0, 0, 2), (1, 2, 0, 0), (0, 1, 4, 1), (1, 90, 400, 400)]:
         counts = np.cumsum([target, *(n if below else 0 for n, below in zip(others, siblings, strict=False))])
         named = dict(zip(plan.names, map(int, counts), strict=False))
         truths.append(settle_truth(plan, reader, named | {"in": target}))
     for truth, law in zip(truths, laws_of_cells(plan, reader, truths, rng=5), strict=True):
         one = bayes_factor_law(plan, reader, truth, rng=5)
         (mean, error), (own, its) = law.posterior_mean(), one.posterior_mean()
-        assert abs(mean - own) <= 0.2 * (error + its) + 1e-12
+        assert abs(mean - own) <= (0.2 if len(siblings) < 4 else 2.0) * (error + its) + 1e-12
         assert (law.unbounded, law.target, law.prior) == (one.unbounded, one.target, one.prior)
 
 

@@ -30,7 +30,8 @@ from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 
 MOST_LISTED = 60_000
 """Releases of the levels above that are listed with their exact weights; of more, some are simulated."""
-_ROWS = 2**12
+_ROWS, _SHARED = 2**12, 48
+"""Releases that are gone through at a time, and sums over the steps above that are kept for other cells."""
 POINTS = 2**12
 """Simulated releases, a scrambled Sobol sequence: as accurate in a smooth average as many times as many draws."""
 
@@ -195,36 +196,61 @@ class _Cells:
         the totals, a step adds up, over k at most (others + a), P(siblings' noise = k) E(u + k), where E(v) is
         P(noise = v + b - all noise a so far) times the message from above.
         """
-        noise, reaches = self._upper_releases[0], [int(one.reach()) for one in self._links]
-        sums, own = noise[:, : len(reaches)], noise[:, len(reaches) :]
-        away = [float(self.example.counts[0, 0]) - x for x in self.path.known_counts()]
-        places = np.cumsum([0, *(len(step.noises) for step in self.path.steps[1:])])
-        found = np.empty((2, len(noise), lowest.size))
-        for start in range(0, len(noise), _ROWS):
-            part = slice(start, start + _ROWS)
-            message: Any = 1.0
-            for j in reversed(range(len(reaches))):
-                width = 1 + sum(reaches[: j + 1])
-                v = np.arange(-width, width + 1.0)
-                shift = sums[part, : j + 1].sum(axis=1)
-                log = np.zeros((len(shift), v.size))
-                for i, law in enumerate(self.path.steps[j + 1].noises):
-                    log += law.log_likelihood(v + (own[part, places[j] + i] - shift)[:, None], 0.0)
-                message = message * np.exp(log - log.max(axis=1, keepdims=True))
-                k = np.arange(-reaches[j], reaches[j] + 1.0)
-                weight = np.exp(self._links[j].log_likelihood(k, 0.0))
-                if j:
-                    within = k <= (upper[j - 1] + sums[part, j])[:, None]
-                    windows = sliding_window_view(message, k.size, axis=1)
-                    message = (windows @ (weight * within)[:, :, None])[:, :, 0]
-                    message /= message.max(axis=1, keepdims=True)
-            last = np.clip(lowest + sums[part, :1], -reaches[0], reaches[0]).astype(np.int64) + reaches[0]
+        sums, reach = self._upper_releases[0][:, 0], int(self._links[0].reach())
+        away = [int(self.example.counts[0, 0] - x) for x in self.path.known_counts()]
+        found = np.empty((2, len(sums), lowest.size))
+        for start in range(0, len(sums), _ROWS):
+            weight, terms = self._terms(0, start, tuple(map(int, upper)))
+            last = np.clip(lowest + sums[start : start + _ROWS, None], -reach, reach).astype(np.int64) + reach
             for side, u in enumerate(away):
-                first = width - reaches[0] + int(u)
-                terms = np.cumsum(weight * message[:, first : first + k.size], axis=1)
+                total = np.cumsum(weight * terms[:, 1 + u : 1 + u + weight.size], axis=1)
                 with np.errstate(divide="ignore"):
-                    found[side, part] = np.log(np.take_along_axis(terms, last, axis=1))
+                    found[side, start : start + _ROWS] = np.log(np.take_along_axis(total, last, axis=1))
         yield from (found[1] - found[0]).T
+
+    def _terms(self, step: int, start: int, upper: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """(probabilities of the siblings' noise, E of a step), given the others of the steps above it.
+
+        Cells that have these in common share the sums.
+        """
+        key = step, start, upper
+        if key in self._shared:
+            return self._shared[key]
+        link, noise = self._links[step], self._upper_releases[0][start : start + _ROWS]
+        k = np.arange(-link.reach(), link.reach() + 1.0)
+        weight, found = np.exp(link.log_likelihood(k, 0.0)), self._own_terms(step, start)
+        if step + 1 < len(self._links):
+            above, terms = self._terms(step + 1, start, upper[1:])
+            reach = (above.size - 1) // 2
+            within = np.arange(-reach, reach + 1.0) <= (upper[0] + noise[:, step + 1])[:, None]
+            message = (sliding_window_view(terms, above.size, axis=1) @ (above * within)[:, :, None])[:, :, 0]
+            found = found * (message / message.max(axis=1, keepdims=True))
+        if step:
+            if len(self._shared) >= _SHARED:
+                self._shared.clear()
+            self._shared[key] = weight, found
+        return weight, found
+
+    def _own_terms(self, step: int, start: int) -> Floats:
+        """What is published of the totals of a step, by their distance from the true ones."""
+        if (step, start) not in self._own:
+            noise, links = self._upper_releases[0][start : start + _ROWS], len(self._links)
+            place = links + sum(len(one.noises) for one in self.path.steps[1 : step + 1])
+            width = 1 + sum(int(one.reach()) for one in self._links[: step + 1])
+            v, shift = np.arange(-width, width + 1.0), noise[:, : step + 1].sum(axis=1)
+            log = np.zeros((len(noise), v.size))
+            for i, law in enumerate(self.path.steps[step + 1].noises):
+                log += law.log_likelihood(v + (noise[:, place + i] - shift)[:, None], 0.0)
+            self._own[step, start] = np.exp(log - log.max(axis=1, keepdims=True))
+        return self._own[step, start]
+
+    @cached_property
+    def _shared(self) -> dict[tuple[int, int, tuple[int, ...]], tuple[Floats, Floats]]:
+        return {}
+
+    @cached_property
+    def _own(self) -> dict[tuple[int, int], Floats]:
+        return {}
 
     def _cumulative(self, rows: Floats, k: Floats, x: float) -> Floats:
         """Log of the sums up to each k, (row, k)."""
