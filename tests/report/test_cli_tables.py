@@ -69,7 +69,7 @@ def test_three_tables_of_one_file(tmp_path: Path, monkeypatch: Any) -> None:
     with (tmp_path / "people.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(risks) == 60
-    assert [float(row["after it, on average"]) for row in rows] == pytest.approx(risks["posterior_mean"].tolist())
+    assert [float(row["after, on average"]) for row in rows] == pytest.approx(risks["posterior_mean"].tolist())
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.index("Places: district (6)") < page.index("The largest risk is")
 

@@ -230,10 +230,13 @@ def _where(tree: xr.DataTree) -> str:
 
 def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = False) -> Table:
     """Rows of people; `whole` with every number."""
-    labels = {f"column_{one}": Column(one) for one in tree.attrs["columns"]}
+    named = list(tree.attrs["columns"])
+    labels: dict[str, Any] = {"who": Column(", ".join(named))}
+    if whole:
+        labels = {f"column_{one}": Column(one) for one in named}
     columns: dict[str, Any] = {
         "row": None, "shown_rank": "rank", **labels, "count": ("people", "count"), "target": "person",
-        "posterior_mean": ("after it, on average", "probability"),
+        "posterior_mean": ("after, on average", "probability"),
         "range": ("nine releases in ten", "% interval"), "bound": ("at most", "% at most"),
     }  # fmt: skip
     if len(set(tree["people"].to_dataset()["tells_most"].values)) > 1:
@@ -247,7 +250,10 @@ def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = Fa
         columns["status"] = ("status", "status")
     ends = xr.concat([found["posterior_low"], found["posterior_high"]], "side")
     ranks, prior = ("row", ranks_shown(found["rank"].values)), float(tree["summary"]["prior"])
-    made = found.assign(shown_rank=ranks, range=ends, prior=("row", np.full(found.sizes["row"], prior)))
+    who = [", ".join(map(str, one)) for one in zip(*(found[f"column_{name}"].values for name in named), strict=True)]
+    made = found.assign(
+        shown_rank=ranks, who=("row", np.array(who)), range=ends, prior=("row", np.full(found.sizes["row"], prior))
+    )
     return tabulate(made, columns, name=name)
 
 
