@@ -102,7 +102,11 @@ def test_a_code_of_the_census_has_its_tracts_and_keeps_its_zeros() -> None:
         ("town,kids\nA,3\nA,2\n", {}, "--people where each row is a person"),
         ("town,year\nA,2020\nB,2024\n", {}, "no column of counts is there"),
         ("town,year,n\nA,2020,3\nA,2024,4\n", {}, "--leave-out year=2020"),
-        ("block,town,x,men\n1,A,7,1\n2,A,7,2\n3,B,9,5\n4,B,9,3\n", {}, "column 'x' is the same in all rows of each"),
+        (
+            "block,town,x,men\n1,A,7,1\n2,A,7,2\n3,B,9,5\n4,B,9,3\n5,C,4,8\n6,C,4,0\n",
+            {},
+            "column 'x' is the same in all rows of each",
+        ),
         ("town,n\nA,1\nB,2\n", {"places": "twon"}, "places: no column 'twon'; did you mean 'town'?"),
         ("town,n\n", {}, "the table is empty"),
         ("town,2023,2024\nA,1,2\nB,3,4\n", {}, "are of two years"),

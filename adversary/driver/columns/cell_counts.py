@@ -306,9 +306,9 @@ def total_of(
             return Total(int(j), tuple(i for i in range(n) if i != j))
         total = _run(least[:SAMPLE], most[:SAMPLE], free[:SAMPLE], allowed)
         if total is not None:
-            j, parts = total.category, [*total.parts]
+            own, parts = total.category, [*total.parts]
             sums = (one[:, parts].sum(axis=1) for one in (least, most))
-            if _agreement(least[:, j], most[:, j], free[:, j], *sums)[0].all():
+            if _agreement(least[:, own], most[:, own], free[:, own], *sums)[0].all():
                 return total
     return Total(int(called.argmax()), ()) if n > 1 and called.any() else None
 

@@ -261,7 +261,8 @@ def _refuse_single_rows(columns: Mapping[str, FileColumn], counts: list[str], de
     """ValueError where rows differ by a column of single names alone, of people or of places."""
     for name in roles.keys:
         rest = [one for one in roles.keys if one != name]
-        if name in declared.keys or is_named(name, PLACES) or not rest or declared.people is False:
+        known = name in declared.keys or is_named(name, PLACES | FEATURES)
+        if known or not rest or declared.people is False:
             continue
         if duplicate(columns, [name]) is None and duplicate(columns, rest) is not None:
             raise ValueError(

@@ -26,6 +26,8 @@ from adversary.driver.columns.file_column import FileColumn, KeyColumn, duplicat
 
 LARGE = 1000
 """A column with one number of this size in every row holds no counts."""
+CHANCE = 3.0
+"""Nats of evidence from which one number for each place is no chance."""
 STEPS = 4
 """Rows from which large numbers that rise from row to row are codes."""
 _YEAR = re.compile(r"(?<!\d)(19|20)\d\d(?!\d)")
@@ -135,7 +137,8 @@ def _check_constant(columns: Mapping[str, FileColumn], name: str, roles: Roles) 
     for place in roles.keys:
         key = columns[place].key
         rows = np.bincount(key.codes)
-        if len(rows) > 1 and rows.min() > 1 and lies_in(key, values):
+        evidence = (len(counts) - len(rows)) * np.log(len(unique))
+        if len(rows) > 1 and rows.min() > 1 and evidence > CHANCE and lies_in(key, values):
             raise ValueError(
                 f"column {name!r} is the same in all rows of each {place}, as a code of {place} is: leave it out, "
                 f"{option('leave_out', name)}, or, if it holds counts of people, {option('yes_these_are_counts', name)}"
