@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adversary.adversaries.tables import Population, PublishedTable
-from adversary.driver.columns import population, resolve_tables
+from adversary.driver.columns import population, read_numbers, resolve_tables
 from adversary.privacy.mechanisms import Geometric
 
 TOWN = "district,region,sex,age,n\nA,R,m,0-17,3\nA,R,f,18+,1\nB,R,m,18+,2\nB,R,f,0-17,5\nC,S,m,0-17,4\nC,S,f,18+,6\n"
@@ -213,6 +213,56 @@ def test_ages_lie_in_their_groups_on_one_axis() -> None:
     made = population(people, published(("town", "age"), ("all", "group")))
     assert [axis.columns for axis in made.axes] == [("town",), ("age", "group")]
     assert made.counts.sum() == 200
+
+
+@pytest.mark.parametrize(
+    ("entries", "options", "least", "most"),
+    [
+        (["1,204", "<5", "", "17"], {}, [1204, 0, 0, 17], [1204, 4, -1, 17]),
+        (["1.204", "≤4", "x"], {"decimal": ","}, [1204, 0, 0], [1204, 4, -1]),
+        (["1.204", "17"], {"separator": ";"}, [1204, 17], [1204, 17]),
+        (["1 204,0", "1\u202f310,0", "3"], {}, [1204, 1310, 3], [1204, 1310, 3]),
+        (["1'204", "12’000"], {}, [1204, 12000], [1204, 12000]),
+        (["1.204.311", "2.500"], {}, [1204311, 2500], [1204311, 2500]),
+        (["1e+05", "7"], {}, [100_000, 7], [100_000, 7]),
+        ([3.0, None], {}, [3, 0], [3, -1]),
+        (["under 10", "12"], {}, [0, 12], [9, 12]),
+    ],
+)
+def test_numbers_are_read_as_offices_write_them(
+    entries: list[Any], options: dict[str, Any], least: list[int], most: list[int]
+) -> None:
+    numbers = read_numbers(entries, **options)
+    assert numbers is not None
+    assert (numbers.least.tolist(), numbers.most.tolist()) == (least, most)
+    assert not numbers.decimal
+    assert not numbers.unclear
+
+
+@pytest.mark.parametrize(
+    ("entries", "options", "decimal", "unclear"),
+    [
+        (["1.204", "1.310"], {}, True, True),
+        (["1,204", "1204"], {}, False, True),
+        (["1,204", "2"], {"separator": "\t"}, False, True),
+        (["12.5", "3,5"], {}, True, True),
+        (["12,5", "1.204"], {}, True, False),
+        (["0,204", "0,305"], {}, True, False),
+        (["12 %", "8 %"], {}, True, False),
+        ([1.5, 2.0], {}, True, False),
+    ],
+)
+def test_shares_are_no_counts_and_doubtful_marks_are_not_guessed(
+    entries: list[Any], options: dict[str, Any], decimal: bool, unclear: bool
+) -> None:
+    numbers = read_numbers(entries, **options)
+    assert numbers is not None
+    assert (bool(numbers.decimal), bool(numbers.unclear)) == (decimal, unclear)
+
+
+@pytest.mark.parametrize("entries", [["01001", "36061"], ["0-17", "18+"], ["x", ""], [True, False], ["3", "three"]])
+def test_codes_ranges_and_words_are_no_numbers(entries: list[Any]) -> None:
+    assert read_numbers(entries) is None
 
 
 FORMS = {

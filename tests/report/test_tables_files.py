@@ -108,6 +108,7 @@ def test_formats_of_other_programs_hold_the_same_people(suffix: str, tmp_path: P
             "line 4: has one entry alone, 'Source: reg",
         ),
         ("a.csv", "town,n\nA,3\nQuelle: Register,\n", "line 3: has one entry alone, 'Quelle: Register'"),
+        ("a.csv", "town,n\nA,3\n1) of 2024,\n", "line 3: has one entry alone, '1) of 2024'"),
         ("a.csv", b"t\0o\0", "got the character NUL"),
         ("a.csv", 'a,b\n"x,3\n', "line 2: must be CSV, got unexpected end of data"),
         ("a.xls", b"\xd0\xcf", "save it as .xlsx or CSV"),
@@ -192,7 +193,7 @@ def test_rounding_suppression_and_releases_stand_in_a_line() -> None:
     "content",
     [
         "i,0,1,2\n0,1,0,0\n1,0.5,0,0.5\n",
-        "i;j;p\n0;0;1\n1;0;0.5\n1;2;0.5\n",
+        "i;j;p\n0;0;1\n1;0;0,5\n1;2;0,5\n",
         "count,release,probability\n0,0,1\n1,0,0.5\n1,2,0.5\n",
     ],
 )

@@ -298,7 +298,7 @@ class Keys:
         return Keys(given, self.file, f"{self.key + '.' if self.key else ''}{key}", keys)
 
     def frame(self, key: str, *choices: tuple[str, ...]) -> tuple[Path, Any, Callable[[int], str]]:
-        """A CSV file by its path from this one's: where it is, the first choice of columns that it has, or all of them
+        """A CSV file, or one of another format, by its path from this one's: where it is, the first choice of columns that it has, or all of them
         where there is none to choose, and what its rows are called."""
         path = self.file.parent / self.get(key, str, "the path of a CSV file")
         if not path.exists():
@@ -310,7 +310,7 @@ class Keys:
         for name in names:
             if name not in frame.columns:
                 raise ValueError(f"{path}: column {name!r} is missing; there are {', '.join(frame.columns)}")
-        return path, frame[[*names]], where
+        return path, frame[[*names]].astype(str), where
 
     def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
         """What `read` makes of a table, or of each of several named ones, by name; the file has either."""

@@ -248,6 +248,8 @@ def _option(table: Keys, key: str, kind: str) -> Any:
 def _of_table(law: type[Mechanism], table: Keys, key: str, options: Mapping[str, bool]) -> Mechanism:
     """The noise whose table is a CSV file."""
     path, frame, where = table.frame(key, *law.tables[key])
+    if frame.attrs.get("separator") == ";":  # where commas are decimal
+        frame = frame.map(lambda cell: cell.replace(",", "."))
     for name in frame:
         for row, cell in enumerate(frame[name]):
             if not _NUMBER.fullmatch(cell.strip()):

@@ -48,6 +48,8 @@ OTHERS = {
     ".gz": "an archive; give the file inside",
 }
 """What is refused, and the remedy."""
+LONG = 60
+"""Letters of a line under a table that is no name."""
 NOTES = ("source", "quelle", "note", "notes", "anmerkung", "hinweis", "fuente", "©", "*", "stand:", "erstellt")
 """How lines under a table begin."""
 
@@ -260,7 +262,8 @@ def _refuse_note(body: Sequence[tuple[list[str], int]], width: int, place: Calla
         return
     row, line = body[-1]
     alone = bool(row[0].strip()) and not any(map(str.strip, row[1:]))
-    if alone and (width > 3 or row[0].strip().casefold().startswith(NOTES)):
+    text = row[0].strip().casefold()
+    if alone and (width > 3 or len(text) > LONG or text.startswith(NOTES) or text[1:2] == ")"):
         raise ValueError(
             f"{place(line)}: has one entry alone, {row[0][:60]!r}: remove the line if it is a note, or fill it in"
         )
