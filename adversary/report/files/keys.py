@@ -298,7 +298,7 @@ class Keys:
         return Keys(given, self.file, f"{self.key + '.' if self.key else ''}{key}", keys)
 
     def frame(self, key: str, *choices: tuple[str, ...]) -> tuple[Path, Any, Callable[[int], str]]:
-        """A CSV file, or one of another format, by its path from this one's: where it is, the first choice of columns that it has, or all of them
+        """A CSV file by its path from this one's: where it is, the first choice of columns that it has, or all of them
         where there is none to choose, and what its rows are called."""
         path = self.file.parent / self.get(key, str, "the path of a CSV file")
         if not path.exists():
