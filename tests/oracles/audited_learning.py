@@ -325,7 +325,7 @@ def report_noisy_max() -> Audited:
     """The winner of a vote with Gumbel noise is released: the exponential mechanism, as a law of one's own."""
 
     def logp(value, votes):  # type: ignore[no-untyped-def]
-        return pt.log_softmax(votes)[value]
+        return pt.special.log_softmax(votes)[value]
 
     def random(votes, rng=None, size=None):  # type: ignore[no-untyped-def]
         votes = np.asarray(votes)
