@@ -95,7 +95,7 @@ for epsilon, mean in zip(epsilons, found, strict=True):
 fig, ax = plt.subplots()
 ax.plot(epsilons, found, "o-", color=BLUE)
 ax.axhline(0.01, color=GREY, lw=1)
-ax.set(xlabel="epsilon of each total", ylabel="average posterior", title="Differencing: noise of 1 protects, of 8 hardly")
+ax.set(xlabel="epsilon of each total", ylabel="average posterior", title="Differencing of two noisy totals")
 fig.tight_layout()
 
 # %% [markdown]
@@ -146,8 +146,8 @@ for epsilon in (0.1, 1.0, 3.0):
 # ## Reconstruction of a small block
 #
 # Seven people, three features of two values each. Their tables are published: each feature by itself, or every pair of
-# features. Exact tables of pairs leave few blocks that agree with all of them, and more than triple the probability of a
-# rare record. Certain it is of nobody: a block that is reconstructed completely still has seven people in it.
+# features. Exact tables of pairs leave few blocks that agree with all of them, and more than triple the probability of
+# a rare record. Certain it is of nobody: a block that is reconstructed completely still has seven people in it.
 
 # %%
 shares = np.array([0.25, 0.2, 0.15, 0.1, 0.1, 0.08, 0.07, 0.05]).reshape(2, 2, 2)
@@ -164,6 +164,6 @@ for name, by in tables.items():
 # With noise no block is ruled out, and the guarantee bounds every such attack, whoever makes it. Every number above is
 # redone by `tests/papers/test_published_adversaries.py` or stands in it.
 #
-# References: Kazan and Reiter (2025), Statistica Sinica 35; Kifer et al. (2022), semantics for the 2020 Census; Denning,
-# Denning and Schwartz (1979), ACM TODS 4; Lee and Clifton (2011), ISC; McClure and Reiter (2012), Transactions on Data
-# Privacy 5; Garfinkel, Abowd and Martindale (2018), ACM Queue 16.
+# References: Kazan and Reiter (2025), Statistica Sinica 35; Kifer et al. (2022), semantics for the 2020 Census;
+# Denning, Denning and Schwartz (1979), ACM TODS 4; Lee and Clifton (2011), ISC; McClure and Reiter (2012), Transactions
+# on Data Privacy 5; Garfinkel, Abowd and Martindale (2018), ACM Queue 16.

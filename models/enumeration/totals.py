@@ -22,6 +22,8 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors, graph_inputs
+from pytensor.scalar.basic import Add
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.variable import TensorVariable
 
@@ -158,12 +160,15 @@ class Summed:
     ) -> Summed:
         """Look for sums in lists of terms, of which the last has all; `released` are inputs with the releases."""
         plain = cls(grid, values, [list(some) for some in terms], list(targets))
-        if not any(isinstance(v.owner.op, Sum) for v in ancestors([*terms[-1]]) if v.owner) or not values:
+        if not any(isinstance(v.owner.op, Sum) or _is_addition(v) for v in ancestors([*terms[-1]]) if v.owner):
+            return plain
+        if not values:
             return plain
         every = [*(term for some in terms for term in some), *targets]
         inputs = [v for v in graph_inputs(every) if not isinstance(v, Constant)]
         fgraph = FunctionGraph(inputs, every, clone=True, copy_inputs=False)
         MergeOptimizer().rewrite(fgraph)
+        _add_at_once(fgraph)
         reads = Components.axes_of(grid, values)
         sums = _candidates(fgraph, reads, values)
         copy, copies = fgraph.clone_get_equiv()
@@ -186,6 +191,35 @@ class Summed:
             return plain
         lists, goals = _parted(list(fgraph.outputs), terms, targets)
         return cls(extended, [*values, *added], lists, goals, totals)
+
+
+def _is_addition(variable: Any) -> bool:
+    """True of whole numbers that are added with +."""
+    node = variable.owner
+    return (
+        node is not None
+        and isinstance(node.op, Elemwise)
+        and isinstance(node.op.scalar_op, Add)
+        and variable.dtype[0] in "iu"
+        and None not in variable.type.shape
+    )
+
+
+def _addends(variable: Any) -> list[Any]:
+    """What a chain of + adds up, as long as all of it has one shape."""
+    if not _is_addition(variable) or any(one.type.shape != variable.type.shape for one in variable.owner.inputs):
+        return [variable]
+    return [part for one in variable.owner.inputs for part in _addends(one)]
+
+
+def _add_at_once(fgraph: FunctionGraph) -> None:
+    """Every chain of + as one sum, like that of a vector."""
+    inner = {one for node in fgraph.apply_nodes if _is_addition(node.outputs[0]) for one in node.inputs}
+    for node in fgraph.toposort():
+        total = node.outputs[0]
+        if total not in inner and len(parts := _addends(total)) > 2:
+            stacked = pt.stack([part.astype("int64") for part in parts])
+            fgraph.replace(total, stacked.sum(axis=0).astype(total.dtype), import_missing=True)
 
 
 def _parted(graphs: Graphs, terms: Sequence[Graphs], targets: Graphs) -> tuple[list[Graphs], Graphs]:

@@ -63,6 +63,26 @@ def test_a_total_is_a_convolution() -> None:
     assert found["prior"].item() == pytest.approx(0.3, abs=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_a_chain_of_additions_is_a_convolution(shape: tuple[int, ...]) -> None:
+    """People one by one, added with +, on their own or as rows: 2^12 states, or 2^24."""
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", 0.3)
+        total = present if not shape else present * np.array([1, 0])
+        for i, chance in enumerate(CHANCES):
+            total = total + pm.Bernoulli(f"person {i}", chance, shape=shape)
+        released("noisy", NOISE, total)
+    run = compile_enumerator(model, ["noisy"])
+    assert run.states < 200
+    law = np.ones(1)
+    for chance in CHANCES:
+        law = np.convolve(law, [1 - chance, chance])
+    noise = [NOISE.log_prob(np.array(7), np.arange(13) + t) for t in (0, 1)]
+    out, inside = 0.7 * np.exp(noise[0]) @ law, 0.3 * np.exp(noise[1]) @ law
+    found = run({"noisy": np.full(shape, 7)})
+    assert found["posterior"].item() == pytest.approx(inside / (inside + out), abs=1e-12)
+
+
 def test_a_target_among_those_added_up_stays_apart() -> None:
     """What a target reads is no part of the convolution, and has the law of the sum over all states."""
     with pm.Model() as model:
