@@ -18,8 +18,27 @@ QUICK = (
     "lost tags",
 )
 """Models whose audit takes less than a second."""
+LONG = (
+    "a block and its block group",
+    "unknown overdispersion",
+    "two waves",
+    "late reports",
+    "abundance by two visits",
+    "capture and recapture",
+    "removal",
+    "false detections",
+    "counts with an offset",
+    "a logistic regression on 2,000 rows",
+)
+"""Models whose audit takes ten seconds and more: several counts that are summed over together."""
 SEEDS = 20
-EACH = [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in MODELS]
+
+
+def _marked(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.thorough] if name in LONG else [pytest.mark.slow] * (name not in QUICK)
+
+
+EACH = [pytest.param(name, marks=_marked(name)) for name in MODELS]
 
 
 def test_the_catalogue_has_fifty_models_of_four_fields() -> None:
