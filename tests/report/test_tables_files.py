@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adversary.adversaries.tables import PublishedTable
+from adversary.driver import columns
 from adversary.driver.columns import population
 from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Geometric, Laplace, PerturbationTable, RandomRounding
-from adversary.report.files.tables import load_table_data, load_tables_file, parse_table
+from adversary.report.commands import tables_command
+from adversary.report.files.tables import load_table_data, load_tables_file, parse_table, table_data
 from adversary.report.files.tables.tables_file import FILE as KEYS
 from tests import commands
 
@@ -280,12 +284,24 @@ def test_what_is_said_of_data_is_checked(options: dict[str, Any], tmp_path: Path
         load_tables_file(written(tmp_path, "t.toml", text))
 
 
-def test_what_a_file_says_of_its_data_is_taken_by_population() -> None:
-    import inspect
-
+def test_what_a_file_says_of_its_data_is_taken_by_population_and_the_commands() -> None:
     arguments = {*inspect.signature(population).parameters}
-    data = KEYS["data"].keys
-    assert {*data} - {"file", "sheet"} <= arguments
+    data = {*KEYS["data"].keys}
+    assert data - {"file", "sheet"} <= arguments
+    for command in (tables_command.tables_command, tables_command.plan_command):
+        assert data <= {*inspect.signature(command).parameters}
+
+
+def test_every_remedy_that_a_message_names_is_an_option() -> None:
+    options = {f"--{name.replace('_', '-')}" for name in KEYS["data"].keys}
+    named = set()
+    for module in (*Path(columns.__file__).parent.glob("*.py"), Path(table_data.__file__)):
+        text = module.read_text(encoding="utf-8")
+        named |= set(re.findall(r"(--[a-z][a-z-]+)", text)) | {
+            f"--{key.replace('_', '-')}" for key in re.findall(r"option\(['\"](\w+)['\"]", text)
+        }
+    assert {"--leave-out", "--people", "--sheet"} <= named
+    assert named - {"--table"} <= options
 
 
 @pytest.mark.parametrize("command", ["audit", "invariants", "bounds", "epsilon"])

@@ -45,6 +45,8 @@ LevelNames = Annotated[
     ),
 ]
 Places = Annotated[str | None, typer.Option(help="Columns that name places.", metavar="A,B")]
+Features = Annotated[str | None, typer.Option(help="Columns that are features.", metavar="A,B")]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file with several.", metavar="NAME")]
 Counts = Annotated[str | None, typer.Option(help="Columns of counts.", metavar="A,B")]
 LeaveOut = Annotated[
     list[str] | None,
@@ -85,6 +87,7 @@ def tables_command(
         typer.Option(help='Of others: those in the same "cell", "everybody" or "nobody".', show_default="cell"),
     ] = None,
     places: Places = None,
+    features: Features = None,
     counts: Counts = None,
     people: People = False,
     leave_out: LeaveOut = None,
@@ -92,6 +95,7 @@ def tables_command(
     decimal: Decimal = None,
     suppressed_below: Below = None,
     suppressed: Suppressed = "draw",
+    sheet: Sheet = None,
     profile: Annotated[
         Path | None, typer.Option(help="Profile file (TOML) to judge the noise by.", metavar="PROFILE.toml")
     ] = None,
@@ -103,16 +107,19 @@ def tables_command(
     seed: Annotated[int, typer.Option(help="Seed of simulated releases.")] = SEED,
 ) -> Answer:
     """Who is most at risk in several tables of one file, person by person."""
-    given = _reading(places, counts, people, leave_out, yes_these_are_counts, decimal, suppressed_below, suppressed)
+    given = _reading(
+        places, features, counts, people, leave_out, yes_these_are_counts, decimal, suppressed_below, suppressed
+    )
     if file.suffix.lower() == ".toml":
         if table or levels:
             raise ValueError(f"{file}: the file says which tables there are: leave out --table and --levels")
         read = load_tables_file(file)
+        read = replace(read, sheet=sheet or read.sheet)
         data, solve, who, tolerated = read.data, partial(solve_file, read, given), read.adversary, read.profile
         chance = read.failure
     else:
         data, who, tolerated, chance = file, TableAdversary(), None, DEFAULT_FAILURE
-        persons, tables = _read(data, _specs(file, table, levels, rho, epsilon), levels, given)
+        persons, tables = _read(data, _specs(file, table, levels, rho, epsilon), levels, given, sheet)
         solve = partial(tables_answer.solve, file.stem, persons, tables)
     who = replace(who, prior=who.prior if prior is None else prior, knows=who.knows if knows is None else knows)
     tolerated = tolerated if profile is None else _profile(profile)[0]
@@ -166,6 +173,7 @@ def plan_command(
     ] = None,
     levels: LevelNames = None,
     places: Places = None,
+    features: Features = None,
     counts: Counts = None,
     people: People = False,
     leave_out: LeaveOut = None,
@@ -173,25 +181,31 @@ def plan_command(
     decimal: Decimal = None,
     suppressed_below: Below = None,
     suppressed: Suppressed = "draw",
+    sheet: Sheet = None,
 ) -> Answer:
     """The noise of several tables that keeps a tolerated risk with the least error."""
     tolerated, how = _profile(profile)
-    given = _reading(places, counts, people, leave_out, yes_these_are_counts, decimal, suppressed_below, suppressed)
+    given = _reading(
+        places, features, counts, people, leave_out, yes_these_are_counts, decimal, suppressed_below, suppressed
+    )
     texts, weights = [], []
     for one in table or ():
         text, _, weight = one.partition(", weight")
         texts.append(text)
         weights.append(number("--table: weight", weight) if weight else 1.0)
     specs = _specs(file, [f"{one}, rho 1" for one in texts], levels, "1" if levels else None, None)
-    persons, tables = _read(file, specs, levels, given)
+    persons, tables = _read(file, specs, levels, given, sheet)
     weight_of = dict(zip([one.name for one in tables], weights, strict=True)) if texts else None
     by = {one.name: one.by for one in tables}
     tree = tables_answer.solve_plan(file.stem, persons, by, tolerated, weights=weight_of, **how)
     asked = [f"--table {shlex.quote(f'{one}, rho ')[:-1]}RHO'" for one in texts]
     spec = " ".join(asked) if texts else f"--levels {levels} --rho {','.join(['RHO'] * len(by))}"
     rest = " --people" * people + _repeated(
-        places=places, counts=counts, leave_out=leave_out, yes_these_are_counts=yes_these_are_counts
-    )
+        places=places, features=features, counts=counts, leave_out=leave_out,
+        yes_these_are_counts=yes_these_are_counts, decimal=decimal,
+        suppressed_below=None if suppressed_below is None else str(suppressed_below),
+        suppressed=None if suppressed == "draw" else suppressed, sheet=sheet,
+    )  # fmt: skip
     command = f"adversary tables {file} {spec}{rest}"
     return Answer(tree, partial(tables_answer.plan_document, command))
 
@@ -209,6 +223,7 @@ def _repeated(**options: Any) -> str:
 
 def _reading(
     places: str | None,
+    features: str | None,
     counts: str | None,
     people: bool,
     leave_out: list[str] | None,
@@ -219,8 +234,8 @@ def _reading(
 ) -> dict[str, Any]:
     """What is said of a file's columns, where anything is."""
     given = {
-        "places": _names(places), "counts": _names(counts), "people": people, "leave_out": leave_out,
-        "yes_these_are_counts": certain,
+        "places": _names(places), "features": _names(features), "counts": _names(counts),
+        "people": people, "leave_out": leave_out, "yes_these_are_counts": certain,
         "decimal": decimal, "suppressed_below": below, "suppressed": suppressed if suppressed != "draw" else None,
     }  # fmt: skip
     return {name: value for name, value in given.items() if value}
