@@ -1,4 +1,8 @@
 from . import auxiliary as auxiliary
+from .attribute_inference import AttributeInference as AttributeInference
+from .attribute_inference import attribute_bound as attribute_bound
+from .attribute_inference import attribute_of_counts as attribute_of_counts
+from .attribute_inference import attribute_of_report as attribute_of_report
 from .auxiliary import coefficients_from_joint as coefficients_from_joint
 from .auxiliary import conditional_priors as conditional_priors
 from .auxiliary import largest_correlation as largest_correlation
