@@ -23,6 +23,7 @@ ASKED = re.findall(r"\| `([^`]+)` \| \[", README)
 COMMANDS = list(dict.fromkeys(c.strip() for c in [*re.findall(r"uv run adversary ([^\n#`]+)", TEXT), *ASKED]))
 
 
+@pytest.mark.slow_cases("models_from_elsewhere.md")
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if ">>>" in text])
 def test_examples_run(page: str) -> None:
     failed, seen = doctest.testfile(str(HOWTO / page), module_relative=False, encoding="utf-8")

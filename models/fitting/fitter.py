@@ -144,7 +144,7 @@ class Fitter:
         sampling = self.sampling
         long = replace(sampling, draws=max(sampling.draws, -(-sampling.prior_draws // sampling.chains)))
         starts = starting_points(prior.points(held.values), held.answer.weights, sampling.chains, rng)
-        sampler = Nuts.of(self.prior, released=False)
+        sampler = Nuts.of(self.prior, False, sampling.compile_kwargs)
         trace = sampler.sample({}, starts, long, int(second.generate_state(1, np.uint64)[0] >> 1))
         told = diagnose(trace.points)
         points = trace.points.reshape(-1, trace.points.shape[-1])
@@ -163,7 +163,7 @@ class Fitter:
     @cached_property
     def sampler(self) -> Nuts:
         """Compiled by nutpie when it is first needed."""
-        return Nuts.of(self.prior)
+        return Nuts.of(self.prior, True, self.sampling.compile_kwargs)
 
     def fits(
         self,

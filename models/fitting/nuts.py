@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -84,12 +85,15 @@ class Nuts:
     compiled: Any
 
     @classmethod
-    def of(cls, prior: WeighedPrior, released: bool = True) -> Nuts:
+    def of(
+        cls, prior: WeighedPrior, released: bool = True, compile_kwargs: Mapping[str, Any] = MappingProxyType({})
+    ) -> Nuts:
         """Compile, with the release or for what is known without it; all that is drawn must be continuous.
 
         Raises
         ------
-        TypeError : a continuous latent in a term without a gradient
+        TypeError : a continuous latent in a term without a gradient, or a setting that nutpie does not know
+        ImportError : a backend that is not installed
         """
         terms, given = prior.terms, prior.terms.given
         centre, scale = _units(prior.points(prior.values))
@@ -109,7 +113,7 @@ class Nuts:
                 for variable, value, end in zip(given.continuous.values(), prior.values, ends, strict=True)
             }
             pm.Potential("marginal", terms.log_density({**data, **pieces}, table, released))
-        return cls(prior, centre, scale, carried, _compile_gradient(flat, list(given.continuous)))
+        return cls(prior, centre, scale, carried, _compile_gradient(flat, list(given.continuous), compile_kwargs))
 
     def sample(
         self,
@@ -128,9 +132,8 @@ class Nuts:
         data = {name: row[name] for name in self.carried}
         table = self.prior.terms.table({name: value[None] for name, value in row.items()})
         places = itertools.cycle((starts - self.centre) / self.scale)
-        ready = replace(
-            self.compiled.with_data(log_table=self.prior.terms.met_table(table), **data),
-            initial_point_func=lambda seed: next(places).copy(),
+        ready = _starting_at(
+            self.compiled.with_data(log_table=self.prior.terms.met_table(table), **data), lambda: next(places).copy()
         )
         shape = (sampling.chains, sampling.draws)
         lengths = {"chains": sampling.chains, "tune": sampling.tune, "draws": sampling.draws, "cores": 1, "seed": seed}
@@ -155,7 +158,7 @@ class Nuts:
         return Trace(points, {name: stacked(told, column) for name, column in _COLUMNS.items()})
 
 
-def _compile_gradient(flat: pm.Model, names: list[str]) -> Any:
+def _compile_gradient(flat: pm.Model, names: list[str], options: Mapping[str, Any]) -> Any:
     """Nutpie's gradient of a density of one vector; TypeError naming the latents where it has none."""
     import nutpie
 
@@ -163,13 +166,20 @@ def _compile_gradient(flat: pm.Model, names: list[str]) -> Any:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="Numba will use object mode")
             warnings.filterwarnings("ignore", message="Loop fusion failed")  # only slower
-            return nutpie.compile_pymc_model(flat)
+            return nutpie.compile_pymc_model(flat, **options)
     except (NotImplementedError, NullTypeGradError, MethodNotDefined, UserWarning) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TypeError(
             f"the log density has no compiled gradient in the continuous latents {names} ({reason}): write the laws in "
             "which they appear with PyTensor's operations; a law without a formula may only depend on discrete latents"
         ) from error
+
+
+def _starting_at(compiled: Any, place: Callable[[], Floats]) -> Any:
+    """Nutpie's model with places of one's own where chains start, whatever its backend calls the function."""
+    known = [one.name for one in fields(compiled)]
+    name = next(one for one in ("initial_point_func", "_make_initial_points") if one in known)
+    return replace(compiled, **{name: lambda seed: place()})
 
 
 def _sizes(variable: Any) -> tuple[int, ...]:

@@ -131,7 +131,7 @@ def test_a_fit_that_misses_a_mode_of_the_prior_does_not_pass(monkeypatch: pytest
             place = rng.choice(len(points), size, p=inside / inside.sum())
             return Trace(points[place], {"diverging": np.zeros(size), "energy": rng.normal(size=size)})
 
-        monkeypatch.setattr(Nuts, "of", lambda prior: SimpleNamespace(sample=sampled))
+        monkeypatch.setattr(Nuts, "of", lambda *options: SimpleNamespace(sample=sampled))
         return fitter.fit_once(sample, row, Sampling(), np.random.SeedSequence(1), 100)
 
     whole = drawn(lambda v: np.ones(v.size))

@@ -315,7 +315,7 @@ def test_a_fit_too_short_to_judge_is_tried_again_and_then_given_up(
     assert found.ess > 400
     assert found.chance.shape == (2, 50)
     monkeypatch.setattr(Fitter, "of", lambda *arguments: replace(fitter, sampling=Sampling(draws=10, tune=5, chains=2)))
-    monkeypatch.setattr(Nuts, "of", lambda prior: fitter.sampler)
+    monkeypatch.setattr(Nuts, "of", lambda *options: fitter.sampler)
     many = many_fits.fit_many(
         unknown_rate(), RELEASES, nuts="always", sampling=Sampling(10, 5, 2), rng=1, progress=False
     )
