@@ -96,11 +96,14 @@ class CellCounts:
             row, i = (int(one[0]) for one in np.nonzero(no_limit))
             name = roles.counts[i]
             entry = columns[name].entry(row)
+            shown = f"{entry!r} hides" if entry else "a blank hides"
             entries = "entry hides" if no_limit.sum() == 1 else "entries hide"
+            limit = int((most - least).max()) + 1  # that of "<5" beside it
             raise ValueError(
-                f"{where(row)}: column {name!r}: {entry!r} hides a count, and {no_limit.sum()} {entries} one in all: "
-                "say from which count on numbers are shown, such as "
-                f"{option('suppressed_below', '5')}, or {option('suppressed', 'leave out')} for nobody there"
+                f"{where(row)}: column {name!r}: {shown} a count, and {no_limit.sum()} {entries} one in all: say from "
+                "which count on numbers are shown, such as "
+                f"{option('suppressed_below', str(limit if limit > 1 else 5))}, or "
+                f"{option('suppressed', 'leave out')} for nobody there"
             )
         most = np.where(no_limit, 0 if below is None else below - 1, most)
         most = most if draw else np.where(hidden, 0, most)
