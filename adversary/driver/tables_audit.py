@@ -121,9 +121,9 @@ def audit_tables(
                 "by a Plan with an exact level"
             )
     people = data if isinstance(data, Population) else population(data, published)
-    who = adversary or TableAdversary()
     failure = float(check_probability("failure", failure))
     world = Joined.of(people, resolve_tables(published, people))
+    who = _adversary_of(adversary or TableAdversary(), world)
     case = _Case(world, who, guarantee, privacy_unit, failure, rng)
     route = case.route
     answers, counts = [], world.counts
@@ -136,6 +136,22 @@ def audit_tables(
     else:
         answers.append(case.answer(route, np.where(suppressed, np.maximum(counts, 1), counts)))
     return _framed(case, route, answers)
+
+
+def _adversary_of(who: TableAdversary | Adversary, world: Joined) -> TableAdversary | Adversary:
+    """The adversary; one of a path, without beliefs, where tables cross as well."""
+    if isinstance(who, TableAdversary):
+        return who
+    if who.hypotheses != (0, 1):
+        raise ValueError(f"adversary: hypotheses must be (0, 1), a person in the cell or not, got {who.hypotheses}")
+    if chain_of(world.queries) is not None:
+        return who
+    if who.beliefs or who.sampling_rate < 1.0:
+        raise ValueError(
+            "adversary: beliefs about the totals of tables, or a sampling rate, need tables that nest, and these "
+            "cross: use a TableAdversary, whose belief is about others in the finest cells"
+        )
+    return TableAdversary(who.prior)
 
 
 @dataclass(frozen=True)
@@ -181,15 +197,6 @@ class _Case:
         """The way to the answer."""
         chain = chain_of(self.world.queries)
         if isinstance(self.who, Adversary):
-            if self.who.hypotheses != (0, 1):
-                raise ValueError(
-                    f"adversary: hypotheses must be (0, 1), a person in the cell or not, got {self.who.hypotheses}"
-                )
-            if chain is None and self.who.beliefs:
-                raise ValueError(
-                    "adversary: beliefs about totals, by table, need tables that nest, and these cross: "
-                    "use a TableAdversary, whose belief is about others in the finest cells"
-                )
             return "nested"
         if self.who.knows == "everybody":
             return "known"

@@ -44,6 +44,40 @@ def test_the_small_world(counts: Any, prior: float, expected: float, known: floa
         assert after(prior, WORLD.log_bayes_factor_known(counts, TARGET, OTHERS)) == pytest.approx(known, abs=5e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("counts", "expected"), [(FIRST, 0.09903164), (SECOND, 0.05620099)])
+def test_the_small_world_by_brute_force(counts: Any, expected: float) -> None:
+    """All 7^8 counts of others at once."""
+    cells, total = list(product(range(2), repeat=3)), {0: 0.0, 1: 0.0}
+    values = [np.arange(7).reshape([-1 if i == j else 1 for j in range(8)]) for i in range(8)]
+    for side in (0, 1):
+        people = [x + side * (cell == TARGET) for x, cell in zip(values, cells, strict=True)]
+        log: Any = np.zeros((7,) * 8)
+        for x, noisy in zip(people, np.ravel(counts[0]), strict=True):
+            log = log + TABLES[0].noise.log_prob(int(noisy), x)
+        for table, axis, found in ((TABLES[1], 0, counts[1]), (TABLES[2], 1, counts[2])):
+            for place, noisy in enumerate(found):
+                here = sum(x for x, cell in zip(people, cells, strict=True) if cell[axis] == place)
+                log = log + table.noise.log_prob(int(noisy), here)
+        total[side] = float(logsumexp(log))
+    assert after(0.1, total[1] - total[0]) == pytest.approx(expected, abs=5e-9)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("counts", "expected"), [(FIRST, 0.09903164), (SECOND, 0.05620099)])
+def test_the_small_world_by_a_pymc_model(counts: Any, expected: float) -> None:
+    """The model's own probabilities of all 7^8 counts of others; some minutes."""
+    with pm.Model() as model:
+        target = pm.Bernoulli("in", 0.1)
+        others = [pm.DiscreteUniform(f"others{i}", 0, 6) for i in range(8)]
+        cells = pm.math.stack([others[0] + target, *others[1:]]).reshape((2, 2, 2))
+        released("T1", TABLES[0].noise, cells)
+        released("T2", TABLES[1].noise, cells.sum(axis=(1, 2)))
+        released("T3", TABLES[2].noise, cells.sum(axis=(0, 2)))
+    found = enumerate_posterior(model, dict(zip(("T1", "T2", "T3"), counts, strict=True)))
+    assert posterior_of(found) == pytest.approx(expected, abs=5e-9)
+
+
 def test_the_finest_table_alone() -> None:
     alone = CrossingTables(TABLES[:1], FEATURES, np.full(7, 1 / 7))
     assert after(0.1, alone.log_bayes_factor(FIRST[:1], TARGET)) == pytest.approx(0.09834778, abs=5e-9)

@@ -26,6 +26,8 @@ MOST_WORK = 1.5e9
 """Terms that the releases of one audit may take in all; some seconds."""
 SHIFTS, LEAST, DRAWS = 8, 32, 256
 """Scrambled sequences, and the fewest and the most releases of each."""
+LEFT_OUT = 24.0
+"""Nats by which the likelihood of a count outside its window has fallen at least: less than 1e-9 in a probability."""
 _MEMORY = 2e7
 _SOBOL = 21_201
 """Numbers that a Sobol sequence has."""
@@ -131,8 +133,8 @@ class _Windows:
 
     @classmethod
     def of(cls, world: Joined, who: TableAdversary, counts: Integers) -> _Windows:
-        """Those of a truth: all but 1e-18 of the mass is inside."""
-        reach = tuple(math.ceil(noise.reach()) for noise in world.noises)
+        """Those of a truth."""
+        reach = tuple(math.ceil(noise.reach(LEFT_OUT)) for noise in world.noises)
         shown = np.tile([-1, 0], (world.size, 1))
         most = np.full(world.size, np.inf)
         for i in sorted(range(len(reach)), key=lambda i: -reach[i]):
