@@ -79,6 +79,7 @@ def solve(
     found = audit_tables(people, tables, adversary, guarantee=guarantee, privacy_unit=unit, **how)
     named = [name for name in people.columns if name in found]
     columns: dict[str, Any] = {name: ("row", found[name].to_numpy()) for name in ("count", "rank", *NUMBERS)}
+    columns["most"] = ("row", found["most" if "most" in found else "count"].to_numpy())
     words = {f"column_{name}": name for name in named}
     words |= {name: name for name in ("target", "status", "tells_most")}
     columns |= {key: ("row", found[name].to_numpy().astype(str)) for key, name in words.items()}
@@ -235,10 +236,15 @@ def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = Fa
     if whole:
         labels = {f"column_{one}": Column(one) for one in named}
     columns: dict[str, Any] = {
-        "row": None, "shown_rank": "rank", **labels, "count": ("people", "count"), "target": "person",
+        "row": None, "shown_rank": "rank", **labels, "count": ("people", "count"), "people": "people",
+        "most": ("people at most", "count"), "target": "person",
         "posterior_mean": ("after, on average", "probability"),
         "range": ("nine releases in ten", "% interval"), "bound": ("at most", "% at most"),
     }  # fmt: skip
+    least, most = found["count"].values, found["most"].values
+    hidden = bool((most > least).any())
+    for key in ("most", "people") if not hidden else ("people",) if whole else ("count", "most"):
+        del columns[key]
     if len(set(tree["people"].to_dataset()["tells_most"].values)) > 1:
         columns["tells_most"] = "tells most"
     if whole:
@@ -251,9 +257,11 @@ def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = Fa
     ends = xr.concat([found["posterior_low"], found["posterior_high"]], "side")
     ranks, prior = ("row", ranks_shown(found["rank"].values)), float(tree["summary"]["prior"])
     who = [", ".join(map(str, one)) for one in zip(*(found[f"column_{name}"].values for name in named), strict=True)]
+    ranges = [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in zip(least.tolist(), most.tolist(), strict=True)]
     made = found.assign(
-        shown_rank=ranks, who=("row", np.array(who)), range=ends, prior=("row", np.full(found.sizes["row"], prior))
-    )
+        shown_rank=ranks, who=("row", np.array(who)), people=("row", np.array(ranges)), range=ends,
+        prior=("row", np.full(found.sizes["row"], prior)),
+    )  # fmt: skip
     return tabulate(made, columns, name=name)
 
 
