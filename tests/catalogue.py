@@ -101,6 +101,7 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "discrete gaussian on a range, reflected": adv.PerturbationTable.on_range(DG(0.3), 12, "reflected"),
     "suppressed": adv.postprocessing.suppressed(DG(0.3), 4),
     "suppressed laplace": adv.postprocessing.suppressed(adv.postprocessing.rounded(adv.Laplace(1.5), 2), 3),
+    "suppressed, zeros shown": adv.postprocessing.suppressed(DG(0.3), 8, least=1),
     "suppressed, no noise": adv.postprocessing.suppressed(adv.Exact(), 3),
     "random rounding to 3, suppressed": adv.postprocessing.suppressed(adv.RandomRounding(3), 4),
     "clamped": adv.postprocessing.clamped(DG(RHO1)),

@@ -220,7 +220,7 @@ class ComposedLoss(RoundedLoss):
         for up, down, chance in self._distances:
             low = np.maximum(low, as_array(self._floor.tail(t + up + self._off)[0]) - chance)
             high = np.minimum(high, as_array(self.upper.tail(t - down - self._off)[0]) + chance)
-        return widened(low, np.maximum(high, low))
+        return widened(low, np.maximum(high, low) * (1.0 + DIGITS))
 
     @cached_property
     def _rounded_up(self) -> LatticeLoss:

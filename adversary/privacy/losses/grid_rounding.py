@@ -268,6 +268,8 @@ def _walk_down(x: Floats, mass: Floats, step: float) -> tuple[Integers, Floats]:
         short = excess > 0.0
     for back in range(2, min(LAST_PLACES, len(places)) + 1) if short else ():
         first, rest = starts[-back]
+        if at[first] - at[-1] > 2 * LAST_PLACES:  # single losses far apart, which would be one
+            break
         if shared := _shared(x[::-1][first:], np.append(rest, mass[::-1][first + 1 :]), step):
             places[-back:], masses[-back:] = shared
             break
