@@ -545,3 +545,37 @@ def test_masses_of_many_alike_intervals_are_those_of_each_alone() -> None:
         alone = [float(log_between(noise, first[[i]], last[[i]], np.ones(1))[0]) for i in range(first.size)]
         np.testing.assert_array_equal(log_between(noise, first, last, np.ones(1)), alone)
         np.testing.assert_array_equal(log_between(noise, first[:-1], last[:-1], np.ones(1)), alone[:-1])
+
+
+def test_the_loss_of_what_is_rounded_is_that_of_the_published_numbers() -> None:
+    """Rounded Laplace noise by hand."""
+    noise = adv.postprocessing.rounded(adv.Laplace(1.0), 1)
+    release = np.arange(-30, 32)
+    p, q = (np.exp(noise.log_prob(release, count)) for count in (1, 0))
+    for epsilon in (0.0, 0.5, 0.9):
+        expected = np.maximum(p - np.exp(epsilon) * q, 0.0).sum()
+        assert noise.privacy_loss().delta(epsilon) == pytest.approx(expected, rel=1e-9)
+    assert noise.privacy_loss().delta(0.9) == pytest.approx(0.0289, abs=5e-5)
+    assert noise.mechanism.privacy_loss().delta(0.9) == pytest.approx(0.0488, abs=5e-5)
+
+
+@pytest.mark.parametrize("base", [2, 3, 5])
+@pytest.mark.parametrize("inside", [adv.Geometric(0.4), adv.DiscreteGaussian(2.0), adv.Gaussian(3.0)], ids=str)
+def test_the_loss_of_rounded_noise_is_that_of_the_worst_remainder(inside: adv.Mechanism, base: int) -> None:
+    noise, epsilon = adv.postprocessing.rounded(inside, base), np.linspace(0.0, 2.0, 9)
+    release, count = np.arange(-40 * base, 41 * base, base)[:, None], np.arange(2 * base)
+    p, q = (np.exp(noise.log_prob(release, count + moved)) for moved in (1, 0))
+    worst = np.maximum(p - np.exp(epsilon)[:, None, None] * q, 0.0).sum(1).max(1)
+    np.testing.assert_allclose(noise.privacy_loss().delta(epsilon), worst, rtol=1e-7, atol=1e-12)
+    assert (noise.privacy_loss().delta(epsilon) <= inside.privacy_loss().delta(epsilon) * (1.0 + 1e-9)).all()
+
+
+def test_zeros_are_shown_where_only_small_counts_are_suppressed() -> None:
+    noise = adv.postprocessing.suppressed(adv.Geometric(1.0), below=8, least=1)
+    inside = adv.Geometric(1.0)
+    assert noise.log_prob(0, 3) == inside.log_prob(0, 3)
+    assert noise.log_prob(9, 3) == pytest.approx(inside.log_prob(9, 3))
+    assert noise.log_prob(4, 3) == -np.inf
+    assert np.exp(noise.log_prob(7, 3)) == pytest.approx(np.exp(inside.log_prob(np.arange(1, 8), 3)).sum())
+    with pytest.raises(ValueError, match="least must be less than below, got 8 and 8"):
+        adv.postprocessing.suppressed(adv.Geometric(1.0), below=8, least=8)

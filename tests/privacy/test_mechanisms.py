@@ -799,7 +799,7 @@ def test_rho_of_a_change_is_the_largest_divergence_over_its_order(noise: adv.Mec
         assert not np.isfinite(loss.maximum)
         return
     largest = max(side.renyi(float(order)) / order for side in loss.directions for order in ORDERS)
-    assert largest <= rho * (1.0 + 1e-9)
+    assert largest <= rho * (1.0 + 1e-8)  # of a list joined from above, to the last digits of its masses
     if isinstance(noise, adv.Gaussian | adv.DiscreteGaussian | adv.Laplace | adv.Geometric | adv.RandomizedResponse):
         assert rho <= largest * 1.001
     elif isinstance(noise, adv.Staircase):

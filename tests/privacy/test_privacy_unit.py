@@ -254,7 +254,7 @@ def test_one_person_in_one_cell_changes_nothing(name: str) -> None:
     plan = adv.Plan([adv.Level("a", noise)], privacy_unit=adv.PrivacyUnit(contribution=1))
     e = np.linspace(-1.0, 2.0, 5)
     np.testing.assert_allclose(plan.unit_loss().delta(e), expected.delta(e), rtol=1e-11)
-    assert plan.total_rho == pytest.approx(noise.rho(), rel=1e-6)
+    assert plan.total_rho == pytest.approx(noise.rho(), rel=3e-6)  # of lists whose losses differ by 1e-9
 
 
 def test_the_verdict_on_a_profile_is_about_the_unit() -> None:

@@ -274,6 +274,17 @@ def test_noise_of_statistical_offices_is_read_from_files(tmp_path: Path) -> None
         assert all(word in answer.stderr for word in words), answer.stderr
 
 
+def test_a_range_of_counts_is_suppressed_and_zero_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(GOOD.replace("rho = 0.2", "rho = 0.2\nsuppress = [1, 7]"))
+    noise = adv.load_scenario(file).plan.levels[-1].mechanism
+    assert isinstance(noise, adv.postprocessing.Suppressed)
+    assert (noise.least, noise.below) == (1, 8)
+    file.write_text(GOOD.replace("rho = 0.2", "rho = 0.2\nsuppress = [1, 4, 7]"))
+    answer = run("audit", str(file))
+    assert (answer.exit_code, "[first, last]" in answer.stderr) == (2, True)
+
+
 def test_noise_within_a_range_is_read_from_files(tmp_path: Path) -> None:
     """A score of 0 to 4; what says how noise stays within nothing is refused."""
     file = tmp_path / "a.toml"

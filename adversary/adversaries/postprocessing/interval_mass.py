@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
 
 from adversary._core import Floats, as_array, log_sum_exp
-from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
+from adversary.privacy.losses import PrivacyLoss
+from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism, dominating_pairs
 
 _FEW = 512
+MOST_LISTED = 200_000
+"""Releases of all remainders together whose law is listed for a loss."""
+LISTED_NATS = 700.0
+"""A mass of e^-700 is left out of a list."""
 
 
 @singledispatch
@@ -38,6 +44,29 @@ def _(mechanism: IntegerNoise, first: Floats, last: Floats, value: Floats) -> Fl
 @log_between.register
 def _(mechanism: ContinuousNoise, first: Floats, last: Floats, value: Floats) -> Floats:
     return _mass_where_any(lambda low, high: _continuous_mass(mechanism, low, high), first - value, last - value)
+
+
+def listed_loss(mechanism: Mechanism, releases: Floats, change: int, values: range, inside: PrivacyLoss) -> PrivacyLoss:
+    """The smallest loss that dominates log P(release | value + change) / P(. | value) over some values.
+
+    Parameters
+    ----------
+    mechanism : with releases that are listed
+    releases : all of them, but for masses below e^-700
+    change : >= 1
+    values : counts that stand for all there are
+    inside : a loss that is nowhere below; the answer where lists get too long
+
+    Returns
+    -------
+    LatticeLoss, or `inside`
+    """
+    if releases.size * len(values) > MOST_LISTED:
+        return inside
+    value = np.array(values, dtype=np.float64)[:, None]
+    pairs = np.stack([log_between(mechanism, releases, releases, value + moved) for moved in (change, 0.0)], axis=1)
+    seen = (pairs > -LISTED_NATS).any(axis=(0, 1))
+    return replace(dominating_pairs(pairs[:, :, seen]), bounded=bool(np.isfinite(inside.maximum)))
 
 
 def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats, step: float) -> Floats:

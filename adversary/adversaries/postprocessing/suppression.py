@@ -51,7 +51,9 @@ class Suppressed(Coarsened):
         if self.least is not None:
             object.__setattr__(self, "least", int(check_whole("least", self.least)))
             if self.least >= self.below:
-                raise ValueError(f"least must be less than below, got {self.least} and {self.below}: nothing suppressed")
+                raise ValueError(
+                    f"least must be less than below, got {self.least} and {self.below}: nothing suppressed"
+                )
 
     @property
     def step(self) -> str:

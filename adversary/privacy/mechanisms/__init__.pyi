@@ -17,6 +17,7 @@ from .mechanism import listable as listable
 from .mechanism import root_of as root_of
 from .perturbation import PerturbedCount as PerturbedCount
 from .perturbation import RandomRounding as RandomRounding
+from .perturbation import dominating_pairs as dominating_pairs
 from .perturbation_table import ENDS as ENDS
 from .perturbation_table import PerturbationTable as PerturbationTable
 from .staircase import Staircase as Staircase

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import (
     TAIL_NATS,
@@ -198,14 +198,14 @@ class _Worst:
     """The largest delta of several pairs of laws at every epsilon; log probabilities, (pair, release)."""
 
     def __init__(self, log_p: Floats, log_q: Floats) -> None:
-        self.log_p, self.log_q, self.p, self.q = log_p, log_q, np.exp(log_p), np.exp(log_q)
+        self.log_p, self.log_q, self.p = log_p, log_q, np.exp(log_p)
         with np.errstate(invalid="ignore"):
-            self.losses = log_p - log_q
+            self.losses = np.nan_to_num(log_p - log_q, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
     def each(self, epsilon: ArrayLike) -> Floats:
         """Delta of every pair, (pair, epsilon)."""
         nodes = np.atleast_1d(np.minimum(as_array(epsilon), _LARGEST))
-        deltas = [((self.losses > e) * np.maximum(self.p - np.exp(e) * self.q, 0.0)).sum(-1) for e in nodes]
+        deltas = [(self.p * -np.expm1(np.minimum(e - self.losses, 0.0))).sum(-1) for e in nodes]
         return np.stack(deltas, axis=-1)
 
     def delta(self, epsilon: ArrayLike) -> Floats:
@@ -223,7 +223,7 @@ def worst_loss(noise: PerturbedCount, shifts: Sequence[int]) -> LatticeLoss:
     pairs = np.concatenate([_pairs(noise, abs(shift), width)[:, :: 1 if shift > 0 else -1] for shift in shifts])
     ranked = np.lexsort((pairs[:, 1], pairs[:, 0]), axis=-1)  # a loss has no order of releases
     pairs = np.unique(np.take_along_axis(pairs, ranked[:, None], -1), axis=0)
-    return _dominating(pairs[:, :, np.isfinite(pairs).any(axis=(0, 1))])
+    return dominating_pairs(pairs[:, :, np.isfinite(pairs).any(axis=(0, 1))])
 
 
 def _pairs(noise: PerturbedCount, shift: int, width: int) -> Floats:
@@ -236,7 +236,7 @@ def _pairs(noise: PerturbedCount, shift: int, width: int) -> Floats:
     return both
 
 
-def _dominating(pairs: Floats) -> LatticeLoss:
+def dominating_pairs(pairs: Floats) -> LatticeLoss:
     """The smallest loss whose delta is nowhere below that of any of these pairs, (pair, law, release) in logs.
 
     Each delta is linear in e^epsilon between its losses, so the largest is linear between all of them and the points
@@ -251,21 +251,28 @@ def _dominating(pairs: Floats) -> LatticeLoss:
         some = np.append(nodes[0] + even * np.ptp(nodes), np.quantile(nodes, even))
         return lattice_above(worst, _apart(np.clip(some, nodes[0], nodes[-1])))  # type: ignore[arg-type]
     for _ in range(_ROUNDS):
-        delta = worst.each(nodes)
-        best = delta.max(axis=0)
-        if (alone := (delta >= best * (1.0 - 1e-15)).all(axis=1)).any():
+        sides = (worst, nodes[nodes >= 0.0]), (worst.swapped, -nodes[nodes <= 0.0][::-1])
+        (first, right), (second, left) = (_crossings(one, some) for one, some in sides)
+        if (alone := first & second).any():
             return LatticeLoss.from_log_probs(*pairs[int(np.argmax(alone))])
-        one, other = delta.argmax(axis=0)[:-1], delta.argmax(axis=0)[1:]
-        here, there = np.arange(one.size), np.arange(1, one.size + 1)
-        first, last = delta[one, here] - delta[other, here], delta[other, there] - delta[one, there]
-        cross = np.flatnonzero((first > 1e-15 * best[:-1]) & (last > 1e-15 * best[1:]))
-        share = first[cross] / (first[cross] + last[cross])
-        ends = np.exp(nodes)
-        crossings = np.log(ends[cross] + share * (ends[cross + 1] - ends[cross]))
-        nodes, before = _apart(np.append(nodes, crossings)), nodes.size
+        nodes, before = _apart(np.concatenate([nodes, right, -left])), nodes.size
         if nodes.size == before:
             break
     return lattice_above(worst, nodes)  # type: ignore[arg-type]
+
+
+def _crossings(worst: _Worst, nodes: Floats) -> tuple[NDArray[np.bool_], Floats]:
+    """Whether each pair is nowhere below another at these losses >= 0, and where two of the largest cross."""
+    delta = worst.each(nodes)
+    best = delta.max(axis=0)
+    one, other = delta.argmax(axis=0)[:-1], delta.argmax(axis=0)[1:]
+    here, there = np.arange(one.size), np.arange(1, one.size + 1)
+    first, last = delta[one, here] - delta[other, here], delta[other, there] - delta[one, there]
+    cross = np.flatnonzero((first > 1e-15 * best[:-1]) & (last > 1e-15 * best[1:]))
+    share = first[cross] / (first[cross] + last[cross])
+    ends = np.exp(nodes)
+    crossings = np.log(ends[cross] + share * (ends[cross + 1] - ends[cross]))
+    return (delta >= best * (1.0 - 1e-15)).all(axis=1), crossings
 
 
 def _apart(losses: Floats) -> Floats:

@@ -67,8 +67,9 @@ LEVEL = {
     "clamp": Key("any", "smallest value that is published, or [smallest, largest]", None, example="0"),
     "round": Key("whole", "base to which it is rounded", None, example="5"),
     "ties": Key("word", "how ties are rounded", None, postprocessing.RULES),
-    "suppress": Key("any", "smallest count that is published, or [first, last] of the counts that are not", None,
-                    example="5"),
+    "suppress": Key(
+        "any", "smallest count that is published, or [first, last] of the counts that are not", None, example="5"
+    ),
     "releases": Key("whole", "how often the count is published, each time with fresh noise", 1),
     "memoised": Key("flag", "the releases repeat one noisy answer, with fresh noise on top at most", False),
     "queries": Key(
@@ -297,7 +298,9 @@ def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
         given = table.get("suppress", (int, list), "the smallest count that is published, such as 5, or [first, last]")
         if isinstance(given, list):
             if len(given) != 2:
-                raise ValueError(f"suppress must be the smallest count that is published, or [first, last], got {given!r}")
+                raise ValueError(
+                    f"suppress must be the smallest count that is published, or [first, last], got {given!r}"
+                )
             least, last = (check_whole("suppress", one) for one in given)
             mechanism = postprocessing.suppressed(mechanism, _check_smallest("suppress", int(last) + 1), int(least))
         else:
