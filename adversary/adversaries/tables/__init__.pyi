@@ -19,8 +19,8 @@ from .known_reader import log_bayes_factor as log_bayes_factor
 from .known_reader import path_loss as path_loss
 from .nested import Nested as Nested
 from .nested import chain_of as chain_of
-from .population import Axis as Axis
-from .population import Population as Population
+from .people import Axis as Axis
+from .people import Population as Population
 from .published import KNOWS as KNOWS
 from .published import REPEATS as REPEATS
 from .published import Joined as Joined

@@ -11,7 +11,7 @@ import numpy as np
 
 from adversary._core import Integers, as_array, check_non_negative, check_probability, check_whole, one_number
 from adversary.adversaries.beliefs import Others, as_law, is_law
-from adversary.adversaries.tables.population import Axis, Population
+from adversary.adversaries.tables.people import Axis, Population
 from adversary.adversaries.tables.query import Query
 from adversary.privacy.mechanisms import Mechanism
 
