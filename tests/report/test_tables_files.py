@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from adversary.adversaries.tables import PublishedTable
 from adversary.driver import columns
-from adversary.driver.columns import population
+from adversary.driver.columns import population, resolve_tables
 from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Geometric, Laplace, PerturbationTable, RandomRounding
 from adversary.report.commands import tables_command
 from adversary.report.files.tables import load_table_data, load_tables_file, parse_table, table_data
@@ -79,6 +79,70 @@ def test_a_file_of_tidycensus_has_its_tracts_at_first_go(tmp_path: Path) -> None
     people = population(frame, tables, where=where)
     assert people.label((0, 0)) == {"block": "060014001001000", "tract": "06001400100", "variable": "P1_003N"}
     assert people.counts.tolist() == [[6, 0], [50, 1]]
+
+
+OFFICES = {
+    "long, German": (
+        "Gemeinde,Merkmal,Anzahl\n0601 Nord,0-17 M,38\n0601 Nord,65+ F,3\n0602 Südheim,0-17 M,1\n",
+        ["Gemeinde: Merkmal, rho 0.1"], {}, (("Gemeinde", "Merkmal"), 42),
+    ),
+    "wide, English thousands": (
+        'Bezirk,Kreis,Men,Women\nDueren,Koeln,"1,204","1,310"\nAachen,Koeln,<5,17\nHoexter,Detmold,,8\n'
+        "Soest,Detmold,3,2\n",
+        ["Bezirk: sex, rho 0.1", "Kreis: total, rho 0.1"], {"suppressed_below": 5}, (("Bezirk", "Kreis", "sex"), 2544),
+    ),
+    "codes of counties": (
+        "county,tract,GEOID,hisp,nonhisp\n01001,01001000100,010010001001000,3,13\n"
+        "01001,01001000200,010010002001000,4,18\n",
+        ["GEOID: cell, rho 0.1", "county: cell, rho 0.1"], {}, (("GEOID", "county", "cell"), 38),
+    ),
+    "crossings": (
+        "country,district,sex,age,n\nNorth,N1,M,0-17,12\nNorth,N1,F,85+,1\nNorth,N2,M,0-17,4\nSouth,S1,F,85+,2\n",
+        ["district: age x sex, rho 0.3", "district: total, rho 0.1", "country: age, laplace scale 2"], {},
+        (("district", "country", "sex", "age"), 19),
+    ),
+    "French": (
+        "Département;Commune;Hommes;Femmes;Part\nAin;Bourg;1 204,0;1\u202f310,0;52,1\nAin;Oyonnax;11 003,0;12 "
+        "017,0;52,2\nAisne;Laon;902,0;978,0;52,0\n",
+        ["Commune: sexe, rho 0.1", "pays: sexe, rho 0.1"], {}, (("Commune", "sexe"), 27414),
+    ),
+    "people with ages": (
+        "id,district,sex,age\n" + "".join(f"{i},{'AB'[i % 2]},{'mf'[i % 3 % 2]},{20 + i % 4}\n" for i in range(1, 41)),
+        ["district: age, rho 0.1", "all: sex, rho 0.1"], {}, (("district", "sex", "age"), 40),
+    ),
+    "a total that is published": (
+        "block,men,women,total\n1,3,4,7\n2,0,5,5\n", ["block: sex, rho 0.1", "block: total, rho 0.1"], {},
+        (("block", "sex"), 12),
+    ),
+    "a total that is not": (
+        "block,men,women,total\n1,3,4,7\n2,0,5,5\n", ["block: sex, rho 0.1"], {}, "line|column 'total' is the sum of men",
+    ),
+    "a year": ("block,year,men,women\n1,2024,3,4\n2,2024,0,5\n", ["block: sex, rho 0.1"], {}, "--leave-out year"),
+    "a table of cell keys": (
+        "i,j,p,v,p_int_lb,p_int_ub,type\n0,0,1,0,0,1,all\n1,0,0.5,-1,0,0.5,all\n1,2,0.5,1,0.5,1,all\n",
+        ["i: j, rho 1"], {}, "line 3: column 'v': must be a whole number >= 0, got '-1'",
+    ),
+    "a matrix of cell keys": ("i,0,1,2\n0,1,0,0\n1,0.5,0,0.5\n", ["i: cell, rho 1"], {}, "have decimals, and 1 may"),
+    "microdata taken for counts": (
+        "pid,town,kids\np1,A,1\np2,A,0\np3,B,2\n", ["town: total, rho 1"], {}, "--people where each row is a person",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "lines", "options", "expected"), OFFICES.values(), ids=OFFICES)
+def test_a_file_of_an_office_is_answered_or_refused_with_the_remedy(
+    text: str, lines: list[str], options: dict[str, Any], expected: Any, tmp_path: Path
+) -> None:
+    frame, where = load_table_data(written(tmp_path, "office.csv", text))
+    tables = [parse_table(line) for line in lines]
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            population(frame, tables, where=where, **options)
+        return
+    people = population(frame, tables, where=where, **options)
+    assert (people.columns, people.counts.sum()) == expected
+    assert all({*one.by} <= {*people.columns} for one in resolve_tables(tables, people))
+    assert len(people.understood) <= 6
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".parquet", ".dta", ".sav"])

@@ -67,6 +67,7 @@ def _check_counts(columns: Mapping[str, FileColumn], declared: Declared, where: 
                 f"{where(int(columns[name].rows_of('')[0]))}: column {name!r}: must have a name, got nothing: fill it "
                 f"in, or leave the column out, {option('leave_out', name)}"
             )
+    _check_decimals(declared, roles)
     _check_measures(columns, declared, roles)
     pair = duplicate(columns, roles.keys)
     if pair is not None:
@@ -78,6 +79,23 @@ def _check_counts(columns: Mapping[str, FileColumn], declared: Declared, where: 
     for name in roles.counts:
         if name not in declared.certain and name not in declared.counts and not is_named(name, COUNTS):
             _check_constant(columns, name, roles)
+
+
+def _check_decimals(declared: Declared, roles: Roles) -> None:
+    """ValueError where more columns have decimals than hold counts: these are estimates or shares too, by chance "
+    "whole."""
+    decimals = [name for name, reason in roles.left_out.items() if reason.startswith("decimals")]
+    unknown = [name for name in decimals if not {*words_of(name)} & SHARES]
+    if (
+        len(unknown) > len(roles.counts)
+        and not declared.counts
+        and not any(is_named(one, COUNTS) for one in roles.counts)
+    ):
+        raise ValueError(
+            f"column {unknown[0]!r} and {len(unknown) - 1} others have decimals, and {join_words(roles.counts)} may "
+            f"hold no counts either: leave them out, {option('leave_out', unknown[0])}, or name the counts, "
+            f"{option('counts', roles.counts[0])}"
+        )
 
 
 def _check_measures(columns: Mapping[str, FileColumn], declared: Declared, roles: Roles) -> None:

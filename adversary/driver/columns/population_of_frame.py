@@ -232,6 +232,8 @@ class _Layout:
             )
         if self.feature:
             axes.append(Axis((self.feature,), np.array([[name] for name in cells.names], dtype=object)))
+        if not cells.most.any():
+            raise ValueError(f"nobody is in the file: {join_words([*cells.names])} must add up to 1 at least, got 0")
         counts, most = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         for table, side in ((counts, cells.least), (most, cells.most)):
             one = side if self.feature else side.sum(axis=1)
