@@ -115,7 +115,7 @@ OFFICES = {
         (("block", "sex"), 12),
     ),
     "a total that is not": (
-        "block,men,women,total\n1,3,4,7\n2,0,5,5\n", ["block: sex, rho 0.1"], {}, "line|column 'total' is the sum of men",
+        "block,men,women,total\n1,3,4,7\n2,0,5,5\n", ["block: sex, rho 0.1"], {}, "'total' is the sum of men and women",
     ),
     "a year": ("block,year,men,women\n1,2024,3,4\n2,2024,0,5\n", ["block: sex, rho 0.1"], {}, "--leave-out year"),
     "a table of cell keys": (
