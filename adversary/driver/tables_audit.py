@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adversary._core import DEFAULT_FAILURE, Floats, Integers, check_probability, join_words, shared_ranks
+from adversary._core import DEFAULT_FAILURE, Floats, Integers, blocks, check_probability, join_words, shared_ranks
 from adversary.adversaries.path import Adversary
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.risk import tilt_warning
@@ -65,6 +65,7 @@ def audit_tables(
     privacy_unit: PrivacyUnit | None = None,
     failure: float = DEFAULT_FAILURE,
     rng: Any = None,
+    draws: int | None = None,
 ) -> pd.DataFrame:
     """The risk of one person in every finest cell of a file, averaged over the noise of all tables.
 
@@ -82,6 +83,8 @@ def audit_tables(
     privacy_unit : whose data a guarantee protects; a person who changes one count of each table unless given
     failure : probability with which a bound that is not certain may fail
     rng : seed of simulated releases
+    draws : of each of eight scrambled sequences of simulated releases, a power of two, where others' counts are summed
+        out beside tables that cross; unless given, as many as some seconds allow
 
     Returns
     -------
@@ -126,15 +129,16 @@ def audit_tables(
     who = _adversary_of(adversary or TableAdversary(), world)
     case = _Case(world, who, guarantee, privacy_unit, failure, rng)
     route = case.route
-    answers, counts = [], world.counts
+    counts, answers = world.counts, list[_Answer]()
     suppressed = world.population.suppressed.ravel()
     if suppressed.any() and not (route == "known" and all(noise.is_additive for noise in world.noises)):
-        generator = np.random.default_rng(rng)
         low, most = np.where(suppressed, np.maximum(counts, 1), counts), np.asarray(world.population.most).ravel()
-        for _ in range(TRUTHS):
-            answers.append(case.answer(route, generator.integers(low, most + 1), LEAST))
+        for seed in blocks.seed_sequence(rng).spawn(TRUTHS):
+            truth = np.random.default_rng(seed).integers(low, most + 1)
+            own = replace(case, rng=seed)
+            answers.append(own.answer(route, truth, draws or LEAST, measured=not answers))
     else:
-        answers.append(case.answer(route, np.where(suppressed, np.maximum(counts, 1), counts)))
+        answers.append(case.answer(route, np.where(suppressed, np.maximum(counts, 1), counts), draws, measured=True))
     return _framed(case, route, answers)
 
 
@@ -226,8 +230,8 @@ class _Case:
         )
         return *bounds.limit(promise), self.guarantee is None or promise_kept(self.guarantee, bounds.plan)
 
-    def answer(self, route: str, counts: Integers, draws: int | None = None) -> _Answer:
-        """The risk in every cell of a truth; so many releases of each sequence, where they are drawn."""
+    def answer(self, route: str, counts: Integers, draws: int | None, *, measured: bool = False) -> _Answer:
+        """The risk in every cell of a truth; the error of an approximation is `measured` if so asked."""
         if route == "nested":
             return self._nested(counts)
         failure, limit, kept = self.limit(Bounds(self.plan, self.plan.units(1), 1, self.failure))
@@ -245,7 +249,7 @@ class _Case:
                 risks = CrossingRisk(self.world, self.who, counts).risks(limit, self.rng, draws)
             else:
                 risks = effective_risks(self.world, self.who, variance, counts, limit)
-                error = effective_error(self.world, self.who, counts, limit, self.rng) if draws is None else None
+                error = effective_error(self.world, self.who, counts, limit, self.rng) if measured else None
         bound = guarantee_within(limit).posterior_bounds(self.who.prior)[1]
         said = (*([FLAT] if self._flat else []), *([error.words] if error else []))
         return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept, most, said, error)

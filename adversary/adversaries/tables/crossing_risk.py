@@ -26,6 +26,8 @@ MOST_WORK = 1.5e9
 """Terms that the releases of one audit may take in all; some seconds."""
 SHIFTS, LEAST, DRAWS = 8, 32, 256
 """Scrambled sequences, and the fewest and the most releases of each."""
+MOST_CELLS = 20_000
+"""Cells of which an order is looked for."""
 LEFT_OUT = 24.0
 """Nats by which the likelihood of a count outside its window has fallen at least: less than 1e-9 in a probability."""
 _MEMORY = 2e7
@@ -51,7 +53,7 @@ class CrossingRisk:
     @property
     def feasible(self) -> bool:
         """True where the fewest releases are within what an audit may take."""
-        return self.plan.terms * SHIFTS * LEAST <= MOST_WORK
+        return self.world.size <= MOST_CELLS and self.plan.terms * SHIFTS * LEAST <= MOST_WORK
 
     @cached_property
     def plan(self) -> Elimination:

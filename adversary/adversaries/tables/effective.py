@@ -34,7 +34,9 @@ from adversary.adversaries.tables.query import Query, detailed_query, flat_cell
 
 NULL = 1e-11
 """Eigenvalues below this share of the largest are taken for 0."""
-MOST_ATOMS = 3_000
+SINGULAR = 1e-6
+"""Below this ratio of its pivots a matrix may be singular: its eigenvalues tell."""
+MOST_ATOMS = 4_000
 """Ways in which the groups of all axes may overlap: the size of the matrices that are taken apart."""
 SETTLED = 1e-9
 """A variance below this share of the least noise is that of an exact count, up to rounding."""
@@ -322,11 +324,7 @@ def linear_variances(queries: Sequence[Query], variance: Floats) -> Floats:
             for a in kept:
                 block = np.kron(block, _shared(queries[i].groups[a], atoms[a], sizes[a]))
             normal += block / variance[i]
-        values, vectors = np.linalg.eigh(normal)
-        known = values > NULL * max(values[-1], 0.0)
-        own = (vectors[:, known] ** 2 / values[known]).sum(axis=1)
-        own[(vectors[:, ~known] ** 2).sum(axis=1) > NULL] = np.inf
-        part = own.reshape([number[a] if a in kept else 1 for a in range(len(shape))])
+        part = _inverse_diagonal(normal).reshape([number[a] if a in kept else 1 for a in range(len(shape))])
         for a, size in enumerate(sizes):
             ends = [-1 if b == a else 1 for b in range(len(shape))]
             factor = (1.0 / size if a in kept else 1.0 - 1.0 / size).reshape(ends)
@@ -334,6 +332,32 @@ def linear_variances(queries: Sequence[Query], variance: Floats) -> Floats:
                 part = np.where(factor > 0.0, part * factor, 0.0)
         spread = spread + part
     return np.asarray(spread[np.ix_(*atoms)]).ravel()
+
+
+def _inverse_diagonal(matrix: Floats) -> Floats:
+    """The diagonal of the inverse of a symmetric matrix, infinite where it has none, part by part."""
+    from scipy.sparse.csgraph import connected_components
+
+    count, labels = connected_components(matrix != 0.0, directed=False)
+    if count > 1:
+        order = np.argsort(labels, kind="stable")
+        found = np.empty(len(matrix))
+        for own in np.split(order, np.cumsum(np.bincount(labels))[:-1]):
+            found[own] = _inverse_diagonal(matrix[np.ix_(own, own)])
+        return found
+    if len(matrix) == 1:
+        return np.full(1, 1.0 / matrix[0, 0] if matrix[0, 0] > 0.0 else np.inf)
+    try:
+        root = np.linalg.cholesky(matrix)
+        if root.diagonal().min() ** 2 > SINGULAR * root.diagonal().max() ** 2:
+            return np.asarray((np.linalg.inv(root) ** 2).sum(axis=0))
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(matrix)
+    known = values > NULL * max(values[-1], 0.0)
+    own = (vectors[:, known] ** 2 / values[known]).sum(axis=1)
+    own[(vectors[:, ~known] ** 2).sum(axis=1) > NULL] = np.inf
+    return np.asarray(own)
 
 
 def _atoms(groups: Sequence[tuple[int, ...]]) -> Integers:
