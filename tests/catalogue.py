@@ -101,6 +101,8 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "discrete gaussian on a range, reflected": adv.PerturbationTable.on_range(DG(0.3), 12, "reflected"),
     "suppressed": adv.postprocessing.suppressed(DG(0.3), 4),
     "suppressed laplace": adv.postprocessing.suppressed(adv.postprocessing.rounded(adv.Laplace(1.5), 2), 3),
+    "selected": adv.postprocessing.selected(adv.Geometric(0.8), 6),
+    "selected, discrete gaussian": adv.postprocessing.selected(DG(0.3), 5, strict=True),
     "suppressed, zeros shown": adv.postprocessing.suppressed(DG(0.3), 8, least=1),
     "suppressed, no noise": adv.postprocessing.suppressed(adv.Exact(), 3),
     "random rounding to 3, suppressed": adv.postprocessing.suppressed(adv.RandomRounding(3), 4),

@@ -579,3 +579,57 @@ def test_zeros_are_shown_where_only_small_counts_are_suppressed() -> None:
     assert np.exp(noise.log_prob(7, 3)) == pytest.approx(np.exp(inside.log_prob(np.arange(1, 8), 3)).sum())
     with pytest.raises(ValueError, match="least must be less than below, got 8 and 8"):
         adv.postprocessing.suppressed(adv.Geometric(1.0), below=8, least=8)
+
+
+# Keys that exist above a threshold
+
+
+def test_the_delta_of_a_threshold_is_the_chance_that_a_key_of_ones_own_is_published() -> None:
+    """Closed forms of geometric and Laplace noise; whether a count at the threshold passes is part of the mechanism."""
+    geometric, laplace = adv.Geometric(1.0), adv.Laplace(2.0)
+    at_least = np.exp(-5.0) / (1.0 + np.exp(-1.0))  # P(1 + noise >= 6)
+    key = adv.postprocessing.selected(geometric, 6)
+    assert key.published(1) == pytest.approx(at_least, rel=1e-12)
+    assert key.privacy_loss().infinite_p == pytest.approx(at_least, rel=1e-12)
+    assert key.privacy_loss().delta(1.0) == pytest.approx(at_least, rel=1e-9)
+    assert adv.postprocessing.selected(geometric, 6, strict=True).published(1) == pytest.approx(at_least * np.exp(-1.0))
+    assert adv.postprocessing.threshold_delta(laplace, 11, count=3) == pytest.approx(0.5 * np.exp(-4.0), rel=1e-12)
+    many = adv.postprocessing.threshold_delta(geometric, 6, keys=4)
+    assert many == pytest.approx(1.0 - (1.0 - at_least) ** 4, rel=1e-12)
+    assert key.privacy_loss(1, 4).tail(np.inf)[0] == pytest.approx(many, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [adv.Geometric(0.5), adv.Laplace(3.0), adv.DiscreteGaussian(4.0)], ids=str)
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
+def test_the_threshold_for_a_delta_is_the_least(noise: adv.Mechanism, delta: float) -> None:
+    least = adv.postprocessing.threshold_for(noise, delta, count=2, keys=3)
+    assert adv.postprocessing.threshold_delta(noise, least, 2, 3) <= delta
+    assert adv.postprocessing.threshold_delta(noise, least - 1, 2, 3) > delta
+
+
+def test_the_loss_of_a_selected_key_is_above_that_of_every_count() -> None:
+    key, epsilon = adv.postprocessing.selected(adv.DiscreteGaussian(2.0), 5), np.linspace(-2.0, 3.0, 11)
+    loss, release = key.privacy_loss(), np.arange(4, 90)
+    count = np.arange(60)
+    p, q = (np.exp(key.log_prob(release[:, None], count + moved)) for moved in (1, 0))
+    for side, one, other in ((loss, p, q), (loss.swapped, q, p)):
+        worst = np.maximum(one - np.exp(epsilon)[:, None, None] * other, 0.0).sum(1).max(1)
+        assert (side.delta(epsilon) >= worst * (1.0 - 1e-9)).all()
+        np.testing.assert_allclose(side.delta(epsilon), worst, rtol=2e-2, atol=1e-6)
+
+
+def test_an_adversary_who_knows_that_the_key_is_the_targets_alone_is_certain_once_it_is_published() -> None:
+    key = adv.postprocessing.selected(adv.Geometric(1.0), 6)
+    plan, alone = adv.Plan([adv.Level("key", key)]), adv.Adversary(prior=0.01, known=0)
+    seen = alone.posterior(plan, plan.observe({"key": np.array([5, 6])}))["posterior"].values
+    shown = float(key.published(1))
+    absent = 0.01 * (1.0 - shown) / (0.01 * (1.0 - shown) + 0.99)
+    np.testing.assert_allclose(seen, [absent, 1.0], rtol=1e-12)
+    tree = adv.audit(plan, alone, {"key": 1})
+    assert float(tree["risk"]["posterior_mean"]) == pytest.approx(shown + (1.0 - shown) * absent, rel=1e-9)
+
+
+test_a_key_without_noise_is_no_selection = refusals(
+    (lambda: adv.postprocessing.selected(adv.Exact(), 5), "additive noise.*noisy count", TypeError),
+    (lambda: adv.postprocessing.threshold_for(adv.Laplace(1.0), 0.0), "delta must be above 0"),
+)

@@ -285,6 +285,23 @@ def test_a_range_of_counts_is_suppressed_and_zero_is_shown(tmp_path: Path) -> No
     assert (answer.exit_code, "[first, last]" in answer.stderr) == (2, True)
 
 
+def test_a_threshold_of_a_key_is_read_from_files(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(GOOD.split("[guarantee]")[0].replace("rho = 0.2", 'rho = 0.2\nthreshold = 5\npasses = ">"'))
+    noise = adv.load_scenario(file).plan.levels[-1].mechanism
+    assert isinstance(noise, adv.postprocessing.Selected)
+    assert noise.below == 6
+    for text, words in (
+        ('passes = ">"', ["needs threshold"]),
+        ("threshold = 5\nsuppress = 3", ["suppress", "threshold"]),
+        ("threshold = 10000000", ["threshold", "10,000"]),
+    ):
+        file.write_text(GOOD.replace("rho = 0.2", f"rho = 0.2\n{text}"))
+        answer = run("audit", str(file))
+        assert answer.exit_code == 2
+        assert all(word in answer.stderr for word in words), answer.stderr
+
+
 def test_noise_within_a_range_is_read_from_files(tmp_path: Path) -> None:
     """A score of 0 to 4; what says how noise stays within nothing is refused."""
     file = tmp_path / "a.toml"

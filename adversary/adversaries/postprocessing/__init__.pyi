@@ -8,5 +8,9 @@ from .rounding import RULES as RULES
 from .rounding import TIES as TIES
 from .sibling_adjustment import LeastSquares as LeastSquares
 from .sibling_adjustment import Postprocessing as Postprocessing
+from .suppression import Selected as Selected
 from .suppression import Suppressed as Suppressed
+from .suppression import selected as selected
 from .suppression import suppressed as suppressed
+from .suppression import threshold_delta as threshold_delta
+from .suppression import threshold_for as threshold_for

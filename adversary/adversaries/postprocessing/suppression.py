@@ -1,15 +1,26 @@
-"""Releases below a threshold that are not published: a wrapper, as those that clamp and round."""
+"""Releases below a threshold that are not published: wrappers, as those that clamp and round.
+
+`Suppressed` hides small numbers of cells that everybody knows to exist. `Selected` hides whether a key, or a table,
+exists: one that nobody is in is never published, and so a published one tells that somebody is.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from adversary._core import TAIL_NATS, Floats, check_whole
+from adversary._core import TAIL_NATS, Floats, Integers, as_array, check_probability, check_whole, scalar_or_array
 from adversary.adversaries.postprocessing.coarsening import Coarsened, check_mechanism
-from adversary.privacy.mechanisms import Mechanism
+from adversary.adversaries.postprocessing.interval_mass import log_between
+from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses, lattice_above, repeat_loss
+from adversary.privacy.mechanisms import Mechanism, dominating_pairs
+
+_NODES = 801
+"""Losses at which the profile of a law that is not listed is joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +95,179 @@ class Suppressed(Coarsened):
 
 suppressed = Suppressed
 """As `clamped` and `rounded`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected(Suppressed):
+    """A key, or a table, that is published with its noisy count where this passes a threshold, and else not at all.
+
+    A count of 0 is that of a key that nobody has, which is never published; from 1 on the release is that of
+    `Suppressed`, and "suppressed", or absent, stands as `below` - 1. So no epsilon holds without a delta: a key that
+    the target alone has is published with the probability `published(1)`, and then tells for certain that they are in.
+
+    Where only the existence of a table is published, and not its total: `clamped(selected(noise, 20), 19, 20)`.
+
+    Parameters
+    ----------
+    mechanism : additive noise of the count
+    below : a whole number; the least noisy count that is published. For "greater than T" of whole-number noise, T + 1
+
+    References
+    ----------
+    Korolova, Kenthapadi, Mishra and Ntoulas 2009, "Releasing search queries and clicks privately", WWW.
+    Desfontaines, Voss, Gipson and Mandayam 2022, "Differentially private partition selection", PoPETs 2022(1).
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> key = Selected(Geometric(1.0), 6)
+    >>> round(key.published(1), 7), key.published(0), round(key.privacy_loss().delta(1.0), 7)
+    (0.0049258, 0.0, 0.0049258)
+    """
+
+    least: None = None
+    log_concave = False
+
+    def __post_init__(self) -> None:
+        Suppressed.__post_init__(self)
+        if not self.mechanism.is_additive or self.mechanism.is_exact:
+            raise TypeError(
+                f"mechanism must be additive noise, got {self.mechanism!r}: a key passes by its noisy count"
+            )
+
+    @property
+    def step(self) -> str:
+        return (
+            f"a key with nobody is never published, others from {self.below} on (an absent key stands here as "
+            f"{self.below - 1})"
+        )
+
+    def published(self, count: ArrayLike) -> Any:
+        """Probability that a key with this count, or these, is published."""
+        value = self.check_value(count).astype(np.float64)
+        return scalar_or_array(np.exp(log_between(self, as_array(self.below), as_array(np.inf), value)))
+
+    def support(self, value: int) -> Integers:
+        return Suppressed.support(self, value) if value else np.array([self.below - 1])
+
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+        drawn = np.asarray(Suppressed.sample(self, value, rng, size))
+        return scalar_or_array(np.where(np.equal(value, 0), self.below - 1, drawn))
+
+    @property
+    def nominal_guarantee(self) -> Guarantee:
+        return self.privacy_loss(1, 1)
+
+    def rho(self, change: float = 1) -> float:
+        """Infinite, as there is a delta."""
+        return np.inf if change else 0.0
+
+    def contribution_rho(self, most: float) -> float:
+        return self.rho(most)
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        """The smallest loss, or one close above it, that dominates that of a key the unit alone has and those of keys
+        that others have too, where it is that of the noise at most."""
+        change, copies = self.mechanism.change(sensitivity, cells)
+        return self._loss(change, copies, self.mechanism.privacy_loss(change, 1))
+
+    def contribution_loss(self, most: float, cells: int = 1) -> PrivacyLoss:
+        return self._loss(most, cells, self.mechanism.contribution_loss(most, 1))
+
+    def _loss(self, change: float, copies: int, inside: PrivacyLoss) -> PrivacyLoss:
+        if not change or not copies:
+            return compose_losses([])
+        shown = float(self.published(int(np.ceil(change))))
+        alone = LatticeLoss.from_probs([1.0 - shown, shown], [1.0, 0.0])
+        law = inside.law
+        if isinstance(law, LatticeLoss) and not law.rounded:
+            pairs = np.full((2, 2, law.losses.size + 2), -np.inf)
+            for pair, one in zip(pairs, (law, alone), strict=True):
+                pair[:, : one.losses.size] = one.log_p, one.log_q
+                with np.errstate(divide="ignore"):
+                    pair[[0, 1], [-2, -1]] = np.log([one.infinite_p, one.infinite_q])
+            return repeat_loss(replace(dominating_pairs(pairs), bounded=law.bounded), copies)
+        ends = [side.reach for side in inside.directions]
+        nodes = np.union1d(np.linspace(-ends[-1], ends[0], _NODES), [0.0, *alone.losses])
+        return repeat_loss(lattice_above(_Worse(alone, inside.rough), nodes), copies)  # type: ignore[arg-type]
+
+
+@log_between.register
+def _(mechanism: Selected, first: Floats, last: Floats, value: Floats) -> Floats:
+    """Of nobody, absence for certain."""
+    absent = mechanism.below - 1.0
+    first, last, value = np.broadcast_arrays(first, last, value)
+    inside = log_between(mechanism.mechanism, mechanism.first(first), mechanism.last(last), value)
+    return np.where(value == 0.0, np.where((first <= absent) & (absent <= last), 0.0, -np.inf), inside)
+
+
+@dataclass(frozen=True)
+class _Worse:
+    """The larger of two profiles."""
+
+    one: PrivacyLoss
+    other: PrivacyLoss
+
+    def delta(self, epsilon: ArrayLike) -> Floats:
+        return np.maximum(as_array(self.one.delta(epsilon)), as_array(self.other.delta(epsilon)))
+
+    @property
+    def swapped(self) -> _Worse:
+        return _Worse(self.one.swapped, self.other.swapped)
+
+
+def selected(mechanism: Mechanism, threshold: int, strict: bool = False) -> Selected:
+    """A key that is published where its noisy count is at least a threshold, or greater; see `Selected`.
+
+    Parameters
+    ----------
+    mechanism : additive noise of the count
+    threshold : whole number
+    strict : whether a noisy count equal to the threshold does not pass; of continuous noise it makes no difference
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> selected(Geometric(1.0), 5, strict=True).below
+    6
+    """
+    check_mechanism(mechanism)
+    return Selected(mechanism, int(check_whole("threshold", threshold)) + (strict and not mechanism.is_continuous))
+
+
+def threshold_delta(mechanism: Mechanism, below: int, count: int = 1, keys: int = 1) -> float:
+    """Probability that at least one of the keys that one unit alone has is published: the delta of a threshold.
+
+    Parameters
+    ----------
+    mechanism, below : as of `Selected`
+    count : the unit's own count of each of its keys, >= 1
+    keys : how many keys it has alone, with independent noise
+
+    >>> from adversary.privacy.mechanisms import Laplace
+    >>> round(threshold_delta(Laplace(1.0), 11), 9), round(float(np.exp(-10) / 2), 9)
+    (2.27e-05, 2.27e-05)
+    """
+    shown = float(Selected(mechanism, below).published(int(check_whole("count", count, minimum=1))))
+    return float(-np.expm1(check_whole("keys", keys, minimum=1) * np.log1p(-shown))) if shown < 1.0 else 1.0
+
+
+def threshold_for(mechanism: Mechanism, delta: float, count: int = 1, keys: int = 1) -> int:
+    """The least threshold, published from it on, whose `threshold_delta` is at most delta.
+
+    Parameters
+    ----------
+    mechanism, count, keys : as of `threshold_delta`
+    delta : in (0, 1)
+
+    >>> from adversary.privacy.mechanisms import Laplace
+    >>> threshold_for(Laplace(1.0), 1e-5)
+    12
+    """
+    target = float(check_probability("delta", delta))
+    if not 0.0 < target < 1.0:
+        raise ValueError(f"delta must be above 0 and below 1, got {target}")
+    low, high = count, count + 1
+    while threshold_delta(mechanism, high, count, keys) > target:
+        low, high = high, count + 2 * (high - count)
+    low = low if threshold_delta(mechanism, low, count, keys) > target else low - int(2 + mechanism.reach())
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if threshold_delta(mechanism, middle, count, keys) > target else (low, middle)
+    return high

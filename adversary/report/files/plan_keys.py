@@ -38,6 +38,7 @@ times the budget, at which wide noise is narrow too."""
 MOST_OPTION = 10_000
 """Of categories of randomized response, for instance: every answer is listed, and again for every count believed in."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+PASSES = (">=", ">")
 ADJUSTMENTS = ("least squares", "nonnegative")
 
 NOISE = {
@@ -70,6 +71,8 @@ LEVEL = {
     "suppress": Key(
         "any", "smallest count that is published, or [first, last] of the counts that are not", None, example="5"
     ),
+    "threshold": Key("whole", "noisy count from which a key exists; one that nobody has does not", None, example="6"),
+    "passes": Key("word", "whether a noisy count equal to it passes", None, PASSES),
     "releases": Key("whole", "how often the count is published, each time with fresh noise", 1),
     "memoised": Key("flag", "the releases repeat one noisy answer, with fresh noise on top at most", False),
     "queries": Key(
@@ -294,6 +297,14 @@ def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
         mechanism = postprocessing.rounded(mechanism, base, ties or postprocessing.RULES[0])
     elif ties is not None:
         raise ValueError(f"ties says how a level is rounded, and needs round, got {ties!r} without it")
+    passes = table.one_of("passes", PASSES, None)
+    if table.has("threshold"):
+        least = _check_smallest("threshold", table.get("threshold", int, "a whole noisy count, such as 6"))
+        if others := [key for key in ("clamp", "round", "suppress") if table.has(key)]:
+            raise ValueError(f"{others[0]} must be left out where a threshold decides whether a key exists")
+        mechanism = postprocessing.selected(mechanism, least, strict=passes == PASSES[1])
+    elif passes is not None:
+        raise ValueError(f"passes says which counts pass a threshold, and needs threshold, got {passes!r} without it")
     if table.has("suppress"):
         given = table.get("suppress", (int, list), "the smallest count that is published, such as 5, or [first, last]")
         if isinstance(given, list):
