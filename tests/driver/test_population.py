@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adversary.adversaries.tables import Population, PublishedTable
@@ -140,7 +140,7 @@ def test_what_may_be_wrong_is_refused_with_the_remedy(text: str, options: dict[s
     [
         (TOWN, ["n"], "column 'n' is called a count, and a table is by places and features: write total"),
         (WIDE, ["block", "men"], "column 'men' holds numbers that may be counts"),
-        (WIDE, ["arrondissement: sex", "sex"], "no column 'arrondissement'"),
+        (WIDE, ["arrondissement: sex", "sex"], "no columns 'arrondissement' and 'sex'"),
         (WIDE, ["tracct"], "no column 'tracct'; did you mean 'tract'?"),
         (TOWN, ["sex", "agge"], "no column 'agge'; did you mean 'age'?"),
         (TOWN, ["colour"], "The whole file is 'all', as in 'all: age'"),
@@ -265,6 +265,65 @@ def test_codes_ranges_and_words_are_no_numbers(entries: list[Any]) -> None:
     assert read_numbers(entries) is None
 
 
+WORDS = [
+    "",
+    "A",
+    "B",
+    "3",
+    "4",
+    "1.204",
+    "1,204",
+    "12,5",
+    "<5",
+    "x",
+    "2024",
+    "01001",
+    "Total",
+    "0-17",
+    "-1",
+    "5+",
+    "½",
+    "n",
+]
+HEADS = [
+    "district",
+    "sex",
+    "age",
+    "n",
+    "men",
+    "women",
+    "total",
+    "year",
+    "id",
+    "GEOID",
+    "share",
+    "cell",
+    "x",
+    "name",
+    "2020",
+]
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_any_table_is_answered_in_six_lines_or_refused_in_one(data: st.DataObject) -> None:
+    heads = data.draw(st.lists(st.sampled_from(HEADS), min_size=1, max_size=4, unique=True))
+    rows = data.draw(st.lists(st.lists(st.sampled_from(WORDS), min_size=len(heads), max_size=len(heads)), max_size=5))
+    tables = data.draw(st.sampled_from([None, published(("district", "sex")), published(("tract", "cell"), ("all",))]))
+    options = data.draw(st.sampled_from([{}, {"suppressed_below": 5}, {"people": True}, {"leave_out": "total"}]))
+    refusals = []
+    try:
+        people = population(pd.DataFrame(rows, columns=heads, dtype=object), tables, **options)
+    except ValueError as error:
+        refusals.append(str(error))
+    if refusals:
+        assert len(refusals[0].splitlines()) == 1
+        return
+    assert 1 <= len(people.understood) <= 6
+    assert people.counts.sum() > 0 or people.suppressed.any()
+    assert all({*one.by} <= {*people.columns} for one in resolve_tables(tables or (), people))
+
+
 FORMS = {
     "plain": str,
     "comma": lambda n: f"{n:,}",
@@ -274,6 +333,7 @@ FORMS = {
 }
 
 
+@settings(max_examples=25)
 @given(st.data(), st.sampled_from(sorted(FORMS)), st.booleans(), st.booleans())
 def test_any_layout_and_any_way_of_writing_numbers_is_the_same_population(
     data: st.DataObject, form: str, wide: bool, shuffled: bool

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adversary.adversaries.tables import PublishedTable
@@ -216,6 +216,7 @@ def test_a_sheet_is_named_where_there_are_several(tmp_path: Path) -> None:
         load_table_data(path, sheet="2025")
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.text("ab é,;\"'", max_size=4), st.integers(0, 10**6)), min_size=2, max_size=6),
     st.sampled_from(",;\t|"),
@@ -366,6 +367,13 @@ def test_every_remedy_that_a_message_names_is_an_option() -> None:
         }
     assert {"--leave-out", "--people", "--sheet"} <= named
     assert named - {"--table"} <= options
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.xlsx", "people.parquet"])
+def test_data_given_to_a_command_of_scenarios_is_named(name: str, tmp_path: Path) -> None:
+    answer = commands.run("audit", str(written(tmp_path, name, "town,n\nA,3\n")))
+    assert (answer.exit_code, answer.stderr.count("\n")) == (2, 1)
+    assert f"got {name[7:].upper()}; a table of counts is audited by: adversary tables" in answer.stderr
 
 
 @pytest.mark.parametrize("command", ["audit", "invariants", "bounds", "epsilon"])

@@ -182,7 +182,7 @@ def unnamed_feature(
         near = meant(others[0], columns) if len(others) == 1 else ""
         hint = f"; columns of counts are categories of one feature, {default} unless a table names it" if wide else ""
         raise ValueError(
-            f"no column {join_words([repr(one) for one in others])}{near}; there are {join_words(list(columns))}. The "
-            f"whole file is 'all', as in 'all: age'{hint}"
+            f"no column{'s' * (len(others) > 1)} {join_words([repr(one) for one in others])}{near}; there are "
+            f"{join_words(list(columns))}. The whole file is 'all', as in 'all: age'{hint}"
         )
     return chosen

@@ -94,6 +94,8 @@ def population(
     of = [names[0] for line, names in published or () if names and line.startswith(f"{names[0]}:")]
     without = [column(one, columns, "leave_out") for one in left_out if "=" not in one]
     columns = {name: one for name, one in columns.items() if name not in without}
+    if not columns or not len(rows):
+        raise ValueError(f"leave_out: must leave a column and a row, got {join_words(left_out)}")
     roles_given = {"places": _several(places), "features": _several(features), "counts": _several(counts)}
     columns |= census_levels(columns, [*by, *roles_given["places"]])
     certain = _several(yes_these_are_counts)

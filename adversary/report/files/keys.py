@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from adversary._core import check_probability, meant
 from adversary.report.files.kinds import ABOUT
-from adversary.report.files.tables.table_data import load_table_data
+from adversary.report.files.tables.table_data import TYPED, load_table_data
 
 MOST_BYTES, DEEPEST = 2**20, 20
 """Limits of a TOML file: its size, and how deep a value may lie in it."""
@@ -54,9 +54,9 @@ def read_toml(file: Path) -> dict[str, Any]:
     ValueError : it is not TOML, too long, nested more than 20 deep, or has a whole number of more than 64 bits; the
         message names the file
     """
-    if file.suffix.lower() == ".csv":
+    if file.suffix.lower() in (".csv", ".tsv", ".xlsx", *TYPED):
         raise ValueError(
-            f"{file}: must be a TOML file, got CSV; a table of counts is audited by: "
+            f"{file}: must be a TOML file, got {file.suffix[1:].upper()}; a table of counts is audited by: "
             f'adversary tables {file} --table "PLACE: FEATURES, rho 0.1"'
         )
     with file.open("rb") as opened:
