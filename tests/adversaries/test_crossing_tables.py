@@ -9,9 +9,18 @@ import numpy as np
 import pymc as pm
 import pytest
 from scipy.special import expit, logit, logsumexp
+from scipy.stats import randint
 
 import adversary as adv
-from adversary.adversaries.tables import CrossingTables, PublishedTable
+from adversary.adversaries.tables import (
+    Axis,
+    CrossingRisk,
+    CrossingTables,
+    Joined,
+    Population,
+    PublishedTable,
+    TableAdversary,
+)
 from adversary.models.enumeration import enumerate_posterior
 from adversary.models.noise import released
 from adversary.privacy.losses import compose_losses
@@ -109,6 +118,24 @@ def drawn(tables: Any, others: Any, target: Any, size: int) -> list[Any]:
         count = truth.sum(axis=gone)
         found.append(np.stack([table.noise.sample(count, rng) for _ in range(size)]))
     return found
+
+
+@pytest.mark.parametrize("knows", ["cell", "nobody"])
+def test_all_cells_at_once_are_each_cell_by_itself(knows: str) -> None:
+    """One pass back gives every person's factor: those of single worlds, in which the target is that person."""
+    axes = tuple(Axis((name,), np.array([["0"], ["1"]])) for name in FEATURES)
+    truth = OTHERS.copy()
+    truth[TARGET] += 1
+    world = Joined.of(Population(axes, truth), TABLES)
+    risk = CrossingRisk(world, TableAdversary(0.1, knows, randint(0, 7)), world.counts)
+    counts = drawn(TABLES, OTHERS, TARGET, 5)
+    (found,) = risk.log_bayes_factors([np.reshape(one, (5, -1)) for one in counts])
+    for place, cell in enumerate(product(range(2), repeat=3)):
+        belief = np.full((2, 2, 2, 7), 1 / 7)
+        if knows == "cell":
+            belief[cell] = np.arange(7) == max(truth[cell] - 1, 0)
+        alone = CrossingTables(TABLES, FEATURES, belief).log_bayes_factor(counts, cell)
+        np.testing.assert_allclose(found[place], alone, atol=1e-10)
 
 
 # Random worlds
