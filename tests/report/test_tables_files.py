@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,26 @@ def test_a_long_file_is_read_as_a_short_one(head: str, monkeypatch: pytest.Monke
     long, place = load_table_data(path)
     pd.testing.assert_frame_equal(long, frame.astype(long.dtypes))
     assert (place(0), place(449), long.attrs) == (where(0), where(449), frame.attrs)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "library"),
+    [("a.xlsx", b"PK\x03\x04", "openpyxl"), ("a.parquet", b"PAR1", "pyarrow"), ("a.sav", b"$FL2", "pyreadstat")],
+)
+def test_a_library_that_is_missing_is_named_with_its_extra(
+    name: str, content: bytes, library: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = written(tmp_path, name, content)
+    if name == "a.xlsx":
+        pd.DataFrame({"town": ["A"], "n": [3]}).to_excel(path)
+    for module in [one for one in sys.modules if one.split(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ValueError, match=rf"need {library}, which comes with the extra `tables`: pip install"):
+        load_table_data(path)
+    answer = commands.run("tables", str(path), "--table", "town: total, rho 1")
+    assert (answer.exit_code, answer.stderr.count("\n")) == (2, 1)
+    assert "pip install 'dp-adversary[tables]'" in answer.stderr
 
 
 def test_a_sheet_is_named_where_there_are_several(tmp_path: Path) -> None:

@@ -70,9 +70,8 @@ def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.D
     Raises
     ------
     OSError : the file cannot be read
-    ImportError : a library is missing; the message names the extra
-    ValueError : another kind of file, an empty one, names that are missing, or a row that has not one entry for each
-        column; the message names the line
+    ValueError : another kind of file, a library that is missing (the message names the extra), an empty file, names that
+        are missing, or a row that has not one entry for each column; the message names the line
     """
     file = Path(path)
     suffix = file.suffix.lower()
@@ -95,7 +94,7 @@ def _typed(file: Path, function: str, library: str, options: dict[str, Any]) -> 
     try:
         return getattr(pd, function)(file, **options)
     except ImportError:
-        raise missing_extra(f"{file.suffix} files need {library}", "tables") from None
+        raise ValueError(str(missing_extra(f"{file.suffix} files need {library}", "tables"))) from None
     except OSError:
         raise
     except Exception as error:  # each library has errors of its own
@@ -109,7 +108,7 @@ def _from_excel(given: bytes, sheet: str | None) -> tuple[pd.DataFrame, Callable
     try:
         sheets = pd.read_excel(io.BytesIO(given), sheet_name=None, header=None, dtype=str, na_filter=False)
     except ImportError:
-        raise missing_extra("Excel files need openpyxl", "tables") from None
+        raise ValueError(str(missing_extra("Excel files need openpyxl", "tables"))) from None
     except Exception as error:  # openpyxl has errors of its own
         raise ValueError(f"must be an Excel file (.xlsx), got {error}") from None
     full = {str(name): one for name, one in sheets.items() if not one.empty}
