@@ -70,8 +70,8 @@ def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.D
     Raises
     ------
     OSError : the file cannot be read
-    ValueError : another kind of file, a library that is missing (the message names the extra), an empty file, names that
-        are missing, or a row that has not one entry for each column; the message names the line
+    ValueError : another kind of file, a library that is missing (the message names the extra), an empty file, names
+        that are missing, or a row that has not one entry for each column; the message names the line
     """
     file = Path(path)
     suffix = file.suffix.lower()
