@@ -23,14 +23,23 @@ from adversary.models.enumeration import (
     Compiled,
     Components,
     Conditioned,
+    Reads,
     batch_inputs,
     compile_batches,
     distinct_rows,
+    element_reads,
+    split_checks,
     vectorize,
 )
 
 Floats = NDArray[np.float64]
 
+Graphs = list[TensorVariable]
+
+_MOST_KINDS = 12
+"""Groups of elements that read alike, into which a term is parted at most: each is compiled by itself."""
+_WORTH_PARTING = 400
+"""Joint states of what a term reads below which it is left whole."""
 _CACHED = 2**17
 """Cells that the processor's own memory holds: of 20,000 rows of side data, six draws at once."""
 
@@ -62,15 +71,52 @@ class States:
         return cls(components, tuple(sizes), components.at(places))
 
     def grouped(self, terms: Sequence[TensorVariable]) -> list[tuple[list[TensorVariable], tuple[Any, Any]]]:
-        """Terms that read the same latents, and the rows with distinct values of these: as `distinct_rows` has them."""
-        groups: dict[frozenset[TensorVariable], list[TensorVariable]] = {}
+        """Terms that read the same axes, and the rows with distinct values of these: as `distinct_rows` has them."""
+        groups: dict[tuple[int, ...], list[TensorVariable]] = {}
+        for term, read in zip(terms, self._axes_read(terms), strict=True):
+            groups.setdefault(tuple(np.flatnonzero(read.any(axis=0)).tolist()), []).append(term)
+        return [(some, self._distinct(read)) for read, some in groups.items()]
+
+    def _axes_read(self, terms: Sequence[TensorVariable]) -> list[Reads]:
+        """Axes that each element of the terms reads, (element, axis)."""
+        reads = self.components.reads
+        count = len(self.components.grid.lengths)
+        if not reads:
+            return [np.zeros((1, 0), dtype=bool) for _ in terms]
+        return [rows.reshape(-1, count) for rows in element_reads(terms, reads)]
+
+    def _distinct(self, axes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """Rows with distinct values of some axes, and the number of its own for every row."""
+        read = np.isin(np.arange(len(self.components.grid.lengths)), axes)
+        flat = [
+            value.reshape(len(value), -1)[:, (own & read).any(axis=-1).ravel()]
+            for value, own in zip(self.values, self.components.reads.values(), strict=True)
+        ]
+        flat = [one for one in flat if one.shape[1]]
+        return distinct_rows(flat) if flat else (np.zeros(1, dtype=np.int64), None)
+
+    def by_element(self, terms: Sequence[TensorVariable]) -> tuple[Graphs, Graphs, Graphs]:
+        """Terms as they are, and in place of those whose elements each read few of the latents that all read together
+        their elements by what these read; and the log of the checks of these."""
+        whole: Graphs = []
+        parted: Graphs = []
+        conditions: Graphs = []
         for term in terms:
-            groups.setdefault(frozenset(self.by_variable).intersection(ancestors([term])), []).append(term)
-        found = []
-        for read, some in groups.items():
-            flat = [v.reshape(len(v), -1) for variable, v in self.by_variable.items() if variable in read]
-            found.append((some, distinct_rows(flat) if flat else (np.zeros(1, dtype=np.int64), None)))
-        return found
+            graphs, asked = split_checks([term])
+            (graph,), (rows,) = graphs, self._axes_read(graphs)
+            kinds, place = np.unique(rows, axis=0, return_inverse=True)
+            together = len(self._distinct(np.flatnonzero(rows.any(axis=0)))[0])
+            if not 1 < len(kinds) <= _MOST_KINDS or graph.type.shape.count(None) or together < _WORTH_PARTING:
+                whole.append(term)
+                continue
+            apart = sum(len(self._distinct(np.flatnonzero(kind))[0]) for kind in kinds)
+            if 4 * apart > together or rows.shape[0] != int(np.prod(graph.type.shape)):
+                whole.append(term)
+                continue
+            flat = graph.flatten()
+            parted += [flat[np.flatnonzero(place.ravel() == kind)] for kind in range(len(kinds))]
+            conditions += asked
+        return whole, parted, conditions
 
     @property
     def by_variable(self) -> dict[TensorVariable, NDArray[Any]]:
@@ -175,13 +221,24 @@ def _compile(terms: Sequence[TensorVariable], states: States, places: Mapping[An
     """Sums of terms by component, over every state of it: (draw, state, release)."""
     inputs, (rows, columns) = batch_inputs(places), states.places
     size, count = max(states.sizes), len(states.sizes)
-    total = pt.zeros((1, size, 1, count), dtype="float64")
-    for some, (first, place) in states.grouped(terms):
-        graphs, summed = states.components.columns(some)
-        held = {v: _constant(v, s[first][None, :, None]) for v, s in states.by_variable.items()}
-        part = summed(vectorize(graphs, {**held, **inputs}))
-        part = pt.shape_padleft(part, 4 - part.ndim)
-        total = total + (part if len(first) == 1 else part[:, place])
+
+    def added(graphs: Sequence[TensorVariable]) -> TensorVariable:
+        total = pt.zeros((1, size, 1, count), dtype="float64")
+        for some, (first, place) in states.grouped(graphs):
+            own, summed = states.components.columns(some)
+            held = {v: _constant(v, s[first][None, :, None]) for v, s in states.by_variable.items()}
+            part = summed(vectorize(own, {**held, **inputs}))
+            part = pt.shape_padleft(part, 4 - part.ndim)
+            total = total + (part if len(first) == 1 else part[:, place])
+        return total
+
+    whole, parted, conditions = states.by_element(terms)
+    total = added(whole)
+    if parted:
+        total = total + added(parted)
+        if conditions:
+            ruled_out = added(conditions)
+            total = pt.switch(ruled_out + ruled_out[..., -1:] < 0, np.float64(-np.inf), total)
     flat = total.dimshuffle(0, 1, 3, 2).reshape((total.shape[0], size * count, total.shape[2]))
     outputs = [flat if size * count == 1 else flat[:, rows * count + columns]]
     compiled: Compiled = pytensor.function([*inputs.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore")

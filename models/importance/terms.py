@@ -28,6 +28,7 @@ from .summed_latents import Parted
 Arrays = dict[str, NDArray[Any]]
 
 _CELLS_AT_ONCE = 2**21
+_CACHED = 2**16
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class Terms:
         own, total = self._with_totals(own, tables)[..., 0], np.zeros(len(own))
         with np.errstate(divide="ignore"):
             for c in self._summed:
-                total = total + _sum_over(own[:, self.met.slices[c]] + logsumexp(tables[c][..., 0], axis=1))
+                total = total + _sum_over(own[:, self.met.slices[c]], logsumexp(tables[c][..., 0], axis=1))
         return total
 
     def latents(
@@ -292,15 +293,27 @@ class Terms:
         return found[0], found[1]
 
 
-def _sum_over(states: Floats) -> Floats:
-    """Log of the sum of exponentials over the states (draw, state) of one component: (draw,)."""
-    return states[:, 0] if states.shape[1] == 1 else np.asarray(logsumexp(states, axis=1))
+def _sum_over(at: Floats, states: Floats) -> Floats:
+    """Log of the sum over states of exp(at (draw, state) + states (state,)): (draw,), few draws at a time."""
+    if at.shape[1] == 1:
+        return np.asarray(at[:, 0] + states)
+    found, width = np.empty(len(at)), max(1, _CACHED // at.shape[1])
+    for start in range(0, len(at), width):
+        rows = at[start : start + width] + states
+        top = np.maximum(rows.max(axis=1), -1e300)
+        rows -= top[:, None]
+        np.exp(rows, out=rows)
+        with np.errstate(divide="ignore"):
+            found[start : start + width] = np.log(rows.sum(axis=1)) + top
+    return found
 
 
 def _summed_over_states(at: Floats, states: Floats) -> Floats:
     """Log of the sum over states of exp(at (draw, state, release or 1) + states (state, release)): (draw, release)."""
     if at.shape[1] == 1:
         return np.asarray(at[:, 0] + states)
+    if at.shape[2] == states.shape[1] == 1:
+        return _sum_over(at[..., 0], states[:, 0])[:, None]
     if at.shape[2] > 1 or states.shape[1] == 1:
         with np.errstate(divide="ignore"):
             return np.asarray(logsumexp(at + states, axis=1))

@@ -186,6 +186,14 @@ class WeighedPrior:
 
     def held_sample(self, settled: Arrays | None = None) -> Sample:
         """`held` as a sample, whose release is what the model knows beside it, (1, *shape) by name what is settled."""
+        return self._held_given(settled) if settled else self._held
+
+    @cached_property
+    def _held(self) -> Sample:
+        """`held_sample` of nothing settled."""
+        return self._held_given(None)
+
+    def _held_given(self, settled: Arrays | None) -> Sample:
         joint, far = self.log_joint(settled or {}), self.far.joint(settled or {})
         best = float(best_of(np.logaddexp(*joint), self.log_prior, self.log_density)[0])
         explained = best - self.far.best(far)[0] if self.terms.knows_more else np.inf

@@ -143,3 +143,22 @@ def test_a_fit_that_misses_a_mode_of_the_prior_does_not_pass(monkeypatch: pytest
     assert part.r_hat < 1.01
     assert not part.passed
     assert part.posterior == pytest.approx(0.052, abs=0.005)
+
+
+def test_elements_that_read_few_of_the_latents_that_belong_together_are_summed_as_all_are() -> None:
+    """Two counts of one number of animals: 900 joint states, of which each element reads 90."""
+    with pm.Model() as model:
+        p, number = pm.Beta("p", 3.0, 2.0), pm.DiscreteUniform("number", 1, 9)
+        counts = pm.Binomial("counts", number, p, shape=2)
+        noise.released("noisy", Geometric(1.0), counts + pm.Bernoulli("in", 0.3))
+    prior = WeighedPrior.of(model, ["noisy"], rng=1, draws=50)
+    seen = np.array([[2, 4], [7, 6]])
+    chance = 1.0 / (1.0 + np.exp(-prior.values[0]))
+    k = np.arange(10)
+    for masses, own, t in zip(prior.log_joint({"noisy": seen}), (0.3, 0.7), (1, 0), strict=True):
+        right = np.zeros((chance.size, 2))
+        for n in range(1, 10):
+            law = st.binom.pmf(k, n, chance[:, None])
+            kernel = [np.exp(Geometric(1.0).log_prob(seen[:, j], k[:, None] + t)) for j in (0, 1)]
+            right += own / 9 * (law @ kernel[0]) * (law @ kernel[1])
+        np.testing.assert_allclose(masses - prior.log_prior[:, None], np.log(right), rtol=0, atol=1e-10)
