@@ -8,8 +8,6 @@ from .batched_graphs import vectorize as vectorize
 from .batched_graphs import vectorized_node as vectorized_node
 from .components import Components as Components
 from .components import split_checks as split_checks
-from .element_reads import Reads as Reads
-from .element_reads import element_reads as element_reads
 from .enumerate import LARGEST_EDGE as LARGEST_EDGE
 from .enumerate import Enumerator as Enumerator
 from .enumerate import compile_enumerator as compile_enumerator

@@ -124,6 +124,13 @@ class Components:
                 indices[i] = index
         return self.grid.filled(indices)
 
+    def axes_read(self, graphs: Sequence[TensorVariable]) -> list[Reads]:
+        """Axes that each element of some graphs reads, (element, axis); one row where it is the same for all."""
+        count = len(self.grid.lengths)
+        if not self.reads:
+            return [np.zeros((1, count), dtype=bool) for _ in graphs]
+        return [rows.reshape(-1, count) for rows in element_reads(graphs, self.reads)]
+
     def owners(self, graphs: Sequence[TensorVariable]) -> list[Places]:
         """Component of every element of some graphs; axes of length one where it is the same for all."""
         last = len(self.members) - 1

@@ -23,11 +23,9 @@ from adversary.models.enumeration import (
     Compiled,
     Components,
     Conditioned,
-    Reads,
     batch_inputs,
     compile_batches,
     distinct_rows,
-    element_reads,
     split_checks,
     vectorize,
 )
@@ -73,17 +71,9 @@ class States:
     def grouped(self, terms: Sequence[TensorVariable]) -> list[tuple[list[TensorVariable], tuple[Any, Any]]]:
         """Terms that read the same axes, and the rows with distinct values of these: as `distinct_rows` has them."""
         groups: dict[tuple[int, ...], list[TensorVariable]] = {}
-        for term, read in zip(terms, self._axes_read(terms), strict=True):
+        for term, read in zip(terms, self.components.axes_read(terms), strict=True):
             groups.setdefault(tuple(np.flatnonzero(read.any(axis=0)).tolist()), []).append(term)
         return [(some, self._distinct(read)) for read, some in groups.items()]
-
-    def _axes_read(self, terms: Sequence[TensorVariable]) -> list[Reads]:
-        """Axes that each element of the terms reads, (element, axis)."""
-        reads = self.components.reads
-        count = len(self.components.grid.lengths)
-        if not reads:
-            return [np.zeros((1, 0), dtype=bool) for _ in terms]
-        return [rows.reshape(-1, count) for rows in element_reads(terms, reads)]
 
     def _distinct(self, axes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """Rows with distinct values of some axes, and the number of its own for every row."""
@@ -103,7 +93,7 @@ class States:
         conditions: Graphs = []
         for term in terms:
             graphs, asked = split_checks([term])
-            (graph,), (rows,) = graphs, self._axes_read(graphs)
+            (graph,), (rows,) = graphs, self.components.axes_read(graphs)
             kinds, place = np.unique(rows, axis=0, return_inverse=True)
             together = len(self._distinct(np.flatnonzero(rows.any(axis=0)))[0])
             if not 1 < len(kinds) <= _MOST_KINDS or graph.type.shape.count(None) or together < _WORTH_PARTING:
