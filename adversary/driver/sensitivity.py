@@ -7,11 +7,12 @@ them hurts under the other, and one alone misleads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from adversary._core import DEFAULT_FAILURE, Sampling, blocks, check_probability, check_whole, tied
 from adversary.adversaries.path import Adversary, ImpossibleRelease, Truth, settle_truth
@@ -39,12 +40,15 @@ from adversary.driver.sweeps import (
 from adversary.driver.sweeps import TRUTHS as TRUTHS
 from adversary.privacy import Guarantee, PrivacyUnit
 
+if TYPE_CHECKING:
+    import pymc as pm
+
 _INPUTS = ("prior", "rho", "siblings", "beliefs", "data")
 
 
 def sweep(
     plan: Plan | None,
-    reader: Any,
+    reader: Adversary | pm.Model | Callable[..., pm.Model],
     truth: Mapping[str, Any],
     *,
     prior: Any = None,
@@ -52,9 +56,9 @@ def sweep(
     siblings: Any = None,
     beliefs: Mapping[str, Any] | None = None,
     data: Mapping[str, Any] | None = None,
-    released: Any = None,
+    released: str | Iterable[str] | None = None,
     target: str = "in",
-    support: Mapping[str, Any] | None = None,
+    support: Mapping[str, ArrayLike] | None = None,
     sampling: Sampling | None = None,
     guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
     failure: float = DEFAULT_FAILURE,
@@ -65,7 +69,7 @@ def sweep(
     progress: bool = True,
     coarse: bool = False,
     laws: SharedLaws | None = None,
-) -> Any:
+) -> xr.Dataset | xr.DataTree:
     """Risk averaged over releases at every combination of the inputs given, under both truths.
 
     Parameters
