@@ -20,7 +20,7 @@ from scipy import stats
 import adversary as adv
 from adversary.models import noise
 
-BLOCK, GROUP = adv.DiscreteGaussian.from_rho(0.01), adv.DiscreteGaussian.from_rho(0.01)
+BLOCK, GROUP = adv.DiscreteGaussian.from_rho(0.005), adv.DiscreteGaussian.from_rho(0.005)
 OWN, OTHERS, PRIOR, RATE = 6, 40, 0.3, 0.25
 RELEASES = 3000
 """Drawn; rather more than a thousand of them differ."""
@@ -87,7 +87,7 @@ def compared(title: str, hand: Any, *, unknown_rate: bool) -> float:
     right = hand(release["noisy[block]"].values, release["noisy[group]"].values)
     numpy_seconds = process_time() - start
     lines = len(inspect.getsource(hand).splitlines())
-    refitted(release, 0, unknown_rate=unknown_rate)  # compiles what the others have
+    refitted(release, 0, unknown_rate=unknown_rate)  # compiles what the others use
     fits = [refitted(release, i, unknown_rate=unknown_rate) for i in range(REFITS)]
     refit = float(np.mean([one for one, _ in fits]))
     found = tree["estimate" if unknown_rate else "exact"].to_dataset()
