@@ -96,6 +96,12 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "perturbation table, closed, local": replace(SCORES, local=True),
     "geometric on a range, truncated": adv.PerturbationTable.on_range(adv.Geometric(0.6), 30, "truncated"),
     "geometric on a range, reflected": adv.PerturbationTable.on_range(adv.Geometric(0.6), 8, "reflected"),
+    "rounded laplace on a range, redrawn": adv.PerturbationTable.on_range(
+        adv.postprocessing.rounded(adv.Laplace(1.5), 1), 12
+    ),
+    "rounded gaussian on a range, truncated": adv.PerturbationTable.on_range(
+        adv.postprocessing.rounded(adv.Gaussian(1.5), 1), 12, "truncated"
+    ),
     "discrete gaussian on a range, redrawn": adv.PerturbationTable.on_range(DG(0.3), 12),
     "discrete gaussian on a range, truncated": adv.PerturbationTable.on_range(DG(0.3), 12, "truncated"),
     "discrete gaussian on a range, reflected": adv.PerturbationTable.on_range(DG(0.3), 12, "reflected"),

@@ -184,7 +184,11 @@ test_tables_with_other_labels_are_refused = refusals(
 
 
 @pytest.mark.parametrize("ends", ["redrawn", "truncated", "reflected"])
-@pytest.mark.parametrize("noise", [adv.Geometric(0.7), adv.DiscreteGaussian(2.5)], ids=str)
+@pytest.mark.parametrize(
+    "noise",
+    [adv.Geometric(0.7), adv.DiscreteGaussian(2.5), adv.postprocessing.rounded(adv.Laplace(1.3), 1)],
+    ids=["geometric", "discrete gaussian", "rounded laplace"],
+)
 def test_noise_on_a_range_is_the_noise_put_back_number_by_number(noise: adv.Mechanism, ends: str) -> None:
     largest, draws = 4, np.arange(-200, 201)
     made = Table.on_range(noise, largest, ends)

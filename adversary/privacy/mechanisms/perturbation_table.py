@@ -191,7 +191,7 @@ class PerturbationTable(PerturbedCount):
 
         Parameters
         ----------
-        noise : additive, of whole numbers, such as `Geometric` or `DiscreteGaussian`
+        noise : additive, of whole numbers, such as `Geometric` or `DiscreteGaussian`; others rounded
         largest : the largest count, >= 1: of scores from 0 to 4, 4
         ends : "redrawn", drawn again until the release fits, so that other counts change what is likely near the ends;
             "truncated", moved to the nearer end; "reflected", y below 0 becomes -y and y above the largest count n
@@ -209,10 +209,10 @@ class PerturbationTable(PerturbedCount):
         (1.20087, 4.0)
         """
         last = int(check_whole("largest", one_number("largest", largest), minimum=1))
-        if not isinstance(noise, Mechanism) or noise.is_continuous or not noise.is_additive:
+        if not isinstance(noise, Mechanism) or noise.is_continuous or not noise.noise.is_additive:
             raise TypeError(
                 f"noise must be additive and of whole numbers, such as Geometric or DiscreteGaussian, got {noise!r}: "
-                "round it, or clamp it with adversary.postprocessing.clamped"
+                "round it with adversary.postprocessing.rounded, or clamp it"
             )
         if ends not in ENDS:
             raise ValueError(f"ends must be one of {', '.join(ENDS)}, got {ends!r}")
