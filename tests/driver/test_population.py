@@ -77,6 +77,12 @@ def test_a_name_that_repeats_in_places_above_has_theirs_before_it() -> None:
     assert by_label(people) == {("A / 1", "A"): 3, ("2", "A"): 4, ("B / 1", "B"): 5}
 
 
+def test_blocks_of_tracts_of_different_sizes_are_no_sparse_rows() -> None:
+    rows = "".join(f"{b},{t},{b + len(t)},{b}\n" for t, n in (("A", 9), ("BB", 2), ("CCC", 1)) for b in range(1, n + 1))
+    people = population(table("block,tract,men,women\n" + rows), published(("block", "sex"), ("tract",)))
+    assert people.counts.shape == (12, 2)
+
+
 def test_a_code_of_the_census_has_its_tracts_and_keeps_its_zeros() -> None:
     text = "GEOID,hisp,nonhisp\n010010001001000,3,13\n010010001001001,6,14\n010010002001000,4,18\n"
     people = population(table(text), published(("block", "cell"), ("tract",), ("county", "cell")))
@@ -116,6 +122,11 @@ def test_a_code_of_the_census_has_its_tracts_and_keeps_its_zeros() -> None:
         ("town,share\nA,1.5\nB,2.5\n", {}, "share has decimals, and no two rows are alike"),
         ("town,lk,men,women\nA,11000,3,4\nB,11001,5,6\nC,12000,1,1\nD,12007,2,3\n", {}, "column 'lk' rises from row"),
         ("pid,town,kids\np1,A,1\np2,A,0\np3,B,2\n", {}, "column 'pid' has another value in every row, and kids may"),
+        (
+            "town,sex,age,cars\nA,m,31,1\nA,f,44,0\nB,m,5,2\nB,f,71,1\nB,f,70,0\nA,m,18,1\n",
+            {},
+            "6 are there of 24 combinations of town, sex and age, and cars may be counts or features",
+        ),
         ("town,what,n\nA,Number,3\nA,Percent,40\n", {}, "--leave-out what=Percent"),
         ("n\n3\n", {}, "there is nothing to count by"),
         ("town,men,women\nA,3,4\nB,1,2\n", {"leave_out": "town=C"}, "leave_out: no row has town 'C'"),

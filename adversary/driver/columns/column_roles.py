@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from adversary.driver.columns.column_names import (
     option,
     words_of,
 )
-from adversary.driver.columns.file_column import FileColumn, duplicate
+from adversary.driver.columns.file_column import FileColumn, duplicate, joint_codes, lies_in
 from adversary.driver.columns.text_numbers import NumberColumn, decimal_marks, first_words
 
 LONG_CODE = 10
@@ -238,6 +239,7 @@ def _counts_among(
             )
         if not named:
             _refuse_single_rows(columns, counts, declared, roles)
+            _refuse_sparse_rows(columns, counts, declared, roles)
         if named and len(counts) == 1:
             roles.left_out |= dict.fromkeys(doubtful, "not needed to tell rows apart")
         elif doubtful:
@@ -269,6 +271,23 @@ def _refuse_single_rows(columns: Mapping[str, FileColumn], counts: list[str], de
                 f"column {name!r} has another value in every row, and {join_words(counts)} may be counts or features: "
                 f"say --people where each row is a person, or {option('places', name)} where it is a place"
             )
+
+
+def _refuse_sparse_rows(columns: Mapping[str, FileColumn], counts: list[str], declared: Declared, roles: Roles) -> None:
+    """ValueError where rows are few of all combinations, as people of different ages are, and no name is of a count."""
+    size, keys = len(columns[counts[0]]), {name: columns[name].key for name in roles.keys}
+    places = [name for name in keys if name in declared.places or is_named(name, PLACES)]
+    finer = [name for name in keys if name in declared.keys or name in places]
+    inner = [name for name in keys if name not in places]
+    inner = [name for name in inner if not any(one != name and lies_in(keys[one], keys[name]) for one in finer)]
+    there = int(joint_codes([keys[name] for name in places], size).max()) + 1
+    cells = there * prod(keys[name].size for name in inner)
+    if 2 * size < cells and declared.people is not False and not {*counts} <= {*declared.certain}:
+        raise ValueError(
+            f"rows can be people or cells: {size:,} are there of {cells:,} combinations of "
+            f"{join_words(places + inner)}, and {join_words(counts)} may be counts or features: say --people where "
+            f"each row is a person, or name the counts, such as {option('counts', counts[0])}"
+        )
 
 
 def _leave_out_numbering(
