@@ -199,9 +199,8 @@ class BayesFactorLaw:
         allowed = 1.0 - np.atleast_1d(level) + 1e-12
 
         def within(z: Floats) -> NDArray[np.bool_]:
-            gaps = _gap(z[:, None], outer.values)
-            above = [pairwise_dot(outer.weights, inner.sf(gap)) for gap in gaps]
-            return np.asarray(np.array(above) <= allowed)
+            above = inner.sf(_gap(z[:, None], outer.values))
+            return np.array([pairwise_dot(outer.weights, row) for row in above]) <= allowed
 
         low, high = np.full(allowed.size, -1.0), np.full(allowed.size, 1.0)
         while (wide := within(low) & (low > -1e12)).any():

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from adversary._core import Integers
 from adversary.adversaries.beliefs import Uniform
-from adversary.adversaries.path import Adversary, settle_truth
+from adversary.adversaries.path import Adversary, Truth, settle_truth
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.risk import BayesFactorLaw, few_others, laws_of_cells, shift_invariant
 from adversary.adversaries.tables.published import Joined, TableAdversary
@@ -160,10 +160,15 @@ def _laws(plan: Plan, who: Adversary, states: Integers, knows: bool, rng: Any) -
     for others in np.unique(known):
         rows = np.flatnonzero(known == others)
         one = replace(who, known=int(others))
-        truths: list[dict[str, int]] = [
-            {**dict(zip(plan.names, map(int, states[i, 1:]), strict=True)), "in": int(states[i, 0])} for i in rows
-        ]
-        found = laws_of_cells(plan, one, [settle_truth(plan, one, truth) for truth in truths], rng=rng)
+        found = laws_of_cells(plan, one, [_truth(plan, one, states[i]) for i in rows], rng=rng)
         for row, law in zip(rows, found, strict=True):
             laws[row] = law
     return laws
+
+
+def _truth(plan: Plan, who: Adversary, state: Integers) -> Truth:
+    """The truth of a state, checked where a belief may rule it out."""
+    if any(getattr(belief, "proper", True) for belief in who.beliefs.values()):
+        named = dict(zip(plan.names, map(int, state[1:]), strict=True))
+        return settle_truth(plan, who, {**named, "in": int(state[0])})
+    return Truth(np.asarray(state[1:, None]), int(state[0]))
