@@ -284,7 +284,14 @@ _ADVICE = "more draws of the prior, or priors that explain the release, may help
 
 
 def truths_of_models(plan: Any, truth: Mapping[str, Any], target: str) -> dict[str, dict[str, Any]]:
-    """The truth with the target in and with it out: of a plan, with one person less or more at every level."""
+    """The truth with the target in and with it out: of a plan, with one person less or more at every level.
+
+    Parameters
+    ----------
+    plan : whose levels move by one person, or None
+    truth : one of the two, or both as {"in": ..., "out": ...}
+    target : its name
+    """
     if set(truth) == {"in", "out"} and all(isinstance(one, Mapping) for one in truth.values()):
         return {side: {**truth[side], target: int(side == "in")} for side in truth}
     side = target_side(truth, target)
@@ -295,7 +302,13 @@ def truths_of_models(plan: Any, truth: Mapping[str, Any], target: str) -> dict[s
 
 
 def at_prior_of(readings: Readings, prior: float) -> Readings:
-    """These releases for an adversary who holds the target in with another probability, and all else the same."""
+    """These releases for an adversary who holds the target in with another probability, and all else the same.
+
+    Parameters
+    ----------
+    readings : of the adversary as it is
+    prior : the other probability
+    """
     before = readings.prior
     if not np.isfinite(before.log_odds):
         raise ValueError("a model that is certain of the target has no other priors")
