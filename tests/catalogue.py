@@ -100,11 +100,11 @@ MECHANISMS: dict[str, adv.Mechanism] = {
         adv.postprocessing.rounded(adv.Laplace(1.5), 1), 12
     ),
     "rounded gaussian on a range, truncated": adv.PerturbationTable.on_range(
-        adv.postprocessing.rounded(adv.Gaussian(1.5), 1), 12, "truncated"
+        adv.postprocessing.rounded(adv.Gaussian(4.0), 1), 8, "truncated"
     ),
-    "discrete gaussian on a range, redrawn": adv.PerturbationTable.on_range(DG(0.3), 12),
-    "discrete gaussian on a range, truncated": adv.PerturbationTable.on_range(DG(0.3), 12, "truncated"),
-    "discrete gaussian on a range, reflected": adv.PerturbationTable.on_range(DG(0.3), 12, "reflected"),
+    "discrete gaussian on a range, redrawn": adv.PerturbationTable.on_range(DG(0.05), 8),
+    "discrete gaussian on a range, truncated": adv.PerturbationTable.on_range(DG(0.05), 8, "truncated"),
+    "discrete gaussian on a range, reflected": adv.PerturbationTable.on_range(DG(0.05), 8, "reflected"),
     "suppressed": adv.postprocessing.suppressed(DG(0.3), 4),
     "suppressed laplace": adv.postprocessing.suppressed(adv.postprocessing.rounded(adv.Laplace(1.5), 2), 3),
     "selected": adv.postprocessing.selected(adv.Geometric(0.8), 6),

@@ -49,6 +49,11 @@ def release_law(noise: Any) -> Callable[[int], Pmf]:
     inside = noise.mechanism
     if kind == "Rounded" and type(inside).__name__ in TAILS:
         return lambda count: _rounded_density(inside, noise.base, count)
+    if kind == "Selected":  # a key that nobody has is never published
+        shown = release_law(inside)
+        return lambda count: (
+            _pushed(shown(count), lambda y: max(y, noise.below - 1)) if count else {noise.below - 1: 1.0}
+        )
     law, image = release_law(inside), IMAGES[kind]
     return lambda count: _pushed(law(count), lambda y: image(noise, y))
 
@@ -166,7 +171,9 @@ def _rounded(noise: Any, y: int) -> int:
 IMAGES: dict[str, Callable[[Any, int], int]] = {
     "Clamped": _clamped,
     "Rounded": _rounded,
-    "Suppressed": lambda noise, y: y if y >= noise.below else noise.below - 1,
+    "Suppressed": lambda noise, y: (
+        y if y >= noise.below or (noise.least is not None and y < noise.least) else noise.below - 1
+    ),
 }
 """What is published in place of a release, by wrapper."""
 
