@@ -52,11 +52,12 @@ def _chosen_first(fgraph: Any, node: Any) -> list[Variable] | None:
     if not isinstance(node.op.scalar_op, Switch):
         return None
     condition, *branches = node.inputs
-    ops = [one.owner.op if one.owner is not None else None for one in branches]
+    ops: list[Any] = [one.owner.op if one.owner is not None else None for one in branches]
     alike = all(isinstance(op, Elemwise) and len(one.owner.inputs) == 1 for op, one in zip(ops, branches, strict=True))
     if not alike or ops[0] != ops[1]:
         return None
-    return [ops[0](pt.switch(condition, *(one.owner.inputs[0] for one in branches)))]
+    found = ops[0](pt.switch(condition, *(one.owner.inputs[0] for one in branches)))
+    return [found] if found.dtype == node.outputs[0].dtype else None
 
 
 NUMPY_MODE = (

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 import xarray as xr
 
 from adversary.models import noise
+from adversary.models.enumeration.batched_graphs import NUMPY_MODE, soft_checks
 from adversary.models.enumeration.enumerate import compile_enumerator, enumerate_posterior
 from adversary.privacy import mechanisms
 from tests.catalogue import RHO1, RHO2
@@ -300,3 +302,12 @@ def test_an_undefined_density_is_refused() -> None:
         pm.Potential("nan", pm.math.log(x - np.float64(1)))
     with pytest.raises(ValueError, match=r"log density is nan at \{'in': 0\}"):
         enumerate_posterior(model, {})
+
+
+def test_the_likelihood_of_answers_is_one_function_of_whichever_argument_is_chosen() -> None:
+    x, answers = pt.dvector("x"), np.array([1, 0, 1])
+    graph = pm.logp(pm.Bernoulli.dist(logit_p=x, shape=3), pt.constant(answers))
+    compiled = pytensor.function([x], soft_checks(graph), mode=NUMPY_MODE)
+    assert len([node for node in compiled.maker.fgraph.apply_nodes if "Log1p" in str(node.op)]) == 1
+    at = np.array([-2.0, 0.5, 3.0])
+    np.testing.assert_allclose(compiled(at), -np.log1p(np.exp(np.where(answers == 1, -at, at))), rtol=1e-14)
