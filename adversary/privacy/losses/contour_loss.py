@@ -21,9 +21,10 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.losses.contour import EASY, LIGHT, RESOLUTION, ROUGH, Composition, Family
+from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.dominating import default_nodes, lattice_above, lattice_below
 from adversary.privacy.losses.lattice import LatticeLoss
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
+from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import area_under
 
 LISTED_POINTS = 20_000

@@ -40,8 +40,9 @@ from adversary.privacy.losses.contour import (
     total_rho,
 )
 from adversary.privacy.losses.contour_loss import ContourLoss, chernoff_reach, log_moment
+from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.lattice import FAR, NOTHING, LatticeLoss, convolve_lattices, merge_atoms, repeat_product
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
+from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.losses.mixed import MixedLoss
 from adversary.privacy.profiles import area_under
 

@@ -26,7 +26,8 @@ from adversary._core import (
     past_ties,
     scalar_or_array,
 )
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
+from adversary.privacy.losses.derived_answers import Bracket
+from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 
 SUM_TOLERANCE = 1e-9
 """How far from one the probabilities of a pair may add up; they are rescaled within it."""

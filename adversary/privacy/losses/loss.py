@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -30,12 +29,16 @@ from adversary._core import (
     solve_decreasing_each,
 )
 from adversary.privacy.guarantee import Guarantee, group_of, where_else
-from adversary.privacy.losses.likelihood_ratio import LikelihoodRatioTest, likelihood_ratio_test, sample_size
-from adversary.privacy.losses.posterior_law import PosteriorLaw
+from adversary.privacy.losses.derived_answers import (
+    Bracket,
+    LikelihoodRatioTest,
+    PosteriorLaw,
+    likelihood_ratio_test,
+    sample_size,
+)
 from adversary.privacy.profiles import loss_bound_from_profile, tolerated
 
 Expectation = Callable[[Floats], Floats]
-Interval = tuple[Any, Any]
 
 
 class Route(StrEnum):
@@ -302,55 +305,6 @@ class Attained(Guarantee):
     @property
     def auc(self) -> float:
         return float(self.worst_pair.auc)
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """Certified (lower, upper) answers of a loss, from a function for each."""
-
-    loss: PrivacyLoss
-    of_delta: Callable[[ArrayLike], Interval]
-    of_power: Callable[[ArrayLike], Interval]
-    of_tail: Callable[[ArrayLike], Interval]
-
-    @labelled
-    def delta(self, epsilon: ArrayLike) -> Interval:
-        """(lower, upper) of the profile."""
-        return self.of_delta(epsilon)
-
-    @labelled
-    def power(self, level: ArrayLike) -> Interval:
-        """(lower, upper) of the trade-off."""
-        return self.of_power(level)
-
-    @labelled
-    def tail(self, threshold: ArrayLike) -> Interval:
-        """(lower, upper) of P(L > threshold)."""
-        return self.of_tail(threshold)
-
-    @labelled
-    def epsilon(self, delta: ArrayLike) -> Interval:
-        """(lower, upper) of the smallest epsilon >= 0 of this delta, in the worse direction.
-
-        >>> from adversary.privacy.losses import GaussianLoss, LaplaceLoss
-        >>> low, high = (2 * LaplaceLoss(0.5) + GaussianLoss(0.5)).bracket.epsilon(1e-5)
-        >>> 0.0 < (high - low) / high < 1e-3
-        True
-        """
-        target = check_probability("delta", delta)
-        sides, wanted = [side.bracket for side in self.loss.directions], target[target > 0.0]
-
-        def solved(end: int) -> Floats:
-            ends = np.full(target.shape, self.loss.epsilon(0.0) if (target == 0.0).any() else 0.0)
-            if wanted.size:
-                ends[target > 0.0] = solve_decreasing_each(
-                    lambda e: np.max([np.asarray(side.delta(e)[end]) for side in sides], axis=0) - wanted, wanted.size
-                )
-            return ends
-
-        low, high = solved(0), solved(1)
-        high = np.where(np.isfinite(high), high, np.asarray(self.loss.epsilon(target)))
-        return scalar_or_array(np.minimum(low, high)), scalar_or_array(high)
 
 
 def check_guarantee(name: str, x: Any) -> Guarantee:

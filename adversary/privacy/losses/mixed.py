@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, labelled, scalar_or_array
+from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.lattice import LatticeLoss
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
+from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 from adversary.privacy.profiles import area_under, level_from_profile
 
 

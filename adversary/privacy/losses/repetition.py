@@ -17,9 +17,10 @@ import numpy as np
 from scipy.special import expit
 
 from adversary._core import Floats, as_array, scalar_or_array
+from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.grid_rounding import RoundedLoss, add_masses, edges_of, grid_above, widened
 from adversary.privacy.losses.lattice import LatticeLoss, either, merge_atoms, repeat_product
-from adversary.privacy.losses.loss import Bracket, PrivacyLoss
+from adversary.privacy.losses.loss import PrivacyLoss
 
 MANY = 2**18
 """Releases beyond which a law that adds up by no formula is followed on a grid that grows with them."""

@@ -27,9 +27,10 @@ from adversary._core import (
     past_ties,
     scalar_or_array,
 )
+from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.dominating import lattice_above
 from adversary.privacy.losses.lattice import SUM_TOLERANCE, LatticeLoss, merged_within
-from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, Route
+from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
 
 SCHEMES = ("poisson", "without replacement")
 NODES = 1201

@@ -1,0 +1,301 @@
+"""Sums of losses that cannot be exact, between two laws on one grid."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import SMALLEST, Floats, as_array, check_number
+from adversary.privacy.losses.analytic import LaplaceLoss
+from adversary.privacy.losses.contour import DEEPEST, Law, Part, TiltedSum
+from adversary.privacy.losses.derived_answers import Bracket
+from adversary.privacy.losses.dominating import lattice_above
+from adversary.privacy.losses.grid_rounding import (
+    GRID_BINS,
+    LEFT_OUT,
+    MOST_GRID_BINS,
+    ON_GRID,
+    PER_DEVIATION,
+    Grid,
+    RoundedLoss,
+    compact,
+    edges_of,
+    grid_above,
+    grid_below,
+    law_deviation,
+    on_grid,
+    rounded_down,
+    rounded_up,
+    sum_range,
+    widened,
+)
+from adversary.privacy.losses.lattice import LatticeLoss, merge_atoms
+from adversary.privacy.losses.loss import PrivacyLoss
+
+FEW = 1_000
+"""Losses that may be rounded to the grid all in one direction."""
+
+DIGITS = 1e-10
+"""What the rounding of all masses together may add to one; certified answers have as much room."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComposedLoss(RoundedLoss):
+    """Sum of independent losses that cannot be exact: dominated from above and from below on a common grid.
+
+    Above, each law's profile is joined by straight lines between grid points; below, neighbouring releases are put
+    together until their average loss is a grid point. Both err by about (step / deviation)^2 of one part. Sums are
+    those of `TiltedSum`. `bracket` certifies the profile and P's tails.
+
+    Parameters
+    ----------
+    parts : losses of single releases
+    times : how often each of them is there; once where empty
+    """
+
+    parts: tuple[PrivacyLoss, ...]
+    times: tuple[int, ...] = ()
+
+    @cached_property
+    def counted(self) -> dict[PrivacyLoss, int]:
+        """The parts, and how often each is there, such as repeated releases."""
+        total = Counter[PrivacyLoss]()
+        for part, times in zip(self.parts, self.times or (1,) * len(self.parts), strict=True):
+            total[part] += times
+        return dict(total)
+
+    @cached_property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """Where the law of each part ends, but for a mass of no consequence."""
+        mass = LEFT_OUT / sum(self.counted.values())
+        ends = {part: self._ends_of(part, mass) for part in self.counted}
+        return tuple(ends[part] for part in self.parts)
+
+    @staticmethod
+    def _ends_of(part: PrivacyLoss, mass: float) -> tuple[float, float]:
+        least, most = -part.swapped.maximum, part.maximum
+        if math.isfinite(least) and math.isfinite(most):
+            return least, most
+        low, high = edges_of(part.rough, mass)
+        return max(low, least), min(high, most)
+
+    @cached_property
+    def step(self) -> float:
+        """Spacing of the grid: a small share of the deviation of one part, or of the range of the sum.
+
+        It divides the narrowest Laplace loss, or list of losses, that is as wide.
+        """
+        ends = dict(zip(self.parts, self.ends, strict=True))
+        parts = [(_first_law(part, ends[part]), times) for part, times in self.counted.items()]
+        parts = [(law, times) for law, times in parts if law.losses.size]
+        whole = sum_range(parts)
+        fine = min((law_deviation(law) for law, _ in parts), default=0.0) / PER_DEVIATION
+        coarse = min(max(min(fine, whole / GRID_BINS), whole / MOST_GRID_BINS), whole / 8.0)
+        sharp = [part.epsilon0 / GRID_BINS for part in self.counted if isinstance(part, LaplaceLoss)]
+        coarse = max(coarse, *sharp, 1e-300)
+        units = [unit for part in self.counted if (unit := _unit(part)) >= coarse]
+        if units and all(isinstance(part, LatticeLoss) and on_grid(part, min(units)) for part in self.counted):
+            return min(units)
+        return min(units) / math.ceil(min(units) / coarse) if units else coarse
+
+    def _sum_of(self, grids: dict[PrivacyLoss, Grid]) -> Law | None:
+        """The law of the finite sums; None where there is none."""
+        if not all(grid.finite for grid in grids.values()):
+            return None
+        parts = [Part(grid.place, grid.mass, self.counted[part]) for part, grid in grids.items()]
+        infinite = self._once(lambda part: grids[part].infinite_p)
+        depth = DEEPEST if infinite == 0.0 else min(DEEPEST, 5.0 - math.log(infinite))
+        return TiltedSum(tuple(parts), self.step, depth).law()
+
+    @cached_property
+    def _grids_above(self) -> dict[PrivacyLoss, Grid]:
+        ends = dict(zip(self.parts, self.ends, strict=True))
+        return {part: compact(grid_above(part, ends[part], self.step)) for part in self.counted}
+
+    @cached_property
+    def _sum_above(self) -> Law | None:
+        return self._sum_of(self._grids_above)
+
+    @cached_property
+    def upper(self) -> LatticeLoss:
+        """A law whose profile is nowhere below."""
+        return self._with_errors(self._sum_above, self._grids_above)
+
+    def _with_errors(self, law: Law | None, grids: dict[PrivacyLoss, Grid]) -> LatticeLoss:
+        infinite_p = self._once(lambda part: grids[part].infinite_p)
+        infinite_q = self._once(lambda part: grids[part].infinite_q)
+        if law is None:
+            return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), infinite_p, infinite_q, rounded=True)
+        log_mass = np.logaddexp(law.log_mass, law.log_error)
+        log_mass[0] = np.logaddexp(log_mass[0], np.log(max(law.below, SMALLEST)))
+        infinite_p = min(infinite_p + law.above, 1.0)
+        excess = float(np.exp(log_mass).sum()) + infinite_p - 1.0
+        if 0.0 < excess < DIGITS:  # errors of all the masses: what is certified has room for them
+            log_mass -= math.log1p(excess / max(1.0 - infinite_p, DIGITS))
+        return self._lattice(law.first, log_mass, infinite_p, infinite_q)
+
+    @cached_property
+    def lower(self) -> LatticeLoss:
+        """A law whose profile is nowhere above, where losses are `_off` less."""
+        ends = dict(zip(self.parts, self.ends, strict=True))
+        grids = {part: compact(grid_below(part, ends[part], self.step)) for part in self.counted}
+        return self._without_errors(self._sum_of(grids), self._once(lambda part: grids[part].infinite_p))
+
+    @property
+    def proved(self) -> PrivacyLoss:
+        return self.lower
+
+    @property
+    def _off(self) -> float:
+        """By what losses next to a grid point may have been moved up to it."""
+        most = {part: max(map(abs, ends)) for part, ends in zip(self.parts, self.ends, strict=True)}
+        return ON_GRID * sum(times * (most[part] + self.step) for part, times in self.counted.items())
+
+    @cached_property
+    def _floor(self) -> LatticeLoss:
+        """The masses of `upper` less their errors: what is certainly there."""
+        infinite = self._once(lambda part: float(part.tail(np.inf)[0]))
+        return self._without_errors(self._sum_above, infinite)
+
+    def _without_errors(self, law: Law | None, infinite_p: float) -> LatticeLoss:
+        if law is None:
+            return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), infinite_p, rounded=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_mass = law.log_mass + np.log1p(-np.exp(np.minimum(law.log_error - law.log_mass, 0.0)))
+        log_mass[~(law.log_mass > law.log_error)] = -np.inf
+        return self._lattice(law.first, log_mass, infinite_p, 0.0)
+
+    def _lattice(self, first: int, log_p: Floats, infinite_p: float, infinite_q: float) -> LatticeLoss:
+        losses = as_array(self.step * (first + np.arange(log_p.size)))
+        return LatticeLoss(*merge_atoms(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
+
+    def _once(self, chance: Callable[[PrivacyLoss], float]) -> float:
+        """Probability that at least one of all losses does what one of a kind does with this chance."""
+        chances = [(min(chance(part), 1.0), times) for part, times in self.counted.items()]
+        if any(one == 1.0 for one, _ in chances):
+            return 1.0
+        return -math.expm1(sum(times * math.log1p(-one) for one, times in chances))
+
+    @property
+    def bracket(self) -> Bracket:
+        return Bracket(
+            self,
+            of_delta=lambda epsilon: widened(
+                self.lower.delta(as_array(epsilon) + self._off),
+                as_array(self.upper.delta(as_array(epsilon) - self._off)) * (1.0 + DIGITS),
+            ),
+            of_power=lambda level: widened(
+                self.lower.power(level) * math.exp(-self._off),
+                as_array(self.upper.power(level)) * math.exp(self._off) * (1.0 + DIGITS),
+            ),
+            of_tail=self._tail_bracket,
+        )
+
+    def _tail_bracket(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        """P(L > threshold) from the split losses, whose sum is this far from the loss but for that probability."""
+        t = check_number("threshold", threshold)
+        low, high = np.zeros(t.shape), np.ones(t.shape)
+        if sum(self.counted.values()) <= FEW:
+            low, high = as_array(self._rounded_down.tail(t)[0]), as_array(self._rounded_up.tail(t)[0])
+        for up, down, chance in self._distances:
+            low = np.maximum(low, as_array(self._floor.tail(t + up + self._off)[0]) - chance)
+            high = np.minimum(high, as_array(self.upper.tail(t - down - self._off)[0]) + chance)
+        return widened(low, np.maximum(high, low) * (1.0 + DIGITS))
+
+    @cached_property
+    def _rounded_up(self) -> LatticeLoss:
+        """The law of losses rounded up to the grid."""
+        return self._with_errors(*self._rounded(rounded_up))
+
+    @cached_property
+    def _rounded_down(self) -> LatticeLoss:
+        """The law of losses rounded down to the grid."""
+        law, grids = self._rounded(rounded_down)
+        return self._without_errors(law, self._once(lambda part: grids[part].infinite_p))
+
+    def _rounded(self, rounding: Callable[..., Grid]) -> tuple[Law | None, dict[PrivacyLoss, Grid]]:
+        ends = dict(zip(self.parts, self.ends, strict=True))
+        grids = {part: compact(rounding(part, ends[part], self.step)) for part in self.counted}
+        return self._sum_of(grids), grids
+
+    @cached_property
+    def _distances(self) -> list[tuple[float, float, float]]:
+        """How far the split sum is above the loss, and below it, at most, but for a probability; for several of these.
+
+        A loss split over a gap g moves by less than g, on average up by at most g^2 / 8, and its moments are at most
+        those of Hoeffding's lemma, e^(s^2 g^2 / 8).
+        """
+        parts = [
+            (grid.gap, grid.mass / grid.mass.sum(), self.counted[part])
+            for part, grid in self._grids_above.items()
+            if grid.finite
+        ]
+        most = sum(times * float(gap.max(initial=0.0)) for gap, _, times in parts)
+        scale = math.sqrt(sum(times * float(gap**2 @ mass) for gap, mass, times in parts))
+        if scale == 0.0:
+            return [(0.0, 0.0, 0.0)]
+        distances = [(most, most, 0.0)]
+        rates = np.geomspace(0.1, 1000.0, 40) / scale
+        for nats in (2.0, 5.0, 10.0, 16.0, 25.0, 40.0, 70.0, 150.0, 400.0, 700.0):
+            both = []
+            for drift in (1.0, 0.0):
+                grown = [
+                    sum(times * _log_mean_exp(mass, 0.125 * gap**2 * (s * s + drift * s)) for gap, mass, times in parts)
+                    for s in rates.tolist()
+                ]
+                both.append(float(((np.array(grown) + nats) / rates).min()))
+            distances.append((min(both[0], most), min(both[1], most), math.exp(-nats)))
+        return distances
+
+    @property
+    def certain(self) -> float:
+        here = self._once(lambda part: float(part.tail(1e300)[0]))
+        return max(here, self._once(lambda part: float(part.swapped.tail(1e300)[0])))
+
+    @property
+    def kl_divergence(self) -> float:
+        return sum(times * part.kl_divergence for part, times in self.counted.items())
+
+    def log_moment(self, order: float) -> float:
+        return sum(times * part.log_moment(order) for part, times in self.counted.items())
+
+    @cached_property
+    def swapped(self) -> ComposedLoss:
+        turned = tuple(part.swapped for part in self.parts)
+        same = all(a is b for a, b in zip(turned, self.parts, strict=True))
+        return self if same else ComposedLoss(turned, self.times)
+
+    @property
+    def maximum(self) -> float:
+        return sum(times * part.maximum for part, times in self.counted.items())
+
+
+def _log_mean_exp(mass: Floats, x: Floats) -> float:
+    top = float(x.max())
+    return top + math.log(float(mass @ np.exp(x - top)))
+
+
+def _first_law(part: PrivacyLoss, ends: tuple[float, float]) -> LatticeLoss:
+    """The part itself if listed, else a law close above it on points that are dense near 0."""
+    if isinstance(part, LatticeLoss):
+        return part
+    side = np.geomspace(1e-5, 1.0, 400)
+    low, high = min(ends[0], -1e-12), max(ends[1], 1e-12)
+    return lattice_above(part.rough, np.concatenate([low * side[::-1], [0.0], high * side]))
+
+
+def _unit(part: PrivacyLoss) -> float:
+    """The loss of which, or of the least of which, the losses of a part may be multiples; 0 of any other."""
+    if isinstance(part, LaplaceLoss):
+        return part.epsilon0
+    if isinstance(part, LatticeLoss) and part.losses.size <= GRID_BINS:
+        size = np.abs(part.losses)
+        return float(size[size > 0.0].min(initial=np.inf)) if size.any() else 0.0
+    return 0.0
