@@ -47,6 +47,7 @@ from .privacy import definitions as definitions
 from .privacy import invariants as invariants
 from .privacy.decisions import auxiliary as auxiliary
 from .privacy.definitions import ApproximateDP as ApproximateDP
+from .privacy.definitions import ApproximateZCDP as ApproximateZCDP
 from .privacy.definitions import GaussianDP as GaussianDP
 from .privacy.definitions import NoPrivacy as NoPrivacy
 from .privacy.definitions import ProbabilisticDP as ProbabilisticDP

@@ -181,6 +181,7 @@ GUARANTEES: dict[str, adv.Guarantee] = {
     "renyi": RenyiDP(4.0, 0.3),
     "renyi, low order": RenyiDP(1.05, 2.0),
     "renyi, curve": RenyiDP([1.5, 4.0, 32.0], [0.1, 0.3, 2.4]),
+    "approximate zcdp": adv.ApproximateZCDP(0.1, 1e-3),
     "renyi, high order": RenyiDP(200.0, 1e-4),
     "gaussian": adv.GaussianDP(0.5),
     "gaussian, strong": adv.GaussianDP(3.0),

@@ -58,6 +58,9 @@ def test_an_implied_rho_holds_and_grows_with_the_budget(g: adv.Guarantee) -> Non
     if g.vacuous:
         assert g + adv.ZeroConcentratedDP(0.5) == g
         return
+    if isinstance(g, adv.ApproximateZCDP):
+        assert g + adv.ZeroConcentratedDP(0.5) == adv.ApproximateZCDP(g.rho + 0.5, g.delta0)
+        return
     if isinstance(g, RenyiDP):
         both = g + adv.ZeroConcentratedDP(0.5)
         assert [one.gamma for one in both.orders] == [one.gamma + 0.5 * one.alpha for one in g.orders]

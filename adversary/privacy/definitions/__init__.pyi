@@ -1,3 +1,4 @@
+from .approximate_zcdp import ApproximateZCDP as ApproximateZCDP
 from .composition_rules import compose_advanced as compose_advanced
 from .composition_rules import compose_basic as compose_basic
 from .composition_rules import compose_lattice as compose_lattice

@@ -1,0 +1,175 @@
+"""delta-approximate zCDP: zCDP but for events of probability delta, as noise behind a threshold has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_number,
+    check_whole,
+    elementwise,
+    labelled,
+    one_number,
+    scalar_or_array,
+)
+from adversary.privacy.definitions.concentrated_bounds import pure_rho
+from adversary.privacy.definitions.conversions import check_delta
+from adversary.privacy.definitions.moments import ZeroConcentratedDP
+from adversary.privacy.definitions.pure_approximate import ApproximateDP
+from adversary.privacy.definitions.renyi import MomentBound
+from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss
+from adversary.privacy.profiles import delta_at_negative, loss_bound_from_profile, tolerated
+
+ORDERS = 1.0 + np.geomspace(1e-4, 1e5, 200)
+"""At which Renyi divergences are compared."""
+
+
+@dataclass(frozen=True)
+class ApproximateZCDP(MomentBound):
+    """delta-approximate rho-zCDP: P = (1 - delta) P' + delta P'', Q likewise, and P', Q' are rho-zCDP.
+
+    Parameters
+    ----------
+    rho : nats, >= 0; adds up over releases
+    delta0 : in [0, 1); 1 - delta multiplies over releases
+
+    References
+    ----------
+    Bun and Steinke 2016, Definition 8.1 and Lemma 8.2.
+
+    >>> one = ApproximateZCDP(0.1, 1e-7)
+    >>> round(one.epsilon(1e-6), 4), round((one + one).rho, 4), f"{(one + one).delta0:.3g}"
+    (2.1518, 0.2, '2e-07')
+    """
+
+    definition = kind = "approximate zCDP"
+    name = "approximate zero-concentrated differential privacy"
+    meaning = (
+        "But for probability delta, the Renyi divergence of every order alpha > 1 between P and Q, either way, is at "
+        "most rho alpha."
+    )
+    conversion = "ApproximateZCDP implies ApproximateDP(g.epsilon(delta), delta) at every delta above its own"
+
+    rho: float
+    delta0: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("rho", self.rho)
+        check_delta("delta", self.delta0)
+        for name, x in (("rho", self.rho), ("delta0", self.delta0)):
+            object.__setattr__(self, name, one_number(name.rstrip("0"), x))
+
+    @classmethod
+    def of(cls, guarantee: Guarantee) -> ApproximateZCDP:
+        """The approximate zCDP that a guarantee implies.
+
+        Parameters
+        ----------
+        guarantee : approximate DP, whose worst pair is pure DP but for delta, or what implies zCDP
+
+        Raises
+        ------
+        TypeError : another guarantee
+        """
+        if isinstance(guarantee, cls):
+            return guarantee
+        if isinstance(guarantee, ApproximateDP):
+            return cls(pure_rho(float(guarantee.epsilon0)), float(guarantee.delta0))
+        if guarantee.implied_rho is None:
+            raise TypeError(f"{guarantee.definition} implies no approximate zCDP, got {guarantee!r}")
+        return cls(float(guarantee.implied_rho), 0.0)
+
+    @property
+    def concentrated(self) -> ZeroConcentratedDP:
+        """What holds but for delta."""
+        return ZeroConcentratedDP(self.rho)
+
+    @property
+    def implied_rho(self) -> float | None:
+        """Its own where nothing is left out."""
+        return self.rho if self.delta0 == 0.0 else None
+
+    def scaled(self, factor: float) -> ApproximateZCDP:
+        return ApproximateZCDP(self.rho * factor, self.delta0)
+
+    def plus(self, other: Guarantee) -> ApproximateZCDP | None:
+        """With all that implies approximate zCDP: rhos add up, and 1 - delta multiplies."""
+        try:
+            second = ApproximateZCDP.of(other)
+        except TypeError:
+            return None
+        return ApproximateZCDP(self.rho + second.rho, self.delta0 + (1.0 - self.delta0) * second.delta0)
+
+    def multiple(self, times: int) -> ApproximateZCDP:
+        return ApproximateZCDP(times * self.rho, float(-np.expm1(times * np.log1p(-self.delta0))))
+
+    def implies(self, other: Guarantee) -> bool:
+        """The smaller parameters imply the larger."""
+        if isinstance(other, ApproximateZCDP):
+            return bool(self.rho <= tolerated(other.rho) and self.delta0 <= tolerated(other.delta0))
+        return Guarantee.implies(self, other)
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """delta + (1 - delta) times that of zCDP."""
+        e = check_number("epsilon", epsilon)
+        inside = as_array(self.concentrated.delta(np.abs(e)))
+        return scalar_or_array(np.minimum(1.0, delta_at_negative(e, self.delta0 + (1.0 - self.delta0) * inside)))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """delta + (1 - delta) times the power of zCDP at level / (1 - delta)."""
+        a = check_probability("level", level)
+        inside = as_array(self.concentrated.power(np.minimum(a / (1.0 - self.delta0), 1.0)))
+        return scalar_or_array(np.clip(self.delta0 + (1.0 - self.delta0) * inside, a, 1.0))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """1 - power at 1 - this power, as the bound treats both hypotheses alike; 0 up to delta."""
+        r = check_probability("power", power)
+        inside = as_array(self.concentrated.level(np.clip((r - self.delta0) / (1.0 - self.delta0), 0.0, 1.0)))
+        return scalar_or_array(np.minimum((1.0 - self.delta0) * inside, r))
+
+    def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
+        return logit(as_array(self.power(np.exp(np.where(log_level < log_rest, log_level, np.log1p(-np.exp(log_rest)))))))
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        if self.delta0 == 0.0:
+            return float(self.concentrated.loss_bound(failure))
+        return loss_bound_from_profile(self, failure) if failure > self.delta0 else float("inf")
+
+    def group(self, size: int) -> Guarantee:
+        """Of zCDP, where nothing is left out; else through (epsilon, 2 delta)-DP, as each step leaves out its own."""
+        n = int(check_whole("size", size, minimum=1))
+        if n == 1:
+            return self
+        if self.delta0 == 0.0:
+            return self.concentrated.group(n)
+        spent = min(2.0 * self.delta0, 0.5 * (1.0 + self.delta0))
+        return ApproximateDP(float(self.epsilon(spent)), spent).group(n)
+
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
+        """Of a listed law without its infinite losses; of any other the zCDP alone, which is enough."""
+        law = loss.law
+        if not isinstance(law, LatticeLoss) or max(law.infinite_p, law.infinite_q) == 0.0:
+            return self.concentrated.is_satisfied_by(loss)
+        if max(law.infinite_p, law.infinite_q) > tolerated(self.delta0):
+            return False
+        inside = np.log1p(-law.infinite_p), np.log1p(-law.infinite_q)
+        if not np.isfinite(inside).all():
+            return True
+        finite = LatticeLoss(law.losses + inside[1] - inside[0], law.log_p - inside[0], law.log_q - inside[1])
+        return all(
+            side.renyi(float(a)) <= tolerated(self.rho * a, 1e-14 / (a - 1.0))
+            for side in finite.directions
+            for a in ORDERS
+        )
