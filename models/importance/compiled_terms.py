@@ -75,7 +75,7 @@ class States:
             groups.setdefault(tuple(np.flatnonzero(read.any(axis=0)).tolist()), []).append(term)
         return [(some, self._distinct(read)) for read, some in groups.items()]
 
-    def _distinct(self, axes: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    def _distinct(self, axes: Sequence[int] | NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """Rows with distinct values of some axes, and the number of its own for every row."""
         read = np.isin(np.arange(len(self.components.grid.lengths)), axes)
         flat = [
@@ -99,7 +99,7 @@ class States:
             if not 1 < len(kinds) <= _MOST_KINDS or graph.type.shape.count(None) or together < _WORTH_PARTING:
                 whole.append(term)
                 continue
-            apart = sum(len(self._distinct(np.flatnonzero(kind))[0]) for kind in kinds)
+            apart = sum([len(self._distinct(np.flatnonzero(kind))[0]) for kind in kinds])
             if 4 * apart > together or rows.shape[0] != int(np.prod(graph.type.shape)):
                 whole.append(term)
                 continue

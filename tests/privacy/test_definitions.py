@@ -426,3 +426,22 @@ test_renyi_curves_are_refused = refusals(
     (lambda: renyi_divergence(RenyiDP(2.0, 0.1), 3.0), "its orders are lower", TypeError),
     (lambda: renyi_divergence(adv.ApproximateDP(1.0, 1e-6), 3.0), "bounds no Renyi divergence", TypeError),
 )
+
+
+def test_approximate_zcdp_of_a_loss_with_infinite_masses() -> None:
+    """Pure DP but for 1e-3: what its finite part satisfies, and no less."""
+    pair = adv.ApproximateDP(1.0, 1e-3).worst_pair
+    of = adv.ApproximateZCDP.of(adv.ApproximateDP(1.0, 1e-3))
+    assert (of.rho, of.delta0) == (pytest.approx(math.tanh(0.5), rel=1e-12), 1e-3)
+    assert of.is_satisfied_by(pair)
+    assert not adv.ApproximateZCDP(0.99 * of.rho, 1e-3).is_satisfied_by(pair)
+    assert not adv.ApproximateZCDP(of.rho, 0.99e-3).is_satisfied_by(pair)
+    e = np.linspace(0.0, 3.0, 31)
+    assert np.all(of.delta(e) >= pair.delta(e) - 1e-15)
+    assert np.all(of.power(LEVELS) >= pair.power(LEVELS) - 1e-12)
+    both = of + adv.ZeroConcentratedDP(0.1) + adv.PureDP(0.2)
+    assert both.rho == pytest.approx(of.rho + 0.1 + 0.2 * math.tanh(0.1), rel=1e-12)
+    assert (3 * of).delta0 == pytest.approx(1.0 - 0.999**3, rel=1e-9)
+    assert isinstance(of.group(2), adv.ApproximateDP | type(adv.ApproximateDP(1.0, 1e-3).group(2)))
+    with pytest.raises(TypeError, match="implies no approximate zCDP"):
+        adv.ApproximateZCDP.of(RenyiDP(2.0, 0.1))

@@ -181,7 +181,13 @@ class _Windows:
 
 
 def known_least(world: Joined, who: TableAdversary) -> Integers:
-    """Others whom the adversary knows to be in each cell, (cell,)."""
+    """Others whom the adversary knows to be in each cell, (cell,).
+
+    Parameters
+    ----------
+    world : the tables over their finest cells
+    who : the adversary; `at_least` is over the axes of the file
+    """
     if who.at_least is None:
         return np.zeros(world.size, dtype=np.int64)
     return np.asarray(world.over_cells("at_least", who.at_least).astype(np.int64))

@@ -35,12 +35,22 @@ _WIDTH, _NODES = 8.5, 341
 
 
 def near_gaussian(noise: Mechanism) -> bool:
-    """True of noise whose log likelihood is a parabola: the discrete Gaussian and the Gaussian."""
+    """True of noise whose log likelihood is a parabola: the discrete Gaussian and the Gaussian.
+
+    Parameters
+    ----------
+    noise : of one table
+    """
     return noise.is_additive and noise.parabola is not None
 
 
 def information(world: Joined) -> tuple[Floats, Integers]:
-    """The variance of each cell's estimate, (cell,), and the table without which it would grow most, (cell,)."""
+    """The variance of each cell's estimate, (cell,), and the table without which it would grow most, (cell,).
+
+    Parameters
+    ----------
+    world : the tables over their finest cells
+    """
     variances = np.array([noise.variance for noise in world.noises])
     together = linear_variances(world.queries, variances)
     owner = np.array(world.owner)

@@ -27,6 +27,10 @@ from adversary.privacy import PrivacyUnit
 def chain_of(queries: Sequence[Query]) -> tuple[int, ...] | None:
     """The places of queries that nest, the finest first; None where two of them cross.
 
+    Parameters
+    ----------
+    queries : of one histogram
+
     >>> chain_of([Query("total", ((0, 0),)), Query("sex", ((0, 1),))]), chain_of([Query("a", ((0, 0, 1),))] * 2)
     ((1, 0), (0, 1))
     """

@@ -76,7 +76,13 @@ class Range:
 def ranges_of(
     plan: Plan | None, reader: Any, truth: Mapping[str, Any], rho: Any, siblings: Any, beliefs: Any, data: Any = None
 ) -> list[Range]:
-    """Every input but the prior, checked."""
+    """Every input but the prior, checked.
+
+    Parameters
+    ----------
+    plan, reader, truth : of the sweep
+    rho, siblings, beliefs, data : values of each input, None where it stays
+    """
     found: list[Range] = []
     for name, given in (("rho", rho), ("siblings", siblings)):
         if given is not None and (plan is None or is_model(reader)):
@@ -112,7 +118,14 @@ def ranges_of(
 
 
 def values_of(name: str, given: Any, shares: int) -> Floats:
-    """Different values: those given, or of a law over them the middles of so many equal shares."""
+    """Different values: those given, or of a law over them the middles of so many equal shares.
+
+    Parameters
+    ----------
+    name : of the input, for messages
+    given : values, or a law with `ppf`
+    shares : of a law
+    """
     return several(name, given.ppf((np.arange(shares) + 0.5) / shares) if hasattr(given, "ppf") else given)
 
 
@@ -145,7 +158,12 @@ def _check_siblings(plan: Plan, siblings: Mapping[str, Any]) -> dict[str, tuple[
 
 
 def sibling_dim(level: str) -> str:
-    """Name of the dim over one level's siblings."""
+    """Name of the dim over one level's siblings.
+
+    Parameters
+    ----------
+    level : name
+    """
     return f"siblings[{level}]"
 
 
@@ -172,7 +190,14 @@ def several(name: str, values: Any) -> Floats:
 
 
 def case_at(start: Case, ranges: Sequence[Range], chosen: Sequence[Any]) -> Case:
-    """The case at these values of the inputs; an error says at which."""
+    """The case at these values of the inputs; an error says at which.
+
+    Parameters
+    ----------
+    start : the case before
+    ranges : inputs that change
+    chosen : a value of each
+    """
     case = start
     try:
         for one, value in zip(ranges, chosen, strict=True):
@@ -183,5 +208,11 @@ def case_at(start: Case, ranges: Sequence[Range], chosen: Sequence[Any]) -> Case
 
 
 def input_words(ranges: Sequence[Range], chosen: Sequence[Any]) -> str:
-    """ "rho 0.1, beliefs 'sure': " before what is wrong there."""
+    """ "rho 0.1, beliefs 'sure': " before what is wrong there.
+
+    Parameters
+    ----------
+    ranges : inputs
+    chosen : a value of each
+    """
     return "".join(f"{one.dim} {value!r}: " for one, value in zip(ranges, chosen, strict=True))

@@ -66,7 +66,12 @@ class Promised:
 
 
 def summary_of(readings: Readings) -> xr.Dataset:
-    """Averages, their status, the largest k-hat and the share of releases whose draws were made anew."""
+    """Averages, their status, the largest k-hat and the share of releases whose draws were made anew.
+
+    Parameters
+    ----------
+    readings : of one case
+    """
     risk, posterior = readings.risk(), readings.posterior
     if "mcse" in risk:
         risk = risk.sel(measure=list(MEASURES))
@@ -84,7 +89,16 @@ def laid_out(
     table: Mapping[tuple[int, ...], list[xr.Dataset]],
     why: Mapping[tuple[int, ...], str],
 ) -> xr.Dataset:
-    """Summaries laid out along the named dims."""
+    """Summaries laid out along the named dims.
+
+    Parameters
+    ----------
+    plan, reader : of the sweep
+    ranges : inputs that change, a dim each
+    priors : a dim too, or None
+    table : summaries by the places of the inputs
+    why : what went wrong, by the same places
+    """
     outer, first = ([] if priors is None else ["prior"]), next(iter(table.values()))[0]
     dims = [*outer, *(one.dim for one in ranges), "truth"]
     shape = ([] if priors is None else [priors.size]) + [len(one.values) for one in ranges] + [2]
@@ -139,7 +153,14 @@ def base_values(plan: Plan | None, reader: Any) -> dict[str, Any]:
 
 
 def ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:
-    """Least and largest value of every measure over an input's range, and where they are."""
+    """Least and largest value of every measure over an input's range, and where they are.
+
+    Parameters
+    ----------
+    base : the case as it is
+    swept : over one input
+    dim : name of that input
+    """
     label = swept[dim].values
     variables: dict[str, Any] = {}
     errors = np.zeros((2, 3, len(MEASURES)))

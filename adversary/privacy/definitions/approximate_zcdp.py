@@ -13,9 +13,11 @@ from adversary._core import (
     as_array,
     check_non_negative,
     check_number,
+    check_probability,
     check_whole,
     elementwise,
     labelled,
+    logit,
     one_number,
     scalar_or_array,
 )
@@ -139,7 +141,8 @@ class ApproximateZCDP(MomentBound):
         return scalar_or_array(np.minimum((1.0 - self.delta0) * inside, r))
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
-        return logit(as_array(self.power(np.exp(np.where(log_level < log_rest, log_level, np.log1p(-np.exp(log_rest)))))))
+        level = np.where(log_level < log_rest, np.exp(log_level), -np.expm1(log_rest))
+        return np.asarray(logit(as_array(self.power(level))))
 
     @elementwise
     def loss_bound(self, failure: float) -> float:

@@ -242,6 +242,10 @@ def dominating_pairs(pairs: Floats) -> LatticeLoss:
     Each delta is linear in e^epsilon between its losses, so the largest is linear between all of them and the points
     where two of them cross (Zhu, Dong and Wang 2022, Proposition 8: the largest profile is that of a pair). Of more
     losses than there is time for some are left out: straight lines past them lie above.
+
+    Parameters
+    ----------
+    pairs : log probabilities, (pair, law, release); the first law is P
     """
     worst = _Worst(pairs[:, 0], pairs[:, 1])
     nodes = _apart(worst.losses[np.isfinite(worst.losses)])
