@@ -291,13 +291,13 @@ class RenyiDP(MomentBound):
         )
 
 
-def renyi_divergence(guarantee: Guarantee, order: float) -> float:
+def renyi_divergence(guarantee: Guarantee, alpha: float) -> float:
     """The largest Renyi divergence of an order that a guarantee allows, the worse direction, in nats.
 
     Parameters
     ----------
     guarantee : pure, concentrated, Gaussian or Renyi DP (of an order at least as high), or a privacy loss
-    order : > 1
+    alpha : order, > 1
 
     Raises
     ------
@@ -309,18 +309,18 @@ def renyi_divergence(guarantee: Guarantee, order: float) -> float:
     >>> renyi_divergence(ZeroConcentratedDP(0.1), 8.0)
     0.8
     """
-    check_order(order)
+    check_order(alpha)
     if isinstance(guarantee, RenyiDP):
-        found = [one.gamma for one in guarantee.orders if one.alpha >= order]
+        found = [one.gamma for one in guarantee.orders if one.alpha >= alpha]
         if found:
             return float(min(found))
-        raise TypeError(f"{guarantee!r} bounds no divergence of order {order:g}: its orders are lower")
+        raise TypeError(f"{guarantee!r} bounds no divergence of order {alpha:g}: its orders are lower")
     if type(guarantee).worst_pair is not Guarantee.worst_pair and np.isfinite(guarantee.loss_bound(0.0)):
-        return float(max(one.renyi(order) for one in guarantee.worst_pair.directions))
+        return float(max(one.renyi(alpha) for one in guarantee.worst_pair.directions))
     if guarantee.implied_rho is not None:
-        return float(guarantee.implied_rho) * order
+        return float(guarantee.implied_rho) * alpha
     if isinstance(guarantee, PrivacyLoss):
-        return float(max(one.renyi(order) for one in guarantee.directions))
+        return float(max(one.renyi(alpha) for one in guarantee.directions))
     raise TypeError(
         f"{guarantee.definition} bounds no Renyi divergence{f': {guarantee.conversion}' * bool(guarantee.conversion)}"
     )
