@@ -126,10 +126,39 @@ def test_the_old_name_points_to_the_new_one() -> None:
 def test_a_profile_is_checked(tmp_path: Path) -> None:
     profile = str(DATA / "survey_profile.toml")
     kept = commands.run("tables", DISTRICTS, "--table", "district: age, rho 0.0005", "--profile", profile, "--check")
-    assert (kept.exit_code, "The noise keeps the risk profile" in commands.flat(kept.stdout)) == (0, True)
+    said = "The noise, in 12 releases of all tables, keeps the risk profile"
+    assert (kept.exit_code, said in commands.flat(kept.stdout)) == (0, True)
     broken = commands.run("tables", DISTRICTS, "--table", "district: age, rho 3", "--profile", profile, "--check")
     assert (broken.exit_code, broken.stderr) == (3, "check failed: the noise does not keep the risk profile\n")
     assert "does not keep the risk profile" in commands.flat(broken.stdout)
+
+
+def test_every_release_counts_in_the_budget_and_before_a_profile(tmp_path: Path) -> None:
+    """Of a table that is published four times, of a profile for four releases, and of what a household changes."""
+    profiles = [
+        commands.written(f"profile{n}.toml", tmp_path, f'releases = {n}\n[profile]\nkind = "difference"\nby = 0.2\n')
+        for n in (1, 4)
+    ]
+    table = f'[data]\nfile = "{DISTRICTS}"\n[[table]]\nof = "district: age"\nepsilon = 0.2\nnoise = "geometric"\n'
+    once = commands.written("once.toml", tmp_path, table)
+    often = commands.written("often.toml", tmp_path, f"{table}releases = 4\n")
+    same = commands.written("same.toml", tmp_path, f'{table}releases = 4\nrepeat = "same"\n')
+    home = commands.written("home.toml", tmp_path, f'[privacy_unit]\nname = "household"\ncells = 2\n{table}')
+    codes = [
+        commands.run("tables", file, "--profile", profile, "--check").exit_code
+        for file, profile in ((once, profiles[0]), (same, profiles[0]), (often, profiles[0]), (once, profiles[1]))
+    ]
+    assert codes == [0, 0, 3, 3]
+    said = [commands.answered("tables", file)["attributes"]["understood"][-1] for file in (once, same, often, home)]
+    assert said == [
+        f"People: 765. {words}."
+        for words in (
+            "One person is in 1 count: epsilon 0.2 at the district: age",
+            "One person is in 1 count: epsilon 0.2 at the district: age",
+            "One person is in 4 counts: epsilon 0.8 in all: 0.2 in each of 4 releases of the district: age",
+            "One household changes 2 counts at most: epsilon 0.2 at the district: age",
+        )
+    ]
 
 
 def test_codes_keep_their_digits_on_a_narrow_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

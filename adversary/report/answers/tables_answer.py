@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from adversary.adversaries.tables import Population, PublishedTable, TableAdvers
 from adversary.budget import RiskProfile
 from adversary.driver import audit_tables
 from adversary.privacy import Guarantee, PrivacyUnit
-from adversary.privacy.mechanisms import DiscreteGaussian
+from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 from adversary.report import figures
 from adversary.report.kit import (
     Card,
@@ -73,9 +74,14 @@ def solve(
     guarantee: Guarantee | None = None,
     unit: PrivacyUnit | None = None,
     profile: RiskProfile | None = None,
+    statistic: str = "any",
+    again: int = 1,
     **how: Any,
 ) -> xr.DataTree:
-    """Groups `people` (row), of `audit_tables`; `tables` (table), what is published; `summary`."""
+    """Groups `people` (row), of `audit_tables`; `tables` (table), what is published; `summary`.
+
+    A profile of this `statistic` is to be kept by all tables as often as they are published `again` in all.
+    """
     found = audit_tables(people, tables, adversary, guarantee=guarantee, privacy_unit=unit, **how)
     named = [name for name in people.columns if name in found]
     columns: dict[str, Any] = {name: ("row", found[name].to_numpy()) for name in ("count", "rank", *NUMBERS)}
@@ -99,11 +105,13 @@ def solve(
     }
     rows = xr.Dataset(columns, {"measure": ["posterior_mean"]})
     tree = xr.DataTree.from_dict({"people": rows, "tables": published, "summary": xr.Dataset(summary)})
-    spent = budget_words(((one.name, one.noise) for one in tables), unit)
+    released = _released(tables)
+    spent = budget_words(((one.name, noise) for one, noise in released), unit)
     *lines, last = people.understood or ("",)
-    each = f"One person is in {len(tables)} count{'s' * (len(tables) > 1)}" + (f": {spent}" if spent else "") + "."
+    each = _in_counts(len(released), unit) + (f": {spent}" if spent else "") + "."
     tree.attrs.update(
         columns=named, understood=[*lines, f"{last} {each}".strip()], budget=spent, knows=adversary.knows,
+        counted=_in_counts(len(released), unit),
         adversary=_adversary_words(adversary), route=str(found.attrs["route_words"]), failure=how["failure"],
         seed=how["rng"],
     )  # fmt: skip
@@ -111,13 +119,15 @@ def solve(
     judged = set(found["status"])
     status = next(one for one in ("unreliable", "violated", "exceeded", "holds") if one in judged)
     if profile is not None:
-        kept = _profile_kept(tables, profile, None if status == "violated" else guarantee, unit, float(how["failure"]))
+        true = None if status == "violated" or guarantee is None else again * guarantee
+        kept = _profile_kept(plan_of(tables, unit, again), profile, true, float(how["failure"]), statistic)
         tree.attrs["profile"], tree.attrs["profile_kept"] = profile.words, int(kept)
         status = status if kept else "violated"
     rise = f"from {format_probability(adversary.prior)} before the release to {format_probability(summary['worst'])}"
     verdict = f"The largest risk is {_where(tree)}: {rise} after it on average."
     if profile is not None:
-        verdict += f" The noise {'keeps' if kept else 'does not keep'} the risk profile: {profile.words}."
+        every = f", in {again} releases of all tables," * (again > 1)
+        verdict += f" The noise{every} {'keeps' if kept else 'does not keep'} the risk profile: {profile.words}."
     listed = ("tables", "summary", *(["people"] if len(found) <= LISTED else []))
     return Summary(title, listed, verdict, status, cautions).on(tree)
 
@@ -130,22 +140,31 @@ def _adversary_words(adversary: TableAdversary) -> str:
     return f"{KNOWS[adversary.knows]}; {belief}" + f" {HOUSEHOLD}" * (adversary.at_least is not None)
 
 
-def plan_of(tables: Sequence[PublishedTable], unit: PrivacyUnit | None = None) -> Plan:
-    """All tables as levels of the same people: one unit is in one cell of each."""
-    *below, top = ((one.name, one.noise) for one in tables)
-    return Plan([*(Level(name, noise, 0) for name, noise in below), Level(*top)], privacy_unit=unit)
+def _released(tables: Sequence[PublishedTable]) -> list[tuple[PublishedTable, Mechanism]]:
+    """Every release with noise of its own, and the table that it is of."""
+    return [(one, single.noise) for one in tables for single in one.single_releases]
+
+
+def _in_counts(releases: int, unit: PrivacyUnit | None) -> str:
+    """How many published counts one unit is in, the words before its budget."""
+    name, each = ("person", 1) if unit is None else (unit.name, unit.changed_cells)
+    counts = f"{releases * each} count{'s' * (releases * each > 1)}"
+    return f"One person is in {counts}" if (name, each) == ("person", 1) else f"One {name} changes {counts} at most"
+
+
+def plan_of(tables: Sequence[PublishedTable], unit: PrivacyUnit | None = None, again: int = 1) -> Plan:
+    """All tables as levels of the same people, each as often as it is released: one unit is in one cell of each."""
+    released = [noise for _ in range(again) for _, noise in _released(tables)]
+    *below, top = (Level(f"release {i}", noise, 0) for i, noise in enumerate(released, 1))
+    return Plan([*below, replace(top, siblings=None)], privacy_unit=unit)
 
 
 def _profile_kept(
-    tables: Sequence[PublishedTable],
-    profile: RiskProfile,
-    guarantee: Guarantee | None,
-    unit: PrivacyUnit | None,
-    failure: float,
+    plan: Plan, profile: RiskProfile, guarantee: Guarantee | None, failure: float, statistic: str
 ) -> bool:
     """Whether the noise of all tables together, or what is guaranteed, keeps a risk profile."""
     given = None if guarantee is None else {"guarantee": guarantee}
-    found = budget.verdicts(plan_of(tables, unit), profile, given, failure)
+    found = budget.verdicts(plan, profile, given, failure, statistic=statistic)
     return bool(found.attrs["status"] == budget.KEPT)
 
 
@@ -280,7 +299,7 @@ def _tables(tree: xr.DataTree) -> Table:
     }  # fmt: skip
     table = tabulate(tree["tables"].to_dataset(), columns, name="tables", missing="–")
     if budget_said := str(tree.attrs["budget"]):
-        table.notes = [sentence(f"one person is in one count of each table: {budget_said}.")]
+        table.notes = [sentence(f"{tree.attrs['counted']}: {budget_said}.")]
     return table
 
 

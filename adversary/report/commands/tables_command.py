@@ -122,10 +122,14 @@ def tables_command(
         persons, tables = _read(data, _specs(file, table, levels, rho, epsilon), levels, given, sheet)
         solve = partial(tables_answer.solve, file.stem, persons, tables)
     who = replace(who, prior=who.prior if prior is None else prior, knows=who.knows if knows is None else knows)
-    tolerated = tolerated if profile is None else _profile(profile)[0]
+    judged: dict[str, Any] = {}
+    if profile is not None:
+        tolerated, kept_how = _profile(profile)
+        chance = min(chance, kept_how["failure"])
+        judged = {"statistic": kept_how["statistic"], "again": kept_how["releases"]}
     if check and tolerated is None:
         raise ValueError("--check needs --profile, the risk that is tolerated")
-    tree = solve(who, profile=tolerated, failure=chance if failure is None else failure, rng=seed)
+    tree = solve(who, profile=tolerated, failure=chance if failure is None else failure, rng=seed, **judged)
     kept = not check or bool(tree.attrs["profile_kept"])
     workbook = data.suffix.lower() in (".xlsx", ".xls")
     problem = "" if kept else "the noise does not keep the risk profile"
