@@ -49,6 +49,7 @@ RULES: Mapping[str, tuple[tuple[type[Guarantee], ...], str]] = {
     ),
 }
 """The limits that each rule keeps, and the rule in a sentence; the first that fits is taken where none is named."""
+_ADDED = {SUM: "epsilon without a delta", ZCDP: "rho", RENYI: "gamma", GAUSSIAN: "mu"}
 _CLASSES: tuple[type[Guarantee], ...] = (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP, RenyiDP)
 KINDS: Mapping[str, type[Guarantee]] = {one.kind or str(one.definition): one for one in _CLASSES}
 """Definitions that a file can write, by their key."""
@@ -196,8 +197,8 @@ class Ledger:
             found = pure_mu(float(guarantee.epsilon0)) ** 2
         if found is None:
             raise ValueError(
-                f"the rule {self.rule!r} cannot add {guarantee.describe()}"
-                + (f": {guarantee.conversion}" if guarantee.conversion else "")
+                f"the rule {self.rule!r} cannot add {guarantee.describe()}, which implies no {_ADDED[self.rule]}: "
+                f"enter what does, or begin another ledger, by a rule that adds it"
             )
         return found, 0.0
 
@@ -253,7 +254,7 @@ class Ledger:
             room = self._capacity[0] - self._sums(self.entries)[0]
             if room <= 0.0:
                 return 0.0
-            return _largest(lambda x: self._cost(one(x))[0] <= room)
+            return _largest(lambda x: self._cost(one(x))[0] <= tolerated(room))
         return _largest(lambda x: self._keeps((*self.entries, Entry(name, one(x), fixed=True))))
 
     # files
@@ -277,10 +278,10 @@ class Ledger:
             message names file, key, rule and value
         """
         file = Path(path)
-        text = file.read_text(encoding="utf-8-sig")
         try:
+            text = file.read_text(encoding="utf-8-sig")
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:
             raise ValueError(f"{file}: not a TOML file: {error}") from None
         _known(file, "", data, ("title", "limit", "release"))
         if not isinstance(limit := data.get("limit"), dict):
@@ -333,7 +334,7 @@ def _pair(entry: Entry) -> PrivacyLoss:
 
 
 def _largest(fits: Callable[[float], bool]) -> float:
-    """The largest number >= 0 that fits, to `PRECISION` on the safe side; infinite where all do."""
+    """The largest number >= 0 that fits: a round one, or to `PRECISION` on the safe side; infinite where all do."""
     low, high = 0.0, 1.0
     while fits(high):
         low, high = high, 4.0 * high
@@ -344,7 +345,7 @@ def _largest(fits: Callable[[float], bool]) -> float:
     while high - low > PRECISION * high and high > 1e-12:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return above if (above := float(f"{low:.5g}")) > low and fits(above) else low
 
 
 def _known(file: Path, where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
@@ -396,5 +397,4 @@ def _head(ledger: Ledger) -> str:
 def _row(entry: Entry) -> str:
     rest = f"times = {entry.times}\n" * (entry.times > 1) + "fixed = true\n" * entry.fixed
     rest += f"date = {json.dumps(entry.date, ensure_ascii=False)}\n" * bool(entry.date)
-    name = json.dumps(entry.name, ensure_ascii=False)
-    return f"\n[[release]]\nname = {name}\n{_line(entry.guarantee)}{rest}"
+    return f"\n[[release]]\nname = {json.dumps(entry.name, ensure_ascii=False)}\n{_line(entry.guarantee)}{rest}"

@@ -160,7 +160,36 @@ def test_the_command_shows_adds_and_refuses(tmp_path: Path) -> None:
         (("--add", "a: sigma 1"), "--add: a guarantee must be one of rho ..; epsilon ..;"),
         (("--limit", "rho 1"), "--limit begins a ledger, and"),
         (("--rule", "sum"), "--rule goes with --limit"),
+        (("--times", "3"), "--times, --fixed and --date go with --add"),
+        (("--fixed",), "--times, --fixed and --date go with --add"),
+        (("--add", "a: epsilon 1, delta 1e-9"), "which implies no rho: enter what does, or begin another ledger"),
     ):
         result = commands.run("ledger", path, *asked)
         assert (result.exit_code, words in result.stderr) == (2, True)
     assert Path(path).read_bytes() == before
+
+
+def test_a_file_that_is_no_ledger_is_refused_with_the_command_that_reads_it(tmp_path: Path) -> None:
+    data = Path(__file__).parents[2] / "data"
+    (tmp_path / "latin.toml").write_bytes('title = "Zürich"\n'.encode("latin-1"))
+    for path, words in (
+        (tmp_path / "none.toml", "no such file; --limit begins it: adversary ledger"),
+        (data / "districts.toml", "data: this is a file of several tables of one population, which adversary tables"),
+        (data / "districts.csv", "must be a TOML file, got CSV"),
+        (tmp_path / "latin.toml", "not a TOML file: 'utf-8'"),
+    ):
+        refused = commands.run("ledger", str(path))
+        assert (refused.exit_code, refused.stdout, words in refused.stderr) == (2, "", True)
+    other = commands.run("infer", str(data / "releases.toml"))
+    assert (other.exit_code, "limit: this is a ledger, which adversary ledger reads" in other.stderr) == (2, True)
+
+
+def test_what_is_left_of_a_round_limit_is_round_and_may_be_spent() -> None:
+    ledger = Ledger(adv.PureDP(3.0))
+    assert ledger.left == {"pure DP": 3.0}
+    ledger.add("a", adv.PureDP(0.1), times=2)
+    assert ledger.left == {"pure DP": 2.8}
+    ledger.add("b", adv.PureDP(ledger.left["pure DP"]))
+    assert ledger.left["pure DP"] == pytest.approx(0.0, abs=1e-12)
+    third = Ledger(adv.PureDP(1.0 / 3.0)).left["pure DP"]
+    assert 1.0 / 3.0 * (1.0 - 1e-6) <= third <= 1.0 / 3.0

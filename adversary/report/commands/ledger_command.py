@@ -16,6 +16,7 @@ from adversary.budget import Ledger
 from adversary.privacy import Guarantee, definitions
 from adversary.privacy.losses import PrivacyLoss
 from adversary.report.commands import options
+from adversary.report.files.keys import Keys, read_toml
 from adversary.report.kit import Answer, Card, Column, Document, Section, Summary, attempt, guarded_document, tabulate
 
 NAMES: dict[tuple[str, ...], type[Guarantee]] = {
@@ -26,6 +27,8 @@ NAMES: dict[tuple[str, ...], type[Guarantee]] = {
     ("alpha", "gamma"): definitions.RenyiDP,
 }
 """A guarantee by the names of its parameters."""
+LEDGER = ("title", "limit", "release")
+"""Keys of a ledger."""
 DELTA = 1e-6
 """At which a composed loss is said in epsilon."""
 
@@ -57,15 +60,26 @@ def ledger_command(
     elif rule:
         raise ValueError("--rule goes with --limit: the rule of a ledger is fixed before its first release")
     else:
-        ledger = Ledger.load(file)
+        ledger = _load(file)
     if add is not None:
         name, colon, text = add.rpartition(":")
         if not colon or not name.strip():
             raise ValueError(f'--add must be NAME: GUARANTEE, such as "tables of 2026: rho 0.1", got {add!r}')
         ledger.add(name.strip(), _guarantee("--add", text), times=times, fixed=fixed, date=date)
+    elif times != 1 or fixed or date:
+        raise ValueError("--times, --fixed and --date go with --add: they are about one more release")
     if add is not None or limit is not None:
         ledger.save(file)
     return Answer(_solve(ledger, file), partial(_document, ledger))
+
+
+def _load(file: Path) -> Ledger:
+    """The ledger of a file; a file of another kind is refused by the command that reads it."""
+    if not file.exists():
+        raise ValueError(f'{file}: no such file; --limit begins it: adversary ledger {file} --limit "rho 1"')
+    document = read_toml(file)
+    Keys.of_file({key: x for key, x in document.items() if key not in LEDGER}, file, "a ledger", {})
+    return Ledger.load(file)
 
 
 def _guarantee(option: str, text: str) -> Guarantee:

@@ -31,10 +31,6 @@ KINDS = {
         "adversary.report.files.scenario", ("plan",), "a scenario file, which adversary audit reads",
         {"audit": (), "compare": (), "explain": (), "sensitivity": ("sensitivity",)},
     ),
-    "guarantee": Kind(
-        "adversary.report.files.guarantee_keys", ("guarantee",),
-        "a file with a guarantee alone, which adversary bounds reads", {"bounds": ()},
-    ),
     "profile": Kind(
         "adversary.report.files.profile_file", ("profile", "profiles"),
         "a profile file, which adversary epsilon reads", {"epsilon": ()},
@@ -54,8 +50,14 @@ KINDS = {
         "adversary.report.files.table_file", ("table",), "a table file, which adversary invariants reads",
         {"invariants": ()},
     ),
+    "guarantee": Kind(
+        "adversary.report.files.guarantee_keys", ("guarantee",),
+        "a file with a guarantee alone, which adversary bounds reads", {"bounds": ()},
+    ),
 }  # fmt: skip
-"""Every kind of file by name."""
+"""Every kind of file by name; a guarantee also stands in files of other kinds, which their own tables tell first."""
 
-ABOUT = {table: kind.about for kind in KINDS.values() for table in kind.tables}
+ABOUT = {"limit": "a ledger, which adversary ledger reads"} | {
+    table: kind.about for kind in KINDS.values() for table in kind.tables
+}
 """The kind of file that has a top-level table."""
