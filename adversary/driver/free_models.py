@@ -113,7 +113,7 @@ def audit_model(
     [0.13, 0.1]
     """
     if engine not in ENGINES:
-        raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     check_probability("failure", failure)
     if sampling is not None and not isinstance(sampling, Sampling):
         raise TypeError(f"sampling must be an adversary.Sampling, got {sampling!r}")

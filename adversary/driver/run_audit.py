@@ -134,7 +134,7 @@ def audit(
     ImportError : several workers without Dask, naming the extra it comes with
     """
     if engine not in ENGINES:
-        raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     check_probability("failure", failure)
     plans, readers = named(plan, "plan"), named(adversary, "adversary")
     _check_options(readers, target, support, records)

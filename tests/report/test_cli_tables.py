@@ -306,6 +306,36 @@ def test_two_plans_of_tables_are_compared_by_risk_and_error(tmp_path: Path) -> N
     assert commands.numbers(found, "posterior_mean") == answers
     mixed = commands.run("compare", paths[0], str(DATA / "dare_1940.toml"))
     assert (mixed.exit_code, "must be of one kind" in mixed.stderr) == (2, True)
+    engine = commands.run("compare", *paths, "--engine", "mcmc")
+    assert (engine.exit_code, "--engine goes with two scenarios" in engine.stderr) == (2, True)
+
+
+def test_a_comparison_says_where_adversaries_or_tables_differ(tmp_path: Path) -> None:
+    text = f'[data]\nfile = "{DISTRICTS}"\n[[table]]\nof = "district: age"\nrho = 0.3\n[adversary]\nprior = 0.1\n'
+    texts = {"a": text, "b": text.replace("0.1", "0.5"), "c": text.replace("district: age", "district: sex")}
+    a, b, c = (commands.written(f"{name}.toml", tmp_path, one) for name, one in texts.items())
+    priors = "The priors differ, 10 % and 50 %: the risks differ by that too."
+    tables = "No table is in both files: the risks may be those of different people."
+    for second, said in ((b, (True, False)), (c, (False, True))):
+        shown = commands.flat(commands.run("compare", a, second).stdout).replace("\u00a0", " ")
+        assert (priors in shown, tables in shown) == said
+
+
+def test_a_plan_refuses_noise_and_names_the_tables_it_wants() -> None:
+    asked = ("plan", DISTRICTS, "--profile", str(DATA / "survey_profile.toml"))
+    noise: tuple[tuple[tuple[str, ...], str], ...] = (
+        ((), 'give the tables to plan, such as --table "district: age x sex", or --levels'),
+        (("--table", "district: age, rho 0.1"), "plan chooses the noise: after a comma, one weight alone"),
+        (("--table", "district: age, weight 2, weight 3"), "plan chooses the noise: after a comma, one weight alone"),
+    )
+    for options, words in noise:
+        refused = commands.run(*asked, *options)
+        assert (refused.exit_code, refused.stdout, words in refused.stderr) == (2, "", True)
+    close, spaced = (
+        commands.numbers(commands.answered(*asked, "--table", one, "--table", "country: sex"), "rho")
+        for one in ("district: age,weight 2", "district: age, weight 2")
+    )
+    assert close == spaced
 
 
 def test_households_and_last_year_are_read_by_name(tmp_path: Path) -> None:

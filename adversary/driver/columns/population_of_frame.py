@@ -84,7 +84,7 @@ def population(
     'People: 11.'
     """
     if suppressed not in SUPPRESSED:
-        raise ValueError(f"suppressed must be one of {SUPPRESSED}, got {suppressed!r}")
+        raise ValueError(f"suppressed must be one of {', '.join(map(repr, SUPPRESSED))}, got {suppressed!r}")
     published = None if tables is None else [(one.name, tuple(one.by)) for one in tables]
     columns, left_out = columns_of(frame), _several(leave_out)
     rows = remaining_rows(columns, [one for one in left_out if "=" in one])

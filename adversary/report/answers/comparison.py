@@ -189,9 +189,14 @@ def solve_tables(trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
     shown = common.isel(table=0) if common.sizes["table"] else deviations
     spread = [float(one["mcse"].isel(measure=0, row=0)) for one in risks.values()]
     wide = np.array([float(one.values.ravel()[0]) for one in shown])
-    where = f" in {common['table'].values[0]}" if common.sizes["table"] else " in the first table"
+    where = f" in {common['table'].values[0]}" if common.sizes["table"] else " in the first table of each"
     said = _comparison(names[1], found["posterior_mean"].values, np.array(spread), wide, where)
     warned = [f"{name}: {line}" for name, one in trees.items() for line in summary_of(one).warnings]
+    if len({*found["prior"].values.tolist()}) > 1:
+        before, after = map(format_probability, found["prior"].values)
+        warned.insert(0, f"The priors differ, {before} and {after}: the risks differ by that too.")
+    if not common.sizes["table"]:
+        warned.insert(0, "No table is in both files: the risks may be those of different people.")
     return Summary(" and ".join(names), ["compared", "errors"], said, warnings=warned).on(tree)
 
 

@@ -29,6 +29,8 @@ def compare_command(
         raise ValueError(f"{first}: give two different scenarios, got the same file twice")
     both = [("data" in read_toml(path)) for path in (first, second)]
     if all(both):
+        if engine != "exact":
+            raise ValueError("--engine goes with two scenarios: leave it out for files of several tables")
         files = comparison.named([load_tables_file(path) for path in (first, second)])
         trees = {n: solve_file(one, {}, one.adversary, failure=one.failure, rng=seed) for n, one in files.items()}
         return Answer(comparison.solve_tables(trees), partial(comparison.tables_document, files))

@@ -119,7 +119,7 @@ def tables_command(
         chance = read.failure
     else:
         data, who, tolerated, chance = file, TableAdversary(), None, DEFAULT_FAILURE
-        persons, tables = _read(data, _specs(file, table, levels, rho, epsilon), levels, given, sheet)
+        persons, tables = _read(data, _specs(file, table, levels, rho, epsilon, sheet), levels, given, sheet)
         solve = partial(tables_answer.solve, file.stem, persons, tables)
     who = replace(who, prior=who.prior if prior is None else prior, knows=who.knows if knows is None else knows)
     judged: dict[str, Any] = {}
@@ -194,9 +194,19 @@ def plan_command(
     )
     texts, weights = [], []
     for one in table or ():
-        text, _, weight = one.partition(", weight")
+        text, *clauses = [part.strip() for part in one.split(",")]
+        given_weight = [part for part in clauses if part.split()[:1] == ["weight"]]
+        if len(clauses) != len(given_weight) or len(clauses) > 1:
+            raise ValueError(
+                f'--table {one!r}: plan chooses the noise: after a comma, one weight alone, such as ", weight 2"'
+            )
         texts.append(text)
-        weights.append(number("--table: weight", weight) if weight else 1.0)
+        weights.append(number("--table: weight", clauses[0].removeprefix("weight")) if clauses else 1.0)
+    if not texts and not levels:
+        raise ValueError(
+            f'give the tables to plan, such as --table "district: age x sex", or --levels: {file} has the columns '
+            f"{_columns(file, sheet)}"
+        )
     specs = _specs(file, [f"{one}, rho 1" for one in texts], levels, "1" if levels else None, None)
     persons, tables = _read(file, specs, levels, given, sheet)
     weight_of = dict(zip([one.name for one in tables], weights, strict=True)) if texts else None
@@ -246,7 +256,12 @@ def _reading(
 
 
 def _specs(
-    file: Path, table: Sequence[str] | None, levels: str | None, rho: str | None, epsilon: str | None
+    file: Path,
+    table: Sequence[str] | None,
+    levels: str | None,
+    rho: str | None,
+    epsilon: str | None,
+    sheet: str | None = None,
 ) -> list[PublishedTable]:
     """Tables by their specifications, or of one place each, to which every feature is added."""
     if table:
@@ -256,7 +271,7 @@ def _specs(
     if not levels:
         raise ValueError(
             f'give the tables that are published, such as --table "district: age x sex, rho 0.3", or --levels with '
-            f"--rho: {file} has the columns {_columns(file)}"
+            f"--rho: {file} has the columns {_columns(file, sheet)}"
         )
     if (rho is None) == (epsilon is None):
         raise ValueError("--rho or --epsilon must be given, and not both")
@@ -267,8 +282,8 @@ def _specs(
     return [PublishedTable((name,), _noise(option, law, x), name) for name, x in zip(names, budgets, strict=True)]
 
 
-def _columns(file: Path) -> str:
-    frame, _ = load_table_data(file)
+def _columns(file: Path, sheet: str | None) -> str:
+    frame, _ = load_table_data(file, sheet=sheet)
     return ", ".join(map(str, frame.columns))
 
 
