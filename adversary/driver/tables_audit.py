@@ -132,7 +132,8 @@ def audit_tables(
     counts, answers = world.counts, list[_Answer]()
     suppressed = world.population.suppressed.ravel()
     if suppressed.any() and not (route == "known" and all(noise.is_additive for noise in world.noises)):
-        low, most = np.where(suppressed, np.maximum(counts, 1), counts), np.asarray(world.population.most).ravel()
+        there = known_least(world, who) + 1 if isinstance(who, TableAdversary) else 1
+        low, most = np.where(suppressed, np.maximum(counts, there), counts), np.asarray(world.population.most).ravel()
         for seed in blocks.seed_sequence(rng).spawn(TRUTHS):
             truth = np.random.default_rng(seed).integers(low, most + 1)
             own = replace(case, rng=seed)
@@ -204,12 +205,14 @@ class _Case:
             return "nested"
         if self.who.knows == "everybody":
             return "known"
-        least = known_least(self.world, self.who)
-        if (wrong := np.flatnonzero((least > self.world.counts) & ~self.world.population.suppressed.ravel())).size:
-            cell = [int(i) for i in np.unravel_index(int(wrong[0]), self.world.population.counts.shape)]
+        people = self.world.population
+        most = np.asarray(people.most).ravel()
+        others, least = most - np.minimum(most, 1), known_least(self.world, self.who)
+        if (wrong := np.flatnonzero(least > others)).size:
+            cell = [int(i) for i in np.unravel_index(int(wrong[0]), people.counts.shape)]
             raise ValueError(
-                f"adversary: at_least must not be more than there are, got {least[wrong[0]]} of "
-                f"{self.world.counts[wrong[0]]} in {', '.join(self.world.population.label(cell).values())}"
+                f"adversary: at_least must not be more than there are beside the person, got {least[wrong[0]]} of "
+                f"{others[wrong[0]]} in {', '.join(people.label(cell).values())}"
             )
         if chain is not None and self.who.belief is None and self.who.at_least is None:
             return "nested"

@@ -148,6 +148,32 @@ def test_suppressed_cells_are_drawn_with_their_spread_in_the_error() -> None:
     assert set(found.loc[found["most"] > found["count"], "target"]) == {"in"}
 
 
+@pytest.mark.parametrize(("least", "most"), [(3, 3), (0, 3)])
+def test_an_adversary_knows_no_more_others_than_there_are(least: int, most: int) -> None:
+    """The person is none of them, in a count of 3 or of 0 to 3."""
+    axes = axis("district", "A", "B"), axis("sex", "m", "f")
+    who = TableAdversary(0.1, "nobody", at_least=[[3, 0], [0, 0]])
+    people = Population(axes, np.array([[least, 1], [0, 2]]), np.array([[most, 1], [0, 2]]))
+    with pytest.raises(ValueError, match=r"at_least must not be more than .* beside the person, got 3 of 2 in A, m"):
+        adv.audit_tables(people, [PublishedTable(("district", "sex"), DG(1.0))], who)
+
+
+def test_a_suppressed_count_is_drawn_from_what_the_adversary_leaves_open() -> None:
+    """Who knows three others in a cell of 0 to 4 reads it as one of 4."""
+    axes = axis("district", "A", "B"), axis("sex", "m", "f")
+    who, tables = (
+        TableAdversary(0.1, "nobody", at_least=[[3, 0], [0, 0]]),
+        [PublishedTable(("district", "sex"), DG(1.0))],
+    )
+    hidden = Population(axes, np.array([[0, 1], [0, 2]]), np.array([[4, 1], [0, 2]]))
+    shown = Population(axes, np.array([[4, 1], [0, 2]]))
+    one, other = (
+        row(adv.audit_tables(people, tables, who, rng=1), district="A", sex="m") for people in (hidden, shown)
+    )
+    error = 5.0 * np.hypot(one["mcse"], other["mcse"])
+    assert one["posterior_mean"] == pytest.approx(other["posterior_mean"], abs=error)
+
+
 @pytest.mark.parametrize(
     ("tables", "words"),
     [

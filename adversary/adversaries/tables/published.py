@@ -85,7 +85,8 @@ class TableAdversary:
     belief : about others in a finest cell that is not known: None (every count from 0 upwards equally likely), a
         discrete law for all cells alike (frozen scipy.stats or PreliZ, or `Others` of a pmf), or expected counts,
         (*axes), such as last year's, of Poisson laws
-    at_least : others whom the adversary knows to be in the cells, (*axes), such as the household; None for nobody
+    at_least : others whom the adversary knows to be in the cells, (*axes), such as the household but for the person;
+        None for nobody
 
     Raises
     ------
