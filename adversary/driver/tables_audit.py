@@ -31,6 +31,7 @@ from adversary.adversaries.tables import (
     near_gaussian,
     risk_of_law,
     risk_of_loss,
+    sums_have_laws,
 )
 from adversary.driver.case import Bounds, exceeds, guarantee_within, own_loss, promise_kept
 from adversary.driver.columns import population, resolve_tables
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 ROUTES = {
     "known": "everybody else is known: the tables' log ratios add, exactly",
     "nested": "the tables nest: the path through them, exactly",
-    "crossing": "the tables cross: others' counts summed out exactly, averaged over simulated releases",
+    "crossing": "others' counts in the finest cells summed out exactly, averaged over simulated releases",
     "effective": "the tables cross: one estimate of each finest cell from all tables, an approximation",
 }
 """Ways to the answer, and what they are in words."""
@@ -77,8 +78,9 @@ def audit_tables(
     data : Population, or a DataFrame with a row for each person or each cell
     tables : what is published, with the noise
     adversary : prior and what is known of others; by default prior 1/2, others of the person's finest cell known, and
-        every number of people elsewhere equally likely. Where tables nest, an `Adversary` may have beliefs about the
-        total of each table, by its name
+        every number of people elsewhere equally likely: in each finest cell where tables cross, or where the noise of
+        a sum has no law; where tables nest, in each of the totals that the person is in, and of the cells beside them
+        the sum is read. Where tables nest, an `Adversary` may have beliefs about the total of each table, by its name
     guarantee : what is promised; unless given, the privacy loss of one unit in all tables
     privacy_unit : whose data a guarantee protects; a person who changes one count of each table unless given
     failure : probability with which a bound that is not certain may fail
@@ -214,7 +216,8 @@ class _Case:
                 f"adversary: at_least must not be more than there are beside the person, got {least[wrong[0]]} of "
                 f"{others[wrong[0]]} in {', '.join(people.label(cell).values())}"
             )
-        if chain is not None and self.who.belief is None and self.who.at_least is None:
+        alone = self.who.belief is None and self.who.at_least is None
+        if chain is not None and alone and sums_have_laws(self.world, chain):
             return "nested"
         if CrossingRisk(self.world, self.who, self.world.counts).feasible:
             return "crossing"

@@ -118,6 +118,25 @@ def test_perturbed_tables_at_known_counts() -> None:
     assert row(found, district="A", age="0", sex="f")["posterior_mean"] == pytest.approx(expected, abs=1e-12)
 
 
+def test_rounded_cells_of_tables_that_nest_are_read_one_by_one() -> None:
+    """The sum of two rounded cells has no law: the average by hand, over releases and others' counts up to 14."""
+    people = Population((axis("district", "A"), axis("age", "0", "1", "2")), np.array([[3, 1, 2]]))
+    fine, above = adv.RandomRounding(3), adv.Geometric(1.0)
+    tables = [PublishedTable(("district", "age"), fine), PublishedTable("district", above)]
+    found = adv.audit_tables(people, tables, TableAdversary(0.2), rng=1)
+    assert found.attrs["route"] == "crossing"
+    shown, x, sums = np.arange(0, 7, 3), np.arange(15), np.arange(-20, 33)
+    pairs = [np.exp(fine.log_prob(shown[:, None], count)) for count in (x[None], np.array([[1]]), np.array([[2]]))]
+    total = np.add.outer(x, x)
+    likely = np.exp(above.log_prob(sums[:, None, None], total + 2))
+    with_person = np.exp(above.log_prob(sums[:, None, None], total + 3))
+    out, present = (np.einsum("ax,bz,sxz->abs", pairs[0], pairs[0], one) for one in (likely, with_person))
+    posterior = 0.2 * present / (0.2 * present + 0.8 * out * np.exp(fine.log_prob(3, 2) - fine.log_prob(3, 3)))
+    weight = np.einsum("a,b,s->abs", pairs[1][:, 0], pairs[2][:, 0], np.exp(above.log_prob(sums, 6)))
+    mine = row(found, age="0")
+    assert mine["posterior_mean"] == pytest.approx(float((weight * posterior).sum()), abs=5.0 * mine["mcse"])
+
+
 def test_what_no_table_tells_apart_is_one_cell() -> None:
     found = adv.audit_tables(SMALL, [PublishedTable("district", DG(0.1))])
     assert sorted(found["count"]) == [5, 7]

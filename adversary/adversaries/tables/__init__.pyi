@@ -19,6 +19,7 @@ from .known_reader import log_bayes_factor as log_bayes_factor
 from .known_reader import path_loss as path_loss
 from .nested import Nested as Nested
 from .nested import chain_of as chain_of
+from .nested import sums_have_laws as sums_have_laws
 from .people import Axis as Axis
 from .people import Population as Population
 from .published import KNOWS as KNOWS

@@ -42,6 +42,20 @@ def chain_of(queries: Sequence[Query]) -> tuple[int, ...] | None:
     return order
 
 
+def sums_have_laws(world: Joined, chain: Sequence[int]) -> bool:
+    """True where the noise of several cells of a table under the top adds up to noise that depends on no count.
+
+    Parameters
+    ----------
+    world : tables and their finest cells
+    chain : places of the tables, the finest first
+    """
+    if all(world.noises[i].is_additive for i in chain[:-1]):
+        return True
+    most = Nested.of(world, chain, world.counts).siblings.max(axis=0)
+    return all(n <= 1 or world.noises[i].is_additive for i, n in zip(chain[:-1], most[:-1], strict=True))
+
+
 @dataclass(frozen=True)
 class Nested:
     """Every finest cell's way up through tables that nest.

@@ -60,6 +60,9 @@ KNOWS = {
     "nobody": "The adversary knows nobody else, but for what is published",
 }
 ANY = "every count is equally likely to them beforehand."
+TOTALS = (
+    "every total that the person is in is equally likely to them beforehand, and of the cells beside they read the sum."
+)
 EXPECTED = "beforehand they expect the given counts in every cell, as Poisson laws."
 LAW = "beforehand they believe the same law of every cell; one of few people with an end pulls below the prior."
 HOUSEHOLD = "Of the largest household of each cell they know all but the person."
@@ -112,8 +115,8 @@ def solve(
     tree.attrs.update(
         columns=named, understood=[*lines, f"{last} {each}".strip()], budget=spent, knows=adversary.knows,
         counted=_in_counts(len(released), unit),
-        adversary=_adversary_words(adversary), route=str(found.attrs["route_words"]), failure=how["failure"],
-        seed=how["rng"],
+        adversary=_adversary_words(adversary, found.attrs["route"] == "nested"),
+        route=str(found.attrs["route_words"]), failure=how["failure"], seed=how["rng"],
     )  # fmt: skip
     cautions = list(found.attrs.get("cautions", ()))
     judged = set(found["status"])
@@ -132,11 +135,12 @@ def solve(
     return Summary(title, listed, verdict, status, cautions).on(tree)
 
 
-def _adversary_words(adversary: TableAdversary) -> str:
-    """What the adversary knows and believes of others, in sentences."""
+def _adversary_words(adversary: TableAdversary, nested: bool) -> str:
+    """What the adversary knows and believes of others, in sentences, by cell or by the totals of tables that nest."""
     if adversary.knows == "everybody":
         return KNOWS["everybody"]
-    belief = ANY if adversary.belief is None else EXPECTED if isinstance(adversary.belief, np.ndarray) else LAW
+    flat = TOTALS if nested else ANY
+    belief = flat if adversary.belief is None else EXPECTED if isinstance(adversary.belief, np.ndarray) else LAW
     return f"{KNOWS[adversary.knows]}; {belief}" + f" {HOUSEHOLD}" * (adversary.at_least is not None)
 
 
