@@ -36,6 +36,7 @@ from adversary.adversaries.tables import (
 from adversary.driver.case import Bounds, exceeds, guarantee_within, own_loss, promise_kept
 from adversary.driver.columns import population, resolve_tables
 from adversary.privacy import Guarantee, PrivacyUnit
+from adversary.privacy.mechanisms import PerturbationTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +54,12 @@ FLAT = (
     "as those of this particular belief."
 )
 """What a belief without an end does to people in small cells."""
+KEYED = (
+    "The perturbations of every table are taken to be drawn anew. Where they are looked up by cell keys, two cells of "
+    "the same people are perturbed alike: whoever sees them differ knows, for certain, that somebody is in one of them "
+    "alone. Where a cell has all the people of another but for one, that person's risk is larger than it is here."
+)
+"""What several tables of one set of cell keys say beside their numbers."""
 TRUTHS = 16
 """Truths drawn where the file does not say the counts of some cells."""
 
@@ -322,6 +329,9 @@ def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
     found["rank"] = shared_ranks(found["posterior_mean"], found["mcse"])
     plan = case.plan
     cautions = list(dict.fromkeys(said for one in answers for said in one.cautions))
+    noises = zip(world.owner, world.noises, strict=True)
+    if len({table for table, noise in noises if isinstance(noise, PerturbationTable)}) > 1:
+        cautions.append(KEYED)
     if suppressed.any():
         cautions.append(
             f"The counts of {int(suppressed.sum()):,} cells are not in the file: each is drawn, at least 1 person, "

@@ -167,6 +167,26 @@ def test_suppressed_cells_are_drawn_with_their_spread_in_the_error() -> None:
     assert set(found.loc[found["most"] > found["count"], "target"]) == {"in"}
 
 
+def test_nine_releases_in_ten_are_within_the_range_of_a_suppressed_cell() -> None:
+    """Whichever of its counts is the true one."""
+    axes, tables = (axis("district", "A", "B"),), [PublishedTable("district", DG(0.5))]
+    who = TableAdversary(0.5, "nobody")
+    hidden = adv.audit_tables(Population(axes, np.array([1, 6]), np.array([4, 6])), tables, who, rng=1)
+    shown = [adv.audit_tables(Population(axes, np.array([n, 6])), tables, who) for n in (1, 2, 3, 4)]
+    mine, each = row(hidden, district="A"), [row(one, district="A") for one in shown]
+    assert mine["posterior_low"] <= min(one["posterior_low"] for one in each) + 1e-12
+    assert mine["posterior_high"] >= max(one["posterior_high"] for one in each) - 1e-12
+
+
+def test_cell_keys_of_several_tables_are_cautioned_of() -> None:
+    """Two cells of the same people are perturbed alike, which draws anew do not say."""
+    keys = adv.PerturbationTable([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], lowest=-1)
+    tables = [PublishedTable("district", keys), PublishedTable(("district", "sex"), keys)]
+    who = TableAdversary(0.1, "everybody")
+    said = [adv.audit_tables(SMALL, some, who).attrs["cautions"] for some in (tables[:1], tables)]
+    assert [any("cell keys" in one for one in every) for every in said] == [False, True]
+
+
 @pytest.mark.parametrize(("least", "most"), [(3, 3), (0, 3)])
 def test_an_adversary_knows_no_more_others_than_there_are(least: int, most: int) -> None:
     """The person is none of them, in a count of 3 or of 0 to 3."""
