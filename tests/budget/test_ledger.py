@@ -151,6 +151,8 @@ def test_the_command_shows_adds_and_refuses(tmp_path: Path) -> None:
     assert commands.numbers(added, "times") == [2]
     left = commands.number(commands.answered("ledger", path), "left", definition="zCDP")
     assert left == pytest.approx(Ledger.load(path).left["zCDP"])
+    full = commands.printed("ledger", str(tmp_path / "full.toml"), "--limit", "rho 1", "--add", "all: rho 1")
+    assert "Nothing is left of zero-concentrated differential privacy (zCDP) with rho 1." in commands.flat(full)
     before = Path(path).read_bytes()
     refused = commands.run("ledger", path, "--add", "maps: rho 1")
     assert (refused.exit_code, refused.stdout) == (2, "")

@@ -190,6 +190,7 @@ def test_a_workbook_comes_back_as_one(tmp_path: Path, monkeypatch: pytest.Monkey
         (("--rho", "1e-200", "--levels", "a"), "--rho: noise must spread a release over at most 10,000,000 values"),
         (("--epsilon", "1e-100", "--levels", "a"), "--epsilon: noise must spread a release over at most 10,000,000"),
         (("--epsilon", "1e-200", "--levels", "a"), "--epsilon: epsilon must be between 1e-150 and 1e150"),
+        (("--rho", "1", "--levels", "block,all"), "--levels: the whole file, all, is no column: give every table"),
     ],
 )
 def test_budgets_that_do_not_fit_the_levels_are_refused(options: tuple[str, ...], words: str) -> None:

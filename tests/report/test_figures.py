@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,14 @@ def test_continuous_noise_is_gathered_into_bins(tmp_path: Path) -> None:
         figure = draw(scenario, tree)
         for line in lines(figure, "posterior") + lines(figure, "expected") + lines(figure, "bound"):
             assert np.isfinite(line.get_xydata()).all()
+
+
+@pytest.mark.parametrize("most", [3.0, 40.0, 999.0, 40_000.0])
+def test_labels_of_counts_stand_apart(most: float) -> None:
+    rows = {"count": [1.0, most], "posterior_mean": 0.2, "posterior_low": 0.1, "posterior_high": 0.3}
+    found = xr.Dataset({name: ("row", np.broadcast_to(x, 2)) for name, x in rows.items()})
+    figure = audit_figures.risk_by_count(found, 0.1, 0.4)
+    figure.draw_without_rendering()
+    boxes = [one.get_window_extent() for one in figure.axes[0].get_xticklabels()]
+    apart = 0.5 * boxes[0].width
+    assert all(left.x1 + apart < right.x0 for left, right in pairwise(boxes))

@@ -114,8 +114,9 @@ def _solve(ledger: Ledger, file: Path) -> xr.DataTree:
     if not isinstance(total, PrivacyLoss):
         spent = total.describe() if entries else "nothing"
     tree.attrs.update(limit=ledger.limit.describe(), rule=ledger.rule, spent=spent, words=ledger.words)
-    shown = [f"{name} {format_bound(x, False)}" for name, x in left.items()]
-    verdict = f"Left of {ledger.limit.describe()}: {join_words(shown, 'or')}." if shown else "Nothing is left."
+    shown = [f"{name} {format_bound(x, False)}" for name, x in left.items() if x > 0.0]
+    rest = f"Left of {ledger.limit.describe()}: {join_words(shown, 'or')}."
+    verdict = rest if shown else f"Nothing is left of {ledger.limit.describe()}."
     return Summary(ledger.title or file.stem, ("releases", "left"), verdict).on(tree)
 
 

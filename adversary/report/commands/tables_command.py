@@ -294,6 +294,11 @@ def _read(
     frame, where = load_table_data(data, sheet=sheet)
     if levels:
         chosen = _names(levels)
+        if "all" in {name.casefold() for name in chosen} - {str(name).casefold() for name in frame.columns}:
+            raise ValueError(
+                f"{data}: --levels: the whole file, all, is no column: give every table by itself, --table "
+                f'"PLACE: FEATURES, rho 0.1" and --table "all: FEATURES, rho 0.1"'
+            )
         people = population(frame, places=given.pop("places", None) or chosen, **given, where=where)
         inner = {name for axis in people.axes if set(chosen) & set(axis.columns) for name in axis.columns}
         features = tuple(name for name in people.columns if name not in inner)

@@ -333,7 +333,8 @@ def risk_by_count(found: xr.Dataset, prior: float, bound: float) -> Figure:
     ax.scatter(count, risk, s=14.0 + 26.0 * np.log10(many), color=kit.BLUE, alpha=0.75, lw=0, gid="people")
     ax.set_xscale("symlog", linthresh=10.0)
     ax.set_xlim(-0.6, max(2.0, 1.15 * count.max()))
-    ticks = [0, 1, 2, 5, 10, *(m * 10**e for e in range(1, 9) for m in ((1, 2, 5) if count.max() < 1000 else (1,)))]
+    steps, below = ((1, 2, 5), (1, 2, 5)) if count.max() < 1000 else ((1,), (5,))
+    ticks = [0, *below, *(m * 10**e for e in range(1, 9) for m in steps)]
     shown = sorted({tick for tick in ticks if tick <= count.max()})
     ax.set_xticks(shown, [f"{tick:,}" for tick in shown])
     ax.minorticks_off()
