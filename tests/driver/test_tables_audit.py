@@ -197,6 +197,14 @@ def test_an_adversary_knows_no_more_others_than_there_are(least: int, most: int)
         adv.audit_tables(people, [PublishedTable(("district", "sex"), DG(1.0))], who)
 
 
+def test_expected_counts_with_labels_are_refused() -> None:
+    """Their axes are those of the file, by place: labels in another order would give the counts of other cells."""
+    frame = pd.DataFrame([[4.0, 1.0], [0.5, 2.0]], index=["B", "A"], columns=["f", "m"])
+    for given in ({"belief": frame}, {"at_least": frame.astype(int)}, {"belief": frame.to_xarray().to_array()}):
+        with pytest.raises(ValueError, match=r"must be a plain array over the axes .* labels would not be read"):
+            TableAdversary(0.1, "nobody", **given)
+
+
 def test_a_suppressed_count_is_drawn_from_what_the_adversary_leaves_open() -> None:
     """Who knows three others in a cell of 0 to 4 reads it as one of 4."""
     axes = axis("district", "A", "B"), axis("sex", "m", "f")

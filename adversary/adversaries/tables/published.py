@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Integers, as_array, check_non_negative, check_probability, check_whole, one_number
+from adversary._core import (
+    Integers,
+    as_array,
+    check_non_negative,
+    check_probability,
+    check_whole,
+    has_default_index,
+    has_labels,
+    one_number,
+)
 from adversary.adversaries.beliefs import Others, as_law, is_law
 from adversary.adversaries.tables.people import Axis, Population
 from adversary.adversaries.tables.query import Query
@@ -90,7 +99,7 @@ class TableAdversary:
 
     Raises
     ------
-    ValueError : a prior outside [0, 1], another word, expected counts below 0
+    ValueError : a prior outside [0, 1], another word, expected counts below 0, numbers with labels
     TypeError : a belief of another kind
 
     >>> TableAdversary(0.1, "nobody").knows
@@ -106,6 +115,12 @@ class TableAdversary:
         object.__setattr__(self, "prior", float(check_probability("prior", one_number("prior", self.prior))))
         if self.knows not in KNOWS:
             raise ValueError(f"knows must be one of {', '.join(KNOWS)}, got {self.knows!r}")
+        for name in ("belief", "at_least"):
+            if has_labels(given := getattr(self, name)) and not has_default_index(given):
+                raise ValueError(
+                    f"{name} must be a plain array over the axes of the Population, which are paired by place: labels "
+                    f"would not be read; give {name}.to_numpy() in the order of its axes"
+                )
         belief = as_law(self.belief)
         if is_law(belief):
             belief = Others(belief)
