@@ -132,6 +132,11 @@ def audit_tables(
                 f"table {table.name!r} is exact, which may settle a count for certain: leave it out, or audit one cell "
                 "by a Plan with an exact level"
             )
+    if privacy_unit is not None and privacy_unit.periods > 1:
+        raise ValueError(
+            f"privacy_unit: periods must be 1 beside tables, got {privacy_unit.periods}: say how often a table is "
+            f"published of the same people by its own releases, releases={privacy_unit.periods}"
+        )
     people = data if isinstance(data, Population) else population(data, published)
     failure = float(check_probability("failure", failure))
     world = Joined.of(people, resolve_tables(published, people))

@@ -249,6 +249,12 @@ def test_a_guarantee_that_is_not_kept_is_violated() -> None:
     assert "violated" not in set(kept["status"])
 
 
+def test_periods_are_said_by_the_releases_of_tables() -> None:
+    """Numbers of one period would stand for all."""
+    with pytest.raises(ValueError, match=r"periods must be 1 beside tables, got 3: .* releases=3"):
+        adv.audit_tables(SMALL, TABLES, privacy_unit=adv.PrivacyUnit(periods=3))
+
+
 def test_the_former_name_says_the_present_one() -> None:
     with pytest.raises(AttributeError, match=r"adversary\.audit_table is called adversary\.audit_tables now"):
         _ = adv.audit_table

@@ -356,6 +356,8 @@ def test_households_and_last_year_are_read_by_name(tmp_path: Path) -> None:
         labels = zip(*(commands.numbers(answer, f"column_{one}") for one in ("area", "age", "sex")), strict=True)
         found[name] = dict(zip(labels, commands.numbers(answer, "posterior_mean"), strict=True))
         found[f"{name} words"] = answer["attributes"]["adversary"]
+    over = commands.answered("tables", str(tmp_path / "household.toml"), "--knows", "everybody")["attributes"]
+    assert (over["knows"], over["adversary"]) == ("everybody", "The adversary knows everybody else.")
     mine = ("A", "old", "m")
     assert found["household"][mine] != pytest.approx(found["nobody"][mine], rel=1e-3)
     assert "the largest household of each cell" in found["household words"]

@@ -114,7 +114,7 @@ def tables_command(
         if table or levels:
             raise ValueError(f"{file}: the file says which tables there are: leave out --table and --levels")
         read = load_tables_file(file)
-        read = replace(read, sheet=sheet or read.sheet)
+        read = replace(read, sheet=sheet or read.sheet, household=read.household if knows is None else "")
         data, solve, who, tolerated = read.data, partial(solve_file, read, given), read.adversary, read.profile
         chance = read.failure
     else:
