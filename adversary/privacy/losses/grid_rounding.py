@@ -14,6 +14,7 @@ from adversary._core import (
     Floats,
     Integers,
     as_array,
+    check_number,
     check_probability,
     labelled,
     log_sum_exp,
@@ -100,11 +101,14 @@ class RoundedLoss(PrivacyLoss):
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        return self.upper.delta(epsilon)
+        e = check_number("epsilon", epsilon)
+        # masses of the grid add up to one but for their last digits: never below the floor of every profile
+        return scalar_or_array(np.maximum(as_array(self.upper.delta(e)), -np.expm1(np.minimum(e, 0.0))))
 
     @labelled
     def power(self, level: ArrayLike) -> Any:
-        return self.upper.power(level)
+        a = check_probability("level", level)
+        return scalar_or_array(np.clip(as_array(self.upper.power(a)), a, 1.0))
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
         return self.upper.expect(function)
