@@ -178,6 +178,14 @@ def test_nine_releases_in_ten_are_within_the_range_of_a_suppressed_cell() -> Non
     assert mine["posterior_high"] >= max(one["posterior_high"] for one in each) - 1e-12
 
 
+def test_of_two_margins_the_one_of_less_noise_tells_most() -> None:
+    """In any order: no cell can be estimated from margins alone."""
+    margins, who = [PublishedTable("sex", DG(0.2)), PublishedTable("district", DG(0.3))], TableAdversary(0.1)
+    for tables in (margins, margins[::-1]):
+        found = adv.audit_tables(SMALL, tables, who, draws=32)
+        assert (found.attrs["route"], set(found["tells_most"])) == ("crossing", {"district"})
+
+
 def test_cell_keys_of_several_tables_are_cautioned_of() -> None:
     """Two cells of the same people are perturbed alike, which draws anew do not say."""
     keys = adv.PerturbationTable([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], lowest=-1)

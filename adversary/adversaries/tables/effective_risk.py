@@ -60,7 +60,8 @@ def information(world: Joined) -> tuple[Floats, Integers]:
             rest = linear_variances(world.queries, np.where(owner == table, np.inf, variances))
             with np.errstate(divide="ignore"):
                 lost[table] = 1.0 / together - 1.0 / rest
-    return together, np.argmax(np.round(lost, 12), axis=0)
+    least = np.argmax(np.bincount(owner, 1.0 / variances))
+    return together, np.where(np.isinf(together), least, np.argmax(np.round(lost, 12), axis=0))
 
 
 def effective_risks(world: Joined, who: TableAdversary, variance: Floats, counts: Integers, limit: float) -> CellRisks:
