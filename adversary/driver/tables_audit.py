@@ -266,11 +266,25 @@ class _Case:
             if route == "crossing":
                 risks = CrossingRisk(self.world, self.who, counts).risks(limit, self.rng, draws)
             else:
+                self._check_estimated(variance)
                 risks = effective_risks(self.world, self.who, variance, counts, limit)
                 error = effective_error(self.world, self.who, counts, limit, self.rng) if measured else None
         bound = guarantee_within(limit).posterior_bounds(self.who.prior)[1]
         said = (*([FLAT] if self._flat else []), *([error.words] if error else []))
         return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept, most, said, error)
+
+    def _check_estimated(self, variance: Floats) -> None:
+        """ValueError where the tables settle no estimate of a cell, to an adversary of whom sums then say nothing."""
+        assert isinstance(self.who, TableAdversary)
+        unknown = int(np.isinf(variance).sum())
+        if unknown and self.who.belief is None:
+            columns = ", ".join(self.world.population.columns)
+            raise ValueError(
+                f"the tables together do not tell the count of {unknown:,} of {variance.size:,} cells of {columns}: "
+                "who finds every number of others there equally likely learns nothing of one person from sums, which "
+                'says nothing of who knows more. Ask about an adversary who knows everybody else, knows="everybody" '
+                "(--knows everybody), or give a belief about others, such as last year's counts"
+            )
 
     def _nested(self, counts: Integers) -> _Answer:
         chain = chain_of(self.world.queries)
@@ -339,7 +353,7 @@ def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
         cautions.append(KEYED)
     if suppressed.any():
         cautions.append(
-            f"The counts of {int(suppressed.sum()):,} cells are not in the file: each is drawn, at least 1 person, "
+            f"{int(suppressed.sum()):,} suppressed counts are not in the file: each is drawn, at least 1 person, "
             f"from those that it may be{f', {len(answers)} times' * (len(answers) > 1)}."
         )
     found.attrs.update(

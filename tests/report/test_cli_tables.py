@@ -383,3 +383,15 @@ def test_suppressed_counts_are_shown_as_what_they_may_be(tmp_path: Path) -> None
     assert " B 7 in " in shown
     assert "People: 7 to 11, as 1 count is suppressed." in shown
     assert "to 4" not in commands.run(*asked, "--suppressed", "leave out").stdout
+
+
+def test_margins_alone_are_no_proof_of_safety() -> None:
+    """One table tells something; a second one of other columns would seem to tell less, to who knows nothing else."""
+    tables = ("--table", "district: sex, rho 0.3", "--table", "all: age, rho 0.3", "--prior", "0.1")
+    refused = commands.run("tables", DISTRICTS, *tables)
+    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert "do not tell the count of 60 of 60 cells of district, sex, age" in refused.stderr
+    assert "--knows everybody" in refused.stderr
+    single = commands.answered("tables", DISTRICTS, *tables[:2], "--prior", "0.1", "--knows", "everybody")
+    both = commands.answered("tables", DISTRICTS, *tables, "--knows", "everybody")
+    assert commands.number(both, "worst") > commands.number(single, "worst") > 0.1

@@ -57,6 +57,7 @@ class CellRisks:
         stacked = {name: np.stack([vars(one)[name] for one in every]) for name in vars(every[0])}
         means = {name: values.mean(axis=0) for name, values in stacked.items()}
         spread = stacked["posterior_mean"].std(axis=0, ddof=1) / np.sqrt(len(every))
+        spread = np.where(spread > 1e-12 * means["posterior_mean"], spread, 0.0)  # last digits of equal numbers
         means["mcse"] = np.hypot(means["mcse"] / np.sqrt(len(every)), spread)
         means["posterior_low"] = stacked["posterior_low"].min(axis=0)
         means["posterior_high"] = stacked["posterior_high"].max(axis=0)
