@@ -162,7 +162,7 @@ def test_suppressed_cells_are_drawn_with_their_spread_in_the_error() -> None:
     hidden = Population(SMALL.axes, counts, most)
     tables = [PublishedTable(("district", "age", "sex"), DG(0.5)), PublishedTable(("district", "age"), DG(0.5))]
     found = adv.audit_tables(hidden, tables)
-    assert "2 cells are not in the file" in found.attrs["cautions"][-1]
+    assert "2 suppressed counts are not in the file" in found.attrs["cautions"][-1]
     assert (found.loc[(found["district"] == "A") & (found["age"] == "0"), "mcse"] > 0.0).all()
     assert set(found.loc[found["most"] > found["count"], "target"]) == {"in"}
 
