@@ -186,6 +186,14 @@ def test_of_two_margins_the_one_of_less_noise_tells_most() -> None:
         assert (found.attrs["route"], set(found["tells_most"])) == ("crossing", {"district"})
 
 
+def test_a_belief_that_rules_out_what_is_published_is_refused() -> None:
+    """No more than one person in a cell, of which rounding shows 6."""
+    people = Population((axis("district", "A", "B"),), np.array([7, 1]))
+    tables = [PublishedTable("district", adv.RandomRounding(3))]
+    with pytest.raises(ValueError, match=r"belief must leave what is published possible, .* for A: .* count, 7"):
+        adv.audit_tables(people, tables, TableAdversary(0.1, "nobody", randint(0, 2)), draws=32)
+
+
 def test_cell_keys_of_several_tables_are_cautioned_of() -> None:
     """Two cells of the same people are perturbed alike, which draws anew do not say."""
     keys = adv.PerturbationTable([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], lowest=-1)

@@ -76,12 +76,24 @@ class CrossingRisk:
         limit : the largest loss that is allowed, nats
         rng : seed of the releases
         draws : of each of eight sequences, a power of two; as many as are within `MOST_WORK` unless given
+
+        Raises
+        ------
+        ValueError : a belief that rules out what is published
         """
         if draws is None:
             most = min(DRAWS, MOST_WORK / (self.plan.terms * SHIFTS))
             draws = 2 ** int(np.log2(max(most, LEAST)))
         drawn = drawn_tables(self.world, self.counts, draws, rng)
         values = np.concatenate(list(self.log_bayes_factors(drawn)), axis=1)
+        if (ruled_out := np.flatnonzero(np.isnan(values).any(axis=1))).size:
+            people = self.world.population
+            cell = [int(i) for i in np.unravel_index(int(ruled_out[0]), people.counts.shape)]
+            raise ValueError(
+                "adversary: belief must leave what is published possible, got releases that it rules out, in or out, "
+                f"for {', '.join(people.label(cell).values())}: give a belief that reaches the largest count, "
+                f"{self.counts.max()}"
+            )
         return risks_of_releases(values, self.who.prior, np.minimum(self.counts, 1), limit, blocks=SHIFTS)
 
     def log_bayes_factors(self, noisy: Sequence[Floats]) -> Iterator[Floats]:
