@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -57,11 +58,13 @@ def compose_losses(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     for part in parts:
         if not isinstance(part, PrivacyLoss):
             raise TypeError(f"losses are composed with losses, got {part!r}{way_to_loss(part)}")
-    counted = Counter[PrivacyLoss]()
+    counted, first = Counter[PrivacyLoss](), dict[Any, PrivacyLoss]()
     for part in parts:
         for one in part.summands:
             for q, times in one.counted.items() if isinstance(one, ComposedLoss) else [(one, 1)]:
-                counted[q] += 0 if q.is_nothing else times
+                # laws listed alike are one, however often they were made: copies add up by squares
+                alike = first.setdefault(q.fingerprint, q) if isinstance(q, LatticeLoss) else q
+                counted[alike] += 0 if q.is_nothing else times
     return _compose(+counted)
 
 

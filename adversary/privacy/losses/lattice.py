@@ -196,6 +196,12 @@ class LatticeLoss(PrivacyLoss):
         return Bracket(self, delta, power, lambda threshold: (self.tail(threshold)[0],) * 2)
 
     @property
+    def fingerprint(self) -> tuple[Any, ...]:
+        """Equal for laws of the same numbers."""
+        arrays = tuple(x.tobytes() for x in (self.losses, self.log_p, self.log_q))
+        return *arrays, self.infinite_p, self.infinite_q, self.bounded, self.rounded, self.blur
+
+    @property
     def summands(self) -> tuple[PrivacyLoss, ...]:
         return self.parts or (self,)
 
