@@ -37,6 +37,7 @@ from .census import spine as spine
 from .driver import audit as audit
 from .driver import audit_model as audit_model
 from .driver import audit_tables as audit_tables
+from .driver import audit_two_releases as audit_two_releases
 from .driver import sensitivity as sensitivity
 from .driver import to_draws as to_draws
 from .models.enumeration import enumerate_posterior as enumerate_posterior

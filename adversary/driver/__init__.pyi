@@ -23,3 +23,4 @@ from .sensitivity import one_at_a_time as one_at_a_time
 from .sensitivity import sweep as sweep
 from .tables_audit import ROUTES as ROUTES
 from .tables_audit import audit_tables as audit_tables
+from .two_releases import audit_two_releases as audit_two_releases

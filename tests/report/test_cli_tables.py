@@ -395,3 +395,27 @@ def test_margins_alone_are_no_proof_of_safety() -> None:
     single = commands.answered("tables", DISTRICTS, *tables[:2], "--prior", "0.1", "--knows", "everybody")
     both = commands.answered("tables", DISTRICTS, *tables, "--knows", "everybody")
     assert commands.number(both, "worst") > commands.number(single, "worst") > 0.1
+
+
+def test_people_who_came_and_went_between_two_files(tmp_path: Path) -> None:
+    """Who was there before is told of twice, who came is told of once; the bound is that of both releases."""
+    now = commands.written("now.csv", tmp_path, "area,sex,n\nA,f,3\nA,m,1\nB,f,2\nB,m,0\n")
+    then = commands.written("then.csv", tmp_path, "area,sex,n\n a,F,5\nC,f,9\nB,m,4\n")
+    asked = ("tables", now, "--table", "area: sex, rho 0.3", "--prior", "0.1", "--before", then)
+    refused = commands.run(*asked)
+    assert (refused.exit_code, "--knows everybody" in refused.stderr) == (2, True)
+    found = commands.answered(*asked, "--knows", "everybody")
+    labels = zip(commands.numbers(found, "column_area"), commands.numbers(found, "column_sex"), strict=True)
+    people = dict(zip(labels, range(4), strict=True))
+    risk, before = commands.numbers(found, "posterior_mean"), commands.numbers(found, "before")
+    loss = adv.DiscreteGaussian.from_rho(0.3).privacy_loss()
+    once, twice = (one.posterior(0.1).mean("in") for one in (loss, 2 * loss))
+    assert [before[people[one]] for one in (("A", "f"), ("A", "m"), ("B", "f"), ("B", "m"))] == [5, 0, 0, 4]
+    assert risk[people["A", "f"]] == pytest.approx(twice, rel=1e-9)
+    assert risk[people["A", "m"]] == pytest.approx(once, rel=1e-9)
+    assert risk[people["B", "f"]] == pytest.approx(once, rel=1e-9)
+    assert commands.number(found, "bound", group="summary") == pytest.approx((2 * loss).posterior_bounds(0.1, 0.05)[1])
+    assert "rho 0.6 in all" in found["attributes"]["understood"][-1]
+    assert "taken to be in both releases: at most 3 people are" in found["warnings"][-1]
+    keys = commands.run(*asked[:2], "--table", "area: sex, random rounding 3", *asked[4:], "--knows", "everybody")
+    assert (keys.exit_code, "noise must be additive" in keys.stderr) == (2, True)

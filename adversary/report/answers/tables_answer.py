@@ -27,7 +27,7 @@ from adversary._core import (
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.tables import Population, PublishedTable, TableAdversary
 from adversary.budget import RiskProfile
-from adversary.driver import audit_tables
+from adversary.driver import audit_tables, audit_two_releases
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 from adversary.report import figures
@@ -79,16 +79,25 @@ def solve(
     profile: RiskProfile | None = None,
     statistic: str = "any",
     again: int = 1,
+    before: Population | None = None,
     **how: Any,
 ) -> xr.DataTree:
     """Groups `people` (row), of `audit_tables`; `tables` (table), what is published; `summary`.
 
+    With people of a file `before` the same tables were published of them too, as of `audit_two_releases`.
     A profile of this `statistic` is to be kept by all tables as often as they are published `again` in all.
     """
-    found = audit_tables(people, tables, adversary, guarantee=guarantee, privacy_unit=unit, **how)
+    asked = how | {"guarantee": guarantee, "privacy_unit": unit}
+    if before is None:
+        found = audit_tables(people, tables, adversary, **asked)
+    else:
+        found = audit_two_releases(people, before, tables, adversary, **asked)
+    released_tables = tables if before is None else [replace(one, releases=2 * one.releases) for one in tables]
     named = [name for name in people.columns if name in found]
     columns: dict[str, Any] = {name: ("row", found[name].to_numpy()) for name in ("count", "rank", *NUMBERS)}
     columns["most"] = ("row", found["most" if "most" in found else "count"].to_numpy())
+    if "before" in found:
+        columns["before"] = ("row", found["before"].to_numpy())
     words = {f"column_{name}": name for name in named}
     words |= {name: name for name in ("target", "status", "tells_most")}
     columns |= {key: ("row", found[name].to_numpy().astype(str)) for key, name in words.items()}
@@ -108,7 +117,7 @@ def solve(
     }
     rows = xr.Dataset(columns, {"measure": ["posterior_mean"]})
     tree = xr.DataTree.from_dict({"people": rows, "tables": published, "summary": xr.Dataset(summary)})
-    released = _released(tables)
+    released = _released(released_tables)
     spent = budget_words(((one.name, noise) for one, noise in released), unit)
     *lines, last = people.understood or ("",)
     each = _in_counts(len(released), unit) + (f": {spent}" if spent else "") + "."
@@ -123,7 +132,7 @@ def solve(
     status = next(one for one in ("unreliable", "violated", "exceeded", "holds") if one in judged)
     if profile is not None:
         true = None if status == "violated" or guarantee is None else again * guarantee
-        kept = _profile_kept(plan_of(tables, unit, again), profile, true, float(how["failure"]), statistic)
+        kept = _profile_kept(plan_of(released_tables, unit, again), profile, true, float(how["failure"]), statistic)
         tree.attrs["profile"], tree.attrs["profile_kept"] = profile.words, int(kept)
         status = status if kept else "violated"
     rise = f"from {format_probability(adversary.prior)} before the release to {format_probability(summary['worst'])}"
@@ -260,7 +269,7 @@ def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = Fa
         labels = {f"column_{one}": Column(one) for one in named}
     columns: dict[str, Any] = {
         "row": None, "shown_rank": "rank", **labels, "count": ("people", "count"), "people": "people",
-        "most": ("people at most", "count"), "target": "person",
+        "most": ("people at most", "count"), "before": ("people before", "count"), "target": "person",
         "posterior_mean": ("after, on average", "probability"),
         "range": ("nine releases in ten", "% interval"), "bound": ("at most", "% at most"),
     }  # fmt: skip

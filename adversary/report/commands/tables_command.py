@@ -100,6 +100,12 @@ def tables_command(
         Path | None, typer.Option(help="Profile file (TOML) to judge the noise by.", metavar="PROFILE.toml")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with code 3 unless the profile is kept.")] = False,
+    before: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file before, of which the same tables were published, with fresh noise.", metavar="FILE"
+        ),
+    ] = None,
     failure: Annotated[
         float | None,
         typer.Option(help="Probability with which a bound that is not certain may fail.", show_default="0.05"),
@@ -116,10 +122,11 @@ def tables_command(
         read = load_tables_file(file)
         read = replace(read, sheet=sheet or read.sheet, household=read.household if knows is None else "")
         data, solve, who, tolerated = read.data, partial(solve_file, read, given), read.adversary, read.profile
-        chance = read.failure
+        chance, specs = read.failure, list(read.tables)
     else:
         data, who, tolerated, chance = file, TableAdversary(), None, DEFAULT_FAILURE
-        persons, tables = _read(data, _specs(file, table, levels, rho, epsilon, sheet), levels, given, sheet)
+        specs = _specs(file, table, levels, rho, epsilon, sheet)
+        persons, tables = _read(data, specs, levels, dict(given), sheet)
         solve = partial(tables_answer.solve, file.stem, persons, tables)
     who = replace(who, prior=who.prior if prior is None else prior, knows=who.knows if knows is None else knows)
     judged: dict[str, Any] = {}
@@ -127,6 +134,8 @@ def tables_command(
         tolerated, kept_how = _profile(profile)
         chance = min(chance, kept_how["failure"])
         judged = {"statistic": kept_how["statistic"], "again": kept_how["releases"]}
+    if before is not None:
+        judged["before"] = _read(before, specs, levels, given)[0]
     if check and tolerated is None:
         raise ValueError("--check needs --profile, the risk that is tolerated")
     tree = solve(who, profile=tolerated, failure=chance if failure is None else failure, rng=seed, **judged)

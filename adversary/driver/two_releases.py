@@ -1,0 +1,98 @@
+"""Two releases of the same tables, of files of two years: people came and went, and some are in both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adversary._core import shared_ranks
+from adversary.adversaries.tables import Population, PublishedTable, TableAdversary
+from adversary.driver.columns import counts_beside, population
+from adversary.driver.tables_audit import audit_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+
+EVERYBODY, _APART = "everybody", "\x1f"
+
+
+def audit_two_releases(
+    data: Any,
+    before: Any,
+    tables: Iterable[PublishedTable],
+    adversary: TableAdversary | None = None,
+    **how: Any,
+) -> pd.DataFrame:
+    """The risk of one person now, where the same tables were published before of another file, with fresh noise.
+
+    The adversary knows everybody else in both files, who may differ. A person of a cell that had people before is taken
+    to be in both releases, which then tell of them twice; one of a cell that was empty is in this release alone. Noise
+    must be additive, so that what a release tells does not depend on how many others are there.
+
+    Parameters
+    ----------
+    data, before : this file and the one before, as of `audit_tables`; cells are aligned by their categories' names
+    tables : published of each
+    adversary : who knows everybody else, `TableAdversary(prior, "everybody")`; prior 1/2 unless given
+    **how : `guarantee` (of both releases together), `privacy_unit`, `failure`, `rng`, of `audit_tables`
+
+    Returns
+    -------
+    DataFrame of `audit_tables`, with a column "before", people of the cell in the file before. `attrs["cautions"]` says
+    how many people are in both.
+
+    Raises
+    ------
+    ValueError : an adversary who does not know everybody else, noise that is not additive, or a file before without the
+        columns or categories of this one
+
+    >>> import pandas as pd
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> now = pd.DataFrame({"area": ["A", "B"], "n": [3, 2]})
+    >>> then = pd.DataFrame({"area": ["A", "C"], "n": [5, 9]})
+    >>> tables = [PublishedTable("area", Geometric(1.0))]
+    >>> found = audit_two_releases(now, then, tables, TableAdversary(0.1, "everybody"))
+    >>> found[["area", "before"]].values.tolist(), found["posterior_mean"].round(4).tolist()
+    ([['A', 5], ['B', 0]], [0.2814, 0.1801])
+    """
+    import pandas as pd
+
+    published, who = [*tables], adversary or TableAdversary(knows=EVERYBODY)
+    if who.knows != EVERYBODY:
+        raise ValueError(
+            f'knows must be "everybody" beside a file before, got {who.knows!r}: what is unknown of others in one year '
+            "is not what is unknown in the other (--knows everybody)"
+        )
+    if odd := [one.name for one in published if not one.noise.is_additive]:
+        raise ValueError(f"table {odd[0]!r}: noise must be additive beside a file before, got {published[0].noise!r}")
+    people, earlier = (one if isinstance(one, Population) else population(one, published) for one in (data, before))
+    twice = [replace(one, releases=2 * one.releases) for one in published]
+    single, double = (audit_tables(people, some, who, **how) for some in (published, twice))
+    counts = counts_beside(people, earlier, "the file before")
+    columns = [name for name in people.columns if name in single]
+    was = _by_label(people, counts, columns)
+    for frame in (single, double):
+        frame.index = frame[columns].astype(str).agg(_APART.join, axis=1)
+        frame["before"] = frame.index.map(was)
+    both = (single["before"] > 0) & (single["count"] > 0)
+    found = pd.concat([single[~both], double.loc[single.index[both]]])
+    found = found.sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
+    found["rank"] = shared_ranks(found["posterior_mean"], found["mcse"])
+    stay = int(np.minimum(people.counts, counts).sum())
+    said = f"Whoever is in a cell that had people before is taken to be in both releases: at most {stay:,} people are."
+    found.attrs.update(double.attrs | {"cautions": [*double.attrs["cautions"], said]})
+    return found
+
+
+def _by_label(people: Population, counts: Any, columns: list[str]) -> dict[str, int]:
+    """Counts of the finest cells of some columns, by their labels."""
+    made: dict[str, int] = {}
+    for cell in np.ndindex(counts.shape):
+        label = people.label(cell)
+        key = _APART.join(label[name] for name in columns)
+        made[key] = made.get(key, 0) + int(counts[cell])
+    return made
