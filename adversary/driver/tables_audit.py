@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adversary._core import DEFAULT_FAILURE, Floats, Integers, blocks, check_probability, join_words, shared_ranks
 from adversary.adversaries.path import Adversary
@@ -23,6 +24,7 @@ from adversary.adversaries.tables import (
     PublishedTable,
     TableAdversary,
     chain_of,
+    differenced,
     effective_error,
     effective_risks,
     information,
@@ -154,7 +156,7 @@ def audit_tables(
             answers.append(own.answer(route, truth, draws or LEAST, measured=not answers))
     else:
         answers.append(case.answer(route, np.where(suppressed, np.maximum(counts, 1), counts), draws, measured=True))
-    return _framed(case, route, answers)
+    return _framed(case, route, answers, differenced(world, published))
 
 
 def _adversary_of(who: TableAdversary | Adversary, world: Joined) -> TableAdversary | Adversary:
@@ -322,8 +324,8 @@ class _Case:
         return replace(self.who, beliefs=nested.adversary(TableAdversary()).beliefs)
 
 
-def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
-    """A row for each finest cell, the largest posterior first."""
+def _framed(case: _Case, route: str, answers: list[_Answer], shown: NDArray[np.bool_]) -> pd.DataFrame:
+    """A row for each finest cell, the largest posterior first; of cells that are `shown`, certainty."""
     import pandas as pd
 
     world, people = case.world, case.world.population
@@ -343,6 +345,13 @@ def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
     over = [exceeds(*row) for row in zip(outside, one.failure, uncertain, strict=True)]
     status = np.where(over, "exceeded", "holds") if one.kept else np.full(world.size, "violated")
     columns |= {"bound": one.bound, "outside": outside, "status": status.astype(object)}
+    shown = shown & (case.who.prior > 0.0)
+    beyond = shown & (one.bound < 1.0)
+    certain = {"posterior_mean": 1.0, "posterior_low": 1.0, "posterior_high": 1.0, "prob_correct": 1.0, "mcse": 0.0}
+    certain["ratio_mean"] = 1.0 / (case.who.prior or 1.0)
+    columns |= {name: np.where(shown, x, columns[name]) for name, x in certain.items()}
+    columns["outside"] = np.where(beyond, 1.0, columns["outside"])
+    columns["status"] = np.where(beyond & (columns["status"] == "holds"), "exceeded", columns["status"])
     columns["tells_most"] = np.array(world.names, dtype=object)[one.tells_most]
     found = pd.DataFrame(columns).sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
     found["rank"] = shared_ranks(found["posterior_mean"], found["mcse"])
@@ -351,6 +360,11 @@ def _framed(case: _Case, route: str, answers: list[_Answer]) -> pd.DataFrame:
     noises = zip(world.owner, world.noises, strict=True)
     if len({table for table, noise in noises if isinstance(noise, PerturbationTable)}) > 1:
         cautions.append(KEYED)
+    if shown.any():
+        cautions.append(
+            f"{int(shown.sum()):,} cells have a person who is all that two published numbers differ in, whose noise is "
+            "the same for the same people: whether that person is there is shown for certain."
+        )
     if suppressed.any():
         cautions.append(
             f"{int(suppressed.sum()):,} suppressed counts are not in the file: each is drawn, at least 1 person, "

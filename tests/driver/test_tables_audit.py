@@ -274,3 +274,22 @@ def test_periods_are_said_by_the_releases_of_tables() -> None:
 def test_the_former_name_says_the_present_one() -> None:
     with pytest.raises(AttributeError, match=r"adversary\.audit_table is called adversary\.audit_tables now"):
         _ = adv.audit_table
+
+
+def test_a_person_whom_two_cells_of_the_same_keys_differ_by_is_shown() -> None:
+    """District A has three women and one man: its total and its women differ by him alone, and so do their numbers."""
+    frame = pd.DataFrame({"district": list("AABB"), "sex": list("fmfm"), "n": [3, 1, 2, 2]})
+    keys = adv.RandomRounding(3)
+    tables = [
+        adv.PublishedTable(["district", "sex"], keys, repeat="same"),
+        adv.PublishedTable(["district"], keys, repeat="same"),
+    ]
+    who = adv.TableAdversary(0.1, "everybody")
+    found = adv.audit_tables(frame, tables, who).set_index(["district", "sex"])
+    assert found.loc[("A", "m"), ["posterior_mean", "posterior_low", "prob_correct"]].tolist() == [1.0, 1.0, 1.0]
+    assert (found["posterior_mean"] < 1.0).sum() == 3
+    assert any("who is all that two published numbers differ in" in one for one in found.attrs["cautions"])
+    fresh = [adv.PublishedTable(one.by, keys, one.name) for one in tables]
+    assert (adv.audit_tables(frame, fresh, who)["posterior_mean"] < 1.0).all()
+    other = [tables[0], adv.PublishedTable(["district"], adv.RandomRounding(5), repeat="same")]
+    assert (adv.audit_tables(frame, other, who)["posterior_mean"] < 1.0).all()

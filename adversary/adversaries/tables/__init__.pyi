@@ -14,6 +14,7 @@ from .effective_risk import effective_error as effective_error
 from .effective_risk import effective_risks as effective_risks
 from .effective_risk import information as information
 from .effective_risk import near_gaussian as near_gaussian
+from .known_cells import differenced as differenced
 from .known_cells import known_losses as known_losses
 from .known_reader import log_bayes_factor as log_bayes_factor
 from .known_reader import path_loss as path_loss

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import permutations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adversary._core import Integers, as_array
-from adversary.adversaries.tables.published import Joined
+from adversary.adversaries.tables.published import Joined, PublishedTable
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism, PerturbedCount
 
@@ -68,3 +70,43 @@ def known_losses(world: Joined, counts: Integers) -> tuple[Iterator[PrivacyLoss]
             yield compose_losses([loss_at(noise, int(n)) for noise, n in zip(world.noises, row, strict=True)])
 
     return each(), place.ravel()
+
+
+def differenced(world: Joined, tables: Sequence[PublishedTable]) -> NDArray[np.bool_]:
+    """People who are the difference of two published cells that are perturbed alike where they hold the same people.
+
+    One cell has all the people of another and one more: equal numbers, or not, tell whether that person is there. Only
+    pairs of cells are looked at, of tables with `repeat="same"` and the same noise.
+
+    Parameters
+    ----------
+    world : tables and their finest cells
+    tables : as they were asked about, in their order
+
+    Returns
+    -------
+    (cell,) True of a finest cell with such a person
+
+    References
+    ----------
+    Chipperfield, Gow and Loong 2016, "The Australian Bureau of Statistics and releasing frequency tables via a remote
+    server", Statistical Journal of the IAOS 32: keys that depend on who is in a cell.
+    """
+    found = np.zeros(world.size, dtype=bool)
+    occupied = np.flatnonzero(world.counts)
+    alike = [i for i, owner in enumerate(world.owner) if tables[owner].repeat == "same"]
+    for i, j in permutations(alike, 2):
+        if world.noises[i] != world.noises[j]:
+            continue
+        outer, inner = world.queries[i].rows, world.queries[j].rows
+        around, size = (np.bincount(rows, world.counts) for rows in (outer, inner))
+        first = np.full(size.size, -1)
+        first[inner[occupied]] = outer[occupied]
+        split = np.zeros(size.size, dtype=bool)
+        split[inner[occupied[first[inner[occupied]] != outer[occupied]]]] = True
+        inside = (first >= 0) & ~split
+        short = np.flatnonzero(inside & (around[first] - size == 1))
+        for part in short:
+            alone = occupied[(outer[occupied] == first[part]) & (inner[occupied] != part)]
+            found[alone] = True
+    return found
