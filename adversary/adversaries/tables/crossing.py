@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Floats, as_array, check_probability, check_whole
 from adversary.adversaries.tables.elimination import Elimination
@@ -112,7 +112,20 @@ class CrossingTables:
         messages = plan.run(laws, row_likelihoods(noises, noisy))[place]
         with np.errstate(divide="ignore", invalid="ignore"):
             present, out = messages[:, 1:] @ belief[place], messages[:, :-1] @ belief[place]
-            return np.asarray(np.log(present) - np.log(out))
+            found = np.log(present) - np.log(out)
+        # a number that no count can have published, of whichever cell, is a release of neither hypothesis
+        return np.where(self._possible(queries, noisy, place), found, np.nan)
+
+    def _possible(self, queries: Sequence[Query], noisy: Sequence[Floats], place: int) -> NDArray[np.bool_]:
+        """Releases of which every number is one that some count of its cell can have published, (release,)."""
+        found = np.ones(len(noisy[0]), dtype=bool)
+        for query, table, values in zip(queries, self.tables, noisy, strict=True):
+            most = (self.belief.shape[-1] - 1) * np.bincount(query.rows, minlength=query.size)
+            most[query.rows[place]] += 1
+            for row, last in enumerate(most):
+                at = table.noise.log_likelihood(values[:, row, None], np.arange(last + 1.0))
+                found &= (np.asarray(at) > -np.inf).any(axis=1)
+        return found
 
     def log_bayes_factor_known(self, released: Sequence[ArrayLike], target: Sequence[int], others: ArrayLike) -> Floats:
         """The same for an adversary who knows everybody else: the sum of the tables' own log ratios.
