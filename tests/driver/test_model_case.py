@@ -569,7 +569,7 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert tree["posterior"]["rate"].dims == ("chain", "draw", "release")
     assert tree["prior"]["rate"].dims == ("chain", "draw")
     assert az.summary(tree, var_names=["rate"]).shape[0] == tree["release"].sizes["release"]
-    assert sorted(az.summary(tree, group="prior").index) == ["in", "others", "rate"]
+    assert sorted(az.summary(tree, group="prior").index) == ["P(in)", "in", "others", "rate"]
     assert tree["posterior"]["others"].dtype == np.int64
     assert len(list(tmp_path.glob("*.npy"))) == 1
     assert int(tree["diagnostics"]["divergences"]) == 0

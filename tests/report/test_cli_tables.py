@@ -280,7 +280,7 @@ def test_the_noise_that_a_plan_names_is_taken_by_table() -> None:
     planned = commands.run("plan", town, *asked)
     assert planned.exit_code == 0, planned.stderr
     spent = commands.answered("plan", town, *asked)
-    block, tract = (commands.number(spent, "rho", level=name) for name in ("block", "tract"))
+    block, tract = (commands.number(spent, "rho", table=name) for name in ("block", "tract"))
     shares = re.fullmatch(
         r"rho ([\d.]+) in all: ([\d.]+) at the block and ([\d.]+) at the tract", spent["attributes"]["budget"]
     )
@@ -290,7 +290,7 @@ def test_the_noise_that_a_plan_names_is_taken_by_table() -> None:
     (line,) = (line for line in planned.stdout.splitlines() if "adversary tables" in line)
     assert commands.run(*line.partition("adversary ")[2].split(), "--counts", "renters").exit_code == 0
     refused = commands.run("audit", town)
-    assert (refused.exit_code, f"adversary tables {town} --rho" in refused.stderr) == (2, True)
+    assert (refused.exit_code, f"adversary tables {town} --table" in refused.stderr) == (2, True)
 
 
 def test_two_plans_of_tables_are_compared_by_risk_and_error(tmp_path: Path) -> None:
