@@ -100,7 +100,7 @@ def small() -> xr.Dataset:
     return study([10, 32, 100, 1000], 0.1, 100)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [10, 32, 100, 1000])
 def test_bi15_figures_of_the_study_small(small: xr.Dataset, n: int) -> None:
     compared(small, 0.1, n)
