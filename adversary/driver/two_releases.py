@@ -67,8 +67,8 @@ def audit_two_releases(
             f'knows must be "everybody" beside a file before, got {who.knows!r}: what is unknown of others in one year '
             "is not what is unknown in the other (--knows everybody)"
         )
-    if odd := [one.name for one in published if not one.noise.is_additive]:
-        raise ValueError(f"table {odd[0]!r}: noise must be additive beside a file before, got {published[0].noise!r}")
+    if odd := [one for one in published if not one.noise.is_additive]:
+        raise ValueError(f"table {odd[0].name!r}: noise must be additive beside a file before, got {odd[0].noise!r}")
     people, earlier = (one if isinstance(one, Population) else population(one, published) for one in (data, before))
     twice = [replace(one, releases=2 * one.releases) for one in published]
     single, double = (audit_tables(people, some, who, **how) for some in (published, twice))

@@ -135,18 +135,15 @@ class CrossingTables:
         released, target : as for `log_bayes_factor`
         others : true counts of others in the finest cells, (*features)
         """
-        names, counts = list(self.features), self._check(released)
-        cell = self._check_target(target)
+        counts, cell = self._check(released), self._check_target(target)
         known = check_whole("others", others, minimum=0)
         if known.shape != tuple(self.features.values()):
             raise ValueError(f"others must have the shape {tuple(self.features.values())}, got {known.shape}")
-        total = np.zeros(len(counts[0]))
+        total, place = np.zeros(len(counts[0])), int(np.ravel_multi_index(cell, known.shape))
         for table, noisy in zip(self.tables, counts, strict=True):
-            here = table.cell(names, cell)
-            collapsed = tuple(axis for axis, name in enumerate(names) if name not in table.by)
-            order = [[one for one in names if one in table.by].index(one) for one in table.by]
-            value = int(np.transpose(known.sum(axis=collapsed), order)[here])
-            total += as_array(table.noise.log_ratio(noisy[cells_at(here)], value + 1, value))
+            rows = self._query(table).rows
+            value = int(known.ravel()[rows == rows[place]].sum())
+            total += as_array(table.noise.log_ratio(self._turned(table, noisy)[:, rows[place]], value + 1, value))
         return total
 
     def _check(self, released: Sequence[ArrayLike]) -> list[Floats]:
@@ -178,11 +175,6 @@ class CrossingTables:
         if len(cell) != len(self.features) or any(i >= n for i, n in zip(cell, self.features.values(), strict=True)):
             raise ValueError(f"target must be a category of every feature {self.features}, got {cell}")
         return cell
-
-
-def cells_at(place: tuple[int, ...], leading: int = 1) -> Any:
-    """The index of one cell, after so many leading dimensions."""
-    return *[slice(None)] * leading, *place
 
 
 def row_likelihoods(noises: Sequence[Mechanism], noisy: Sequence[Floats]) -> Weights:

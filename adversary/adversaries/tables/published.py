@@ -71,10 +71,6 @@ class PublishedTable:
         for name, value in (("by", by), ("name", self.name or " x ".join(by) or "total"), ("releases", releases)):
             object.__setattr__(self, name, value)
 
-    def cell(self, features: Sequence[str], target: Sequence[int]) -> tuple[int, ...]:
-        """The cell of this table that a finest cell lies in."""
-        return tuple(int(target[features.index(one)]) for one in self.by)
-
     @property
     def single_releases(self) -> Iterator[PublishedTable]:
         """Releases with noise of their own, one by one."""
@@ -141,7 +137,8 @@ class Joined:
     queries : which cells each table sums, a release each
     noises : of each release
     owner : place of the table that each release is of
-    first : per axis, the category of the file that stands for each of these
+    names : of the tables
+    summed : per axis, which of these categories each category of the file is in
     """
 
     population: Population

@@ -116,8 +116,7 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def _grids_above(self) -> dict[PrivacyLoss, Grid]:
-        ends = dict(zip(self.parts, self.ends, strict=True))
-        return {part: compact(grid_above(part, ends[part], self.step)) for part in self.counted}
+        return self._grids(grid_above)
 
     @cached_property
     def _sum_above(self) -> Law | None:
@@ -144,9 +143,7 @@ class ComposedLoss(RoundedLoss):
     @cached_property
     def lower(self) -> LatticeLoss:
         """A law whose profile is nowhere above, where losses are `_off` less."""
-        ends = dict(zip(self.parts, self.ends, strict=True))
-        grids = {part: compact(grid_below(part, ends[part], self.step)) for part in self.counted}
-        return self._without_errors(self._sum_of(grids), self._once(lambda part: grids[part].infinite_p))
+        return self._without_infinite(self._grids(grid_below))
 
     @property
     def proved(self) -> PrivacyLoss:
@@ -212,18 +209,21 @@ class ComposedLoss(RoundedLoss):
     @cached_property
     def _rounded_up(self) -> LatticeLoss:
         """The law of losses rounded up to the grid."""
-        return self._with_errors(*self._rounded(rounded_up))
+        grids = self._grids(rounded_up)
+        return self._with_errors(self._sum_of(grids), grids)
 
     @cached_property
     def _rounded_down(self) -> LatticeLoss:
         """The law of losses rounded down to the grid."""
-        law, grids = self._rounded(rounded_down)
-        return self._without_errors(law, self._once(lambda part: grids[part].infinite_p))
+        return self._without_infinite(self._grids(rounded_down))
 
-    def _rounded(self, rounding: Callable[..., Grid]) -> tuple[Law | None, dict[PrivacyLoss, Grid]]:
+    def _grids(self, rounding: Callable[..., Grid]) -> dict[PrivacyLoss, Grid]:
+        """The law of each part on the grid."""
         ends = dict(zip(self.parts, self.ends, strict=True))
-        grids = {part: compact(rounding(part, ends[part], self.step)) for part in self.counted}
-        return self._sum_of(grids), grids
+        return {part: compact(rounding(part, ends[part], self.step)) for part in self.counted}
+
+    def _without_infinite(self, grids: dict[PrivacyLoss, Grid]) -> LatticeLoss:
+        return self._without_errors(self._sum_of(grids), self._once(lambda part: grids[part].infinite_p))
 
     @cached_property
     def _distances(self) -> list[tuple[float, float, float]]:

@@ -120,10 +120,11 @@ def solve(
     released = _released(released_tables)
     spent = budget_words(((one.name, noise) for one, noise in released), unit)
     *lines, last = people.understood or ("",)
-    each = _in_counts(len(released), unit) + (f": {spent}" if spent else "") + "."
+    counted = _in_counts(len(released), unit)
+    each = counted + (f": {spent}" if spent else "") + "."
     tree.attrs.update(
         columns=named, understood=[*lines, f"{last} {each}".strip()], budget=spent, knows=adversary.knows,
-        counted=_in_counts(len(released), unit),
+        counted=counted,
         adversary=_adversary_words(adversary, found.attrs["route"] == "nested"),
         route=str(found.attrs["route_words"]), failure=how["failure"], seed=how["rng"],
     )  # fmt: skip

@@ -126,7 +126,7 @@ def tables_command(
     else:
         data, who, tolerated, chance = file, TableAdversary(), None, DEFAULT_FAILURE
         specs = _specs(file, table, levels, rho, epsilon, sheet)
-        persons, tables = _read(data, specs, levels, dict(given), sheet)
+        persons, tables = _read(data, specs, levels, given, sheet)
         solve = partial(tables_answer.solve, file.stem, persons, tables)
     who = replace(who, prior=who.prior if prior is None else prior, knows=who.knows if knows is None else knows)
     judged: dict[str, Any] = {}
@@ -134,10 +134,10 @@ def tables_command(
         tolerated, kept_how = _profile(profile)
         chance = min(chance, kept_how["failure"])
         judged = {"statistic": kept_how["statistic"], "again": kept_how["releases"]}
-    if before is not None:
-        judged["before"] = _read(before, specs, levels, given)[0]
     if check and tolerated is None:
         raise ValueError("--check needs --profile, the risk that is tolerated")
+    if before is not None:
+        judged["before"] = _read(before, specs, levels, given)[0]
     tree = solve(who, profile=tolerated, failure=chance if failure is None else failure, rng=seed, **judged)
     kept = not check or bool(tree.attrs["profile_kept"])
     workbook = data.suffix.lower() in (".xlsx", ".xls")
@@ -159,9 +159,10 @@ def solve_file(read: TablesFile, given: dict[str, Any], who: TableAdversary, **h
         raise ValueError(f"{read.path}: guarantee: must state one definition, got {', '.join(read.guarantees)}")
     guarantee = next(iter(read.guarantees.values())) if read.guarantees else None
     options = read.options | given
-    persons, tables = _read(read.data, list(read.tables), None, options, read.sheet)
+    frame, where = load_table_data(read.data, sheet=read.sheet)
+    persons = population(frame, read.tables, **options, where=where)
+    tables = resolve_tables(read.tables, persons)
     if read.household:
-        frame, where = load_table_data(read.data, sheet=read.sheet)
         reading = {name: value for name, value in options.items() if name != "people"}
         known = largest_household(frame, read.tables, persons, read.household, **reading, where=where)
         who = replace(who, knows="nobody", at_least=known)
@@ -308,7 +309,7 @@ def _read(
                 f"{data}: --levels: the whole file, all, is no column: give every table by itself, --table "
                 f'"PLACE: FEATURES, rho 0.1" and --table "all: FEATURES, rho 0.1"'
             )
-        people = population(frame, places=given.pop("places", None) or chosen, **given, where=where)
+        people = population(frame, **{"places": chosen} | given, where=where)
         inner = {name for axis in people.axes if set(chosen) & set(axis.columns) for name in axis.columns}
         features = tuple(name for name in people.columns if name not in inner)
         specs = [replace(one, by=(*one.by, *features)) for one in specs]
