@@ -94,6 +94,8 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "perturbation table": CELL_KEY,
     "perturbation table, closed": SCORES,
     "perturbation table, closed, local": replace(SCORES, local=True),
+    "perturbation table, largest entropy": adv.PerturbationTable.from_parameters(D=2, V=1.05, js=1),
+    "perturbation table, rows repeat": replace(CELL_KEY, period=2),
     "geometric on a range, truncated": adv.PerturbationTable.on_range(adv.Geometric(0.6), 30, "truncated"),
     "geometric on a range, reflected": adv.PerturbationTable.on_range(adv.Geometric(0.6), 8, "reflected"),
     "rounded laplace on a range, redrawn": adv.PerturbationTable.on_range(

@@ -113,7 +113,10 @@ def _random_rounding(count: int, base: int) -> Pmf:
 
 
 def _row(noise: Any, count: int) -> Pmf:
-    row = noise.probabilities[min(count, len(noise.probabilities) - 1)]
+    listed = count
+    while listed >= len(noise.probabilities):
+        listed -= noise.period
+    row = noise.probabilities[listed]
     return {count + noise.lowest + i: p for i, p in enumerate(row) if p > 0.0}
 
 

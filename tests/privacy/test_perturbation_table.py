@@ -218,3 +218,51 @@ test_a_range_that_is_none_is_refused = refusals(
     (lambda: Table.on_range(adv.Geometric(1.0), 0), "largest must be.*at least 1.*0"),
     (lambda: Table.on_range(adv.Geometric(1.0), 4, "wrapped"), "ends must be one of redrawn, .*'wrapped'"),
 )
+
+
+@pytest.mark.parametrize(
+    ("count", "law"),
+    [
+        (1, {0: 0.508333, 2: 0.475, 3: 0.016667}),
+        (2, {0: 0.161558, 2: 0.555650, 3: 0.242466, 4: 0.040325}),
+        (3, {2: 0.412313, 3: 0.288061, 4: 0.186939, 5: 0.112687}),
+        (9, {7: 0.070125, 8: 0.244500, 9: 0.370750, 10: 0.244500, 11: 0.070125}),
+    ],
+)
+def test_the_table_of_largest_entropy_by_its_parameters(count: int, law: dict[int, float]) -> None:
+    """Numbers of an independent optimisation, D = 2, V = 1.05, js = 1."""
+    releases, probs = Table.from_parameters(D=2, V=1.05, js=1).releases(count)
+    assert dict(zip(releases.tolist(), probs.tolist(), strict=True)) == pytest.approx(law, abs=6e-7)
+
+
+@pytest.mark.parametrize(("most", "variance", "blocked"), [(5, 3.0, 2), (10, 2.5, 0), (3, 0.01, 0), (1, 1.0, 0)])
+def test_a_table_of_largest_entropy_has_its_moments(most: int, variance: float, blocked: int) -> None:
+    noise = Table.from_parameters(most, variance, blocked)
+    steps, probs = noise.transitions
+    assert not probs[0, steps != 0].any()
+    np.testing.assert_allclose(probs @ steps, 0.0, atol=1e-10)
+    np.testing.assert_allclose(probs[1:] @ steps**2.0, variance, rtol=1e-10)
+    assert not any(set(noise.support(i)) & {*range(1, blocked + 1)} or noise.support(i).min() < 0 for i in range(12))
+    for i in range(1, len(probs)):  # entropy falls along every other law of these moments
+        some = np.flatnonzero(probs[i])
+        if some.size > 3:
+            flat = np.linalg.svd(np.stack([np.ones(some.size), steps[some], steps[some] ** 2.0]))[2][3:]
+            np.testing.assert_allclose(flat @ np.log(probs[i, some]), 0.0, atol=1e-6)
+
+
+def test_the_last_rows_of_a_table_may_repeat() -> None:
+    rows = [[0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.5, 0.5]]
+    noise = Table(rows, lowest=-1, period=2)
+    assert [noise.support(count).tolist() for count in (3, 4, 5, 10)] == [[2, 3], [4, 5], [4, 5], [10, 11]]
+    assert "1 to 2 repeated above" in noise.describe()
+
+
+test_parameters_of_no_table_are_refused = refusals(
+    (lambda: Table.from_parameters(2, 2.5, 1), r"V must be from 1 to 2, got 2.5: the perturbations of count 1 \(D = 2"),
+    (lambda: Table.from_parameters(2, 2.0, 2), "V must be from 0 to 0, got 2: the perturbations of count 3"),
+    (lambda: Table.from_parameters(0, 1.0), "D must be.* at least 1"),
+    (lambda: Table.from_parameters(2, -1.0), "V must be positive"),
+    (lambda: Table.from_parameters(9000, 1.0), "must have at most 10,000,000 entries"),
+    (lambda: Table([[1.0]], period=2), "period must be at most 1, the rows that repeat .* got 2"),
+    (lambda: Table.from_transitions(SCORE, closed=True, period=2), "period must be at most 1"),
+)

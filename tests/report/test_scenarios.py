@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
+from adversary.report.files import parse_table
 from tests import commands
 from tests.catalogue import GUARANTEES
 from tests.commands import run
@@ -342,6 +343,90 @@ def test_tables_of_the_package_ptable_are_read_from_files(tmp_path: Path, key: s
     np.testing.assert_allclose(np.exp(noise.log_prob([[0, 1, 2], [6, 7, 8]], [[1], [7]])), [[0.5, 0.0, 0.5]] * 2)
 
 
+def _office(pcv: int) -> int:
+    """Perturbation of a made-up table: below 10 to 0, above to the nearest multiple of 5."""
+    return -pcv if pcv < 10 else 5 * round(pcv / 5) - pcv
+
+
+def _cell_keys(last: int = 750, keys: int = 4) -> str:
+    """A p-table of the ONS in which every fourth key leaves a count as it is."""
+    rows = [(n, key, _office(n) if key else 0) for n in range(1, last + 1) for key in range(keys)]
+    return '"pcv","ckey","pvalue"\n' + "".join(f"{a},{b},{c}\n" for a, b, c in rows)
+
+
+PTABLE = "i;j;p;v;p_int_ub\n0;0;1.00000000; 0;1.0\n1;0;0.40000000;-1;0.4\n1;1;0.2; 0;0.6\n1;2;0.4; 1;1.0\n"
+"""As `pt_export` writes it for tau-ARGUS."""
+
+
+@pytest.mark.parametrize(
+    ("text", "layout", "laws"),
+    [
+        (_cell_keys(), "pcv, ckey, pvalue of the ONS: 4 keys, each as likely",
+         {0: {0: 1.0}, 7: {0: 0.75, 7: 0.25}, 12: {10: 0.75, 12: 0.25}, 750: {750: 1.0}, 751: {750: 0.75, 751: 0.25},
+          1003: {1003: 0.25, 1005: 0.75}}),
+        (PTABLE, "i, j, p of ptable", {0: {0: 1.0}, 1: {0: 0.4, 1: 0.2, 2: 0.4}, 9: {8: 0.4, 9: 0.2, 10: 0.4}}),
+        (PTABLE.replace("1;0;0.40000000;-1;0.4", "1;0;0.1;-1;0.1\n1;0;0.3;-1;0.4"), "i, j, p of ptable",
+         {1: {0: 0.4, 1: 0.2, 2: 0.4}}),
+        ("i,0,1,2\n0,1,0,0\n1,0.4,0.2,0.4\n", "a matrix, a column for each published count",
+         {0: {0: 1.0}, 1: {0: 0.4, 1: 0.2, 2: 0.4}, 9: {8: 0.4, 9: 0.2, 10: 0.4}}),
+        ("-1,0,1\n0,1,0\n0.4,0.2,0.4\n", "a matrix, a column for each perturbation",
+         {0: {0: 1.0}, 1: {0: 0.4, 1: 0.2, 2: 0.4}}),
+        ('"count";"0";"1"\n0;1;0\n1;0,98;0,02\n2;0,97;0,03\n', "a matrix, a column for each perturbation",
+         {2: {2: 0.97, 3: 0.03}}),
+    ],
+    ids=["cell keys", "tau-ARGUS", "intervals in parts", "transitions", "perturbations", "perturbations from 0"],
+)  # fmt: skip
+def test_a_perturbation_table_is_read_as_the_office_wrote_it(
+    text: str, layout: str, laws: dict[int, dict[int, float]], tmp_path: Path
+) -> None:
+    (tmp_path / "keys.csv").write_text(text)
+    noise = adv.load_perturbation_table(tmp_path / "keys.csv")
+    assert noise.describe().endswith(f"; read as {layout}")
+    for count, law in laws.items():
+        assert dict(zip(*(one.tolist() for one in noise.releases(count)), strict=True)) == pytest.approx(law)
+    assert parse_table("a: b, cell key keys.csv", tmp_path).noise == noise
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (_cell_keys(38), "column 'pcv': must have every count from 1 to 750, .*none of 39 .*give the whole file"),
+        (_cell_keys().replace("\n3,1,", "\n3,0,"), "column 'ckey': must have each key of a count once, got 0 of pcv 3"),
+        (_cell_keys().replace("\n3,1,-3", "\n3,1.5,-3"), "line 11: column 'ckey': must be a whole number from 0 on"),
+        (
+            PTABLE.replace("1; 0;0.6", "1; 0;0.6").replace("1;2;0.4; 1", "1;2;0.4; 2"),
+            "line 5: column 'v': must be j - i",
+        ),
+        ("i,j,p,type\n0,0,1,all\n1,0,1,even\n", "line 3: column 'type': must be 'all', .* magnitudes"),
+        ("i,j,prob\n0,0,1\n", "columns must be count, release, probability; .* got 'j' among i, j, prob"),
+        ("0,1,2\n1,0,0\n1,0,0\n0.2,0.3,0.5\n", "may be published counts or perturbations: .* write transitions"),
+    ],
+)
+def test_what_is_no_perturbation_table_is_refused_with_the_remedy(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "keys.csv").write_text(text)
+    with pytest.raises(ValueError, match=rf"keys\.csv: .*{words}"):
+        adv.load_perturbation_table(tmp_path / "keys.csv")
+
+
+def test_the_parameters_of_a_perturbation_table_are_keys_of_a_level(tmp_path: Path) -> None:
+    file, law = tmp_path / "a.toml", 'noise = "perturbation table"\nV = 1.05\nD = 2\njs = 1\nsiblings = 0'
+    text = GOOD.replace('rho = "1/10"\nsiblings = 3', law).replace('tract = "uniform"\n', "")
+    file.write_text(text.replace("tract = 4", "tract = 1").split("[guarantee]")[0])
+    wanted = adv.PerturbationTable.from_parameters(D=2, V=1.05, js=1)
+    assert adv.load_scenario(file).plan.levels[0].mechanism == wanted
+    assert parse_table("a: b, cell key V 1.05 D 2 js 1").noise == wanted
+    given = file.read_text()
+    for old, new, words in (
+        ("D = 2\n", "", "D, the largest perturbation, must be given beside V"),
+        ("V = 1.05", "V = 8", "V must be from 1 to 2, got 8: the perturbations of count 1 (D = 2, js = 1)"),
+        ("js = 1", "closed = true", "closed must be left out of a table by D, V and js"),
+    ):
+        file.write_text(given.replace(old, new))
+        with pytest.raises(ValueError, match=r"plan\.level\[1\]") as error:
+            adv.load_scenario(file)
+        assert words in str(error.value)
+
+
 def test_a_table_that_is_no_matrix_of_transitions_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text(GOOD.replace('rho = "1/10"', 'noise = "perturbation table"\ntransitions = "ptable.csv"'))
@@ -349,7 +434,8 @@ def test_a_table_that_is_no_matrix_of_transitions_is_refused(tmp_path: Path) -> 
         ("i,0,0\n0,1,0\n", ["different names"]),
         ("i,0,x\n0,1,0\n", ["whole numbers", "x"]),
         ("i,0,1\n0,1,half\n", ["line 2", "'1'", "half"]),
-        ("i,0,1\n0,1,0\n2,0,1\n", ["without [1]"]),
+        ("i,-1,0,1\n0,0,1,0\n1,0.5,0,0.5\n", ["column '-1'", "must be at least 0", "write table"]),
+        ("i,0,1\n0,1,0\n2,0,1\n", ["missing [1]"]),
     ):
         (tmp_path / "ptable.csv").write_text(text)
         answer = run("audit", str(file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -47,8 +47,8 @@ class Mechanism(ABC):
     """Numbers any one of which fixes it, as scenario files name them; see `from_parameter`."""
     options: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What scenario files may add, by name: a "whole" number, a "real" number, or a "flag", true or false."""
-    tables: ClassVar[Mapping[str, tuple[tuple[str, ...], ...]]] = MappingProxyType({})
-    """Parameters that name a CSV file, see `from_table`: the columns it may have; none where its header has labels."""
+    tables: ClassVar[tuple[str, ...]] = ()
+    """Parameters that name a CSV file, see `from_table`."""
     is_additive: ClassVar[bool] = True
     """Whether release minus value has one law whatever the value."""
     is_exact: ClassVar[bool] = False
@@ -287,13 +287,16 @@ class Mechanism(ABC):
         return concentrated_rho(self.privacy_loss(change, 1))
 
     @classmethod
-    def from_table(cls, parameter: str, table: Any, **flags: bool) -> Self:
+    def from_table(
+        cls, parameter: str, table: Any, place: Callable[[int], str] = "row {}".format, **flags: Any
+    ) -> Self:
         """The noise of a table of numbers.
 
         Parameters
         ----------
         parameter : one of `tables`
-        table : DataFrame, of the columns that `tables` lists in that order, or with labels of rows and columns
+        table : DataFrame of text, its header the names of columns or labels
+        place : what messages call a row, by its number from 0
         **flags : some of `options`
         """
         raise TypeError(f"{cls.__name__} is not made from a table")

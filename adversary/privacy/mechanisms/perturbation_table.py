@@ -1,13 +1,15 @@
 """Perturbation tables, the cell-key method of statistical offices: a law of release minus count for every count.
 
-A table may be given in three ways that look alike: by perturbation, by published count, or as a long list.
+A table may be given in three ways that look alike: by perturbation, by published count, or as a long list; or by the
+three parameters that an office publishes of it.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -17,25 +19,25 @@ from numpy.typing import ArrayLike
 from adversary._core import (
     Floats,
     Integers,
-    as_data_array,
     check_number,
     check_positive,
     check_probability,
     check_whole,
-    has_default_index,
     has_labels,
     one_number,
     paired_arrays,
-    whole_labels,
 )
 from adversary.privacy.losses import PrivacyLoss, compose_losses, repeat_loss
 from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Mechanism
 from adversary.privacy.mechanisms.perturbation import PerturbedCount, worst_loss
+from adversary.privacy.mechanisms.perturbation_files import labelled_matrix, labelled_rows, read_layout
 
 NEAR_ZERO = 0.05
 """A perturbation that is larger on average moves counts, which no office means to."""
 ENDS = ("redrawn", "truncated", "reflected")
 """Ways to keep noise within a range."""
+_NEWTON_STEPS, _ENTROPY_TOLERANCE = 200, 1e-14
+"""Of the law of largest entropy: its moments, in the largest perturbation, are met to rounding."""
 TABLE_SUM = 1e-6
 """How far from one the printed probabilities of a row may add up; they are rescaled within it."""
 
@@ -58,6 +60,8 @@ class PerturbationTable(PerturbedCount):
     lowest : the perturbation of the first column; the next is one more, and so on
     closed : the last row is that of the last possible count, and there is no larger one, as of scores from 0 to 4
     local : a local report: the count is one unit's own answer, as of PRAM, where each record's category is perturbed
+    period : so many last rows repeat in turn for all larger counts, as the last 250 of a p-table of the ONS do
+    layout : how the columns of a file were understood, for descriptions
 
     Raises
     ------
@@ -83,18 +87,20 @@ class PerturbationTable(PerturbedCount):
     """
 
     kind = "perturbation table"
-    parameters = ("table", "transitions")
-    options = MappingProxyType({"closed": "flag", "local": "flag"})
-    tables = MappingProxyType({"table": (("count", "release", "probability"), ("i", "j", "p")), "transitions": ()})
+    parameters = ("table", "transitions", "V")
+    options = MappingProxyType({"closed": "flag", "local": "flag", "D": "whole", "js": "whole"})
+    tables = ("table", "transitions")
 
     probabilities: tuple[tuple[float, ...], ...]
     lowest: int = 0
     closed: bool = False
     local: bool = False
+    period: int = 1
+    layout: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if has_labels(self.probabilities):
-            table, first = _labelled_rows(self.probabilities, self.lowest)
+            table, first = labelled_rows(self.probabilities, self.lowest)
             object.__setattr__(self, "probabilities", table)
             object.__setattr__(self, "lowest", first)
         rows = [tuple(map(float, check_probability("probabilities", row))) for row in self.probabilities]
@@ -105,9 +111,13 @@ class PerturbationTable(PerturbedCount):
                 raise ValueError(f"probabilities must add up to 1 in every row, got {total:.10g} in that of count {i}")
         object.__setattr__(self, "probabilities", tuple(tuple(p / sum(row) for p in row) for row in rows))
         object.__setattr__(self, "lowest", int(check_whole("lowest", one_number("lowest", self.lowest))))
-        for name in self.options:
+        for name in ("closed", "local"):
             if not isinstance(given := getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {given!r}")
+        period = int(check_whole("period", one_number("period", self.period), minimum=1))
+        if period > (most := 1 if self.closed else len(rows)):
+            raise ValueError(f"period must be at most {most}, the rows that repeat for larger counts, got {period}")
+        object.__setattr__(self, "period", period)
         steps, probs = self.transitions
         if self.lowest == 0 and (mean := float((probs @ steps).max())) > NEAR_ZERO:
             warnings.warn(
@@ -137,7 +147,7 @@ class PerturbationTable(PerturbedCount):
         >>> noise.support(1).tolist(), noise.support(9).tolist()
         ([0, 1, 2], [8, 9, 10])
         """
-        counts, published, probs = _labelled_matrix(matrix)
+        counts, published, probs = labelled_matrix(matrix)
         count, column = np.nonzero(probs)
         missing = sorted({*range(len(counts))} - {*counts.tolist()})
         if missing or not count.size:
@@ -147,20 +157,23 @@ class PerturbationTable(PerturbedCount):
         return cls.from_columns(counts[count], published[column], probs[count, column], **flags)
 
     @classmethod
-    def from_table(cls, parameter: str, table: Any, **flags: bool) -> Self:
-        if parameter == "transitions":
-            return cls.from_transitions(table, **flags)
-        return cls.from_columns(*(table[name] for name in table.columns), **flags)
+    def from_table(
+        cls, parameter: str, table: Any, place: Callable[[int], str] = "row {}".format, **flags: Any
+    ) -> Self:
+        if others := sorted({*flags} - {"closed", "local"}):
+            raise ValueError(f"{others[0]} must be left out where there is a table: it is for V")
+        layout = read_layout(table, place, parameter)
+        return cls.from_columns(*layout[:3], period=layout.period, layout=layout.words, **flags)
 
     @classmethod
-    def from_columns(cls, *columns: ArrayLike, **flags: bool) -> Self:
+    def from_columns(cls, *columns: ArrayLike, **flags: Any) -> Self:
         """From a long table, a line for each count and release that can happen.
 
         Parameters
         ----------
         *columns : count, release, probability: one array each, of one length, or Series of one index. Counts run from 0
             to the last row, which all larger counts share. They are i, j and p of the R package ptable
-        **flags : `closed`, `local`
+        **flags : `closed`, `local`, `period`
 
         Raises
         ------
@@ -184,6 +197,58 @@ class PerturbationTable(PerturbedCount):
         table = np.zeros(shape)
         np.add.at(table, (count, step - lowest), check_number("probability", columns[2]))
         return cls(tuple(map(tuple, table.tolist())), lowest, **flags)
+
+    @classmethod
+    def from_parameters(cls, D: int, V: float, js: int = 0) -> Self:
+        """The table of largest entropy with mean 0 and one variance: the three parameters that an office publishes.
+
+        Each row maximises its entropy among laws on the perturbations -D, ..., D that release no count below 0 and none
+        from 1 to `js`, have mean 0 and variance `V`. Zeros stay. The R package ptable also asks, unless told otherwise,
+        that probabilities do not fall towards 0 from below; where that binds, its table differs and is to be read.
+
+        Parameters
+        ----------
+        D : the largest perturbation, >= 1
+        V : variance of the perturbation of every count but 0, people squared
+        js : counts from 1 to this are never released
+
+        Raises
+        ------
+        ValueError : no law on the perturbations of a count has this variance; the message names the count
+
+        References
+        ----------
+        Giessing (2016), "Computational issues in the design of transition probabilities and disclosure risk estimation
+        for additive noise", Privacy in Statistical Databases, LNCS 9867, section 2.
+
+        >>> noise = PerturbationTable.from_parameters(D=2, V=1.05, js=1)
+        >>> np.exp(noise.log_prob([0, 2, 3], 1)).round(6).tolist()
+        [0.508333, 0.475, 0.016667]
+        """
+        most = int(check_whole("D", one_number("D", D), minimum=1))
+        variance = float(check_positive("V", one_number("V", V)))
+        blocked = int(check_whole("js", one_number("js", js), minimum=0))
+        if (entries := (rows := most + blocked + 2) * (2 * most + 1)) > MOST_VALUES:
+            raise ValueError(f"the table must have at most {MOST_VALUES:,} entries, got {entries:,} of D = {most}")
+        table = np.zeros((rows, 2 * most + 1))
+        table[0, most] = 1.0
+        for i in range(1, rows):
+            steps = np.arange(max(-i, -most), most + 1)
+            steps = steps[(steps == -i) | (steps + i > blocked)]
+            try:
+                table[i, most + steps] = _largest_entropy(steps.astype(np.float64), variance)
+            except ValueError as error:
+                raise ValueError(f"{error}: the perturbations of count {i} (D = {most}, js = {blocked})") from None
+        return cls(tuple(map(tuple, table.tolist())), -most)
+
+    @classmethod
+    def from_V(cls, value: float, sensitivity: float = 1, cells: int = 1, **options: Any) -> Self:
+        """`from_parameters`, as scenario files name them; a table has no budget, whatever the change."""
+        if others := sorted({*options} - {"D", "js"}):
+            raise ValueError(f"{others[0]} must be left out of a table by D, V and js")
+        if "D" not in options:
+            raise ValueError("D, the largest perturbation, must be given beside V; js, 0 unless given, too")
+        return cls.from_parameters(V=float(value), **options)
 
     @classmethod
     def on_range(cls, noise: Mechanism, largest: int, ends: str = "redrawn", *, local: bool = False) -> Self:
@@ -225,7 +290,10 @@ class PerturbationTable(PerturbedCount):
         values = f"{'answers' if self.local else 'counts'} 0 to {len(self.probabilities) - 1}"
         steps = self.transitions[0][self.transitions[1].any(axis=0)]
         above = "" if self.closed else " and above"
-        return f"perturbation table, {values}{above}, perturbations {steps[0]} to {steps[-1]}"
+        last = len(self.probabilities) - 1
+        again = f", {last + 1 - self.period} to {last} repeated above" if self.period > 1 else ""
+        read = f"; read as {self.layout}" if self.layout else ""
+        return f"perturbation table, {values}{above}, perturbations {steps[0]} to {steps[-1]}{again}{read}"
 
     @property
     def is_local(self) -> bool:
@@ -256,7 +324,46 @@ class PerturbationTable(PerturbedCount):
         return self.lowest + np.arange(probs.shape[1]), probs
 
     def row(self, value: Any) -> Any:
-        return np.minimum(value, len(self.probabilities) - 1)
+        first = len(self.probabilities) - self.period
+        return np.where(value < first, value, first + (value - first) % self.period)[()]
+
+
+def _largest_entropy(steps: Floats, variance: float) -> Floats:
+    """The law on these perturbations of largest entropy with mean 0: p ~ exp(b v + c v^2), by Newton's method."""
+    low = 0.0 if (steps == 0.0).any() else float(-steps[steps < 0.0].max(initial=-np.inf) * steps[steps > 0.0].min())
+    high = abs(float(steps[0] * steps[-1]))
+    if not low <= variance <= high:
+        raise ValueError(f"V must be from {low:g} to {high:g}, got {variance:g}")
+    if variance in (low, high):  # a law on two points
+        ends = steps[[0, -1]] if variance == high else np.array([steps[steps < 0.0].max(), steps[steps > 0.0].min()])
+        on_ends = np.array([ends[1], -ends[0]]) / (ends[1] - ends[0])
+        return np.array([on_ends[ends == step].sum() for step in steps])
+    scale = steps[-1]
+    x = np.stack([steps / scale, (steps / scale) ** 2])
+    target, tilt = np.array([0.0, variance / scale**2]), np.zeros(2)
+    for _ in range(_NEWTON_STEPS):
+        weight = tilt @ x
+        law = np.exp(weight - weight.max())
+        law /= law.sum()
+        short = target - x @ law
+        if np.abs(short).max() <= _ENTROPY_TOLERANCE:
+            return np.asarray(law)
+        step = np.linalg.solve((x * law) @ x.T - np.outer(x @ law, x @ law), short)
+        tilt = tilt + step * _damping(x, tilt, target, step)
+    raise ValueError(f"V is too near an end of {low:g} to {high:g} for a law to be worked out, got {variance:g}")
+
+
+def _damping(x: Floats, tilt: Floats, target: Floats, step: Floats) -> float:
+    """Half of a Newton step, or half of that, until the dual log sum exp(tilt x) - tilt target falls."""
+
+    def dual(at: Floats) -> float:
+        weight = at @ x
+        return float(weight.max() + np.log(np.exp(weight - weight.max()).sum()) - at @ target)
+
+    here, share = dual(tilt), 1.0
+    while share > 1e-10 and dual(tilt + share * step) > here + 1e-15:
+        share /= 2.0
+    return share
 
 
 def _row_within(noise: Mechanism, count: int, last: int, ends: str) -> Floats:
@@ -270,39 +377,3 @@ def _row_within(noise: Mechanism, count: int, last: int, ends: str) -> Floats:
         folded = outside % (2 * last)
         row += np.bincount(np.minimum(folded, 2 * last - folded), np.exp(noise.log_prob(outside, count)), last + 1)
     return np.asarray(row / row.sum())
-
-
-def _labelled_rows(table: Any, lowest: int) -> tuple[Any, int]:
-    """Rows of the counts 0, 1, ... and the perturbation of their first column, by the labels of a DataFrame."""
-    if has_default_index(table):
-        return table.to_numpy(), lowest
-    counts, steps, probs = _labelled_matrix(table)
-    if {*counts.tolist()} != {*range(len(counts))} or int(np.ptp(steps)) + 1 != steps.size:
-        raise ValueError(
-            f"probabilities must be labelled by counts 0, 1, ... and perturbations one apart, got {counts.tolist()} "
-            f"and {steps.tolist()}"
-        )
-    if lowest not in (0, first := int(steps.min())):
-        raise ValueError(f"lowest must be the first perturbation, {first} by the labels of probabilities, got {lowest}")
-    return probs[np.argsort(counts)][:, np.argsort(steps)], first
-
-
-def _labelled_matrix(matrix: Any) -> tuple[Integers, Integers, Floats]:
-    """(labels of rows, labels of columns, entries) of a matrix; where it has no labels, 0, 1, ..."""
-    if hasattr(matrix, "iloc") and matrix.ndim == 2 and has_default_index(matrix.iloc[:, 0].rename(None)):
-        try:
-            whole_labels("the first column", matrix.columns[:1])
-        except ValueError:
-            matrix = matrix.set_index(matrix.columns[0])
-    array = as_data_array(matrix) if has_labels(matrix) else None
-    probs = check_probability("matrix", matrix if array is None else array.values)
-    if probs.ndim != 2:
-        raise ValueError(
-            f"matrix must have a row for each count and a column for each release, got shape {probs.shape}"
-        )
-    labels = [None if array is None else array.indexes.get(dim) for dim in (array.dims if array is not None else "rc")]
-    counts, columns = (
-        np.arange(size) if index is None else whole_labels(f"the {axis}s of matrix", index)
-        for axis, index, size in zip(("row", "column"), labels, probs.shape, strict=True)
-    )
-    return counts, columns, probs

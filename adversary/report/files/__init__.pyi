@@ -8,6 +8,7 @@ from .keys import Told as Told
 from .keys import read_toml as read_toml
 from .kinds import KINDS as KINDS
 from .plan_keys import check_releases as check_releases
+from .plan_keys import load_perturbation_table as load_perturbation_table
 from .profile_file import ProfileFile as ProfileFile
 from .profile_file import Utility as Utility
 from .profile_file import load_profile_file as load_profile_file

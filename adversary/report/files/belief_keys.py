@@ -122,7 +122,7 @@ def _law_between(table: Keys) -> Any:
 def _law_from_column(table: Keys) -> Any:
     """The shares of the counts in a column of a CSV file."""
     name = table.get("column", str, "the name of its column of counts")
-    path, frame, where = table.frame("counts", (name,))
+    path, frame, where = table.frame("counts", name)
     column = frame[name]
     return beliefs.law_of_counts(_whole_column(column, name, lambda row: f"{path}: {where(row)}"))
 

@@ -297,16 +297,19 @@ class Keys:
         keys = one.keys if one.kind == "table" else None
         return Keys(given, self.file, f"{self.key + '.' if self.key else ''}{key}", keys)
 
-    def frame(self, key: str, *choices: tuple[str, ...]) -> tuple[Path, Any, Callable[[int], str]]:
-        """A CSV file by its path from this one's: where it is, the first choice of columns that it has, or all of them
-        where there is none to choose, and what its rows are called."""
-        path = self.file.parent / self.get(key, str, "the path of a CSV file")
+    def path_of(self, key: str) -> Path:
+        """The CSV file of a key, by its path from this one's."""
+        path = self.file.parent / str(self.get(key, str, "the path of a CSV file"))
         if not path.exists():
             raise ValueError(f"{self.where(key)}: must be a CSV file, by its path from this file's: no {path}")
+        return path
+
+    def frame(self, key: str, *names: str) -> tuple[Path, Any, Callable[[int], str]]:
+        """A CSV file: where it is, these columns of it, and what its rows are called."""
+        path = self.path_of(key)
         frame, where = load_table_data(path)
         if not frame.columns.is_unique:
             raise ValueError(f"{path}: columns must have different names, got {', '.join(frame.columns)}")
-        names = next((one for one in choices if {*one} <= {*frame.columns}), choices[0] if choices else frame.columns)
         for name in names:
             if name not in frame.columns:
                 raise ValueError(f"{path}: column {name!r} is missing; there are {', '.join(frame.columns)}")

@@ -7,9 +7,9 @@ last of them. So are the other queries of its unit, "block, TOTAL", which are na
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from adversary._core import check_whole, meant
@@ -18,6 +18,7 @@ from adversary.adversaries.plans import Level, Plan
 from adversary.privacy import PrivacyUnit
 from adversary.privacy.mechanisms import ENDS, Mechanism, PerturbationTable, kinds, listable
 from adversary.report.files.keys import Key, Keys
+from adversary.report.files.tables.table_data import load_table_data
 
 NOISES = kinds()
 """Noise a level may have."""
@@ -37,7 +38,6 @@ about 0.2) the law of their sum takes time with the square of their number, 24 s
 times the budget, at which wide noise is narrow too."""
 MOST_OPTION = 10_000
 """Of categories of randomized response, for instance: every answer is listed, and again for every count believed in."""
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 PASSES = (">=", ">")
 ADJUSTMENTS = ("least squares", "nonnegative")
 
@@ -50,6 +50,11 @@ NOISE = {
     "categories": Key("whole", "answers of randomized response", None, example="2"),
     "closed": Key("flag", "the last row of a perturbation table is that of the last possible count", False),
     "local": Key("flag", "of a table or a range: what is perturbed is one unit's own answer", False),
+    "table": Key("any", "a perturbation table as the office wrote it, a CSV file", None, example='"ptable.csv"'),
+    "transitions": Key("any", "one whose columns are published counts", None, example='"ptable.csv"'),
+    "V": Key("number", "variance of the perturbation table of largest entropy", None, example="1.05"),
+    "D": Key("whole", "its largest perturbation", None, example="2"),
+    "js": Key("whole", "it releases no count from 1 to this", None, example="1"),
     "largest": Key("whole", "the largest possible count, within which whole-number noise stays", None, example="4"),
     "ends": Key("word", "how it stays between 0 and that", None, ENDS),
     "stay": Key("real", "chance that a 1 of unary encoding is reported as 1", None, example="0.75"),
@@ -250,20 +255,54 @@ def _option(table: Keys, key: str, kind: str) -> Any:
     return number
 
 
-def _of_table(law: type[Mechanism], table: Keys, key: str, options: Mapping[str, bool]) -> Mechanism:
+def _of_table(law: type[Mechanism], table: Keys, key: str, options: Mapping[str, Any]) -> Mechanism:
     """The noise whose table is a CSV file."""
-    path, frame, where = table.frame(key, *law.tables[key])
-    if frame.attrs.get("separator") == ";":  # where commas are decimal
-        frame = frame.map(lambda cell: cell.replace(",", "."))
-    for name in frame:
-        for row, cell in enumerate(frame[name]):
-            if not _NUMBER.fullmatch(cell.strip()):
-                raise ValueError(f"{path}: {where(row)}: column {name!r}: must be a number, got {cell!r}")
+    path = table.path_of(key)
+    made = _from_csv(law, path, key, options)
+    listable(made, int(made.reach()), MOST_NOISE)
+    return made
+
+
+def _from_csv(law: type[Mechanism], path: Path, key: str, options: Mapping[str, Any]) -> Mechanism:
+    """The noise of a CSV file; messages name it."""
     try:
-        made = law.from_table(key, frame.astype(float), **options)
+        frame, place = load_table_data(path)
+        if not frame.columns.is_unique:
+            raise ValueError(f"columns must have different names, got {', '.join(frame.columns)}")
+        decimal_comma = frame.attrs.get("separator") == ";"
+        frame = frame.astype(str)
+        return law.from_table(key, frame.map(_with_point) if decimal_comma else frame, place, **options)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    listable(made, int(made.reach()), MOST_NOISE)
+
+
+def _with_point(cell: str) -> str:
+    return cell.replace(",", ".")
+
+
+def load_perturbation_table(path: str | Path, *, closed: bool = False, local: bool = False) -> PerturbationTable:
+    """Read a perturbation table as an office or its software wrote it.
+
+    Parameters
+    ----------
+    path : CSV, or text separated by semicolons, with the columns count, release, probability; i, j, p of the R package
+        ptable, its files for tau-ARGUS among them; pcv, ckey, pvalue of the ONS; or a matrix, a row for each count and
+        a column for each published count or each perturbation
+    closed : the last row is that of the last possible count
+    local : the count is one unit's own answer
+
+    Returns
+    -------
+    PerturbationTable; its `layout` says how the columns were understood.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : another layout, a cell that is no number, probabilities that do not add up to 1, or a matrix whose
+        columns may be either; the message names file, line, column, rule, value and remedy
+    """
+    made = _from_csv(PerturbationTable, Path(path), "table", {"closed": closed, "local": local})
+    assert isinstance(made, PerturbationTable)
     return made
 
 

@@ -17,7 +17,6 @@ from adversary.adversaries.tables import REPEATS, PublishedTable
 from adversary.privacy import PrivacyUnit
 from adversary.report.files.keys import Key, Keys
 from adversary.report.files.plan_keys import LEVEL, NOISE, NOISES, OPTIONS, PARAMETERS, processed, read_noise
-from adversary.report.files.tables.table_data import load_table_data
 
 TABLE = {
     "of": Key("text", "its places and features in a line, in place of by", "", example='"district: age x sex"'),
@@ -36,6 +35,7 @@ PROCESSED = ("clamp", "round", "suppress", "ties")
 LINE = 'write it as "district: age x sex, rho 0.3"'
 _WORDS = sorted((*NOISES, *ALIASES), key=len, reverse=True)
 _KEYS = (*PARAMETERS, *OPTIONS, *PROCESSED, "releases", "repeat", "sensitivity")
+_CASE = {key.casefold(): key for key in _KEYS}
 _CROSS = re.compile(r"\s+[x×]\s+|\s*[*×]\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"[\d./*\s]+")
 
@@ -141,7 +141,7 @@ def _divided(text: str) -> tuple[str, list[str]]:
 
 def _is_noise(clause: str) -> bool:
     folded = clause.casefold()
-    return any(re.match(rf"{re.escape(word)}(\s|$)", folded) for word in (*_WORDS, *_KEYS))
+    return any(re.match(rf"{re.escape(word)}(\s|$)", folded) for word in (*_WORDS, *_CASE))
 
 
 def _values(clauses: list[str], base: Path) -> dict[str, Any]:
@@ -173,13 +173,15 @@ def _pairs(rest: str, noise: str | None, base: Path) -> list[tuple[str, Any]]:
     """Keys and values of "rho 0.3", "scale 2", "5" of a noise with one parameter, or a file."""
     tokens = rest.split()
     own = NOISES[noise].parameters if noise else ()
-    if noise and NOISES[noise].tables and tokens[0].casefold() not in _KEYS:
-        return [(_table_key(base / rest, noise), rest)]
-    if len(tokens) == 1 and len(own) == 1 and tokens[0].casefold() not in _KEYS:
+    if noise and NOISES[noise].tables and tokens[0].casefold() not in _CASE:
+        if not (base / rest).exists():
+            raise ValueError(f"{noise}: no file {base / rest}")
+        return [(NOISES[noise].tables[0], rest)]
+    if len(tokens) == 1 and len(own) == 1 and tokens[0].casefold() not in _CASE:
         tokens = [own[0], *tokens]
     pairs = []
     while tokens:
-        key = tokens.pop(0).casefold()
+        key = _CASE.get(folded := tokens.pop(0).casefold(), folded)
         if key not in _KEYS:
             takes = f"{noise} noise takes {' or '.join(own)}" if own else f"known are {', '.join(_KEYS)}"
             raise ValueError(f"{key!r} is no parameter{meant(key, _KEYS) or f': {takes}, each before its number'}")
@@ -189,7 +191,7 @@ def _pairs(rest: str, noise: str | None, base: Path) -> list[tuple[str, Any]]:
             continue
         if not tokens:
             raise ValueError(f"{key} must have a value, such as {key} {TABLE[key].example or '5'}, got nothing")
-        until = next((i for i, one in enumerate(tokens) if one.casefold() in _KEYS), len(tokens))
+        until = next((i for i, one in enumerate(tokens) if one.casefold() in _CASE), len(tokens))
         value = " ".join(tokens[: until or 1])
         pairs.append((key, _typed(value, kind)))
         del tokens[: until or 1]
@@ -206,12 +208,3 @@ def _typed(value: str, kind: str) -> Any:
         return float(value)
     except ValueError:
         return value
-
-
-def _table_key(path: Path, noise: str) -> str:
-    """The key of a file by its columns: one line for each change, or a row for each count."""
-    tables = NOISES[noise].tables
-    if not path.exists():
-        raise ValueError(f"{noise}: no file {path}")
-    columns = {*load_table_data(path)[0].columns}
-    return next((key for key, choices in tables.items() if any({*one} <= columns for one in choices)), [*tables][-1])
