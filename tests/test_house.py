@@ -65,6 +65,7 @@ ROOMS = (
     "census.histograms",
     "models.histograms",
     "census",
+    "census.data_products",
     "census.nmf",
     "census.nmf.synthetic",
     "census.nmf.runs",

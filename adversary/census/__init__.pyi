@@ -21,3 +21,7 @@ from .concerns import custom_scenario as custom_scenario
 from .concerns import dhc as dhc
 from .concerns import pl94 as pl94
 from .concerns import scenario as scenario
+from .data_products import DataProduct as DataProduct
+from .data_products import TableBudget as TableBudget
+from .data_products import product as product
+from .data_products import products as products

@@ -1,4 +1,4 @@
-"""`adversary census`: the concerns of 2020, the whole redistricting release, and allocation files."""
+"""`adversary census`: the concerns of 2020, its five data products, and allocation files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from adversary._core import DEFAULT_FAILURE
-from adversary.census import CensusScenario, dhc, pl94
+from adversary.census import CensusScenario, dhc, pl94, product
 from adversary.census import scenario as census_scenario
-from adversary.census.report import census_answer
+from adversary.census.report import census_answer, product_answer
 from adversary.report.answers import bounds_answer
 from adversary.report.commands import options
 from adversary.report.kit import Answer
@@ -62,6 +62,25 @@ def dhc_command(
 ) -> Answer:
     """All queries of an allocation file, such as one geographic path of the 2020 DHC release."""
     return _answer(dhc(path, cells), prior, level, failure)
+
+
+@census_command.command("products", epilog="Example: adversary census products")
+@options.answering()
+def products_command(prior: options.Priors = PRIORS, failure: options.Failure = DEFAULT_FAILURE) -> Answer:
+    """The five data products of 2020 side by side: their budgets, as summed and as stated, and what they allow."""
+    return Answer(product_answer.solve_every(prior, failure), product_answer.document_of_every)
+
+
+@census_command.command("product", epilog="Example: adversary census product DDHC-A --out ddhc_a")
+@options.answering()
+def product_command(
+    name: Annotated[str, typer.Argument(help="PL94, DHC, DDHC-A, DDHC-B or S-DHC.", metavar="NAME")],
+    prior: options.Priors = PRIORS,
+    failure: options.Failure = DEFAULT_FAILURE,
+) -> Answer:
+    """One data product of 2020: budgets and margins of error by table, which tables exist, and what it allows."""
+    made = product(name)
+    return Answer(product_answer.solve(made, prior, failure), partial(product_answer.document, made))
 
 
 def _answer(made: CensusScenario, prior: list[float], level: list[float], failure: float) -> Answer:
