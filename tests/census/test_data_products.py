@@ -14,6 +14,7 @@ from tests.commands import number, numbers
 
 census = adv.census
 DATA = Path(__file__).parents[2] / "data"
+A = census.product("DDHC-A")
 
 answered = cache(partial(commands.answered, "census"))
 printed = partial(commands.printed, "census")
@@ -157,20 +158,24 @@ def test_one_person_in_one_group() -> None:
     assert float(tree["risk"]["posterior_mean"]) == pytest.approx(0.50394, abs=1e-5)
 
 
-def test_one_person_in_one_group_at_two_levels_and_both_stages() -> None:
-    made = census.product("DDHC-A")
-    believes = adv.Adversary(prior=0.5, known=3, beliefs={"nation": adv.Uniform()})
-    truth = {"state": 4, "nation": 30}
-    plan = made.plan(["US", "state"], "detailed")
+TRUTH = {"state": 4, "nation": 30}
+BELIEVES = adv.Adversary(prior=0.5, known=3, beliefs={"nation": adv.Uniform()})
+
+
+def test_one_person_in_one_group_at_two_levels() -> None:
+    plan = A.plan(["US", "state"], "detailed")
     assert (plan.names, plan.levels[0].siblings) == (("state", "nation"), 50)
-    mean = float(adv.audit(plan, believes, truth, guarantee=made.guarantee())["risk"]["posterior_mean"])
-    assert mean == pytest.approx(0.54933, abs=1e-5)
-    both = made.plan(["state", "nation"], "detailed", stage_one=True)
+    tree = adv.audit(plan, BELIEVES, TRUTH, guarantee=A.guarantee())
+    assert float(tree["risk"]["posterior_mean"]) == pytest.approx(0.54933, abs=1e-5)
+
+
+def test_the_count_of_stage_one_is_a_level_of_the_same_people() -> None:
+    both = A.plan(["state", "nation"], "detailed", stage_one=True)
     assert both.total_rho == pytest.approx(2 * 2.134, rel=1e-12)
-    twice = truth | {f"{level}, stage one": count for level, count in truth.items()}
-    sharper = float(adv.audit(both, believes, twice, guarantee=made.guarantee())["risk"]["posterior_mean"])
-    assert mean < sharper < 0.56
-    longer = made.plan(["tract", "county"], "detailed", siblings={"tract": 9}, stage_one=True)
+    twice = TRUTH | {f"{level}, stage one": count for level, count in TRUTH.items()}
+    tree = adv.audit(both, BELIEVES, twice, guarantee=A.guarantee())
+    assert float(tree["risk"]["posterior_mean"]) == pytest.approx(0.55343, abs=1e-5)
+    longer = A.plan(["tract", "county"], "detailed", siblings={"tract": 9}, stage_one=True)
     assert [level.siblings for level in longer.levels] == [0, 9, 0, None]
 
 
@@ -234,9 +239,6 @@ def test_bad_input_is_refused(call: object, words: str) -> None:
         call()
 
 
-A = census.product("DDHC-A")
-
-
 def test_the_command_has_the_numbers_of_the_library() -> None:
     answer = answered("product", "s-dhc")
     made = census.product("S-DHC")
@@ -249,6 +251,20 @@ def test_the_command_has_the_numbers_of_the_library() -> None:
     assert sum(numbers(answer, "rho", group="tables")) == pytest.approx(float(made.rho()))
     assert [number(answer, "rho", level=level) for level in made.levels] == pytest.approx([1.226649, 0.030632])
     assert "to at most 96.80\xa0%, for one person that is changed" in answer["verdict"]["text"]
+
+
+def test_one_count_alone() -> None:
+    answer = answered("product", "s-dhc")
+    row = census.product("S-DHC").budget("state", "PH1 numerator, A to G")
+    at = next(one["row"] for one in answer["records"] if one["value"] == row.table)
+    upper = numbers(answer, "posterior", group="tables", row=at)
+    assert upper == pytest.approx(row.noise.privacy_loss(10, 1).posterior_bounds(np.array([0.01, 0.1, 0.5]), 0.05)[1])
+    detailed = A.budget("tract", "detailed")
+    noises = (detailed.noise, detailed.stage_one_noise)
+    assert sum(noise.rho(1) for noise in noises if noise) == pytest.approx(0.159 / 9, rel=1e-12)
+    assert (
+        detailed.loss.posterior_bounds(0.5, 0.05)[1] < adv.ZeroConcentratedDP(0.159 / 9).posterior_bounds(0.5, 0.05)[1]
+    )
 
 
 def test_the_command_lists_which_tables_exist() -> None:

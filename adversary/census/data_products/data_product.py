@@ -123,7 +123,8 @@ class DataProduct:
     def loss(self, neighbours: str | None = None) -> PrivacyLoss:
         """Privacy loss of one unit, all noisy counts composed: of a unit that changes counts by one.
 
-        Of adaptive tables, both stages; groups that have a total and no stage one have the same rho.
+        Of adaptive tables, both stages; groups that have a total and no stage one have the same rho, and the same loss
+        to 14 digits.
 
         Parameters
         ----------

@@ -20,6 +20,7 @@ from scipy.special import ndtri
 
 from adversary._core import Floats, Integers, as_array, check_probability, check_whole
 from adversary.adversaries.postprocessing import clamped
+from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
 
 COVERAGE = 0.95
@@ -80,6 +81,15 @@ class TableBudget:
 
     def _noise_of(self, rho: Fraction) -> DiscreteGaussian:
         return DiscreteGaussian.from_rho(rho, self.sensitivity, self.cells)
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """Loss of one count alone, stage one with it: of a unit that changes it by one, or by tau.
+
+        An adversary who uses this count and nothing else learns no more; other groups, tables and levels add to it.
+        """
+        noises = [noise for noise in (self.stage_one_noise, self.noise) if noise is not None]
+        return compose_losses([noise.privacy_loss(self.tau or 1, 1) for noise in noises])
 
     def margin(self, coverage: float = COVERAGE, counts: int = 1) -> float:
         """Margin of error of a sum of published counts: the quantile of the normal law of their variance.

@@ -74,7 +74,11 @@ def solve(product: DataProduct, priors: Sequence[float] = PRIORS, failure: float
     """
     check_probability("prior", priors)
     check_probability("failure", failure)
-    made = {"beliefs": _beliefs(product, priors, failure), "levels": _levels(product), "tables": _tables(product)}
+    made = {
+        "beliefs": _beliefs(product, priors, failure),
+        "levels": _levels(product),
+        "tables": _tables(product, priors, failure),
+    }
     if any(row.chooses for row in product.rows):
         made["forms"] = _forms(product)
     tree = xr.DataTree.from_dict(made)
@@ -134,8 +138,8 @@ def _grouped(rows: Iterable[TableBudget], *same: str) -> dict[TableBudget, str]:
     return {row: ", ".join(levels) for row, levels in made.values()}
 
 
-def _tables(product: DataProduct) -> xr.Dataset:
-    """Budget and noise of every table, one row for all levels with the same."""
+def _tables(product: DataProduct, priors: Sequence[float], failure: float) -> xr.Dataset:
+    """Budget and noise of every table, and what one count alone allows; one row for all levels with the same."""
     rows = _grouped(product.rows, "rho", "universe")
     numbers = {
         "rho": [float(row.rho) for row in rows],
@@ -154,8 +158,13 @@ def _tables(product: DataProduct) -> xr.Dataset:
         "rho_exact": [str(row.rho) for row in rows],
         "part_of": [row.part_of for row in rows],
     }
-    columns = words | numbers
-    return xr.Dataset({name: ("row", np.array(column)) for name, column in columns.items()}, {"row": range(len(rows))})
+    columns: dict[str, Any] = {name: ("row", np.array(column)) for name, column in (words | numbers).items()}
+    # Many tables have the same noise: its bounds are worked out once.
+    noises = [(row.noise, row.stage_one_noise, row.tau) for row in rows]
+    once = {noise: _most(row.loss, priors, failure) for noise, row in dict(zip(noises, rows, strict=True)).items()}
+    alone = np.array([once[noise] for noise in noises])
+    columns["posterior"] = (("row", "prior"), alone, {"direction": "upper"})
+    return xr.Dataset(columns, {"row": range(len(rows)), "prior": as_array(priors)})
 
 
 def _forms(product: DataProduct) -> xr.Dataset:
@@ -281,10 +290,9 @@ def _cost(product: DataProduct) -> str:
 
 
 def _belief_section(product: DataProduct, beliefs: xr.Dataset) -> Section:
-    columns = {
-        "guarantee": f"one {product.unit}", "rho": ("rho", "number"), "prior": ("prior", "probability"),
-        "posterior": ("can rise to", "% at most"),
-    }  # fmt: skip
+    columns: dict[str, Sequence[str]] = {"guarantee": f"one {product.unit}", "rho": ("rho", "number")}
+    wide, heads = _by_prior(beliefs)
+    columns.update(heads)
     composed = "“noise composed” is the exact composition of all noisy counts, the other rows are zCDP. " * (
         product.name != "S-DHC"
     )
@@ -293,9 +301,19 @@ def _belief_section(product: DataProduct, beliefs: xr.Dataset) -> Section:
         "Beliefs",
         f"A prior of {percent(float(first['prior']))} can rise to at most "
         f"{outward_percent(float(first['posterior']), True)}{PERCENT} if the {product.unit} is changed.",
-        tables=[tabulate(beliefs, columns, name="beliefs")],
+        tables=[tabulate(wide, columns, name="beliefs")],
         notes=[f"{composed}Bounds may fail with probability {percent(float(beliefs.attrs['failure']))}."],
     )
+
+
+def _by_prior(data: xr.Dataset) -> tuple[xr.Dataset, dict[str, tuple[str, str]]]:
+    """A column of posteriors for each prior, with its head."""
+    names = {f"prior_{place}": data["posterior"].isel(prior=place, drop=True) for place in range(data.sizes["prior"])}
+    heads = {
+        name: (f"from {percent(float(prior))}", "% at most")
+        for name, prior in zip(names, data["prior"].values, strict=True)
+    }
+    return data.drop_dims("prior").assign(names), heads
 
 
 def _level_section(levels: xr.Dataset) -> Section:
@@ -312,20 +330,31 @@ def _level_section(levels: xr.Dataset) -> Section:
     )
 
 
+_ALONE = (
+    "The last columns are what a belief can rise to by one count alone, with stage one, for whoever changes it by one, "
+    "or by tau; other groups, tables and levels add to it."
+)
+
+
 def _table_section(product: DataProduct, tables: xr.Dataset) -> Section:
-    columns = {
+    columns: dict[str, Sequence[str] | None] = {
         "row": None, "table": "table", "levels": "levels", "universe": "counts", "rho": ("rho", "parameter"),
         "sigma2": ("sigma²", "number"), "margin": ("margin of error (95 %)", "number"),
         "tau": ("tau", "parameter"), "stage_one_sigma2": ("sigma² of stage one", "number"),
     }  # fmt: skip
+    wide, heads = _by_prior(tables)
+    columns.update(heads)
     bare = [name for name in ("tau", "stage_one_sigma2") if bool(np.isnan(tables[name]).all())]
     ends = [format_number(float(end)) for end in (tables["margin"].min(), tables["margin"].max())]
     others = [f"“{row.table}” spends the budget of “{row.part_of}”" for row in product.rows if row.part_of]
     return Section(
         "Tables and margins of error",
         f"Margins of error of one count run from {ends[0]} to {ends[1]}.",
-        tables=[tabulate(tables, {key: one for key, one in columns.items() if key not in bare}, name="tables")],
-        notes=["Margins are those of the normal law: 1.96 sigma.", *(f"{one}." for one in dict.fromkeys(others))],
+        tables=[tabulate(wide, {key: one for key, one in columns.items() if key not in bare}, name="tables")],
+        notes=[
+            "Margins are those of the normal law: 1.96 sigma. " + _ALONE,
+            *(f"{one}." for one in dict.fromkeys(others)),
+        ],
         on_screen=tables.sizes["row"] <= LONG,
     )
 
