@@ -3,6 +3,7 @@ from . import budget as budget
 from . import census as census
 from . import literature as literature
 from . import models as models
+from . import releases as releases
 from ._core import Sampling as Sampling
 from ._core import __version__ as __version__
 from .adversaries import counterfactual as counterfactual

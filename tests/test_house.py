@@ -59,6 +59,8 @@ ROOMS = (
     "report.answers",
     "report.commands",
     "literature",
+    "releases",
+    "releases.report",
     "census.spine.compiled",
     "census.spine",
     "census.histograms.compiled",
@@ -85,6 +87,7 @@ ANNEXES = {
     "bounded": ("adversary.bounded", "adversary.models.summaries"),
     "census": ("adversary.census", "adversary.models.histograms"),
     "literature": ("adversary.literature",),
+    "releases": ("adversary.releases",),
 }
 """Packages that stand apart: they import the core; nothing of the core, and no other annex, imports them."""
 

@@ -45,6 +45,7 @@ COMMANDS = {
     "epsilon": Entry(CHOOSE, "epsilon data/durham_infant_mortality.toml --out epsilon"),
     "bounds": Entry(CHOOSE, "bounds --rho 2.63 --prior 1/100"),
     "ledger": Entry(CHOOSE, "ledger data/releases.toml"),
+    "gallery": Entry(AUDIT, "gallery --out gallery"),
     "invariants": Entry(CHOOSE, "invariants data/districts_1940_total.toml"),
     "census": Entry(
         CHOOSE, "census scenario C --out census_c",
@@ -71,6 +72,7 @@ MODULES = {
     "ledger": f"{_HERE}.ledger_command",
     "explain": f"{_HERE}.explain_command", "invariants": f"{_HERE}.invariants_command",
     "infer": "adversary.bounded.report.infer_command",
+    "gallery": "adversary.releases.report.gallery_command",
     **{name: f"adversary.census.report.{name}_command" for name in ("census", "spine", "nmf")},
 }  # fmt: skip
 """The module of every command; the register in which annexes enter theirs."""

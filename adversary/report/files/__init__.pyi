@@ -14,6 +14,7 @@ from .profile_file import Utility as Utility
 from .profile_file import load_profile_file as load_profile_file
 from .scenario import Scenario as Scenario
 from .scenario import load_scenario as load_scenario
+from .scenario import read_scenario as read_scenario
 from .table_file import MOST_RECORDS as MOST_RECORDS
 from .table_file import TableFile as TableFile
 from .table_file import load_table_file as load_table_file

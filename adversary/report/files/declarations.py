@@ -126,17 +126,17 @@ def _lines(keys: Mapping[str, Key], path: str, live: bool, given: Mapping[str, s
         if not path:
             yield ""
         if one.kind == "rows":
-            yield from _rows(one, full)
+            yield from _rows(one, full, here)
             continue
         yield _line(here, f"[{full}]", one.about)
         yield from _lines(one.keys, f"{full}.", here) if "*" not in one.keys or one.keys["*"].example else ()
 
 
-def _rows(one: Key, path: str) -> Iterator[str]:
+def _rows(one: Key, path: str, live: bool) -> Iterator[str]:
     """Tables of a list with the keys that are given of each, and the others as comments in the first."""
     for i, given in enumerate(one.example):
-        yield _line(True, f"[[{path}]]", one.about)
-        yield from _lines({name: one.keys[name] for name in given}, f"{path}.", True, given)
+        yield _line(live, f"[[{path}]]", one.about)
+        yield from _lines({name: one.keys[name] for name in given}, f"{path}.", live, given)
         if i == 0:
             yield from _lines({name: key for name, key in one.keys.items() if name not in given}, f"{path}.", False)
 

@@ -198,12 +198,14 @@ class Keys:
         return {key: self[key] for key in self.declared}
 
     @classmethod
-    def of_file(cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key]) -> Keys:
-        """A whole file of this kind, with these keys and no others; other kinds are told by their tables."""
+    def of_file(
+        cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key], at: str = ""
+    ) -> Keys:
+        """A whole file of this kind, or its table `at`, with these keys alone; other kinds are told by their tables."""
         for key, other in ABOUT.items():
             if key in document and key not in declared:
                 raise ValueError(f"{file}: {key}: this is {other}; {kind} has none")
-        return cls(document, file, "", declared)
+        return cls(document, file, at, declared)
 
     def where(self, key: str) -> str:
         """File and full key, as errors begin."""

@@ -50,6 +50,10 @@ KINDS = {
         "adversary.report.files.table_file", ("table",), "a table file, which adversary invariants reads",
         {"invariants": ()},
     ),
+    "record": Kind(
+        "adversary.releases.record_file", ("curator",), "a record of a release, which adversary gallery reads",
+        {"gallery": ()},
+    ),
     "guarantee": Kind(
         "adversary.report.files.guarantee_keys", ("guarantee",),
         "a file with a guarantee alone, which adversary bounds reads", {"bounds": ()},

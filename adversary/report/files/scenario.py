@@ -219,14 +219,14 @@ class Scenario(Told):
                 document[key] = _first_cell(document[key])
             for key in named:
                 document[key] = {name: _first_cell(table) for name, table in document[key].items()}
-        return _scenario(document, self.path)
+        return read_scenario(document, self.path)
 
     def with_truth(self, counts: Mapping[str, Any]) -> Scenario:
         """The same scenario with some true counts replaced, checked as in a file."""
         key = "truths" if "truths" in self.document else "truth"
         old = self.document[key]
         new = {name: {**one, **counts} for name, one in old.items()} if key == "truths" else {**old, **counts}
-        return _scenario({**self.document, key: new}, self.path)
+        return read_scenario({**self.document, key: new}, self.path)
 
 
 def _first_cell(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,14 +262,30 @@ def load_scenario(path: str | Path) -> Scenario:
     other = next((key for key in ("data", "profile", "guarantee") if key in document), None)
     if "plan" not in document and other is not None:
         raise ValueError(f"{file}: plan: is missing: this is {ABOUT[other]}")
-    scenario = _scenario(document, file)
+    scenario = read_scenario(document, file)
     if scenario.statistic == "count" and scenario.plan.cells > 1:
         raise ValueError(f"{file}: profile.statistic: must be 'any' where the adversary watches two cells, got 'count'")
     return scenario
 
 
-def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
-    top = Keys.of_file(document, file, "a scenario file", FILE)
+def read_scenario(document: Mapping[str, Any], file: Path, key: str = "") -> Scenario:
+    """The scenario of a document that has been read already.
+
+    Parameters
+    ----------
+    document : a scenario file as nested tables
+    file : its path, for messages
+    key : of the table in the file that the document is; "" for the whole file
+
+    Returns
+    -------
+    Scenario
+
+    Raises
+    ------
+    ValueError : a key is unknown, missing, of the wrong kind or out of range, or the truth is impossible
+    """
+    top = Keys.of_file(document, file, "a scenario file", FILE, key)
     words = {name: top.get(name, str, "text", "") for name in texts()}
     unit, failure = read_unit(top), top["failure"]
     if unit.neighbours is None:

@@ -1,0 +1,184 @@
+"""The gallery: what the guarantee of each release allows an adversary to conclude, and what one adversary expects.
+
+Bounds are those of `adversary bounds`: certain where the definition gives a certain one, else except with the record's
+failure probability. Each stands under the record's own neighbour relation, and for a replaced unit, by which releases
+are ranked; of one period, and of a year.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit, logit
+
+from adversary._core import as_array, blocks, check_probability, error_text
+from adversary.driver import audit
+from adversary.privacy import Guarantee
+from adversary.releases.record import Record
+from adversary.releases.record_file import records as every_record
+from adversary.report.answers import bounds_answer
+from adversary.report.kit import LEFT_OUT
+
+PRIORS = (0.01, 0.1, 0.5)
+RARE = PRIORS[0]
+"""The prior that releases are ranked at."""
+ALARMS, BASELINE = 0.05, 0.01
+"""False alarms of the test, and success without the release of the attack, that bounds are shown for."""
+SEED = 2020
+RELATIONS = ("stated", "replaced")
+"""Neighbours: the record's own, and a unit that is replaced by another."""
+
+
+def gallery(
+    records: Mapping[str, Record] | None = None, priors: Sequence[float] = PRIORS, rng: Any = SEED
+) -> xr.DataTree:
+    """Audit records of real releases.
+
+    Parameters
+    ----------
+    records : by name; those that come with the toolkit unless given
+    priors : of adversaries, each in (0, 1)
+    rng : seed or numpy Generator, of scenarios that are simulated
+
+    Returns
+    -------
+    xr.DataTree : group `bounds` (release, relation, prior): upper bounds `posterior` of one period and
+        `posterior_year`; (release, relation): `detections` at 5 % false alarms and `attack_success` of an attack that
+        succeeds in 1 % of cases without the release; (release,): `failure`, and the record in words. Releases are
+        ranked by the bound at the first prior for a replaced unit, the largest first; those without a published
+        parameter, whose bounds are NaN, last. Group `scenarios` (release, prior): of one adversary, expected
+        `posterior` where the target is as the scenario says, its standard error `mcse` (0 where releases are listed),
+        and `lower` and `upper`, between which it is in nine releases of ten; (release,): `status`. Group `findings`
+        (finding): numbers of a record that contradict one another. Attribute `left_out`: scenarios that failed.
+
+    Raises
+    ------
+    ValueError : no record, or a prior outside (0, 1)
+
+    >>> from adversary.releases import RECORDS, read
+    >>> tree = gallery({"mine": read(RECORDS / "google_mobility.toml")})
+    >>> round(float(tree["bounds"]["posterior"].sel(release="mine", relation="stated", prior=0.01)), 4)
+    0.1241
+    """
+    named = every_record() if records is None else dict(records)
+    if not named:
+        raise ValueError("records: must hold at least one, got none")
+    check_probability("prior", priors)
+    bounds = xr.concat([_bounds(one, priors) for one in named.values()], "release")
+    bounds = bounds.assign_coords(release=[*named])
+    for key in WORDS:
+        bounds[key] = ("release", np.array([WORDS[key](one) for one in named.values()], dtype=str))
+    scenarios, failures = _scenarios(named, priors, rng)
+    bounds = bounds.isel(release=_worst_first(bounds.isel(prior=0), scenarios))
+    tree = xr.DataTree.from_dict(
+        {"bounds": bounds, **({"scenarios": scenarios} if scenarios else {}), "findings": _findings(named)}
+    )
+    if failures:
+        tree.attrs[LEFT_OUT] = json.dumps(failures)
+    return tree
+
+
+def _worst_first(bounds: xr.Dataset, scenarios: xr.Dataset | None) -> Any:
+    """Places of the releases: by the bound for a replaced unit, then by the stated one, then by what is expected."""
+    keys = [bounds["posterior"].sel(relation=one).fillna(-1.0).values for one in ("stated", "replaced")]
+    expected = np.zeros(bounds.sizes["release"])
+    if scenarios is not None:
+        expected = scenarios["posterior"].isel(prior=0).reindex(release=bounds["release"]).fillna(0.0).values
+    # bounds that differ by less than the digits shown count as the same
+    return np.lexsort([-expected, *(-np.round(key, 6) for key in keys)])
+
+
+WORDS: dict[str, Any] = {
+    "title": lambda one: one.name,
+    "curator": lambda one: one.curator,
+    "date": lambda one: one.date,
+    "model": lambda one: one.model,
+    "unit": lambda one: one.unit.name,
+    "neighbours": lambda one: one.unit.neighbours or "",
+    "guarantee": lambda one: "" if one.guarantee is None else one.guarantee.describe(),
+    "source_kind": lambda one: one.kind_of_source,
+}
+"""What a record says in words, by the name of its array."""
+
+
+def _bounds(record: Record, priors: Sequence[float]) -> xr.Dataset:
+    """Upper bounds of one record, NaN where no parameter is published."""
+    losses = [record.loss, record.replaced_loss]
+    year = [None if one is None or record.unit.periods == 1 else record.unit.over_periods(one) for one in losses]
+    above = {"direction": "upper"}
+    columns = {
+        "posterior": [_posterior(one, priors, record.failure) for one in losses],
+        "posterior_year": [_posterior(one, priors, record.failure) for one in year],
+    }
+    single = {
+        "detections": [np.nan if one is None else float(one.power(ALARMS)) for one in losses],
+        "attack_success": [np.nan if one is None else float(one.attack_success(BASELINE)) for one in losses],
+    }
+    failure = np.nan if record.loss is None else bounds_answer.certain(record.loss, record.failure)[1]
+    return xr.Dataset(
+        {name: (("relation", "prior"), np.array(x), above) for name, x in columns.items()}
+        | {name: ("relation", np.array(x), above) for name, x in single.items()}
+        | {"failure": failure, "periods": record.unit.periods},
+        {"relation": [*RELATIONS], "prior": list(priors)},
+    )
+
+
+def _posterior(loss: Guarantee | None, priors: Sequence[float], failure: float) -> Any:
+    """The most that each prior can become."""
+    if loss is None:
+        return np.full(len(priors), np.nan)
+    return bounds_answer.certain(loss, failure)[0].posterior_bounds(as_array(priors))[1]
+
+
+def _scenarios(
+    records: Mapping[str, Record], priors: Sequence[float], rng: Any
+) -> tuple[xr.Dataset | None, dict[str, str]]:
+    """Expected posteriors of the scenarios, at each prior; and by name why one failed."""
+    asked = {name: one for name, one in records.items() if one.scenario is not None}
+    answers, failures = {}, {}
+    for name in blocks.track(list(asked), f"auditing {len(asked)} scenarios"):
+        try:
+            answers[name] = _scenario(asked[name], priors, rng)
+        except Exception as error:
+            failures[name] = error_text(error)
+    if not answers:
+        return None, failures
+    return xr.concat(answers.values(), "release").assign_coords(release=[*answers]), failures
+
+
+def _scenario(record: Record, priors: Sequence[float], rng: Any) -> xr.Dataset:
+    """One scenario, its adversary with each prior: the log Bayes factor of a release does not depend on the prior."""
+    scenario = record.scenario
+    assert scenario is not None
+    tree = audit(scenario.plan, scenario.readers[""], scenario.truth, failure=scenario.failure, also=(), rng=rng)
+    weight, status = tree["release"]["weight"].values, str(tree["risk"]["status"].item())
+    log_ratio = tree["exact"]["log_odds"].values - float(logit(tree["risk"]["prior"].item()))
+    posterior = expit(log_ratio[:, None] + logit(as_array(priors)))
+    mean = weight @ posterior
+    simulated = "mcse" in tree["risk"]
+    error = np.sqrt(weight @ (posterior - mean) ** 2 / weight.size) if simulated else np.zeros(len(priors))
+    ends = np.quantile(posterior, (0.05, 0.95), axis=0, method="inverted_cdf", weights=weight)
+    arrays = {"posterior": mean, "lower": ends[0], "upper": ends[1], "mcse": error}
+    return xr.Dataset(
+        {name: ("prior", x, {"direction": "estimate"}) for name, x in arrays.items()}
+        | {"status": status, "scenario": scenario.title or record.name},
+        {"prior": list(priors)},
+    )
+
+
+def _findings(records: Mapping[str, Record]) -> xr.Dataset:
+    """Numbers that contradict one another."""
+    rows = [(name, finding) for name, one in records.items() for finding in one.findings]
+    return xr.Dataset(
+        {
+            "release": ("finding", np.array([name for name, _ in rows], dtype=str)),
+            "about": ("finding", np.array([one.about for _, one in rows], dtype=str)),
+            "stated": ("finding", np.array([float(one.stated) for _, one in rows])),
+            "computed": ("finding", np.array([one.computed for _, one in rows])),
+        },
+        {"finding": np.arange(len(rows))},
+    )

@@ -1,0 +1,147 @@
+"""A record of a real release: who published what under which guarantee, its sources, and checks of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+from adversary._core import as_given
+from adversary.adversaries.plans import Plan
+from adversary.privacy import Guarantee, PrivacyUnit
+from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
+from adversary.report.files import Scenario, Told
+
+MODELS = ("central", "local", "shuffle", "federated", "varies")
+"""Where the noise is added: by a curator who holds the data, by each person (local), or in between."""
+KINDS = ("primary", "registry", "none")
+"""A document or repository of the publisher; the field's registry alone; nobody has published the parameters."""
+
+
+class Source(NamedTuple):
+    """Where numbers of a record are from.
+
+    Parameters
+    ----------
+    kind : "primary", "registry" or "none"
+    url : of the document or repository; "" where there is none
+    about : what it says, and its version
+    """
+
+    kind: str
+    url: str = ""
+    about: str = ""
+
+
+class Check(NamedTuple):
+    """A number of a record beside what follows for it from its other numbers.
+
+    Parameters
+    ----------
+    about : what is compared
+    stated : the number as published, exactly
+    computed : what follows
+    rounding : half a unit of the last digit that is stated
+    """
+
+    about: str
+    stated: Fraction
+    computed: float
+    rounding: float
+
+    @property
+    def agrees(self) -> bool:
+        """True where the two differ by rounding alone."""
+        return abs(float(self.stated) - self.computed) <= self.rounding * (1.0 + 1e-9)
+
+    @property
+    def words(self) -> str:
+        """Both numbers in a sentence."""
+        shown = as_given(float(f"{self.computed:.6g}"))
+        return f"{self.about}: {shown}, {'as' if self.agrees else 'where'} {as_given(float(self.stated))} is stated"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Told):
+    """A real release: its parameters, its guarantee, and where they can be said its plan and one scenario.
+
+    Parameters
+    ----------
+    title, description : what was published, in a line and in a few sentences
+    source : addresses of its sources, in one text
+    path : file of the record
+    curator : who published it
+    date : year, month or day of the publication, as ISO 8601; "" where nobody says
+    sector : government, technology, healthcare ...
+    model : one of `MODELS`; "" where nobody says
+    published, mechanism, invariants, processing : in words: the statistics, the noise, what is exact, and what is done
+        to noisy numbers before they are published
+    unknown : what cannot be said, and why
+    sources : each with its kind
+    parameters : published numbers by name, exact
+    unit : whose data is protected; its `neighbours` are None where nobody says, its `periods` are those of a year
+    guarantee : of one unit in one period; None where nothing is guaranteed or no parameter is published
+    replaced : the guarantee for a replaced unit, where the publisher states it beside that for an added one
+    failure : probability with which a bound that is not certain may fail
+    plan : everything that is published of one unit, or None
+    scenario : a truth and an adversary, with the plan or a part of it; or None
+    checks : sums over its own numbers
+    """
+
+    curator: str
+    date: str = ""
+    sector: str = ""
+    model: str = ""
+    published: str = ""
+    mechanism: str = ""
+    invariants: str = ""
+    processing: str = ""
+    unknown: str = ""
+    sources: tuple[Source, ...] = ()
+    parameters: Mapping[str, Fraction | float] = field(default_factory=dict)
+    unit: PrivacyUnit
+    guarantee: Guarantee | None = None
+    replaced: Guarantee | None = None
+    failure: float
+    plan: Plan | None = None
+    scenario: Scenario | None = None
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def kind_of_source(self) -> str:
+        """The best of its sources: "primary", "registry" or "none"."""
+        kinds = [one.kind for one in self.sources] or ["none"]
+        return "none" if "none" in kinds else min(kinds, key=KINDS.index)
+
+    @property
+    def loss(self) -> Guarantee | None:
+        """The guarantee as stated; where none is, the privacy loss of the plan; None where there is neither."""
+        if self.guarantee is not None or self.plan is None:
+            return self.guarantee
+        return _plan_loss(self.plan)
+
+    @property
+    def replaced_loss(self) -> Guarantee | None:
+        """The guarantee for a unit that is replaced by another, rather than added or removed.
+
+        It is the guarantee itself where that is for a replaced unit, and for a unit's own local answer; else what the
+        publisher states, what follows from the plan, or the guarantee of a group of two.
+        """
+        loss = self.loss
+        if loss is None or self.unit.is_replaced or self.model == "local":
+            return loss
+        if self.replaced is not None or self.plan is None:
+            return self.replaced or loss.group(2)
+        plan = replace(self.plan, privacy_unit=replace(self.plan.privacy_unit, neighbours="bounded"))
+        return ZeroConcentratedDP(plan.total_rho) if isinstance(loss, ZeroConcentratedDP) else _plan_loss(plan)
+
+    @property
+    def findings(self) -> tuple[Check, ...]:
+        """The checks that fail: numbers that contradict one another."""
+        return tuple(one for one in self.checks if not one.agrees)
+
+
+def _plan_loss(plan: Plan) -> Guarantee:
+    """The loss of a plan's unit; where a count itself is published, nothing is guaranteed."""
+    return NoPrivacy() if any(level.is_exact for level in plan.levels) else plan.unit_loss()

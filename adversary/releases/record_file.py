@@ -1,0 +1,269 @@
+"""Records of releases: those that come with the toolkit, and files, TOML in and a checked `Record` out.
+
+A record is written in the keys of scenario files where they have them: `[privacy_unit]`, `[guarantee]`, `[plan]`, and
+`[scenario]` with a truth and an adversary. Nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from adversary._core import DEFAULT_FAILURE
+from adversary.privacy import Guarantee, PrivacyUnit
+from adversary.privacy.definitions import ZeroConcentratedDP, simple_epsilon
+from adversary.releases.record import KINDS, MODELS, Check, Record, Source
+from adversary.releases.registry_file import SUFFIXES, load_registry_record
+from adversary.report.files import Scenario, read_scenario, read_toml
+from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantees, read_unit
+from adversary.report.files.keys import Key, Keys, probability, texts
+from adversary.report.files.plan_keys import PLAN, read_plan
+from adversary.report.files.scenario import ADVERSARY, TRUTH
+
+CONVERSIONS = ("tight", "simple")
+"""Of zCDP to epsilon at a delta: the optimal one, or rho + 2 sqrt(rho log(1/delta))."""
+WORDS = {
+    "curator": "who published it",
+    "sector": "government, technology, healthcare, ...",
+    "published": "the statistics that are published",
+    "mechanism": "the noise, in words",
+    "invariants": "what is published exactly",
+    "processing": "what is done to noisy numbers before they are published",
+    "unknown": "what cannot be said, and why",
+}
+SOURCE = {
+    "kind": Key("word", "a document of the publisher (primary), the field's registry alone, or nobody's (none)",
+                words=KINDS, example='"primary"'),
+    "url": Key("text", "its address", "", example='"https://..."'),
+    "about": Key("text", "what it says, and its version", "", example='"..."'),
+}  # fmt: skip
+EPSILON_OF = {
+    "rho": Key("number", "zCDP parameter", example="2.63"),
+    "delta": Key("number", "at which epsilon is stated", example="1e-10"),
+    "conversion": Key("word", "which conversion", CONVERSIONS[0], CONVERSIONS),
+}
+SCALE = {
+    "scale": Key("number", "of Laplace noise", example="10"),
+    "sensitivity": Key("number", "most by which one unit changes the number", 1, example="1"),
+}
+CHECK = {
+    "about": Key("text", "what is compared", example='"sum of the levels"'),
+    "stated": Key("number", "the number as published; as text it keeps its digits", example='"15.29"'),
+    "sum": Key("numbers", "numbers that add up to it", None, example='["4.96", "7.70"]'),
+    "product": Key("numbers", "numbers whose product it is", None, example="[4, 4.944]"),
+    "epsilon_of": Key("table", "epsilon of a zCDP parameter", None, keys=EPSILON_OF),
+    "epsilon_of_laplace": Key("table", "epsilon of a scale", None, keys=SCALE),
+}
+RULES = ("sum", "product", "epsilon_of", "epsilon_of_laplace")
+SCENARIO = {
+    "title": Key("text", "what it asks, in a line", "", example='"..."'),
+    "neighbours": UNITS["neighbours"]._replace(about="for which its budgets are, where not those of the record",
+                                               live=False),
+    "plan": Key("table", "the part of the release that it looks at, if not all of it", None, keys=PLAN),
+    "truth": Key("open", "the true counts, of every level", keys=TRUTH),
+    "adversary": Key("table", "who reads the release", keys=ADVERSARY),
+}
+STATED = {**GUARANTEE, "zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}
+FILE = {
+    **{name: key for name, key in texts().items() if name != "source"},
+    **{name: Key("text", about, "" if name != "curator" else ..., example='"..."') for name, about in WORDS.items()},
+    "date": Key("text", "year, month or day of the publication", "", example='"2023-05-25"', live=True),
+    "model": Key("word", "noise added by a curator (central) or by each person (local)", "", words=MODELS,
+                 example='"central"', live=True),
+    **UNITS,
+    "failure": Key("real", "probability with which a bound that is not certain may fail", DEFAULT_FAILURE,
+                   make=probability),
+    "source": Key("rows", "where its numbers are from", keys=SOURCE,
+                  example=[{"kind": '"primary"', "url": '"https://..."'}]),
+    "parameters": Key("open", "published numbers by name", None, keys={"*": Key("number", "as published", None)}),
+    "guarantee": Key("table", "what is guaranteed to one unit in one period", None, keys=STATED, live=True),
+    "replaced": Key("table", "the guarantee for a replaced unit, where it is stated too", None, keys=STATED),
+    "plan": Key("table", "everything that is published of one unit, with its noise", None, keys=PLAN),
+    "scenario": Key("table", "one adversary, and what is true", None, keys=SCENARIO),
+    "check": Key("rows", "a number beside what follows for it from others", None, keys=CHECK,
+                 example=[{"about": '"sum of the levels"', "stated": '"0.3"', "sum": '["0.1", "0.2"]'}]),
+}  # fmt: skip
+"""Keys of a record."""
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
+RECORDS = Path(__file__).parent / "records"
+"""Files of the records that come with the toolkit."""
+
+
+def records() -> dict[str, Record]:
+    """Every record that comes with the toolkit, by name.
+
+    Returns
+    -------
+    dict : name of the file without its suffix, and its record.
+
+    >>> len(records()) >= 40
+    True
+    """
+    return {file.stem: load_record(file) for file in sorted(RECORDS.glob("*.toml"))}
+
+
+def read(path: str | Path) -> Record:
+    """Read a record of a release, written for this toolkit (TOML) or for the deployments registry (YAML).
+
+    Parameters
+    ----------
+    path : file; `.yaml` and `.yml` are records of the registry, others TOML
+
+    Returns
+    -------
+    Record
+
+    Raises
+    ------
+    ModuleNotFoundError : a record of the registry without PyYAML (extra `interop`)
+    OSError : the file cannot be read
+    ValueError : it is damaged; the message names file, key, rule and value
+
+    >>> read(RECORDS / "google_mobility.toml").unit.name
+    'person-day'
+    """
+    file = Path(path)
+    return load_registry_record(file) if file.suffix.lower() in SUFFIXES else load_record(file)
+
+
+def load_record(path: str | Path) -> Record:
+    """Read a record of a release.
+
+    Parameters
+    ----------
+    path : TOML file
+
+    Returns
+    -------
+    Record
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, or a key is unknown, missing, of the wrong kind or out of range; the message names
+        file, key, rule and value
+    """
+    file = Path(path)
+    document = read_toml(file)
+    top = Keys(document, file, "", FILE)
+    words = {name: top.text(name) for name in ("title", "description", *WORDS)}
+    for name in ("title", "curator"):
+        if not words[name]:
+            raise ValueError(f"{top.where(name)}: is required ({FILE[name].about})")
+    sources = tuple(Source(**row.read()) for row in _rows(top, "source", SOURCE))
+    unit = read_unit(top) or PrivacyUnit()
+    scenario = _scenario(top, unit) if top.has("scenario") else None
+    checks = tuple(_check(row) for row in _rows(top, "check", CHECK)) if top.has("check") else ()
+    return Record(
+        **words,
+        source="; ".join(one.url for one in sources if one.url),
+        path=file,
+        date=_date(top),
+        model=top["model"],
+        sources=sources,
+        parameters=_parameters(top.table("parameters")) if top.has("parameters") else {},
+        unit=unit,
+        guarantee=_guarantee(top, "guarantee"),
+        replaced=_guarantee(top, "replaced"),
+        failure=top["failure"],
+        plan=_plan(top, unit) if top.has("plan") else None,
+        scenario=scenario,
+        checks=checks,
+    )
+
+
+def _rows(top: Keys, key: str, declared: Mapping[str, Key]) -> list[Keys]:
+    """The tables of a list of them."""
+    rows = top.get(key, list, f"a list of [[{key}]] tables")
+    if not rows:
+        raise ValueError(f"{top.where(key)}: must hold at least one table, got none")
+    return [Keys(row, top.file, f"{key}[{i}]", declared) for i, row in enumerate(rows, 1)]
+
+
+def _date(top: Keys) -> str:
+    """A date in ISO 8601, or as much of it as is known."""
+    given = str(top.values.get("date", ""))
+    if given and not _DATE.fullmatch(given):
+        raise ValueError(f"{top.where('date')}: must be a year, month or day such as \"2023-05-25\", got {given!r}")
+    return given
+
+
+def _parameters(table: Keys) -> dict[str, Fraction | float]:
+    return {name: table.number(name) for name in table.values}
+
+
+def _guarantee(top: Keys, key: str) -> Guarantee | None:
+    """The one guarantee of a table."""
+    if not top.has(key):
+        return None
+    guarantees = read_guarantees(top.table(key))
+    if len(guarantees) > 1:
+        raise ValueError(f"{top.where(key)}: must state one definition, got {', '.join(guarantees)}")
+    return next(iter(guarantees.values()))
+
+
+def _plan(top: Keys, unit: PrivacyUnit) -> Any:
+    if unit.neighbours is None:
+        raise ValueError(
+            f"{top.where('plan')}: needs privacy_unit.neighbours, whether a unit is added or replaced, since it sets "
+            "the noise of a budget; leave the plan out where nobody says"
+        )
+    return read_plan(top.table("plan"), unit)
+
+
+def _scenario(top: Keys, unit: PrivacyUnit) -> Scenario:
+    """The scenario of a record, as `load_scenario` reads one of its own file; with the record's plan unless it has one."""
+    part = top.table("scenario")
+    for key in ("truth", "adversary"):
+        part.table(key)
+    if not part.has("plan"):
+        if not top.has("plan"):
+            raise ValueError(f"{part.where('plan')}: is required where the record has no [plan]")
+        _plan(top, unit)
+    own = {"neighbours", "privacy_unit", "failure", "plan"}
+    document = {key: value for key, value in top.values.items() if key in own} | dict(part.values)
+    if part.has("neighbours") and "privacy_unit" in document:
+        document["privacy_unit"] = {**document["privacy_unit"], "neighbours": part["neighbours"]}
+    return read_scenario(document, top.file, "scenario")
+
+
+def _check(row: Keys) -> Check:
+    """A stated number beside what follows, by the one rule that the table names."""
+    rules = [key for key in RULES if row.has(key)]
+    if len(rules) != 1:
+        raise ValueError(
+            f"{row.file}: {row.key}: must have one of {', '.join(RULES)}, got {', '.join(rules) or 'none of them'}"
+        )
+    stated = row.number("stated")
+    made: dict[str, Callable[[], float]] = {
+        "sum": lambda: float(sum(map(Fraction, row.numbers("sum")))),
+        "product": lambda: float(prod(map(Fraction, row.numbers("product")))),
+        "epsilon_of": lambda: _epsilon(**row["epsilon_of"].read()),
+        "epsilon_of_laplace": lambda: _laplace(**row["epsilon_of_laplace"].read()),
+    }
+    computed = row.build(rules[0], made[rules[0]])
+    return Check(row.text("about"), Fraction(stated), computed, _rounding(row.values["stated"]))
+
+
+def _epsilon(rho: Any, delta: Any, conversion: str) -> float:
+    if conversion == CONVERSIONS[0]:
+        return float(ZeroConcentratedDP(float(rho)).epsilon(float(delta)))
+    return float(simple_epsilon(float(rho), float(delta)))
+
+
+def _laplace(scale: Any, sensitivity: Any) -> float:
+    return float(sensitivity) / float(scale)
+
+
+def _rounding(given: Any) -> float:
+    """Half a unit of the last digit of a number as it is written; of whole numbers and fractions 1e-9 of them."""
+    mantissa, _, exponent = str(given).partition("e")
+    digits = mantissa.partition(".")[2]
+    if not digits.isdigit():
+        return 1e-9 * abs(float(Fraction(given)))
+    return 0.5 * 10.0 ** (int(exponent or 0) - len(digits))
+

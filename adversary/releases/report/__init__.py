@@ -1,0 +1,5 @@
+"""Answer, figure and command of the annex of real releases: `gallery`."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

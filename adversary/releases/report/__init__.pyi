@@ -1,0 +1,1 @@
+from .gallery_figure import releases_on_one_axis as releases_on_one_axis

@@ -1,0 +1,309 @@
+"""The gallery for people: one picture of all releases, a table of each model, contradictions, and every record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import PERCENT, as_given, format_probability, outward_percent, percent, sentence
+from adversary.releases.audited_records import ALARMS, BASELINE, RELATIONS
+from adversary.releases.record import Record
+from adversary.releases.report.gallery_figure import releases_on_one_axis
+from adversary.report.kit import (
+    LEFT_OUT,
+    Card,
+    Column,
+    Document,
+    Figure,
+    Section,
+    Summary,
+    Table,
+    attempt,
+    guarded_document,
+    left_out,
+    summary_of,
+)
+
+TITLE = "Real releases, each audited"
+EVEN = 0.5
+"""A belief above which a possibility is the likelier one."""
+NEIGHBOURS = {"unbounded": "added or removed", "bounded": "replaced", "": "not said"}
+SOURCES = {
+    "primary": "documents of the publisher", "registry": "the deployments registry",
+    "none": "nobody has published the parameters",
+}  # fmt: skip
+CAPTION = (
+    "Each row is one release. Bar: the most that a belief of {prior} can become, of any adversary whose beliefs about "
+    "everybody else do not depend on the person{failing}. Tick: the same if a unit is replaced by another rather than "
+    "added or removed, by which rows are sorted. Dot: what one adversary with that prior, of the record's scenario, "
+    "expects where the person is in."
+)
+
+
+def named(records: Iterable[Record]) -> dict[str, Record]:
+    """Records by the names of their files, numbered where two are called the same."""
+    result: dict[str, Record] = {}
+    for one in records:
+        name, number = one.path.stem, 2
+        while name in result:
+            name, number = f"{one.path.stem} ({number})", number + 1
+        result[name] = one
+    return result
+
+
+def solve(records: Mapping[str, Record], tree: xr.DataTree, own: bool = False) -> xr.DataTree:
+    """The tree of `gallery` with title and verdict.
+
+    Parameters
+    ----------
+    records : by name
+    tree : of these records
+    own : whether they are files of the user's, each of which is then shown on the screen too
+    """
+    listed = [name for name in ("bounds", "scenarios", "findings") if name in tree]
+    tree.attrs["records_on_screen"] = int(own)
+    title = TITLE if len(records) > 1 else next(iter(records.values())).name
+    warnings = [f"The scenario of {name} failed: {reason}" for name, reason in left_out(tree).items()]
+    return Summary(title, listed, verdict(tree), "", warnings).on(tree)
+
+
+def verdict(tree: xr.DataTree) -> str:
+    """The number of releases under which a small belief can become the likelier one; of one release its bound."""
+    bounds = tree["bounds"].to_dataset().isel(prior=0)
+    prior = percent(float(bounds["prior"]))
+    most = bounds["posterior"].sel(relation="stated").values
+    known = most[np.isfinite(most)]
+    if bounds.sizes["release"] == 1:
+        if not known.size:
+            return "Nobody has published its parameters, so that nothing can be said of what an adversary may conclude."
+        failure = float(bounds["failure"].values[0])
+        start = "For certain" if failure == 0.0 else f"Except with probability {percent(failure)}"
+        return f"{start}, a belief of {prior} can become at most {outward_percent(float(known[0]), True)}{PERCENT}."
+    above = int((known > EVEN).sum())
+    return (
+        f"In {above} of {known.size} releases with a published guarantee or method, a belief of {prior} "
+        f"can become larger than {percent(EVEN)}."
+    )
+
+
+@guarded_document
+def document(records: Mapping[str, Record], tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
+    bounds = tree["bounds"].to_dataset()
+    several, shown = len(records) > 1, bool(tree.attrs["records_on_screen"])
+    groups = {
+        "Noise added by the publisher": [name for name, one in _in_order(bounds, records) if one.model != "local"],
+        "Noise added by each person": [name for name, one in _in_order(bounds, records) if one.model == "local"],
+    }
+    tables = [attempt(title, _group, title, tree, records, names) for title, names in groups.items() if names]
+    sections = [
+        *(tables if several else []),
+        *([attempt(CONTRADICTIONS, _contradictions, tree, records)] if tree["findings"].sizes["finding"] else []),
+    ]
+    every = [attempt(one.name, _record, name, one, tree) for name, one in _in_order(bounds, records)]
+    if several:
+        every = [Section("Every release", parts=[replace(one, folded=True) for one in every], on_screen=shown)]
+    sections += every
+    return Document(tree, _card(tree, records) if several else None, lead=[LEAD] if several else [], sections=sections)
+
+
+LEAD = (
+    "A guarantee bounds every adversary; an expectation is of one. Records say where each number is from, and what "
+    "cannot be said."
+)
+
+
+def _in_order(bounds: xr.Dataset, records: Mapping[str, Record]) -> list[tuple[str, Record]]:
+    """Names and records, the largest bound first."""
+    return [(str(name), records[str(name)]) for name in bounds["release"].values]
+
+
+def _card(tree: xr.DataTree, records: Mapping[str, Record]) -> Card:
+    bounds = tree["bounds"].to_dataset().isel(prior=0)
+    known = bounds["posterior"].sel(relation="stated").dropna("release")
+    prior = percent(float(bounds["prior"]))
+    uncertain = bool((bounds["failure"] > 0.0).any())
+    failing = "; bounds that are not certain may fail in 1 of 20 releases" if uncertain else ""
+    unknown = len(records) - known.sizes["release"]
+    return Card(
+        numbers=[
+            ("releases", f"{len(records):,}"),
+            ("parameters not published", f"{unknown:,}"),
+            (f"median of what {prior} can become", f"at most {_upper(float(known.median()))}"),
+            ("numbers that contradict others", f"{tree['findings'].sizes['finding']:,}"),
+        ],
+        figure=Figure(
+            "gallery",
+            lambda: releases_on_one_axis(tree),
+            CAPTION.format(prior=prior, failing=failing),
+            f"{summary_of(tree).verdict} Rows are sorted from the largest bound to the smallest.",
+        ),
+    )
+
+
+def _group(title: str, tree: xr.DataTree, records: Mapping[str, Record], names: list[str]) -> Section:
+    """A table of releases, the largest bound first."""
+    bounds = tree["bounds"].to_dataset().isel(prior=0)
+    prior = percent(float(bounds["prior"]))
+    table = Table(
+        [
+            Column("release"), Column("guarantee"), Column("unit"), Column(f"{prior} becomes at most", "% at most"),
+            Column("replaced unit", "% at most"), Column("expected of one adversary", "probability"),
+        ],
+        name=title.lower().replace(" ", "_"),
+    )  # fmt: skip
+    expected = _expected(tree)
+    for name in names:
+        one, row = records[name], bounds.sel(release=name)
+        most = [_or_none(row["posterior"].sel(relation=relation)) for relation in RELATIONS]
+        table.add(one.name, budget(one), one.unit.name, *most, expected.get(name))
+    return Section(title, tables=[table])
+
+
+def _expected(tree: xr.DataTree) -> dict[str, float]:
+    """Expected posterior of the scenario of each release at the first prior, where it can be believed."""
+    if "scenarios" not in tree:
+        return {}
+    found = tree["scenarios"].to_dataset().isel(prior=0)
+    return {
+        str(name): float(found["posterior"].sel(release=name))
+        for name in found["release"].values
+        if str(found["status"].sel(release=name).item()) == "ok"
+    }
+
+
+CONTRADICTIONS = "Numbers that contradict one another"
+
+
+def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section:
+    """The findings, with both numbers."""
+    found = tree["findings"].to_dataset()
+    number = found.sizes["finding"]
+    table = Table(
+        [Column("release"), Column("what is compared"), Column("stated", "parameter"), Column("follows", "number")],
+        name="contradictions",
+    )
+    for i in range(number):
+        row = found.isel(finding=i)
+        table.add(
+            records[str(row["release"].item())].name, str(row["about"].item()), float(row["stated"]),
+            float(row["computed"]),
+        )  # fmt: skip
+    return Section(
+        CONTRADICTIONS,
+        f"{number} stated number{'s cannot' if number > 1 else ' cannot'} be reached from other numbers of the same "
+        "source.",
+        tables=[table],
+        notes=["By arithmetic alone: which of the two numbers is right is for the publisher to say."],
+    )
+
+
+def budget(record: Record) -> str:
+    """The guarantee in few letters, or why there is none."""
+    if record.guarantee is None:
+        return "parameters not published" if record.plan is None else "none"
+    return ", ".join(f"{name} {as_given(float(x))}" for name, x in record.guarantee.budget.items())
+
+
+def _record(name: str, record: Record, tree: xr.DataTree) -> Section:
+    """Everything about one release."""
+    bounds = tree["bounds"].to_dataset().sel(release=name)
+    known = record.loss is not None
+    makers = [partial(_bounds_table, bounds, record)] if known else []
+    expected = _scenario(name, tree)
+    facts = {
+        "Publisher": ", ".join(filter(None, (record.curator, record.date))),
+        "Published": record.published,
+        "Guarantee": budget(record) if record.guarantee is None else record.guarantee.describe(),
+        "Protected unit": f"{record.unit.name}, {NEIGHBOURS[record.unit.neighbours or '']}"
+        + (f"; {record.unit.periods:,} periods a year" if record.unit.periods > 1 else ""),
+        "Noise": record.mechanism,
+        "Published exactly": record.invariants,
+        "After the noise": record.processing,
+        "Parameters": ", ".join(f"{key} {as_given(float(x))}" for key, x in record.parameters.items()),
+        "What cannot be said": record.unknown,
+        "Source": "; ".join(filter(None, (_source(one) for one in record.sources))) or SOURCES["none"],
+    }
+    return Section(
+        record.name,
+        _finding(bounds, record),
+        [*([record.description] if record.description else []), *([expected] if expected else []),
+         *(f"{sentence(one.words)}." for one in record.findings)],
+        tables=[*(make() for make in makers), _facts_table(name, facts)],
+    )  # fmt: skip
+
+
+def _source(one: Any) -> str:
+    return ", ".join(filter(None, (one.url, one.about))) or SOURCES[one.kind]
+
+
+def _facts_table(name: str, facts: Mapping[str, str]) -> Table:
+    table = Table([Column("about the release"), Column("")], name=f"{name}_record")
+    for key, text in facts.items():
+        if text:
+            table.add(key, text)
+    return table
+
+
+def _finding(bounds: xr.Dataset, record: Record) -> str:
+    """The bound at the first prior, in a sentence."""
+    if record.loss is None:
+        return "Nobody has published its parameters."
+    row = bounds.isel(prior=0)
+    prior, most = percent(float(row["prior"])), float(row["posterior"].sel(relation="stated"))
+    year = float(row["posterior_year"].sel(relation="stated"))
+    over = f", over a year {_upper(year)}" if np.isfinite(year) else ""
+    return f"A belief of {prior} can become at most {_upper(most)}{over}."
+
+
+def _bounds_table(bounds: xr.Dataset, record: Record) -> Table:
+    """Bounds by prior, for the stated neighbours and for a replaced unit, of one period and of a year."""
+    relations = RELATIONS if record.replaced_loss is not record.loss else RELATIONS[:1]
+    words = {"stated": f"a unit {NEIGHBOURS[record.unit.neighbours or '']}", "replaced": "a unit replaced"}
+    words |= {"stated": "as stated"} if record.unit.neighbours is None else {}
+    columns = [Column(f"{words[one]}, at most", "% at most") for one in relations]
+    yearly = [Column(f"{words[one]}, over a year", "% at most") for one in relations] * (record.unit.periods > 1)
+    table = Table([Column("", "text"), *columns, *yearly], name=f"{record.path.stem}_bounds")
+    for prior in bounds["prior"].values:
+        row = bounds.sel(prior=prior)
+        cells = [float(row["posterior"].sel(relation=one)) for one in relations]
+        cells += [float(row["posterior_year"].sel(relation=one)) for one in relations] * bool(yearly)
+        table.add(f"a belief of {percent(float(prior))}", *cells)
+    blank = [None] * len(yearly)
+    for key, words_of in (
+        ("detections", f"detections at {percent(ALARMS)} false alarms"),
+        ("attack_success", f"an attack that succeeds in {percent(BASELINE)} without it"),
+    ):
+        table.add(words_of, *(float(bounds[key].sel(relation=one)) for one in relations), *blank)
+    if 0.0 < float(bounds["failure"]):
+        table.notes.append(
+            f"Bounds of beliefs hold except with probability {percent(float(bounds['failure']))}; the others always."
+        )
+    return table
+
+
+def _scenario(name: str, tree: xr.DataTree) -> str:
+    """The expectation of the scenario, in a sentence."""
+    if "scenarios" not in tree or name not in tree["scenarios"]["release"].values:
+        return ""
+    found = tree["scenarios"].to_dataset().sel(release=name)
+    parts = []
+    for prior in found["prior"].values[[0, -1]] if found.sizes["prior"] > 1 else found["prior"].values:
+        row = found.sel(prior=prior)
+        mean, low, high = (format_probability(float(row[key])) for key in ("posterior", "lower", "upper"))
+        parts.append(f"from {percent(float(prior))} to {mean} on average ({low} to {high} in 9 of 10 releases)")
+    note = "" if (status := str(found["status"].item())) == "ok" else f" These numbers are {status}."
+    return f"One adversary, {found['scenario'].item()}: {' and '.join(parts)}.{note}"
+
+
+def _upper(p: float) -> str:
+    return outward_percent(p, True) + PERCENT
+
+
+def _or_none(value: Any) -> float | None:
+    return None if np.isnan(float(value)) else float(value)
