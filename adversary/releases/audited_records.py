@@ -62,7 +62,7 @@ def gallery(
     >>> from adversary.releases import RECORDS, read
     >>> tree = gallery({"mine": read(RECORDS / "google_mobility.toml")})
     >>> round(float(tree["bounds"]["posterior"].sel(release="mine", relation="stated", prior=0.01)), 4)
-    0.1241
+    0.124
     """
     named = every_record() if records is None else dict(records)
     if not named:
@@ -155,17 +155,18 @@ def _scenario(record: Record, priors: Sequence[float], rng: Any) -> xr.Dataset:
     scenario = record.scenario
     assert scenario is not None
     tree = audit(scenario.plan, scenario.readers[""], scenario.truth, failure=scenario.failure, also=(), rng=rng)
-    weight, status = tree["release"]["weight"].values, str(tree["risk"]["status"].item())
-    log_ratio = tree["exact"]["log_odds"].values - float(logit(tree["risk"]["prior"].item()))
-    posterior = expit(log_ratio[:, None] + logit(as_array(priors)))
+    release, exact, risk = (tree[name].to_dataset() for name in ("release", "exact", "risk"))
+    weight = as_array(release["weight"].values)
+    log_ratio = as_array(exact["log_odds"].values) - logit(float(risk["prior"]))
+    posterior = as_array(expit(log_ratio[:, None] + logit(as_array(priors))))
     mean = weight @ posterior
-    simulated = "mcse" in tree["risk"]
+    simulated = "mcse" in risk
     error = np.sqrt(weight @ (posterior - mean) ** 2 / weight.size) if simulated else np.zeros(len(priors))
     ends = np.quantile(posterior, (0.05, 0.95), axis=0, method="inverted_cdf", weights=weight)
     arrays = {"posterior": mean, "lower": ends[0], "upper": ends[1], "mcse": error}
     return xr.Dataset(
         {name: ("prior", x, {"direction": "estimate"}) for name, x in arrays.items()}
-        | {"status": status, "scenario": scenario.title or record.name},
+        | {"status": str(risk["status"].item()), "scenario": scenario.title or record.name},
         {"prior": list(priors)},
     )
 

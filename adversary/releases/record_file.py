@@ -61,8 +61,9 @@ CHECK = {
 RULES = ("sum", "product", "epsilon_of", "epsilon_of_laplace")
 SCENARIO = {
     "title": Key("text", "what it asks, in a line", "", example='"..."'),
-    "neighbours": UNITS["neighbours"]._replace(about="for which its budgets are, where not those of the record",
-                                               live=False),
+    "neighbours": UNITS["neighbours"]._replace(
+        about="for which its budgets are, where not those of the record", live=False
+    ),
     "plan": Key("table", "the part of the release that it looks at, if not all of it", None, keys=PLAN),
     "truth": Key("open", "the true counts, of every level", keys=TRUTH),
     "adversary": Key("table", "who reads the release", keys=ADVERSARY),
@@ -188,7 +189,7 @@ def _date(top: Keys) -> str:
     """A date in ISO 8601, or as much of it as is known."""
     given = str(top.values.get("date", ""))
     if given and not _DATE.fullmatch(given):
-        raise ValueError(f"{top.where('date')}: must be a year, month or day such as \"2023-05-25\", got {given!r}")
+        raise ValueError(f'{top.where("date")}: must be a year, month or day such as "2023-05-25", got {given!r}')
     return given
 
 
@@ -216,7 +217,7 @@ def _plan(top: Keys, unit: PrivacyUnit) -> Any:
 
 
 def _scenario(top: Keys, unit: PrivacyUnit) -> Scenario:
-    """The scenario of a record, as `load_scenario` reads one of its own file; with the record's plan unless it has one."""
+    """The scenario of a record, as `load_scenario` reads one; with the plan of the record unless it has its own."""
     part = top.table("scenario")
     for key in ("truth", "adversary"):
         part.table(key)
@@ -266,4 +267,3 @@ def _rounding(given: Any) -> float:
     if not digits.isdigit():
         return 1e-9 * abs(float(Fraction(given)))
     return 0.5 * 10.0 ** (int(exponent or 0) - len(digits))
-

@@ -49,7 +49,8 @@ PARAMETERS = {
 DEPLOYMENT = {
     "basic": Key("table", "what was published, by whom and when", keys=BASIC),
     "dp_variant": Key("table", "the definition", {}, keys={
-        "variant_name": Key("word", "the definition", None, VARIANTS), **_prose("data_domain", "unprotected_quantities"),
+        "variant_name": Key("word", "the definition", None, VARIANTS),
+        **_prose("data_domain", "unprotected_quantities"),
     }),
     "privacy_loss": Key("table", "unit and parameters", {}, keys={
         **_prose("privacy_unit", "privacy_unit_details", "privacy_parameters_details"),
@@ -94,6 +95,7 @@ def load_registry_record(path: str | Path) -> Record:
     top = Keys(_load_yaml(file), file, "", REGISTRY)
     deployment = top["deployment"]
     parts = {name: deployment[name] for name in DEPLOYMENT}
+    parts["basic"].get("name", str, BASIC["name"].about)
     basic, loss = parts["basic"], parts["privacy_loss"]
     numbers = loss["privacy_parameters"]
     guarantee, reason = _guarantee(numbers, parts["dp_variant"]["variant_name"])
@@ -208,4 +210,5 @@ def _checks(numbers: Keys) -> list[Check]:
         return []
     follows = float(ZeroConcentratedDP(float(rho)).epsilon(float(delta)))
     size = 10.0 ** (math.floor(math.log10(float(epsilon))) + 1 - _DIGITS) if epsilon else 0.0
-    return [Check(f"epsilon of rho {float(rho):g} at delta {float(delta):g}", Fraction(epsilon), follows, _TIGHT * size)]
+    about = f"epsilon of rho {float(rho):g} at delta {float(delta):g}"
+    return [Check(about, Fraction(epsilon), follows, _TIGHT * size)]

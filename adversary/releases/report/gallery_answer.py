@@ -15,7 +15,6 @@ from adversary.releases.audited_records import ALARMS, BASELINE, RELATIONS
 from adversary.releases.record import Record
 from adversary.releases.report.gallery_figure import releases_on_one_axis
 from adversary.report.kit import (
-    LEFT_OUT,
     Card,
     Column,
     Document,
@@ -280,7 +279,7 @@ def _bounds_table(bounds: xr.Dataset, record: Record) -> Table:
         ("attack_success", f"an attack that succeeds in {percent(BASELINE)} without it"),
     ):
         table.add(words_of, *(float(bounds[key].sel(relation=one)) for one in relations), *blank)
-    if 0.0 < float(bounds["failure"]):
+    if float(bounds["failure"]) > 0.0:
         table.notes.append(
             f"Bounds of beliefs hold except with probability {percent(float(bounds['failure']))}; the others always."
         )
@@ -289,9 +288,9 @@ def _bounds_table(bounds: xr.Dataset, record: Record) -> Table:
 
 def _scenario(name: str, tree: xr.DataTree) -> str:
     """The expectation of the scenario, in a sentence."""
-    if "scenarios" not in tree or name not in tree["scenarios"]["release"].values:
+    if "scenarios" not in tree or name not in (every := tree["scenarios"].to_dataset())["release"].values:
         return ""
-    found = tree["scenarios"].to_dataset().sel(release=name)
+    found = every.sel(release=name)
     parts = []
     for prior in found["prior"].values[[0, -1]] if found.sizes["prior"] > 1 else found["prior"].values:
         row = found.sel(prior=prior)

@@ -49,14 +49,15 @@ def releases_on_one_axis(tree: xr.DataTree) -> Figure:
     above = 0
     for place, name in enumerate(rows):
         if name is None:
-            ax.annotate("noise added by each person", (0.0, place), xycoords=("axes fraction", "data"),
-                        xytext=(4, 0), textcoords="offset points", va="center", fontsize=9, fontweight="bold")  # fmt: skip
+            where: Any = {"xycoords": ("axes fraction", "data"), "xytext": (4, 0), "textcoords": "offset points"}
+            ax.annotate("noise added by each person", (0.0, place), va="center", fontsize=9, fontweight="bold", **where)
             continue
         row = bounds.sel(release=name)
         stated, replaced = (float(row["posterior"].sel(relation=one)) for one in ("stated", "replaced"))
         above += stated > 0.5
         _draw_row(ax, place, name, prior, (stated, replaced), expected.get(name))
-    ax.set_yticks([i for i, one in enumerate(rows) if one], [str(bounds["title"].sel(release=one).item()) for one in rows if one])
+    names = [str(bounds["title"].sel(release=one).item()) for one in rows if one]
+    ax.set_yticks([i for i, one in enumerate(rows) if one], names)
     ax.tick_params(axis="y", length=0, labelsize=8.5)
     ax.spines["left"].set_visible(False)
     ax.xaxis.set_major_locator(FixedLocator([_odds(tick) for tick in TICKS]))
@@ -84,7 +85,8 @@ def _draw_row(ax: Any, place: int, name: str, prior: float, most: tuple[float, f
     if most[1] > most[0] * (1.0 + 1e-9):
         ax.plot(_odds(ends[1]), place, "|", color=colour, ms=8, mew=1.6, clip_on=False, zorder=3)
     if mean is not None:
-        ax.plot(_odds(min(max(mean, 1e-3), LAST)), place, "o", color=kit.BLUE, ms=5, mec="white", clip_on=False, zorder=5)
+        at = _odds(min(max(mean, 1e-3), LAST))
+        ax.plot(at, place, "o", color=kit.BLUE, ms=5, mec="white", clip_on=False, zorder=5)
 
 
 def _expected(tree: xr.DataTree) -> dict[str, float]:
