@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from adversary.bounded.report import load_any_release_file
+from adversary.releases.record_file import load_record
 from adversary.report.commands.setup_commands import STARTS
 from adversary.report.files import (
     KINDS,
@@ -28,6 +29,7 @@ READERS: dict[str, Any] = {
     "scenario": load_scenario, "guarantee": load_guarantee, "profile": load_profile_file,
     "release": load_any_release_file,
     "regression": load_any_release_file, "table": load_table_file, "tables": load_tables_file,
+    "record": load_record,
 }  # fmt: skip
 
 
