@@ -69,6 +69,7 @@ from .privacy.mechanisms import Mechanism as Mechanism
 from .privacy.mechanisms import PerturbationTable as PerturbationTable
 from .privacy.mechanisms import RandomizedResponse as RandomizedResponse
 from .privacy.mechanisms import RandomRounding as RandomRounding
+from .privacy.mechanisms import RangedNoise as RangedNoise
 from .privacy.mechanisms import Staircase as Staircase
 from .privacy.mechanisms import UnaryEncoding as UnaryEncoding
 from .report.files import Scenario as Scenario

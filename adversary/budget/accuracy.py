@@ -27,7 +27,7 @@ from adversary.budget.risk_bounds import check_word, equivalent_epsilon
 from adversary.budget.risk_profile import RiskProfile
 from adversary.budget.verdict_on_guarantee import own_losses
 from adversary.driver.columns import population, resolve_tables
-from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Mechanism, PerturbedCount
+from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Mechanism, PerturbedCount, RangedNoise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def prob_exact(mechanism: Mechanism) -> float:
     """
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
-    if mechanism.steps or isinstance(mechanism, PerturbedCount):
+    if mechanism.steps or isinstance(mechanism, PerturbedCount | RangedNoise):
         raise TypeError("the chance that such a count is exact depends on the count: ask its log_prob")
     return 0.0 if mechanism.is_continuous else float(np.exp(mechanism.log_prob(0, 0)))
 

@@ -657,7 +657,7 @@ def _pieces(noise: Any, answers: list[int]) -> tuple[Any, Any]:
     return 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
 
 
-LISTED = {name: m for name, m in MECHANISMS.items() if not (m.steps and m.noise.is_continuous and m.is_continuous)}
+LISTED = {name: m for name, m in MECHANISMS.items() if m.is_additive or not m.is_continuous}
 
 
 @over(LISTED, "noise")

@@ -171,6 +171,8 @@ MECHANISMS: dict[str, tuple[mechanisms.Mechanism, tuple[int, ...]]] = {
     "randomised response": (mechanisms.RandomizedResponse(1.0, 4), (1,)),
     "unary encoding": (mechanisms.UnaryEncoding(0.75, 0.5, permanent=0.4, reports=2), (1,)),
     "perturbation table, closed": (SCORES, (1,)),
+    "laplace on a range": (mechanisms.RangedNoise(mechanisms.Laplace(1.5), 12), (1,)),
+    "gaussian on a range": (mechanisms.RangedNoise(mechanisms.Gaussian(1.5), 12, "truncated"), (1,)),
     "clamped": (clamped(mechanisms.Geometric(0.9)), (1,)),
     "random rounding": (mechanisms.RandomRounding(3), (1,)),
     "perturbation table": (CELL_KEY, (1,)),

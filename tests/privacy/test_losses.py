@@ -75,7 +75,11 @@ def _both(noise: Any, count: int, shift: int) -> tuple[Any, Any]:
     return p / p.sum(), q / q.sum()
 
 
-SETTLED = {name: m for name, m in MECHANISMS.items() if name != "laplace, sum of 3"}  # whose loss is not derived
+SETTLED = {
+    name: m
+    for name, m in MECHANISMS.items()
+    if name != "laplace, sum of 3" and (m.is_additive or not m.is_continuous)  # whose loss is not derived, or by cells
+}
 
 
 @over(SETTLED, "noise")

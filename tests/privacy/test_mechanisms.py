@@ -20,6 +20,8 @@ from adversary import budget
 from adversary.adversaries.postprocessing.coarsening import Coarsened
 from adversary.literature.canonical import CanonicalNoise, Tulap
 from adversary.literature.frameworks import mutual_information
+from adversary.privacy.losses.dominating import lattice_above, lattice_below
+from adversary.privacy.losses.lattice import convolve_lattices
 from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, LocalReport, PerturbedCount, kinds
 from adversary.privacy.mechanisms.continuous import LaplaceSum
 from tests.catalogue import DG, MECHANISMS, RHO1
@@ -32,7 +34,8 @@ TINY = Fraction(1, 10**400)
 INTEGER = {name: m for name, m in MECHANISMS.items() if isinstance(m, IntegerNoise)}
 CONTINUOUS = {name: m for name, m in MECHANISMS.items() if isinstance(m, ContinuousNoise)}
 ADDITIVE = {**INTEGER, **CONTINUOUS}
-FINITE = {name: m for name, m in MECHANISMS.items() if not isinstance(m, ContinuousNoise)}
+FINITE = {name: m for name, m in MECHANISMS.items() if not m.is_continuous}
+RANGED = {name: m for name, m in MECHANISMS.items() if isinstance(m, adv.RangedNoise)}
 
 
 def tail_points(noise: Any) -> list[int]:
@@ -262,6 +265,99 @@ def _cells(expected: Any) -> Any:
 def test_samples_follow_the_density(noise: Any) -> None:
     sample = noise.sample(3, np.random.default_rng(2020), 20_000)
     assert scipy.stats.kstest(sample, lambda x: noise.cdf(x, 3)).pvalue > 1e-3
+
+
+def _moments(noise: Any, value: int) -> tuple[float, float]:
+    """Total mass of a release within a range, and mean square of it minus the value, its ends apart."""
+    at = np.array([0.0, noise.largest]) if noise.ends == "truncated" else np.zeros(0)
+    ends = np.exp(noise.log_prob(at, value))
+
+    def density(y: float, power: int) -> float:
+        return (y - value) ** power * math.exp(noise.log_prob(y, value))
+
+    inside = [
+        scipy.integrate.quad(density, 0.0, noise.largest, (power,), points=[value], limit=200)[0] for power in (0, 2)
+    ]
+    return float(ends.sum() + inside[0]), float(ends @ (at - value) ** 2 + inside[1])
+
+
+@over(RANGED, "noise")
+def test_noise_within_a_range_has_the_law_that_its_ends_say(noise: Any) -> None:
+    found = [_moments(noise, value) for value in range(noise.largest + 1)]
+    np.testing.assert_allclose([one for one, _ in found], 1.0, rtol=1e-8)
+    assert noise.variance == pytest.approx(max(square for _, square in found), rel=1e-7)
+    inside, end, y = noise.mechanism, noise.largest, np.array([0.3, 1.0, 2.7, 6.0, 7.9])
+    for value in (0, 1, 5):
+        drawn = np.exp(inside.log_prob(y, value))
+        fits = inside.cdf(end, value) - inside.cdf(0, value)
+        images = sum(np.exp(inside.log_prob(2.0 * end * k + s * y, value)) for k in range(-9, 10) for s in (1, -1))
+        wanted = {"redrawn": drawn / fits, "truncated": drawn, "reflected": images}[noise.ends]
+        np.testing.assert_allclose(np.exp(noise.log_prob(y, value)), wanted, rtol=1e-10)
+        beyond = [scipy.integrate.quad(lambda x: math.exp(noise.log_prob(x, value)), at, end)[0] for at in y]  # noqa: B023
+        atom = inside.sf(end, value) if noise.ends == "truncated" else 0.0
+        np.testing.assert_allclose(noise.sf(y, value), np.array(beyond) + atom, rtol=1e-7)
+    sample = noise.sample(3, np.random.default_rng(2020), 5_000)
+    assert ((sample >= 0.0) & (sample <= end)).all()
+    assert max(abs(np.mean(sample <= x) - noise.cdf(x, 3)) for x in np.linspace(0.0, end, 33)) < 0.026
+    assert np.isneginf(noise.log_prob([-0.1, end + 0.1], 0)).all()
+    assert noise.log_peak >= np.max(noise.log_likelihood(np.linspace(0.001, end - 0.001, 400), 1.0))
+
+
+@over(RANGED, "noise")
+@pytest.mark.parametrize("shift", [1, 3])
+def test_the_loss_within_a_range_is_that_of_the_worst_value(noise: Any, shift: int) -> None:
+    """By cells: never below the largest of their profiles, and nowhere above it by what cells hide; cells of whole
+    ends, and a smaller change never tells more."""
+    cuts = np.linspace(0.0, noise.largest, 2001)[1:-1]
+    first, last = np.append(-np.inf, cuts), np.append(cuts, np.inf)
+    log_p = np.array([noise.log_between(first, last, float(value)) for value in range(noise.largest + 1)])
+    loss = noise.privacy_loss(shift, 1)
+    e = np.linspace(-0.95, 0.95, 11) * loss.maximum
+    pairs = [np.exp(log_p[[v + shift, v]]) for v in range(noise.largest + 1 - shift)]
+    wanted = np.max([[np.maximum(p - np.exp(x) * q, 0.0).sum() for x in e] for p, q in pairs], axis=0)
+    found = loss.delta(e)
+    assert (found >= wanted * (1.0 - 1e-11)).all()
+    np.testing.assert_allclose(found, wanted, atol=5e-5)
+    p, q = loss.tail(e)
+    np.testing.assert_allclose(p - np.exp(e) * q, found, atol=1e-13)
+    assert loss.swapped is loss
+    assert (loss.above.delta(e) >= found * (1.0 - 1e-10) - 1e-14).all()
+    assert (loss.below.delta(e) <= found * (1.0 + 1e-10) + 1e-14).all()
+    smaller = noise.privacy_loss(max(1, shift - 1), 1).delta(e)
+    assert (noise.contribution_loss(shift).delta(e) >= smaller - 1e-15).all()
+    value = noise.largest // 2
+    one = noise.pair_loss(value, value + shift)
+    assert (one.delta(e) <= found + 1e-14).all()
+    assert one.expect(np.ones_like) == pytest.approx((1.0, 1.0), rel=1e-13)
+    assert one.swapped.expect(lambda z: z)[0] == pytest.approx(one.swapped.kl_divergence)
+    for side in (one, one.swapped):
+        assert side.log_moment(1.0) == pytest.approx(math.log(side.expect(np.exp)[0]), rel=1e-12)
+        p, q = side.tail(e)
+        np.testing.assert_allclose(side.delta(e), np.maximum(p - np.exp(e) * q, 0.0), atol=1e-13)
+
+
+@pytest.mark.slow_cases("gaussian on a range, reflected", "wide gaussian on a range, reflected")
+@over(RANGED, "noise")
+def test_losses_within_a_range_add_up_between_certified_ends(noise: Any) -> None:
+    """Two releases, by the laws of one above and below."""
+    loss = noise.privacy_loss(2, 1)
+    e = np.linspace(0.1, 0.9, 5) * loss.maximum
+    low, high = (2 * loss).bracket.delta(e)
+    nodes = np.linspace(-1.0, 1.0, 201) * loss.maximum
+    laws = lattice_above(loss, nodes), lattice_below(loss, 0.5 * (nodes[1:] + nodes[:-1]))
+    above, below = (convolve_lattices(law, law).delta(e) for law in laws)
+    assert (low <= above * (1.0 + 1e-12)).all()
+    assert (high >= below * (1.0 - 1e-12)).all()
+    np.testing.assert_allclose(low, high, rtol=1e-4, atol=1e-6)
+
+
+def test_a_range_of_any_two_answers_is_that_of_its_ends() -> None:
+    noise = adv.RangedNoise(adv.Laplace(2.0), 4, "reflected", local=True)
+    e = np.linspace(0.0, 2.0, 9)
+    np.testing.assert_allclose(noise.report_loss().delta(e), noise.pair_loss(4, 0).delta(e), rtol=1e-12)
+    np.testing.assert_allclose(noise.report_loss(1).delta(e), noise.privacy_loss(1, 1).delta(e), rtol=1e-12)
+    with pytest.raises(TypeError, match="is not local"):
+        adv.RangedNoise(adv.Laplace(2.0), 4).report_loss()
 
 
 @over(MECHANISMS, "noise")
@@ -708,6 +804,15 @@ test_bad_input_is_refused_with_name_rule_and_value = refusals(
     (lambda: adv.PerturbationTable([[0.5, 0.4]]), "add up to 1 in every row, got 0.9 in"),
     (lambda: adv.PerturbationTable([[1.0], [0.5, 0.5]]), r"rows of one length, got \[1, 2\]"),
     (lambda: adv.PerturbationTable.from_columns([0, 2], [0, 2], [1, 1]), r"gaps, missing \[1\]"),
+    (lambda: adv.RangedNoise(adv.Laplace(1.0), 0), "largest must be at least 1, got 0"),
+    (lambda: adv.RangedNoise(adv.Laplace(1.0), 4000), "largest must be at most 3,000, got 4,000"),
+    (lambda: adv.RangedNoise(adv.Laplace(1.0), 4, "wrapped"), "ends must be one of redrawn, .*'wrapped'"),
+    (lambda: adv.RangedNoise(adv.Geometric(1.0), 4), "Laplace or Gaussian noise.*on_range", TypeError),
+    (lambda: adv.RangedNoise(adv.Laplace(1.0), 4, local=1), "local must be True or False, got 1", TypeError),  # type: ignore[arg-type]
+    (lambda: adv.RangedNoise(adv.Laplace(1.0), 4).log_prob(2.0, 5), "value must be at most 4, .*got 5"),
+    (lambda: adv.RangedNoise(adv.Laplace(1.0), 4).log_prob(np.inf, 1), "release must be finite, got inf"),
+    (lambda: adv.RangedNoise(adv.Laplace(1.0), 4).privacy_loss(5), "sensitivity must be at most 4, .*got 5"),
+    (lambda: adv.RangedNoise(adv.Laplace(1.0), 4).total(2), "count must be at most 1, got 2"),
     (lambda: adv.Exact().log_prob(0.5, 0), r"release must be a whole number.*0\.5"),
 )
 

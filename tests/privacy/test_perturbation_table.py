@@ -214,7 +214,11 @@ def test_a_score_that_is_redrawn_has_the_loss_of_its_ends() -> None:
 
 
 test_a_range_that_is_none_is_refused = refusals(
-    (lambda: Table.on_range(adv.Laplace(1.0), 4), "additive and of whole numbers.*Laplace.*round it", TypeError),
+    (
+        lambda: Table.on_range(adv.Laplace(1.0), 4),
+        "additive and of whole numbers.*Laplace.*RangedNoise.*round it",
+        TypeError,
+    ),
     (lambda: Table.on_range(adv.Geometric(1.0), 0), "largest must be.*at least 1.*0"),
     (lambda: Table.on_range(adv.Geometric(1.0), 4, "wrapped"), "ends must be one of redrawn, .*'wrapped'"),
 )

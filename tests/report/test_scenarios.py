@@ -314,10 +314,13 @@ def test_noise_within_a_range_is_read_from_files(tmp_path: Path) -> None:
     file.write_text(text)
     noise = adv.load_scenario(file).plan.levels[0].mechanism
     assert noise == adv.PerturbationTable.on_range(adv.Geometric(1.0), 4, "reflected", local=True)
+    file.write_text(text.replace("geometric", "laplace"))
+    noise = adv.load_scenario(file).plan.levels[0].mechanism
+    assert noise == adv.RangedNoise(adv.Laplace(1.0), 4, "reflected", local=True)
     for old, new, words in (
         ("largest = 4\n", "", ["needs largest", "reflected"]),
         ("largest = 4", "largest = 4000", ["plan.level[1]", "largest", "1,000", "4,000"]),
-        ('"geometric"\nepsilon', '"laplace"\nepsilon', ["whole numbers", "Laplace"]),
+        ('"geometric"\nepsilon', '"staircase"\nepsilon', ["Laplace or Gaussian noise", "Staircase"]),
     ):
         file.write_text(text.replace(old, new))
         answer = run("audit", str(file))

@@ -322,7 +322,7 @@ def refuse_impossible(impossible: NDArray[np.bool_]) -> None:
 def _pair_of(noise: Mechanism, out: float, present: float) -> PrivacyLoss:
     """Loss of one release of either count; a bound where clamped continuous noise has atoms beside its density."""
     if noise.is_additive or noise.is_continuous:
-        return noise.privacy_loss(int(abs(present - out)), 1)
+        return noise.pair_loss(int(present), int(out))
     y = _span(noise, np.array([out, present]))
     log_p, log_q = (noise.log_likelihood(y, count) for count in (present, out))
     return LatticeLoss.from_log_probs(log_p, log_q, bounded=_bounded([noise]))

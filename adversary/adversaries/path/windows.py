@@ -157,12 +157,12 @@ class Windows:
     def _short(self, i: int, released: Released, below: Floats, count: Floats) -> Floats:
         """Nats by which these counts of step i fall short of the peaks, given those below: (release, count)."""
         here, link = self.steps[i], self.steps[i - 1].link if i else None
-        short = sum(_peak(noise) for noise in here.noises) - here.log_likelihood(released.noisy, count)
+        short = sum(noise.log_peak for noise in here.noises) - here.log_likelihood(released.noisy, count)
         if link is not None:
             short = short - link.log_prob(released, below, count)
         if isinstance(link, EachLink) and link.believes(released):
-            return np.asarray(short + link.belief.count * _peak(link.single))
-        peak = 0.0 if link is None or isinstance(link, AdjustedLink) else _peak(link.noise)
+            return np.asarray(short + link.belief.count * link.single.log_peak)
+        peak = 0.0 if link is None or isinstance(link, AdjustedLink) else link.noise.log_peak
         return np.asarray(short - as_array(here.belief.log_prob(count, below)) + peak)
 
     def _noise_of_sum(self, i: int, released: Released) -> Mechanism | None:
@@ -229,7 +229,7 @@ class Windows:
         others = start - high + np.arange(count * block + gap)
         law = sliding_window_view(as_array(belief.log_prob(others, 0.0)), block + gap)[::block]
         most = law.max(axis=1)
-        peaks = sum(_peak(noise) for noise, *_ in sources)
+        peaks = sum(noise.log_peak for noise, *_ in sources)
         head = start + block * np.arange(count)
         tail = head + block - 1
         first, last = first.copy(), last.copy()
@@ -340,12 +340,6 @@ def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Ite
             stop = start + (stop - start) // 2
         yield order[start:stop]
         start = stop
-
-
-def _peak(noise: Mechanism) -> float:
-    """Largest log density of continuous noise, if positive; no release of other noise has more than mass one."""
-    inside = noise.noise
-    return max(0.0, float(inside.log_likelihood(np.zeros(()), np.zeros(())))) if inside.is_continuous else 0.0
 
 
 def _at_most_one(belief: Belief) -> bool:

@@ -71,6 +71,10 @@ class Coarsened(Mechanism):
         return self.mechanism.variance
 
     @property
+    def log_peak(self) -> float:
+        return self.mechanism.log_peak if self.is_continuous else 0.0
+
+    @property
     def smallest_release(self) -> float:
         return float(self.image(self.mechanism.smallest_release))
 
@@ -387,7 +391,7 @@ def _hull(mechanism: Mechanism, value: float) -> tuple[Any, Any]:
         low, high = _hull(mechanism.mechanism, value)
         return mechanism.image(low), mechanism.image(high)
     width = mechanism.reach(_FAR_NATS)
-    return value - width, value + width
+    return max(value - width, mechanism.smallest_release), value + width
 
 
 def check_mechanism(mechanism: Any) -> None:

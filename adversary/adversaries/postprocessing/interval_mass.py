@@ -10,7 +10,15 @@ import numpy as np
 
 from adversary._core import Floats, as_array, log_sum_exp
 from adversary.privacy.losses import PrivacyLoss
-from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism, dominating_pairs
+from adversary.privacy.mechanisms import (
+    ContinuousNoise,
+    Exact,
+    IntegerNoise,
+    Mechanism,
+    RangedNoise,
+    dominating_pairs,
+    log_mass,
+)
 
 _FEW = 512
 MOST_LISTED = 200_000
@@ -46,6 +54,18 @@ def _(mechanism: ContinuousNoise, first: Floats, last: Floats, value: Floats) ->
     return _mass_where_any(lambda low, high: _continuous_mass(mechanism, low, high), first - value, last - value)
 
 
+@log_between.register
+def _(mechanism: RangedNoise, first: Floats, last: Floats, value: Floats) -> Floats:
+    first, last, value = np.broadcast_arrays(first, last, value)
+    point = first == last
+    at = np.where(point, first, 0.0)
+    return np.where(
+        point & np.isfinite(first),
+        mechanism.log_likelihood(at, value),
+        mechanism.log_between(first, last, np.clip(value, 0.0, mechanism.largest)),
+    )
+
+
 def listed_loss(mechanism: Mechanism, releases: Floats, change: int, values: range, inside: PrivacyLoss) -> PrivacyLoss:
     """The smallest loss that dominates log P(release | value + change) / P(. | value) over some values.
 
@@ -67,21 +87,6 @@ def listed_loss(mechanism: Mechanism, releases: Floats, change: int, values: ran
     pairs = np.stack([log_between(mechanism, releases, releases, value + moved) for moved in (change, 0.0)], axis=1)
     seen = (pairs > -LISTED_NATS).any(axis=(0, 1))
     return replace(dominating_pairs(pairs[:, :, seen]), bounded=bool(np.isfinite(inside.maximum)))
-
-
-def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats, step: float) -> Floats:
-    """log P(low <= noise <= high) of symmetric noise, from log P(noise >= x) and the step between its values.
-
-    Beside 0 it is a difference of tails on the interval's own side, about 0 what two tails leave: no mass is ever one
-    minus nearly one. `step` is 1 on the whole numbers, 0 for continuous noise.
-    """
-    left = high < 0
-    low, high = np.where(left, -high, low), np.where(left, -low, high)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        outer, inner = log_survival(high + step), log_survival(low)
-        beside = inner + np.log1p(-np.exp(np.where(inner > -np.inf, outer - inner, -np.inf)))  # bounded noise ends
-        about = np.log1p(-np.exp(outer) - np.exp(log_survival(step - low)))
-    return np.where(low > 0, beside, about)
 
 
 def _mass_where_any(mass: Callable[[Floats, Floats], Floats], low: Floats, high: Floats) -> Floats:

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers, as_array, check_positive, check_whole, log_sum_exp
-from adversary.adversaries.postprocessing.interval_mass import log_mass
 from adversary.adversaries.postprocessing.rounding import check_rule, last_numerator, nearest
-from adversary.privacy.mechanisms import IntegerNoise, Mechanism
+from adversary.privacy.mechanisms import IntegerNoise, Mechanism, log_mass
 
 SIMPLEST = 1_000_000
 """A weight given as a float is read as the nearest fraction with at most this denominator."""

@@ -158,7 +158,7 @@ def own_release(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> 
     out, present = path.known_counts()
     shift = int(abs(present - out))
     if noise.is_continuous:
-        return None if noise.steps else _of_density(noise.privacy_loss(shift, 1), truth.target)
+        return None if noise.steps else _of_density(noise.pair_loss(int(present), int(out)), truth.target)
     support, weight = noise.releases(int(truth.counts[level, cell]))
     support, weight = support[weight > 0.0], weight[weight > 0.0]
     values = as_array(noise.log_ratio(support, present, out))

@@ -32,8 +32,8 @@ def loss_at(noise: Mechanism, others: int) -> PrivacyLoss:
     >>> loss_at(RandomRounding(3), 3).infinite_p.__round__(9)
     0.333333333
     """
-    if noise.is_additive:
-        return noise.privacy_loss(1, 1)
+    if noise.is_additive or (noise.is_continuous and not noise.steps):
+        return noise.pair_loss(others + 1, others)
     if noise.is_continuous:
         raise ValueError(f"{noise.describe()}: such releases cannot be listed; leave the table out, or audit it alone")
     every = np.union1d(noise.support(others), noise.support(others + 1))

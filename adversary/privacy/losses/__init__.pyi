@@ -7,6 +7,7 @@ from .derived_answers import TRUTHS as TRUTHS
 from .derived_answers import LikelihoodRatioTest as LikelihoodRatioTest
 from .derived_answers import side_of as side_of
 from .discrete_gaussian import DiscreteGaussianLoss as DiscreteGaussianLoss
+from .dominating import LargestLoss as LargestLoss
 from .dominating import lattice_above as lattice_above
 from .lattice import LatticeLoss as LatticeLoss
 from .lattice import repeat_product as repeat_product

@@ -48,9 +48,8 @@ LEFT_OUT = 1e-24
 
 LAST_PLACES = 16
 """Grid points at the lower end of a law among which its last masses may be shared out."""
-
-LOST = 1e-9
-"""A difference of two tails that is less of them than this is lost in their last digits."""
+LOST, ROOM = 1e-9, 1e-14
+"""A difference of two tails that is less of them is lost in their last digits; what these may add to what is left."""
 
 
 class RoundedLoss(PrivacyLoss):
@@ -230,7 +229,10 @@ def _cells(loss: PrivacyLoss, places: Integers, step: float) -> tuple[Floats, Fl
         losses = np.log(cells[0][inside]) - np.log(cells[1][inside])
     edges = nodes[:-1][inside], nodes[1:][inside]
     losses = np.clip(losses, edges[0], edges[1])  # as they are, but for the last digits
-    return np.append(losses, nodes[-1]), np.append(cells[0][inside], last)
+    at, centre = int(np.searchsorted(losses, 0.0)), int(np.searchsorted(nodes, 0.0))
+    nothing = max(1.0 - float(p[centre]) - float(below_p[centre]) - ROOM, 0.0)  # of a loss of 0, on neither side of it
+    losses, mass = (np.insert(x, at, one) for x, one in ((losses, 0.0), (cells[0][inside], nothing)))
+    return np.append(losses, nodes[-1]), np.append(mass, last)
 
 
 def _walk_down(x: Floats, mass: Floats, step: float) -> tuple[Integers, Floats]:

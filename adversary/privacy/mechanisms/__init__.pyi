@@ -1,5 +1,6 @@
 from .additive import ContinuousNoise as ContinuousNoise
 from .additive import IntegerNoise as IntegerNoise
+from .additive import log_mass as log_mass
 from .calibrated import Exact as Exact
 from .continuous import Gaussian as Gaussian
 from .continuous import Laplace as Laplace
@@ -20,5 +21,7 @@ from .perturbation import RandomRounding as RandomRounding
 from .perturbation import dominating_pairs as dominating_pairs
 from .perturbation_table import ENDS as ENDS
 from .perturbation_table import PerturbationTable as PerturbationTable
+from .ranged import RangedNoise as RangedNoise
+from .ranged_loss import RangedLoss as RangedLoss
 from .staircase import Staircase as Staircase
 from .unary_encoding import UnaryEncoding as UnaryEncoding

@@ -6,6 +6,7 @@ Integer noise samples itself by inverting a cumulative table, and has exact tail
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -163,6 +164,10 @@ class ContinuousNoise(Additive):
         del end
         return np.zeros(1)
 
+    @property
+    def log_peak(self) -> float:
+        return max(0.0, float(self.log_noise(np.zeros(()))))
+
     def offset(self, release: ArrayLike, value: ArrayLike) -> Floats:
         y = as_array(release)
         if not np.isfinite(y).all():
@@ -171,6 +176,21 @@ class ContinuousNoise(Additive):
 
     def support(self, value: int) -> Integers:
         raise TypeError(f"{type(self).__name__} noise is continuous: it has no list of releases")
+
+
+def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats, step: float) -> Floats:
+    """log P(low <= noise <= high) of symmetric noise, from log P(noise >= x) and the step between its values.
+
+    Beside 0 it is a difference of tails on the interval's own side, about 0 what two tails leave: no mass is ever one
+    minus nearly one. `step` is 1 on the whole numbers, 0 for continuous noise.
+    """
+    left = high < 0
+    low, high = np.where(left, -high, low), np.where(left, -low, high)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        outer, inner = log_survival(high + step), log_survival(low)
+        beside = inner + np.log1p(-np.exp(np.where(inner > -np.inf, outer - inner, -np.inf)))  # bounded noise ends
+        about = np.log1p(-np.exp(outer) - np.exp(log_survival(step - low)))
+    return np.where(low > 0, beside, about)
 
 
 @dataclass(frozen=True, slots=True)

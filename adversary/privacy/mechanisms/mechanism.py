@@ -135,6 +135,11 @@ class Mechanism(ABC):
         return self, 1
 
     @property
+    def log_peak(self) -> float:
+        """The largest log density of a release, if positive: no release of other noise has more than mass one."""
+        return 0.0
+
+    @property
     def curvature(self) -> float:
         """1 / (2 variance), by which releases are weighed against each other; where the log likelihood is a parabola,
         its curvature."""
@@ -228,6 +233,11 @@ class Mechanism(ABC):
 
         What is left out is what the noise was calibrated for (see `calibration`).
         """
+
+    def pair_loss(self, value: int, other: int) -> PrivacyLoss:
+        """Law of log P(release | value) / P(release | other) of one release; that of `privacy_loss` unless it depends
+        on more than how far the two values are apart."""
+        return self.privacy_loss(abs(value - other), 1)
 
     @property
     def calibration(self) -> tuple[float, int]:

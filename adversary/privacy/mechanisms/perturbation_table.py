@@ -277,7 +277,8 @@ class PerturbationTable(PerturbedCount):
         if not isinstance(noise, Mechanism) or noise.is_continuous or not noise.noise.is_additive:
             raise TypeError(
                 f"noise must be additive and of whole numbers, such as Geometric or DiscreteGaussian, got {noise!r}: "
-                "round it with adversary.postprocessing.rounded, or clamp it"
+                "use adversary.RangedNoise for Laplace and Gaussian noise, or round it with "
+                "adversary.postprocessing.rounded"
             )
         if ends not in ENDS:
             raise ValueError(f"ends must be one of {', '.join(ENDS)}, got {ends!r}")

@@ -16,7 +16,7 @@ from adversary._core import check_whole, meant
 from adversary.adversaries import postprocessing
 from adversary.adversaries.plans import Level, Plan
 from adversary.privacy import PrivacyUnit
-from adversary.privacy.mechanisms import ENDS, Mechanism, PerturbationTable, kinds, listable
+from adversary.privacy.mechanisms import ENDS, Mechanism, PerturbationTable, RangedNoise, kinds, listable
 from adversary.report.files.keys import Key, Keys
 from adversary.report.files.tables.table_data import load_table_data
 
@@ -55,7 +55,7 @@ NOISE = {
     "V": Key("number", "variance of the perturbation table of largest entropy", None, example="1.05"),
     "D": Key("whole", "its largest perturbation", None, example="2"),
     "js": Key("whole", "it releases no count from 1 to this", None, example="1"),
-    "largest": Key("whole", "the largest possible count, within which whole-number noise stays", None, example="4"),
+    "largest": Key("whole", "the largest possible count, within which noise stays", None, example="4"),
     "ends": Key("word", "how it stays between 0 and that", None, ENDS),
     "stay": Key("real", "chance that a 1 of unary encoding is reported as 1", None, example="0.75"),
     "rise": Key("real", "chance that a 0 of it is reported as 1", None, example="0.25"),
@@ -209,7 +209,10 @@ def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     if largest > MOST_LARGEST:
         raise ValueError(f"{table.where('largest')}: must be at most {MOST_LARGEST:,}, got {largest:,}")
     local = table.has("local") and table.get("local", bool, "true or false")
-    made: Mechanism = PerturbationTable.on_range(_free_noise(table, unit), largest, ends or ENDS[0], local=local)
+    noise, ends = _free_noise(table, unit), ends or ENDS[0]
+    if noise.is_continuous:
+        return RangedNoise(noise, largest, ends, local)
+    made: Mechanism = PerturbationTable.on_range(noise, largest, ends, local=local)
     return made
 
 
