@@ -29,10 +29,9 @@ from adversary._core import (
 from adversary.privacy.losses import PrivacyLoss, compose_losses, repeat_loss
 from adversary.privacy.mechanisms.additive import ContinuousNoise, log_mass
 from adversary.privacy.mechanisms.calibrated import Exact
-from adversary.privacy.mechanisms.folded import folded
 from adversary.privacy.mechanisms.mechanism import Mechanism
 from adversary.privacy.mechanisms.perturbation_table import ENDS
-from adversary.privacy.mechanisms.ranged_loss import NODES, WEIGHTS, RangedLoss
+from adversary.privacy.mechanisms.ranged_loss import NODES, WEIGHTS, RangedLoss, folded
 
 MOST_RANGE = 3_000
 """Largest range, all of whose values are compared."""

@@ -1,9 +1,12 @@
-"""The privacy loss of noise within a range: that of the worst pair of values, by the place where a loss is exceeded."""
+"""The privacy loss of noise within a range: that of the worst pair of values, by the place where a loss is exceeded.
+
+And the laws of Laplace and Gaussian noise folded into a range.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,17 @@ from numpy.polynomial.legendre import leggauss
 from adversary._core import Floats, log_sum_exp, past_ties, scalar_or_array
 from adversary.privacy.losses import LargestLoss
 from adversary.privacy.losses.loss import Expectation
-from adversary.privacy.mechanisms.folded import folded, places
+from adversary.privacy.mechanisms.additive import log_mass
 
 NODES, WEIGHTS = leggauss(32)
 _PANELS = 400
+_IMAGES, _SIDES = np.array([0.0, 0.0, 1.0, 1.0, -1.0, -1.0, 2.0]), np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, -1.0])
+"""Images, whole widths moved and mirrored or not, of a Gaussian at most a third as wide, that a double sees."""
+_GAPS = np.array([-2.0, -1.0, 0.0, 1.0])
+"""Intervals that are folded beyond a place."""
+_WAVES = np.arange(1.0, 16.0)
+"""Cosines of a wider one."""
+_SECANTS, _TABLED = 4, 2049
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class RangedLoss(LargestLoss):
     @cached_property
     def _table(self) -> Floats:
         """The ratio along the range, (pair, place)."""
-        return self._ratio(places(float(self.noise.largest)))
+        return self._ratio(_places(float(self.noise.largest)))
 
     @cached_property
     def _least_and_most(self) -> tuple[Floats, Floats]:
@@ -162,3 +172,157 @@ class RangedLoss(LargestLoss):
 
     def each_behind(self, epsilon: Floats) -> Floats:
         return self._mirrored.each_delta(epsilon)
+
+
+@dataclass(frozen=True)
+class FoldedLaplace:
+    """Laplace noise folded into [0, end]: cosh(min) cosh(end - max) / sinh(end), in units of the scale."""
+
+    rate: float
+    end: float
+
+    def log_density(self, y: Floats, value: Floats) -> Floats:
+        low, high = np.minimum(y, value), self.end - np.maximum(y, value)
+        peaks = _log_cosh(self.rate * low) + _log_cosh(self.rate * high)
+        return np.asarray(np.log(self.rate) + peaks - self._log_whole)
+
+    @property
+    def _log_whole(self) -> Floats:
+        return _log_sinh(np.array(self.rate * self.end))
+
+    def log_between(self, low: Floats, high: Floats, value: Floats) -> Floats:
+        """Two terms, on either side of the value."""
+        left = low, np.minimum(high, value)
+        right = np.maximum(low, value), high
+        parts = [
+            _log_sinh_difference(self.rate * left[0], self.rate * left[1]) + _log_cosh(self.rate * (self.end - value)),
+            _log_sinh_difference(self.rate * (self.end - right[1]), self.rate * (self.end - right[0]))
+            + _log_cosh(self.rate * value),
+        ]
+        return np.asarray(np.logaddexp(*parts) - self._log_whole)
+
+    def log_beyond(self, place: Floats, value: Floats) -> Floats:
+        """log P(release > place)."""
+        return self.log_between(place, np.asarray(self.end), value)
+
+    def log_ratio(self, y: Floats, a: Floats, b: Floats) -> Floats:
+        return self.log_density(y, a) - self.log_density(y, b)
+
+    def place(self, threshold: Floats, a: Floats, b: Floats, table: Floats) -> Floats:
+        """Between the values cosh(y) / cosh(end - y) = e^threshold cosh(b) / cosh(end - a)."""
+        del table
+        log_r = threshold + _log_cosh(self.rate * b) - _log_cosh(self.rate * (self.end - a))
+        whole = self.rate * self.end
+        log_r = np.clip(log_r, -whole, whole)
+        with np.errstate(divide="ignore"):
+            rise = np.log(-np.expm1(-whole - log_r)) - np.log(-np.expm1(log_r - whole))
+        middle = 0.5 * (log_r + whole + rise) / self.rate
+        return np.asarray(np.clip(middle, b, a))
+
+
+@dataclass(frozen=True)
+class FoldedGaussian:
+    """Gaussian noise folded into [0, end]: a sum over images where it is narrow, over cosines where it is wide."""
+
+    noise: Any
+    end: float
+
+    @property
+    def _heights(self) -> Floats | None:
+        """Of the cosines; None where images are fewer."""
+        if 3.0 * self.noise.sigma <= self.end:
+            return None
+        return np.asarray(np.exp(-0.5 * (_WAVES * np.pi * self.noise.sigma / self.end) ** 2))
+
+    def _excess(self, heights: Floats, y: Floats, value: Floats) -> Floats:
+        """By what the density times the width exceeds 1."""
+        angle = np.pi / self.end * _WAVES
+        return np.asarray(2.0 * (np.cos(angle * y[..., None]) * np.cos(angle * value[..., None])) @ heights)
+
+    def log_density(self, y: Floats, value: Floats) -> Floats:
+        if (heights := self._heights) is not None:
+            return np.asarray(np.log1p(self._excess(heights, y, value)) - np.log(self.end))
+        return log_sum_exp(self.noise.log_noise(2.0 * self.end * _IMAGES + _SIDES * y[..., None] - value[..., None]))
+
+    def log_ratio(self, y: Floats, a: Floats, b: Floats) -> Floats:
+        if (heights := self._heights) is not None:
+            return np.asarray(np.log1p(self._excess(heights, y, a)) - np.log1p(self._excess(heights, y, b)))
+        return self.log_density(y, a) - self.log_density(y, b)
+
+    def log_between(self, low: Floats, high: Floats, value: Floats) -> Floats:
+        if (heights := self._heights) is not None:
+            angle, middle, half = np.pi / self.end * _WAVES, 0.5 * (high + low), 0.5 * (high - low)
+            waves = (
+                np.cos(angle * middle[..., None]) * np.sin(angle * half[..., None]) * np.cos(angle * value[..., None])
+            )
+            return np.asarray(np.log(np.maximum(2.0 * half / self.end + 4.0 * waves @ (heights / _WAVES) / np.pi, 0.0)))
+        left = low + high < 2.0 * value  # of the value: seen from the other end, where tails are small
+        low, high = np.where(left, self.end - high, low), np.where(left, self.end - low, high)
+        first, last = (self.log_beyond(one, np.where(left, self.end - value, value)) for one in (low, high))
+        with np.errstate(invalid="ignore"):
+            beside = first + np.log1p(-np.exp(np.where(first > -np.inf, last - first, -np.inf)))
+        return np.asarray(beside)
+
+    def log_beyond(self, place: Floats, value: Floats) -> Floats:
+        """log P(release > place)."""
+        if self._heights is not None:
+            return self.log_between(place, np.asarray(self.end), value)
+        centre = 2.0 * self.end * _GAPS - value[..., None]
+        low, high = centre + place[..., None], centre + (2.0 * self.end - place)[..., None]
+        return log_sum_exp(log_mass(self.noise.log_survival, low, high, 0.0))
+
+    def place(self, threshold: Floats, a: Floats, b: Floats, table: Floats) -> Floats:
+        """By a table of the rising ratio, and secants between two of its entries."""
+        grid = _places(self.end)
+        at = np.stack([np.clip(np.searchsorted(row, threshold, "right") - 1, 0, _TABLED - 2) for row in table])
+        low, high = grid[at], grid[at + 1]
+        under, over = (np.take_along_axis(table, at + one, 1) - threshold for one in (0, 1))
+        middle = low
+        for _ in range(_SECANTS):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                middle = np.clip(np.nan_to_num(low - under * (high - low) / (over - under)), low, high)
+            found = self.log_ratio(middle, a, b) - threshold
+            left = found <= 0.0
+            # the end that stays counts half, so that both come nearer
+            under, over = np.where(left, found, 0.5 * under), np.where(left, 0.5 * over, found)
+            low, high = np.where(left, middle, low), np.where(left, high, middle)
+        return middle
+
+
+@lru_cache(maxsize=64)
+def folded(noise: Any, end: float) -> FoldedLaplace | FoldedGaussian:
+    """The law of Laplace or Gaussian noise folded into [0, end].
+
+    Parameters
+    ----------
+    noise : `Laplace` or `Gaussian`
+    end : > 0
+
+    >>> from adversary.privacy.mechanisms import Laplace
+    >>> law = folded(Laplace(1.0), 4.0)
+    >>> float(np.exp(law.log_beyond(np.array(2.0), np.array(2.0)))).__round__(12)
+    0.5
+    """
+    return FoldedGaussian(noise, end) if noise.parabola is not None else FoldedLaplace(noise.laplace_rate, end)
+
+
+def _places(end: float) -> Floats:
+    """Places along a range at which ratios are tabled, (place,)."""
+    return np.linspace(0.0, end, _TABLED)
+
+
+def _log_cosh(x: Floats) -> Floats:
+    size = np.abs(x)
+    return np.asarray(size + np.log1p(np.exp(-2.0 * size)) - np.log(2.0))
+
+
+def _log_sinh(x: Floats) -> Floats:
+    """Of x >= 0; -inf from 0 down."""
+    size = np.maximum(x, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(size + np.log(-np.expm1(-2.0 * size)) - np.log(2.0))
+
+
+def _log_sinh_difference(x: Floats, y: Floats) -> Floats:
+    """log(sinh y - sinh x), -inf unless y > x."""
+    return np.asarray(np.log(2.0) + _log_cosh(0.5 * (x + y)) + _log_sinh(0.5 * (y - x)))
