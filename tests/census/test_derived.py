@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.census.spine.derived import _outside
+from adversary.census.spine import derived, unit_sums
+from adversary.census.spine.unit_sums import Chosen
 from tests.oracles import spine as oracle
 
 spine = adv.spine
@@ -111,10 +112,113 @@ def test_a_place_of_many_blocks_is_as_precise_as_all_of_the_tree_and_the_rest_sa
     squares = spine.least_squares_combination(tree, released, rho, dict.fromkeys(place, 1.0))
     assert float(told["mean"]) == pytest.approx(float(squares["mean"]), abs=1e-6)
     assert float(told["sd"]) == pytest.approx(float(squares["sd"]), rel=1e-6)
-    places, ends = tree.index(place), tuple(int(told["mean"] + k * told["sd"]) for k in (-3.5, 3.5))
+    solution, ends = found.solutions[0], [int(told["mean"] + k * told["sd"]) for k in (-3.5, 3.5)]
     beyond = float(told["pmf"].where((told["count"] < ends[0]) | (told["count"] > ends[1])).sum())
-    bound = _outside(tree, found.solutions[0], places, np.ones(places.size), ends, float(told["sd"]))
-    assert 1e-4 < beyond <= bound < 0.05
+    chosen = Chosen.of(tree, tree.index(place), np.ones(len(place)))
+    tilts = np.array([-2.0, -1.0, 1.0, 2.0]) * 2.0 / float(told["sd"])
+    log = derived._log_generating(tree, solution, chosen, tilts) - tilts * (
+        np.where(tilts > 0, ends[1] + 1, ends[0] - 1) - derived._centre(solution, chosen)
+    )
+    assert 1e-4 < beyond <= np.exp(log[:2]).min() + np.exp(log[2:]).min() < 0.05
+
+
+def county(blocks: int, prior: Any, seed: int = 5, groups: int = 8, people: int = 0) -> tuple[Any, list[str]]:
+    """A posterior of a county, and the names of its blocks."""
+    rng = np.random.default_rng(seed)
+    parents: Any = {"c": None} | {f"t{i}": "c" for i in range(groups // 2)}
+    parents |= {f"g{i}": f"t{i // 2}" for i in range(groups)} | {f"b{i}": f"g{i % groups}" for i in range(blocks)}
+    tree = spine.Tree.of(parents, ("county", "tract", "group", "block"))
+    counts = tree.sums(rng.negative_binomial(0.7, 0.05, tree.leaves.size) + people)
+    rho = np.array([0.4, 0.1, 0.2, 0.08])[tree.level]
+    return spine.posterior(tree, counts + np.rint(rng.normal(0, np.sqrt(0.5 / rho))), rho, prior), [
+        f"b{i}" for i in range(blocks)
+    ]
+
+
+def test_frequencies_left_out_are_proven_to_be_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all frequencies, and with every sum term by term, laws are the same to their errors."""
+    found, blocks = county(120, spine.Flat(), people=60)
+    some = blocks[3:100:2]
+    sizes: list[tuple[int, int]] = []
+    expectation = unit_sums.expectation
+
+    def counted(*arguments: Any, **more: Any) -> Any:
+        sizes.append((len(arguments[3]), np.iscomplexobj(arguments[3])))
+        return expectation(*arguments, **more)
+
+    monkeypatch.setattr(derived, "expectation", counted)
+    monkeypatch.setattr(unit_sums, "DIRECT", 0.0)
+    fast = found.sum(some), found.compare(some[::2], some[1::2]), found.share(some[::2], some)
+    used = max(size for size, inverted in sizes if inverted)
+    assert used <= unit_sums.ENOUGH < fast[0].sizes["count"] // 2
+    monkeypatch.setattr(derived, "_frequencies", lambda *a, **_: (a[3] // 2 + 1, 0.0))
+    monkeypatch.setattr(unit_sums, "DIRECT", np.inf)
+    slow = found.sum(some), found.compare(some[::2], some[1::2]), found.share(some[::2], some)
+    for one, other in zip(fast, slow, strict=True):
+        assert float(one["error"]) < 1e-7
+        for name in ("mean", "sd", "lower", "upper"):
+            assert float(one[name]) == pytest.approx(float(other[name]), abs=1e-7, rel=1e-9)
+    for one, other in zip(fast[:2], slow[:2], strict=True):
+        off = float(np.abs(one["pmf"].values - other["pmf"].values).sum())
+        assert off <= float(one["error"] + other["error"])
+        values = one["pmf"].coords[one["pmf"].dims[0]].values
+        assert float(one["mean"]) == pytest.approx(float((one["pmf"].values * values).sum()), abs=1e-6)
+        moment = float((one["pmf"].values * (values - float(one["mean"])) ** 2).sum())
+        assert float(one["sd"]) == pytest.approx(np.sqrt(moment), rel=1e-7)
+
+
+def test_bounds_on_a_characteristic_function_hold_at_every_frequency() -> None:
+    found, blocks = county(60, spine.Flat(), groups=4)
+    tree, solution = found.tree, found.solutions[0]
+    for signs in ([1.0] * 30, [1.0, -1.0] * 15):
+        places = tree.index(blocks[:30])
+        chosen = Chosen.of(tree, places, np.array(signs))
+        size = 601
+        bound, missed = unit_sums.characteristic_bound(tree, solution, chosen, size)
+        omega = 2j * np.pi * np.arange(bound.size) / size
+        values, _ = unit_sums.expectation(tree, solution, chosen, omega[:, None] * chosen.coefficients, direct=True)
+        assert (np.abs(values[0]) <= bound + missed + 1e-13).all()
+        assert bound[40] < 0.01
+        assert missed < 1e-15
+
+
+def test_interval_and_moments_of_a_share_in_a_unit_and_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moments worked out without the joint law are those of the joint law."""
+    monkeypatch.setattr(derived, "SMALL", 1 << 16)
+    found, blocks = county(24, spine.NegativeBinomial(0.7, 13.0), groups=4)
+    for part, of in ((blocks[:8], "c"), (blocks[:8], ["g0", "g1", *blocks[2:8:4], *blocks[3:8:4]]), ("b0", "g0")):
+        share = found.share(part, of)
+        table = share["joint"].values
+        assert table.sum() == pytest.approx(1.0, abs=1e-9)
+        total = share["count"].values[:, None] + share["rest"].values
+        ratio = share["count"].values[:, None] / np.maximum(total, 1)
+        there = table * (total > 0)
+        mean = (there * ratio).sum() / there.sum()
+        assert float(share["mean"]) == pytest.approx(mean, abs=1e-9)
+        assert float(share["sd"]) == pytest.approx(np.sqrt((there * (ratio - mean) ** 2).sum() / there.sum()), abs=1e-8)
+        assert share.attrs["interval"] == derived.EQUAL_TAILED
+        outside = there[(ratio < float(share["lower"])) | (ratio > float(share["upper"]))].sum() / there.sum()
+        assert outside <= 0.1 + 1e-12
+        assert float(share["lower"]) < mean < float(share["upper"])
+
+
+def test_where_a_joint_law_is_too_large_the_interval_is_that_of_a_beta_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, blocks = county(24, spine.NegativeBinomial(0.7, 13.0), groups=4)
+    part, of = blocks[:8], ["g0", "g1", *blocks[2:8:4], *blocks[3:8:4]]
+    monkeypatch.setattr(derived, "SMALL", 1 << 16)
+    exact = found.share(part, of)
+    monkeypatch.setattr(derived, "SMALL", 0)
+    rough = found.share(part, of)
+    assert "joint" not in rough
+    assert rough.attrs["interval"] == derived.BETA
+    for name in ("mean", "sd", "empty"):
+        assert float(rough[name]) == pytest.approx(float(exact[name]), abs=1e-12)
+    for name in ("lower", "upper"):
+        assert float(rough[name]) == pytest.approx(float(exact[name]), abs=0.03)
+    monkeypatch.setattr(derived, "LARGE", 3000)
+    whole = found.share(part, "c")
+    assert "joint" not in whole
+    assert whole.attrs["interval"] == derived.EQUAL_TAILED
 
 
 @pytest.mark.parametrize("seed", range(4))

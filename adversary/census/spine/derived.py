@@ -1,101 +1,117 @@
 r"""Posteriors of sums of units, differences and shares: of a place off the spine, or of two places beside one another.
 
-Given the count x_v of a unit, what lies below it is independent of everything else. So the characteristic function of
-a linear combination S of units, given x_v, is passed up the tree,
+Means and standard deviations are moments, passed up the tree. The law of a sum S is the Fourier inverse of its
+characteristic function over a window: what lies outside of it folds back, and is bounded by Chernoff's inequality;
+frequencies beyond which the characteristic function is proven to be negligible are not worked out, a few dozen of
+thousands being left for a sum of many units. The share of S in a total T has the moments
 
-.. math::
+.. math:: E[(S / T)^k] = \sum_{t > 0} t^{-k} E[S^k ; T = t] / P(T > 0)
 
-    \varphi_v(\omega \mid x) = \frac{\sum_{x_1 + \dots + x_n = x} \prod_c I_c(x_c) \varphi_c(\omega \mid x_c)}
-                                    {\sum_{x_1 + \dots + x_n = x} \prod_c I_c(x_c)}, \qquad
-    \varphi(\omega) = \sum_x p_v(x) \, \varphi_v(\omega \mid x)
-
-with the upward messages I, exp(i omega a x) for a unit that enters with coefficient a, 1 for one that does not, and the
-posterior p_v of the lowest unit v that holds all of them. Every term of the numerator has its modulus in the
-denominator: nothing cancels, and probabilities of S have an absolute error of rounding only. The law of S is the
-Fourier inverse over a window; what lies outside of it folds back, and is bounded by Chernoff's inequality with the
-moment generating function from the same recursion at imaginary frequencies.
+where T is the count of one unit without any inversion, otherwise with one over T alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.special import betaincinv
 
-from adversary._core import Floats, Integers
+from adversary._core import Floats, Integers, check_probability
 from adversary.census.spine.solution import Solution
 from adversary.census.spine.tree import Tree
+from adversary.census.spine.unit_sums import (
+    Chosen,
+    characteristic_bound,
+    conditional_values,
+    expectation,
+    message,
+    sum_moments,
+    unit_posterior,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Complex = NDArray[np.complex128]
 Units = str | Iterable[str]
 
 FOLDED = 1e-12
-"""Probability outside of a window that is small enough."""
+"""Probability outside of a window that is small enough, and sum of the frequencies left out that is."""
 DEVIATIONS = 10.0
-"""Half a window at first, in standard deviations of the sum were its units independent."""
-AT_ONCE = 1 << 22
-"""Numbers of one convolution held at once."""
+"""Half a window at first, in standard deviations of the sum."""
+TILTS = (0.5, 1.0, 2.0, 4.0, 8.0, 12.0)
+"""Of Chernoff's bound, times the standard deviation."""
 ROUNDING = 1e-13
-NOTHING = (0, np.ones(1))
+SMALL, LARGE = 1 << 13, 1 << 22
+"""Frequencies, and numbers, of a joint law of two sums up to which it is worked out."""
+EQUAL_TAILED = "equal-tailed, of the posterior"
+BETA = "of the beta law with this mean and standard deviation"
 
 
-def sum_law(tree: Tree, solution: Solution, units: Units) -> xr.Dataset:
+class Law(NamedTuple):
+    """Posterior of a linear combination: lowest value, probabilities, error, mean and standard deviation."""
+
+    low: int
+    pmf: Floats
+    error: float
+    mean: float
+    sd: float
+
+
+def sum_law(tree: Tree, solution: Solution, units: Units, prob: float) -> xr.Dataset:
     """Law of the sum of disjoint units: see `SpinePosterior.sum`."""
     places = _disjoint(tree, units, "units")
-    low, pmf, error = _law(tree, solution, places, np.ones(places.size))
-    return _sum_dataset(low, pmf, error, "count", units=[str(name) for name in tree.names[places]])
+    law = _law(tree, solution, places, np.ones(places.size))
+    return _sum_dataset(law, "count", prob, units=[str(name) for name in tree.names[places]])
 
 
-def difference_law(tree: Tree, solution: Solution, one: Units, other: Units) -> xr.Dataset:
+def difference_law(tree: Tree, solution: Solution, one: Units, other: Units, prob: float) -> xr.Dataset:
     """Law of the difference of two sums: see `SpinePosterior.compare`."""
-    places = _disjoint(tree, [*_unit_names(one), *_unit_names(other)], "a and b together")
-    sign = np.where(np.isin(places, tree.index(_unit_names(one))), 1.0, -1.0)
-    low, pmf, error = _law(tree, solution, places, sign)
-    found = _sum_dataset(low, pmf, error, "difference", a=_unit_names(one), b=_unit_names(other))
-    side = np.sign(low + np.arange(pmf.size))
-    chances = {"greater": pmf[side > 0].sum(), "equal": pmf[side == 0].sum(), "less": pmf[side < 0].sum()}
-    return found.assign({name: ((), min(max(float(p), 0.0), 1.0)) for name, p in chances.items()})
+    names = _unit_names(one), _unit_names(other)
+    places = _disjoint(tree, [*names[0], *names[1]], "a and b together")
+    law = _law(tree, solution, places, np.where(np.isin(places, tree.index(names[0])), 1.0, -1.0))
+    side = np.sign(law.low + np.arange(law.pmf.size))
+    chances = {"greater": law.pmf[side > 0].sum(), "equal": law.pmf[side == 0].sum(), "less": law.pmf[side < 0].sum()}
+    dataset = _sum_dataset(law, "difference", prob, a=names[0], b=names[1])
+    return dataset.assign({name: ((), min(max(float(p), 0.0), 1.0)) for name, p in chances.items()})
 
 
-def share_law(tree: Tree, solution: Solution, part: Units, whole: Units) -> xr.Dataset:
+def share_law(tree: Tree, solution: Solution, part: Units, whole: Units, prob: float) -> xr.Dataset:
     """Law of the share of some units in others that hold them: see `SpinePosterior.share`."""
     import xarray as xr
 
+    _need_resolved(solution)
     inside, around = _disjoint(tree, part, "units"), _disjoint(tree, whole, "of")
     rest = _complement_units(tree, around, inside)
-    places = np.concatenate([inside, rest])
-    laws = [_law(tree, solution, own, np.ones(own.size)) if own.size else (*NOTHING, 0.0) for own in (inside, rest)]
-    sizes = [pmf.size for _, pmf, _ in laws]
-    steps = [2.0 * np.pi * np.arange(size) / size for size in sizes]
-    omega = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1).reshape(-1, 2)
-    coefficients = np.zeros((places.size, 2))
-    coefficients[: inside.size, 0], coefficients[inside.size :, 1] = 1.0, 1.0
-    spectrum = _characteristic(tree, solution, places, coefficients, omega).reshape(sizes)
-    joint = np.fft.fft2(spectrum).real / spectrum.size
-    for axis, ((low, _, _), own) in enumerate(zip(laws, (inside, rest), strict=True)):
-        joint = np.roll(joint, int(_centre(solution, own).sum()) - low, axis=axis)
-    counts = [low + np.arange(pmf.size) for low, pmf, _ in laws]
-    total = counts[0][:, None] + counts[1][None, :]
-    held = total > 0
-    share = np.where(held, counts[0][:, None] / np.maximum(total, 1), 0.0)
-    p = np.maximum(joint, 0.0) * held
-    mean = (p * share).sum() / p.sum()
+    if around.size == 1:
+        total, first, second, error = _moments_in_unit(tree, solution, inside, int(around[0]))
+    else:
+        total, first, second, error = _moments_given_sum(tree, solution, inside, rest)
+    t = total.low + np.arange(total.pmf.size)
+    held = t > 0
+    there = float(total.pmf[held].sum())
+    mean = float((first[held] / t[held]).sum()) / there
+    square = float((second[held] / t[held] ** 2).sum()) / there
     values = {
-        "mean": mean,
-        "sd": np.sqrt((p * (share - mean) ** 2).sum() / p.sum()),
-        "empty": max(0.0, float(joint[~held].sum())),
-        "error": 2.0 * solution.truncation_bound + sum(error for _, _, error in laws) + ROUNDING,
+        "mean": min(max(mean, 0.0), 1.0),
+        "sd": float(np.sqrt(max(square - mean**2, 0.0))),
+        "empty": max(0.0, float(total.pmf[~held].sum())),
+        "error": error,
     }
-    named = {name: ((), float(value)) for name, value in values.items()}
-    coords = {"count": counts[0], "rest": counts[1]}
-    attributes = {"units": _unit_names(part), "of": _unit_names(whole)}
-    return xr.Dataset({"joint": (("count", "rest"), np.maximum(joint, 0.0)), **named}, coords, attributes)
+    columns: dict[str, Any] = {}
+    coords: dict[str, Any] = {}
+    ends, kind = _beta_ends(values["mean"], values["sd"], prob), BETA
+    if (joint := _joint(tree, solution, inside, rest, int(around[0]) if around.size == 1 else None)) is not None:
+        count, others, table = joint
+        both = count[:, None] + others
+        ratio, mass = count[:, None] / np.maximum(both, 1), np.where(both > 0, table, 0.0)
+        ends, kind = _ends(ratio.ravel(), mass.ravel(), prob), EQUAL_TAILED
+        if others.ndim == 1:
+            coords, columns = {"count": count, "rest": others}, {"joint": (("count", "rest"), table)}
+    columns |= {name: ((), value) for name, value in (values | {"lower": ends[0], "upper": ends[1]}).items()}
+    attributes = {"units": _unit_names(part), "of": _unit_names(whole), "prob": prob, "interval": kind}
+    return xr.Dataset(columns, coords, attributes)
 
 
 def _unit_names(units: Units) -> list[str]:
@@ -146,158 +162,189 @@ def _complement_units(tree: Tree, around: Integers, inside: Integers) -> Integer
     return np.array(sorted(rest), dtype=np.int64)
 
 
-def _window(solution: Solution, v: int) -> tuple[int, Floats]:
-    """(lowest count, numbers) of a unit's upward message."""
-    window = solution.messages.windows[v]
-    return int(window["low"]), solution.messages.data[window["place"] : window["place"] + window["size"]]
-
-
-def _posterior(solution: Solution, v: int) -> Floats:
-    window = solution.messages.windows[v]
-    p = _window(solution, v)[1] * solution.outer[window["place"] : window["place"] + window["size"]]
-    return np.asarray(p / p.sum())
-
-
-def _top(tree: Tree, places: Integers) -> int:
-    """The lowest unit that holds all others."""
-    here: set[int] = set(places.tolist())
-    while len(here) > 1:
-        last = max(here)
-        here.discard(last)
-        here.add(int(tree.parent[last]))
-    return here.pop()
-
-
-def _characteristic(tree: Tree, solution: Solution, places: Integers, coefficients: Floats, omega: Any) -> Complex:
-    """(frequency,) E exp(i omega . (S - c)): S_k sums coefficients[:, k] times the units' counts, c as `_centre` says.
-
-    omega : (frequency, combination), radians; imaginary for moment generating functions
-    """
-    top = _top(tree, places)
-    kinds, kind = np.unique(coefficients, axis=0, return_inverse=True)
-    below = dict(zip(places.tolist(), kind.ravel().tolist(), strict=True))
-    size = max(1, AT_ONCE // int(solution.messages.windows["size"].max()))
-    p, parts = _posterior(solution, top), []
-    for start in range(0, len(omega), size):
-        turn = 1j * (omega[start : start + size] @ kinds.T)
-        parts.append(_conditional_transform(tree, solution, top, below, turn) @ p)
-    return np.concatenate(parts)
-
-
-def _centre(solution: Solution, places: Integers) -> Floats:
-    """(unit,) whole counts near the means, from which counts are measured: powers stay within bounds."""
-    return np.rint(solution.mean[places])
-
-
-def _conditional_transform(tree: Tree, solution: Solution, top: int, below: dict[int, int], turn: Complex) -> Complex:
-    """(frequency, count) characteristic function given the count of the unit that holds all those in `below`.
-
-    below : unit and which column of `turn` (frequency, kind) it enters with
-    """
-    if top in below:
-        low, numbers = _window(solution, top)
-        return _powers(turn[:, below[top]], low - _centre(solution, np.array([top])).sum(), numbers.size)
-    given: dict[int, Complex] = {}
-    mixed: set[int] = set()
-    for v in below:
-        u = v
-        while u != top:
-            u = int(tree.parent[u])
-            mixed.add(u)
-    for v in sorted(mixed, reverse=True):
-        children = range(int(tree.first_child[v]), int(tree.first_child[v] + tree.children[v]))
-        real = reduce(_convolve_counts, (_window(solution, c) for c in children))
-        plain = reduce(
-            _convolve_counts, (_window(solution, c) for c in children if c not in below and c not in given), NOTHING
-        )
-        low, turned = plain[0], plain[1][None, :].astype(np.complex128)
-        for kind in range(turn.shape[1]):
-            if own := [c for c in children if below.get(c) == kind]:
-                start, some = _joint_transform(solution, own, turn[:, kind])
-                low, turned = low + start, _convolve_frequencies(turned, some)
-        for c in children:
-            if c in given:
-                start, numbers = _window(solution, c)
-                low, turned = low + start, _convolve_frequencies(turned, numbers * given.pop(c))
-        first, numbers = _window(solution, v)
-        at = first - low + np.arange(numbers.size)
-        inside = (at >= 0) & (at < real[1].size)
-        at = np.where(inside, at, 0)
-        possible = inside & (real[1][at] > 0.0)
-        given[v] = np.where(possible, turned[:, at] / np.where(possible, real[1][at], 1.0), 0.0)
-    return given[top]
-
-
-def _joint_transform(solution: Solution, units: Sequence[int], turn: Complex) -> tuple[int, Complex]:
-    """(lowest sum, (frequency, sum) numbers) of units that enter with one coefficient, counted from their centres."""
-    low, numbers = reduce(_convolve_counts, (_window(solution, v) for v in units))
-    centre = _centre(solution, np.asarray(units)).sum()
-    return low, numbers * _powers(turn, low - centre, numbers.size)
-
-
-def _powers(turn: Complex, first: float, size: int) -> Complex:
-    """(frequency, count) exp(turn x) at consecutive counts."""
-    return np.asarray(np.exp(turn[:, None] * (first + np.arange(size))))
-
-
-def _convolve_counts(one: tuple[int, Floats], other: tuple[int, Floats]) -> tuple[int, Floats]:
-    """The sum of two independent counts; directly, as all terms are positive."""
-    return one[0] + other[0], np.convolve(one[1], other[1])
-
-
-def _convolve_frequencies(one: Complex, other: Complex) -> Complex:
-    """(frequency, count) convolution of two arrays, frequency by frequency; directly."""
-    one, other = (one, other) if one.shape[1] >= other.shape[1] else (other, one)
-    out = np.zeros((max(len(one), len(other)), one.shape[1] + other.shape[1] - 1), dtype=np.complex128)
-    for k in range(other.shape[1]):
-        out[:, k : k + one.shape[1]] += one * other[:, k : k + 1]
-    return out
-
-
-def _law(tree: Tree, solution: Solution, places: Integers, sign: Floats) -> tuple[int, Floats, float]:
-    """(lowest value, pmf, error) of a sum of units, each added or subtracted."""
+def _need_resolved(solution: Solution) -> None:
     if not solution.resolved:
         raise ValueError(
             f"the posterior is not resolved, up to {solution.truncation_bound:.2g} of it was dropped: no sums of it"
         )
-    ends = np.array([[low, low + numbers.size - 1] for low, numbers in (_window(solution, int(v)) for v in places)])
-    across = np.sort(ends * sign[:, None], axis=1).sum(axis=0).astype(np.int64)
-    centre = int(np.rint(sign @ solution.mean[places]))
-    spread = float(np.sqrt(solution.variance[places].sum()))
-    half = int(np.ceil(DEVIATIONS * spread)) + 4
-    while True:
-        low, high = max(int(across[0]), centre - half), min(int(across[1]), centre + half)
-        whole = low == across[0] and high == across[1]
-        folded = 0.0 if whole else _outside(tree, solution, places, sign, (low, high), max(spread, 1.0))
-        if folded <= FOLDED:
-            break
-        half *= 2
+
+
+def _law(tree: Tree, solution: Solution, places: Integers, sign: Floats) -> Law:
+    """Law of a sum of units, each added or subtracted."""
+    _need_resolved(solution)
+    chosen = Chosen.of(tree, places, sign)
+    mean, variance = sum_moments(tree, solution, chosen)
+    sd = float(np.sqrt(variance))
+    low, high, folded = _window(tree, solution, chosen, mean, sd)
     size = high - low + 1
-    omega = 2.0 * np.pi * np.arange(size // 2 + 1) / size
-    spectrum = _characteristic(tree, solution, places, sign[:, None], omega[:, None])
-    start = low - sign @ _centre(solution, places)
-    pmf = np.fft.irfft(np.conj(spectrum * np.exp(-1j * omega * start)), size)
-    return low, np.maximum(pmf, 0.0), 2.0 * solution.truncation_bound + folded + ROUNDING
+    used, beyond = _frequencies(tree, solution, chosen, size)
+    omega = 2.0 * np.pi * np.arange(used) / size
+    values, off = expectation(tree, solution, chosen, 1j * omega[:, None] * chosen.coefficients)
+    spectrum = np.zeros(size // 2 + 1, dtype=np.complex128)
+    spectrum[:used] = values[0] * np.exp(-1j * omega * (low - _centre(solution, chosen)))
+    pmf = np.fft.irfft(np.conj(spectrum), size)
+    error = 2.0 * solution.truncation_bound + folded + beyond + float(np.sqrt(2.0 * used)) * off + ROUNDING
+    return Law(low, np.maximum(pmf, 0.0), error, mean, sd)
 
 
-def _outside(tree: Tree, solution: Solution, places: Integers, sign: Floats, ends: Any, spread: float) -> float:
-    """Chernoff's bound on the probability of a sum below or above a window."""
-    tilts = np.array([0.5, 1.0, 2.0, 4.0, 8.0]) / spread
-    worst = 0.0
-    for side, end in ((1.0, ends[1] + 1), (-1.0, ends[0] - 1)):
-        away = -1j * side * tilts[:, None]
-        with np.errstate(over="ignore", invalid="ignore"):
-            shifted = _characteristic(tree, solution, places, sign[:, None], away).real
-            bound = shifted * np.exp(-side * tilts * (end - sign @ _centre(solution, places)))
-        worst += float(np.nan_to_num(bound, nan=1.0).min())
-    return worst
+def _frequencies(
+    tree: Tree, solution: Solution, chosen: Chosen, size: int, reach: float = 1.0, spared: int = 0
+) -> tuple[int, float]:
+    """Number of frequencies that are worked out, and a bound on what the others add to the law in all.
+
+    reach : the most that a factor beside the transform can be; `spared`: units in which it may lie
+    """
+    bound, missed = characteristic_bound(tree, solution, chosen, size, spared)
+    # by Parseval a law is off, in total, by no more than the root of the sum of squares of what its transform is
+    beyond = reach * np.sqrt(np.append(np.cumsum(2.0 * (bound + missed)[::-1] ** 2)[::-1], 0.0))
+    used = max(1, int(np.argmax(beyond <= FOLDED)))
+    return used, float(beyond[used])
 
 
-def _sum_dataset(low: int, pmf: Floats, error: float, dim: str, **named: Any) -> xr.Dataset:
+def _centre(solution: Solution, chosen: Chosen) -> float:
+    """Value of the combination from which powers count."""
+    places, kinds = np.array([*chosen.kinds]), [*chosen.kinds.values()]
+    return float(chosen.coefficients[kinds] @ np.rint(solution.mean[places]))
+
+
+def _window(tree: Tree, solution: Solution, chosen: Chosen, mean: float, sd: float) -> tuple[int, int, float]:
+    """Ends of a window of the combination, and a bound on the probability outside of it."""
+    signs = chosen.coefficients[[*chosen.kinds.values()]]
+    ends = np.array([(one.low, one.high) for one in (message(solution, v) for v in chosen.kinds)])
+    across = np.sort(ends * signs[:, None], axis=1).sum(axis=0).astype(np.int64)
+    half = int(np.ceil(DEVIATIONS * sd)) + 4
+    tilts = np.array([-one for one in TILTS[::-1]] + list(TILTS)) / max(sd, 1.0)
+    log: Floats | None = None
+    while True:
+        low, high = max(int(across[0]), int(mean) - half), min(int(across[1]), int(mean) + half)
+        if low == across[0] and high == across[1]:
+            return low, high, 0.0
+        if log is None:
+            log = _log_generating(tree, solution, chosen, tilts)
+        centre = _centre(solution, chosen)
+        folded = 0.0
+        for side, end in ((1.0, high + 1), (-1.0, low - 1)):
+            own = side * tilts > 0.0
+            folded += float(np.exp(np.min(log[own] - tilts[own] * (end - centre), initial=0.0)))
+        if folded <= FOLDED:
+            return low, high, folded
+        half *= 2
+
+
+def _log_generating(tree: Tree, solution: Solution, chosen: Chosen, tilts: Floats) -> Floats:
+    """Log of the moment generating function of the combination, infinite beyond what doubles hold."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        values, _ = expectation(tree, solution, chosen, tilts[:, None] * chosen.coefficients, direct=True)
+        log = np.log(values[0])
+    return np.where(np.isfinite(log), log, np.inf)
+
+
+def _moments_in_unit(tree: Tree, solution: Solution, inside: Integers, v: int) -> tuple[Law, Floats, Floats, float]:
+    """Law of one unit's count T; E[S ; T = t] and E[S^2 ; T = t] of the sum of units in it; and the error."""
+    p, low = unit_posterior(solution, v), message(solution, v).low
+    chosen = Chosen.of(tree, inside, np.ones(inside.size))._replace(top=v)
+    values, _ = conditional_values(tree, solution, chosen, np.zeros((1, 1)), chosen.coefficients)
+    centre = float(solution.mean[inside].sum())
+    zeroth, first, second = values[:, 0] * p
+    error = 2.0 * solution.truncation_bound + ROUNDING
+    total = Law(low, zeroth, error, float(solution.mean[v]), float(np.sqrt(solution.variance[v])))
+    return total, first + centre * zeroth, second + 2.0 * centre * first + centre**2 * zeroth, error
+
+
+def _moments_given_sum(
+    tree: Tree, solution: Solution, inside: Integers, rest: Integers
+) -> tuple[Law, Floats, Floats, float]:
+    """The same of the sum T of several units: Fourier inverses over T of E[S^k exp(i omega T)]."""
+    places = np.concatenate([inside, rest])
+    total = _law(tree, solution, places, np.ones(places.size))
+    plain = Chosen.of(tree, places, np.ones(places.size))
+    windows = solution.messages.windows["size"][inside]
+    reach, size = float(windows.sum()) / max(total.low, 1), total.pmf.size
+    used, beyond = _frequencies(tree, solution, plain, size, reach**2, 2)
+    chosen = Chosen.of(tree, places, np.repeat([1.0, 0.0], [inside.size, rest.size]))
+    centre, around = float(solution.mean[inside].sum()), float(np.rint(solution.mean[places]).sum())
+    omega = 2.0 * np.pi * np.arange(used) / size
+    turn = 1j * omega[:, None] * np.ones(chosen.coefficients.size)
+    values, off = expectation(tree, solution, chosen, turn, chosen.coefficients)
+    spectrum = np.zeros((3, size // 2 + 1), dtype=np.complex128)
+    spectrum[:, :used] = values * np.exp(-1j * omega * (total.low - around))
+    zeroth, first, second = np.fft.irfft(np.conj(spectrum), size)
+    error = total.error + beyond + float(np.sqrt(2.0 * used)) * off
+    total = total._replace(pmf=np.maximum(zeroth, 0.0))
+    return total, first + centre * zeroth, second + 2.0 * centre * first + centre**2 * zeroth, error
+
+
+def _joint(
+    tree: Tree, solution: Solution, inside: Integers, rest: Integers, unit: int | None
+) -> tuple[Integers, Integers, Floats] | None:
+    """(count,) counts of the units, (rest,) or (count, rest) of the others, and probabilities of both.
+
+    Counts of the others by count of the units where the table of both would be large; None where it takes too long.
+    """
+    places = np.concatenate([inside, rest])
+    laws = [_law(tree, solution, own, np.ones(own.size)) if own.size else None for own in (inside, rest)]
+    lows, sizes = zip(*((0, 1) if law is None else (law.low, law.pmf.size) for law in laws), strict=True)
+    counts = [low + np.arange(size) for low, size in zip(lows, sizes, strict=True)]
+    if unit is not None:
+        p, total = unit_posterior(solution, unit), message(solution, unit)
+        if sizes[0] * p.size > LARGE:
+            return None
+        given = _law_in_unit(tree, solution, inside, unit, lows[0], sizes[0]) * p
+        others = total.low + np.arange(p.size) - counts[0][:, None]
+        if np.prod(sizes) > LARGE:
+            return counts[0], np.maximum(others, 0), np.where(others >= 0, given, 0.0)
+        out = np.zeros(sizes)
+        row, at = np.nonzero((others >= lows[1]) & (others < lows[1] + sizes[1]))
+        out[row, others[row, at] - lows[1]] = given[row, at]
+        return counts[0], counts[1], out
+    if np.prod(sizes) > SMALL:
+        return None
+    chosen = Chosen.of(tree, places, np.repeat([1.0, 0.0], [inside.size, rest.size]))
+    steps = [2.0 * np.pi * np.arange(size) / size for size in sizes]
+    omega = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1).reshape(-1, 2)
+    turn = 1j * omega[:, [1, 0]] if chosen.coefficients.size == 2 else 1j * omega[:, :1]
+    values, _ = expectation(tree, solution, chosen, turn)
+    out = np.fft.fft2(values[0].reshape(sizes)).real / values.size
+    for axis, (low, own) in enumerate(zip(lows, (inside, rest), strict=True)):
+        out = np.roll(out, int(np.rint(solution.mean[own]).sum()) - low, axis=axis)
+    return counts[0], counts[1], np.maximum(out, 0.0)
+
+
+def _law_in_unit(tree: Tree, solution: Solution, inside: Integers, unit: int, low: int, size: int) -> Floats:
+    """(count, count of the unit) probabilities of a sum of units given the count of a unit that holds them."""
+    chosen = Chosen.of(tree, inside, np.ones(inside.size))
+    used = _frequencies(tree, solution, chosen, size)[0]
+    omega = 2.0 * np.pi * np.arange(used) / size
+    values, _ = conditional_values(tree, solution, chosen._replace(top=unit), 1j * omega[:, None], direct=False)
+    spectrum = np.zeros((size // 2 + 1, values.shape[-1]), dtype=np.complex128)
+    spectrum[:used] = values[0] * np.exp(-1j * omega * (low - _centre(solution, chosen)))[:, None]
+    return np.maximum(np.fft.irfft(np.conj(spectrum), size, axis=0), 0.0)
+
+
+def _ends(values: Floats, p: Floats, prob: float) -> tuple[float, float]:
+    """Equal-tailed interval of a law on some values, in any order."""
+    check_probability("prob", prob)
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(p[order])
+    places = np.searchsorted(mass, mass[-1] * np.array([0.5 - 0.5 * prob, 0.5 + 0.5 * prob]))
+    low, high = values[order][np.minimum(places, values.size - 1)]
+    return float(low), float(high)
+
+
+def _beta_ends(mean: float, sd: float, prob: float) -> tuple[float, float]:
+    """Equal-tailed interval of the beta law with a mean and standard deviation; the mean where there is none."""
+    if not (0.0 < mean < 1.0 and 0.0 < sd**2 < mean * (1.0 - mean)):
+        return mean, mean
+    both = mean * (1.0 - mean) / sd**2 - 1.0
+    low, high = (float(betaincinv(mean * both, (1.0 - mean) * both, q)) for q in (0.5 - 0.5 * prob, 0.5 + 0.5 * prob))
+    return low, high
+
+
+def _sum_dataset(law: Law, dim: str, prob: float, **named: Any) -> xr.Dataset:
     import xarray as xr
 
-    values = low + np.arange(pmf.size)
-    mean = float(pmf @ values / pmf.sum())
-    sd = float(np.sqrt(pmf @ (values - mean) ** 2 / pmf.sum()))
-    columns = {"pmf": ((dim,), pmf), "mean": ((), mean), "sd": ((), sd), "error": ((), error)}
-    return xr.Dataset(columns, {dim: values}, named)
+    values = law.low + np.arange(law.pmf.size)
+    lower, upper = _ends(values.astype(np.float64), law.pmf, prob)
+    numbers = {"mean": law.mean, "sd": law.sd, "lower": lower, "upper": upper, "error": law.error}
+    columns = {"pmf": ((dim,), law.pmf), **{name: ((), value) for name, value in numbers.items()}}
+    return xr.Dataset(columns, {dim: values}, named | {"prob": prob, "interval": EQUAL_TAILED})

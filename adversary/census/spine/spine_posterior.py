@@ -196,18 +196,19 @@ class SpinePosterior:
         coords: dict[str, Any] = {"unit": self.tree.names[leaves]}
         return xr.Dataset(variables, coords if self.cells is None else coords | {"cell": list(self.cells)})
 
-    def sum(self, units: str | Iterable[str], cell: int = 0) -> xr.Dataset:
+    def sum(self, units: str | Iterable[str], cell: int = 0, prob: float = 0.9) -> xr.Dataset:
         """Posterior of the count of several disjoint units together, such as a place that is no unit of the spine.
 
         Parameters
         ----------
         units : names, at any levels; none may lie in another
         cell : number of the cell, where there are several
+        prob : probability of the interval
 
         Returns
         -------
-        Dataset of `pmf` over "count", `mean` and `sd` in people, and `error`: a bound on the total variation distance
-        to the law on windows without end (rounding of 1e-13 with it)
+        Dataset of `pmf` over "count", `mean`, `sd` and the equal-tailed `lower` and `upper` in people, and `error`: a
+        bound on the total variation distance to the law on windows without end (rounding of 1e-13 with it)
 
         Raises
         ------
@@ -219,20 +220,22 @@ class SpinePosterior:
         >>> found["mean"].round(4).item(), bool(found["error"] < 1e-12)
         (4.1335, True)
         """
-        return sum_law(self.tree, self.solutions[cell], units)
+        return sum_law(self.tree, self.solutions[cell], units, prob)
 
-    def compare(self, a: str | Iterable[str], b: str | Iterable[str], cell: int = 0) -> xr.Dataset:
+    def compare(self, a: str | Iterable[str], b: str | Iterable[str], cell: int = 0, prob: float = 0.9) -> xr.Dataset:
         """Posterior of the difference between two places: units, or sums of units, that are disjoint.
 
         Parameters
         ----------
         a, b : name of a unit, or names of several
         cell : number of the cell, where there are several
+        prob : probability of the interval
 
         Returns
         -------
-        Dataset of `pmf` over "difference" (a minus b), its `mean` and `sd` in people, the probabilities `greater`
-        (a > b), `equal` and `less`, and `error`, as of `sum`: a bound on the error of each probability
+        Dataset of `pmf` over "difference" (a minus b), its `mean` and `sd` and the equal-tailed `lower` and `upper` in
+        people, the probabilities `greater` (a > b), `equal` and `less`, and `error`, as of `sum`: a bound on the error
+        of each probability
 
         Raises
         ------
@@ -243,9 +246,11 @@ class SpinePosterior:
         >>> posterior(tree, [4, 2, -1, 3], 0.2, Flat()).compare("a", "b")["greater"].round(4).item()
         0.693
         """
-        return difference_law(self.tree, self.solutions[cell], a, b)
+        return difference_law(self.tree, self.solutions[cell], a, b, prob)
 
-    def share(self, units: str | Iterable[str], of: str | Iterable[str], cell: int = 0) -> xr.Dataset:
+    def share(
+        self, units: str | Iterable[str], of: str | Iterable[str], cell: int = 0, prob: float = 0.9
+    ) -> xr.Dataset:
         """Posterior of the share of some units in others that hold them.
 
         Parameters
@@ -253,11 +258,14 @@ class SpinePosterior:
         units : name of a unit, or names of several, disjoint
         of : the same; each of `units` lies in one of them
         cell : number of the cell, where there are several
+        prob : probability of the interval
 
         Returns
         -------
-        Dataset of `joint` over "count" (of the units) and "rest" (of the others), `mean` and `sd` of the share given
-        that anybody is there, `empty`: the probability that nobody is, and `error` as of `sum`
+        Dataset of `mean`, `sd`, `lower` and `upper` of the share given that anybody is there, `empty`: the probability
+        that nobody is, and `error` as of `sum`; `joint` over "count" (of the units) and "rest" (of the others) where
+        that table is not too large. The attribute `interval` says of which law `lower` and `upper` are: equal-tailed
+        of the posterior, or, where a law of both sums would take too long, of the beta law with this mean and sd
 
         Raises
         ------
@@ -268,7 +276,7 @@ class SpinePosterior:
         >>> posterior(tree, [4, 2, -1, 3], 0.2, Flat()).share("a", of="g")["mean"].round(4).item()
         0.3606
         """
-        return share_law(self.tree, self.solutions[cell], units, of)
+        return share_law(self.tree, self.solutions[cell], units, of, prob)
 
     def downward_message(self, name: str, cell: int | None = None) -> Any:
         """Message of everything outside a unit about its count: for the posterior of the subtree below it.
