@@ -163,6 +163,10 @@ LOSSES: dict[str, PrivacyLoss] = {
     "gaussian, sampled": adv.sampled_loss(adv.Gaussian(1.0).privacy_loss(), 0.2),
     "gaussian, sampled ten times": 10 * adv.sampled_loss(adv.Gaussian(1.0).privacy_loss(), 0.2),
     "laplace, sampled": adv.sampled_loss(adv.Laplace(1.5).privacy_loss(), 0.3),
+    "gaussian, sampled without replacement": adv.sampled_loss(
+        adv.Gaussian(1.0).privacy_loss(), 0.2, "without replacement"
+    ),
+    "laplace on a range": adv.RangedNoise(adv.Laplace(1.5), 5).privacy_loss(),
     "nothing released": compose_losses([]),
     "partly revealing": _uneven(),
     "exact": adv.Exact().privacy_loss(),

@@ -37,7 +37,7 @@ def test_profiles_are_those_of_the_theorem_and_never_below(name: str, rate: floa
     fixed = adv.sampled_loss(loss, rate, "without replacement")
     for side in fixed.directions:
         assert (side.delta(EPSILONS) >= either * (1.0 - 1e-9) - 1e-13).all()
-        np.testing.assert_allclose(side.delta(EPSILONS), either, rtol=2e-2, atol=1e-6)
+        np.testing.assert_allclose(side.delta(EPSILONS), either, rtol=1e-9, atol=1e-15)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.4])
@@ -51,6 +51,37 @@ def test_poisson_sampling_is_the_mixture_and_its_reader_is_bayes(rate: float) ->
     prior, sampled = 0.3, rate * p + (1 - rate) * q
     posterior = prior * sampled / (prior * sampled + (1 - prior) * q)
     assert found.posterior(prior).mean("in") == pytest.approx(float(posterior @ sampled), rel=1e-13)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.4])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_sample_of_fixed_size_is_certified_from_both_sides(name: str, rate: float) -> None:
+    """Tails are those of the profile, in both directions; moments are never below those of a Poisson sample."""
+    loss = adv.sampled_loss(LOSSES[name], rate, "without replacement")
+    assert loss.swapped is loss
+    e = np.concatenate([-EPSILONS[:0:-1], EPSILONS])
+    p, q = loss.tail(e)
+    np.testing.assert_allclose(p - np.exp(e) * q, loss.delta(e), rtol=1e-10, atol=1e-13)
+    low, high = loss.bracket.delta(e)
+    assert (low <= loss.delta(e)).all()
+    assert (loss.delta(e) <= high).all()
+    np.testing.assert_allclose(low, high, rtol=1e-9, atol=1e-15)
+    alone = LOSSES[name]
+    moment = loss.log_moment(2.0)
+    sides = [adv.sampled_loss(one, rate) for one in alone.directions]
+    assert moment >= max(side.log_moment(2.0) for one in sides for side in one.directions) * (1.0 - 1e-9)
+    assert math.isfinite(moment) == (name != "some outcomes impossible")
+    assert loss.kl_divergence >= max(one.kl_divergence for one in sides) * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "laplace", "geometric"])
+def test_samples_of_fixed_size_add_up_between_ends_that_meet(name: str) -> None:
+    """One release is known to its digits; ten lie between the ends, no wider than those of a Poisson sample."""
+    fixed, poisson = (10 * adv.sampled_loss(LOSSES[name], 0.1, scheme) for scheme in ("without replacement", "poisson"))
+    low, high = fixed.bracket.epsilon(1e-5)
+    assert 0.0 < low <= high
+    assert high - low < 1e-3 * high
+    assert high >= max(side.bracket.epsilon(1e-5)[0] for side in poisson.directions)
 
 
 def test_a_rate_or_scheme_that_is_none_is_refused() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit
 
-from adversary._core import SMALLEST, Floats, as_array, check_number, labelled, scalar_or_array
+from adversary._core import SMALLEST, Floats, as_array, check_number, labelled, past_ties, scalar_or_array
 from adversary.privacy.guarantee import Guarantee, group_of
 from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.lattice import MARGIN, LatticeLoss, merge_atoms
@@ -26,6 +26,7 @@ _WHOLE = 1e-12
 
 TIED = 1e-13
 """Profiles this close, relative to them, are equal."""
+_DIGITS = 3e-16
 _AT_ONCE = 2**18
 """Numbers of all pairs together that are computed at once."""
 
@@ -128,10 +129,14 @@ class LargestLoss(PrivacyLoss):
             found[part] = np.where(falls, -np.expm1(-size) + np.exp(-size) * below, below)
         return scalar_or_array(np.clip(found, 0.0, 1.0).reshape(np.shape(e)))
 
+    def past_ties(self, threshold: Floats) -> Floats:
+        """Last digits apart about 0 too, where two pairs meet."""
+        return past_ties(threshold, _DIGITS)
+
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """That of the pair with the largest profile there, of several the one whose profile falls least from there."""
-        t = check_number("threshold", threshold)
+        t = self.past_ties(check_number("threshold", threshold))
         flat, found = np.ravel(t), np.empty((2, np.size(t)))
         for part in _parts(flat.size, self.pairs):
             here = np.clip(flat[part], -1e300, 1e300)

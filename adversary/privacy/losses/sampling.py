@@ -7,7 +7,7 @@ it is sampled with probability q, so the pair is q P + (1 - q) Q against Q, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,13 +28,12 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.losses.derived_answers import Bracket
-from adversary.privacy.losses.dominating import lattice_above
-from adversary.privacy.losses.lattice import SUM_TOLERANCE, LatticeLoss, merged_within
+from adversary.privacy.losses.dominating import LargestLoss
+from adversary.privacy.losses.lattice import MARGIN, SUM_TOLERANCE, LatticeLoss, merged_within
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss, Route
+from adversary.privacy.profiles import delta_at_negative
 
 SCHEMES = ("poisson", "without replacement")
-NODES = 1201
-"""Points of a profile on each side of 0."""
 _LARGE = 30.0
 
 MOST_TERMS = 4096.0
@@ -55,8 +54,8 @@ def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> Pri
     Returns
     -------
     PrivacyLoss: for Poisson sampling exact, a LatticeLoss where the loss is listed and a SampledLoss elsewhere; without
-    replacement an upper bound that meets the profile at 1,201 points on either side of 0. Its `posterior(prior)` is the
-    law of the posterior of this adversary
+    replacement a FixedSampleLoss, whose profile is exact and whose sums are certified from both sides. The
+    `posterior(prior)` of either is the law of the posterior of this adversary
 
     Raises
     ------
@@ -76,13 +75,15 @@ def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> Pri
     q = float(check_positive("rate", check_probability("rate", rate)))
     if scheme not in SCHEMES:
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}")
-    if scheme == "poisson":
-        law = loss.law
-        if isinstance(law, LatticeLoss):
-            return _subsampled_lattice(law, q)
-        return loss if q == 1.0 else SampledLoss(loss, q)
-    side = amplified_loss(np.linspace(0.0, max(one.reach for one in loss.directions), NODES), q)
-    return lattice_above(_Amplified(loss, q), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
+    sides = tuple(_poisson(one, q) for one in (loss.directions if scheme == SCHEMES[1] else (loss,)))
+    return FixedSampleLoss(sides) if scheme == SCHEMES[1] else sides[0]
+
+
+def _poisson(loss: PrivacyLoss, q: float) -> PrivacyLoss:
+    law = loss.law
+    if isinstance(law, LatticeLoss):
+        return _subsampled_lattice(law, q)
+    return loss if q == 1.0 else SampledLoss(loss, q)
 
 
 def before_sampling(loss: ArrayLike, rate: float) -> Floats:
@@ -305,16 +306,69 @@ def amplified_loss(loss: ArrayLike, rate: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Amplified:
-    """The profile of sampling without replacement, the worse direction in both."""
+class FixedSampleLoss(LargestLoss):
+    """Loss of a sample of fixed size, without replacement: the largest of Poisson samples' losses.
 
-    loss: PrivacyLoss
-    rate: float
+    At epsilon >= 0 its profile is q delta(log(1 + (e^epsilon - 1) / q)) of the worse direction of the mechanism, that
+    of q P + (1 - q) Q against Q; and the same with the two exchanged.
 
-    def delta(self, epsilon: ArrayLike) -> Floats:
-        before = before_sampling(epsilon, self.rate)
-        return self.rate * np.maximum(as_array(self.loss.delta(before)), as_array(self.loss.swapped.delta(before)))
+    Parameters
+    ----------
+    sides : losses of a Poisson sample, of P against Q and of Q against P; one where they are alike
+    """
+
+    sides: tuple[PrivacyLoss, ...]
 
     @property
-    def swapped(self) -> _Amplified:
+    def pairs(self) -> int:
+        return len(self.sides)
+
+    def each_delta(self, epsilon: Floats) -> Floats:
+        return np.stack([as_array(side.delta(epsilon)) for side in self.sides])
+
+    def each_behind(self, epsilon: Floats) -> Floats:
+        return self.each_delta(epsilon)
+
+    def each_tail(self, threshold: Floats) -> tuple[Floats, Floats]:
+        """Above 0 those of q P + (1 - q) Q against Q, below it those of Q against it."""
+        ahead, behind = (np.array([one.tail(threshold) for one in some]) for some in (self.sides, self._turned))
+        p, q = np.moveaxis(np.where(threshold >= 0.0, ahead, behind), 1, 0)
+        return p, q
+
+    @property
+    def _turned(self) -> tuple[PrivacyLoss, ...]:
+        return tuple(side.swapped for side in self.sides)
+
+    @property
+    def bracket(self) -> Bracket:
+        """The profile from those of the samples, and the last digits; power and tails as they are."""
+
+        def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
+            e = check_number("epsilon", epsilon)
+            ends = np.array([side.bracket.delta(np.abs(e)) for side in self.sides]).max(axis=0)
+            low, high = (delta_at_negative(e, end) for end in (ends[0] * (1.0 - MARGIN), ends[1] * (1.0 + MARGIN)))
+            return scalar_or_array(low), scalar_or_array(np.minimum(high, 1.0))
+
+        return replace(super().bracket, of_delta=delta)
+
+    def log_moment(self, order: float) -> float:
+        """From above: the moments less 1 of all pairs together, or that of the law above."""
+        if -1.0 <= order <= 0.0:
+            return super().log_moment(order)
+        moments = np.array([side.log_moment(order) for side in (*self.sides, *self._turned)])
+        with np.errstate(over="ignore", divide="ignore"):
+            excess = np.where(moments < 700.0, np.log(np.maximum(np.expm1(np.minimum(moments, 700.0)), 0.0)), moments)
+        return min(float(np.logaddexp(0.0, log_sum_exp(excess))), super().log_moment(order))
+
+    @property
+    def kl_divergence(self) -> float:
+        """From above, as moments are."""
+        return min(sum(side.kl_divergence for side in (*self.sides, *self._turned)), self.above.kl_divergence)
+
+    @property
+    def swapped(self) -> FixedSampleLoss:
         return self
+
+    @property
+    def maximum(self) -> float:
+        return max(side.maximum for side in self.sides)
