@@ -225,13 +225,15 @@ def test_a_summary_of_opendp_is_read_whatever_holds_it(rows: Any) -> None:
     noisy, public, null, keys = (level.mechanism for level in adv.levels_of_noise(rows))
     assert noisy == adv.Geometric(0.5)
     assert public == null == adv.Exact()
-    assert keys == adv.postprocessing.suppressed(adv.Geometric(0.125), below=131)
+    assert keys == adv.postprocessing.selected(adv.Geometric(0.125), 130, strict=True)
+    delta = np.exp(-130 / 8) / (1 + np.exp(-1 / 8))  # noise > 129
+    assert keys.privacy_loss().delta(5.0) == pytest.approx(delta, rel=1e-9)
     assert keys.log_prob(130, 140) == pytest.approx(np.log(adv.Geometric(0.125).cdf(130, 140)), rel=1e-12)
 
 
 def test_a_threshold_of_real_numbers_leaves_out_those_below() -> None:
     row = {"distribution": "Float Laplace", "scale": 2.0, "threshold": 10.0}
-    assert adv.levels_of_noise([row])[0].mechanism == adv.postprocessing.suppressed(adv.Laplace(2.0), below=10)
+    assert adv.levels_of_noise([row])[0].mechanism == adv.postprocessing.selected(adv.Laplace(2.0), 10)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import poisson
 
 from adversary import nmf
 from adversary.census import spine
-from adversary.census.nmf import check
+from adversary.census.nmf import check, runs
 from adversary.census.nmf.exact_counts import state_totals
 from adversary.census.nmf.file_layout import arrow, bare, flat_cells, product_of, spelling_in_file
-from adversary.census.nmf.products import DHC_PERSONS, PL_PERSONS, PL_UNITS
+from adversary.census.nmf.products import DHC_PERSONS, PL_LEVELS, PL_PERSONS, PL_UNITS
 from adversary.census.nmf.units import geoid, name_of
 from tests.oracles.noisy_measurement_file import Replica, answer
 
@@ -140,6 +141,43 @@ def test_a_part_is_read_alone_as_in_the_whole_file(
     assert part.tree.names.tolist() == whole.tree.names[here].tolist()
     for name in ("released", "rho", "low", "high", "published"):
         np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[here])
+
+
+@pytest.mark.parametrize("kept", [("County",), ("Block",), ("County", "Tract"), ("US", "State", "County")])
+def test_an_extract_of_some_levels_is_checked_and_read_as_far_as_it_goes(file: Path, kept: tuple[str, ...]) -> None:
+    whole = nmf.read(file, "total")
+    for folder in file.glob("*.parquet"):
+        if folder.name.removesuffix(".parquet") not in kept:
+            shutil.rmtree(folder)
+    assert check.contents(file)["problems"] == []
+    assert check.contents(file)["absent"] == [name for name in PL_LEVELS if name not in kept]
+    part = nmf.read(file, "total")
+    assert part.tree.levels[0] == (kept[0] if kept[0] == "US" else "Extract")
+    assert part.tree.levels[-1] == kept[-1]
+    for level in kept:
+        here, there = (np.array(one.tree.levels)[one.tree.level] == level for one in (part, whole))
+        assert part.tree.names[here].tolist() == whole.tree.names[there].tolist()
+        for name in ("released", "rho", "published"):
+            np.testing.assert_array_equal(getattr(part, name)[here], getattr(whole, name)[there])
+    notes = "; ".join(part.notes)
+    assert (f"nothing above level {kept[0]} is in the file" in notes) == (kept[0] != "US")
+    assert (f"nothing below level {kept[-1]} is in the file" in notes) == (kept[-1] != "Block")
+
+
+def test_a_run_over_an_extract_is_one_piece(file: Path, tmp_path: Path) -> None:
+    """Nothing binds the counties of an extract: under a law of its own each is read as if it were alone."""
+    for folder in file.glob("*.parquet"):
+        if folder.name != "County.parquet":
+            shutil.rmtree(folder)
+    made = runs.run(runs.Question(str(file), "total", leaf_prior=spine.Poisson(300.0)), tmp_path / "out")
+    assert list(made.pieces) == ["Extract"]
+    table = pq.read_table(made.files[0]).to_pydict()
+    read = nmf.read(file, "total")
+    one = int(np.flatnonzero(read.rho > 0)[0])
+    x = np.arange(0.0, 2.0 * read.released[one] + 1000.0)
+    weight = np.exp(poisson(300.0).logpmf(x) - read.rho[one] * (read.released[one] - x) ** 2)
+    place = table["geocode"].index(read.tree.names[one])
+    assert table["mean"][place] == pytest.approx(float(x @ weight / weight.sum()), rel=1e-9)
 
 
 @pytest.mark.parametrize(("state", "other"), [("04", "044"), ("44", "004")])

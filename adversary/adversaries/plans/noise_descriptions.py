@@ -7,8 +7,8 @@
 | PipelineDP, `vars` of a `MetricUtility` | "noise_kind", "noise_std" | the standard deviation |
 | PipelineDP, `vars` of a `SumMetrics` | "noise_kind", "std_noise" | the standard deviation |
 
-In a row of OpenDP no distribution, or a scale of 0, is a public number, published exactly; keys whose noisy count is at
-most the "threshold" are left out.
+In a row of OpenDP no distribution, or a scale of 0, is a public number, published exactly; a key exists only where its
+noisy count is above the "threshold", and one that nobody has never does, so that its delta is that of `Selected`.
 
 Read from the sources of OpenDP 0.16, Tumult Analytics 0.21 and PipelineDP (`analysis/metrics.py`).
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 from adversary._core import check_positive, meant
 from adversary.adversaries.plans.plan import Level
-from adversary.adversaries.postprocessing import suppressed
+from adversary.adversaries.postprocessing import selected
 from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geometric, Laplace, Mechanism
 
 type Made = Callable[[float], Mechanism]
@@ -109,7 +109,7 @@ def _noise(where: str, row: Mapping[str, Any]) -> Mechanism:
     if (threshold := row.get("threshold")) is None:
         return mechanism
     lowest = math.ceil(threshold) if mechanism.is_continuous else math.floor(threshold) + 1
-    return suppressed(mechanism, below=lowest)
+    return selected(mechanism, lowest)
 
 
 def _added_noise(where: str, row: Mapping[str, Any]) -> Mechanism:

@@ -26,7 +26,7 @@ from adversary.census.nmf.level_records import (
 )
 from adversary.census.nmf.products import Product
 from adversary.census.nmf.records import Column
-from adversary.census.nmf.units import build_tree, levels_below
+from adversary.census.nmf.units import EXTRACT, build_tree, held_together, levels_below
 from adversary.census.spine import Tree
 
 DOCUMENTED = {"State": 3, "County": 8}
@@ -55,9 +55,10 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
     if all(level.units.size for level in found.values()):
         names = levels_below("", {}, levels)
         units = units_by_level(names, found, code_lengths(path, levels))
-        tree, faults = build_tree(names, units, lambda level, code: named_in(found, level, code))
+        names, held = held_together(names, units)
+        tree, faults = build_tree(names, held, lambda level, code: named_in(found, level, code))
         problems += faults
-        if not faults and units[names[0]].size == 1:
+        if not faults:
             problems += [*_absent(tree, found), *_contradictions(tree, kind, found)]
     problems += _shapes(kind, found)
     files = [file for file in path.rglob("*.parquet") if file.is_file()]
@@ -67,6 +68,7 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
         "bytes": sum(file.stat().st_size for file in files),
         "files": len(files),
         "synthetic": synthetic,
+        "absent": [name for name in kind.levels if name not in levels],
         "levels": [
             {
                 "level": level.name,
@@ -86,6 +88,8 @@ def _absent(tree: Tree, found: dict[str, Level]) -> Iterator[str]:
     """Units without a record of a query that others of their level have, which only an only child may be."""
     lone = np.ones(len(tree), dtype=bool)
     lone[1:] = tree.children[tree.parent[1:]] == 1
+    if tree.levels[0] == EXTRACT:  # the file does not say which of the uppermost are only children
+        lone[tree.level == 1] = True
     for level in found.values():
         here = tree.names[(tree.level == tree.levels.index(level.name)) & ~lone]
         for column in level.measured.values():

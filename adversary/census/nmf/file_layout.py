@@ -101,7 +101,7 @@ def product_of(directory: Path) -> tuple[Product, bool]:
 
 
 def levels_of(directory: Path, product: Product) -> tuple[str, ...]:
-    """The levels that a folder has, from the top down: neighbours in the product's.
+    """The levels that a folder has, from the top down: neighbours in the product's, all of them or an extract.
 
     ValueError naming one that is not the product's, FileNotFoundError naming one that is skipped.
     """
@@ -111,7 +111,7 @@ def levels_of(directory: Path, product: Product) -> tuple[str, ...]:
             spine = " > ".join(product.levels)
             raise ValueError(f"{directory}: {name}.parquet is no level of {product.name} ({spine})")
     places = [product.levels.index(name) for name in there]
-    whole = product.levels[min(places) :]
+    whole = product.levels[min(places) : max(places) + 1]
     for name in whole:
         if name not in there:
             raise FileNotFoundError(f"{directory}: level {name} is absent, there is no directory {name}.parquet")

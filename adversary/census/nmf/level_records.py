@@ -17,7 +17,7 @@ from adversary.census.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, fo
 from adversary.census.nmf.parquet_source import Source
 from adversary.census.nmf.products import Product
 from adversary.census.nmf.records import US, Column, collect, first_column
-from adversary.census.nmf.units import WHOLE_STATE, Codes, in_order, places_of, whole_states
+from adversary.census.nmf.units import MADE_UP, WHOLE_STATE, Codes, in_order, places_of, whole_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
         Source(folder(path, level, kind), level, kind, "" if level == US else root)
         for kind in (MEASUREMENTS, CONSTRAINTS)
         for level in levels
-        if level != WHOLE_STATE
+        if level not in MADE_UP
     ]
     for source in sources:
         listed = source.query_names()

@@ -32,7 +32,16 @@ from adversary.census.nmf.level_records import (
 )
 from adversary.census.nmf.products import Product, Shape
 from adversary.census.nmf.records import Column, label_of
-from adversary.census.nmf.units import WHOLE_STATE, Codes, build_tree, levels_below, root_of
+from adversary.census.nmf.units import (
+    EXTRACT,
+    MADE_UP,
+    WHOLE_STATE,
+    Codes,
+    build_tree,
+    held_together,
+    levels_below,
+    root_of,
+)
 from adversary.census.spine import Tree
 
 ARRAYS = ("released", "rho", "low", "high", "published", "moved", "settled")
@@ -130,6 +139,9 @@ def read(
         squares, see `reader.queries.effective_measurements`; `alone` then has the one query
     progress : show a bar with the time left for every level
 
+    Of an extract its levels are read: several uppermost units hang under one, of level "Extract", which nothing is known
+    of; the lowest are the leaves.
+
     A unit without a record was not measured: rho 0. Bounds that meet, structural zeros and state totals are exact, and
     take the measurement's place; bounds of the smallest units are kept as bounds. Of a query of two cells whose sum is
     exact, each is measured twice: by its own answer, and by the sum less the other's.
@@ -156,6 +168,8 @@ def read(
         if name != WHOLE_STATE
     }
     units = units_by_level(names, found, lengths)
+    if not code:
+        names, units = held_together(names, units)
     if units[names[0]].size != 1:
         _refuse_root(path, names[0], units[names[0]], code)
     tree, faults = build_tree(names, units, lambda level, unit: named_in(found, level, unit))
@@ -189,12 +203,12 @@ def _fill_tree(
     high, low, published = np.full((size, count), np.inf), np.zeros((size, count)), np.full((size, count), np.nan)
     limiting: dict[str, list[str]] = {}
     idle: set[str] = set()
-    notes: list[str] = []
+    notes = _notes_of_extract(tree.levels, product)
     starts = np.searchsorted(tree.level, np.arange(len(tree.levels) + 1))
     for name, start, stop in zip(tree.levels, starts, starts[1:], strict=False):
         here = slice(int(start), int(stop))
         units = tree.names[here]
-        if name == WHOLE_STATE:
+        if name in MADE_UP:
             continue
         level = found[name]
         own = {one: column for one, column in level.measured.items() if column is own_column(asked, level)}
@@ -252,6 +266,19 @@ def _fill_tree(
         about |= {"query": asked.query, "shape": asked.shape, "cells": asked.cells, "labels": labels, "states": states}
         results.append(Measurements(tree=tree, **arrays, **about))
     return replace(results[-1], alone=results[0]) if every else results[0]
+
+
+def _notes_of_extract(levels: tuple[str, ...], product: Product) -> list[str]:
+    """What a file without the uppermost or the lowest levels of its product does not say."""
+    notes: list[str] = []
+    if levels[0] == EXTRACT:
+        shared = "; a rate that leaves share is one for all of them" * (len(levels) == 2)
+        notes.append(f"nothing above level {levels[1]} is in the file, so that no total binds its units{shared}")
+    if levels[-1] != product.levels[-1]:
+        notes.append(
+            f"nothing below level {levels[-1]} is in the file: its units are the leaves, and are what pages call blocks"
+        )
+    return notes
 
 
 def _single_query(asked: Column, column: Column | None, places: Any, units: int) -> Estimates:

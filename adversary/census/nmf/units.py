@@ -2,7 +2,8 @@
 
 Geocodes of a level have one length, and that of a unit begins with its parent's. The digit before a state's code says
 whether it is the part of the state outside (0) or inside (1) American Indian, Alaska Native and Hawaiian areas. Both
-parts hang under one unit that the file has not, the whole state, because its total binds them.
+parts hang under one unit that the file has not, the whole state, because its total binds them. So do the uppermost units of an
+extract, such as some blocks without what they lie in.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from adversary.census.spine import Tree
 
 WHOLE_STATE = "Whole_State"
 """Level of the units that hold both parts of a state."""
+EXTRACT = "Extract"
+"""Level of the one unit that holds the uppermost units of a file, where there are several."""
+MADE_UP = (WHOLE_STATE, EXTRACT)
+"""Levels that no file has."""
 STATE_DIGITS, COUNTY_DIGITS, GEOID = 2, 5, 16
 
 Codes = NDArray[np.str_]
@@ -59,6 +64,13 @@ def levels_below(root: str, lengths: Mapping[str, int], levels: tuple[str, ...])
     return tuple(names[names.index(fits[0]) :])
 
 
+def held_together(levels: tuple[str, ...], units: Mapping[str, Codes]) -> tuple[tuple[str, ...], Mapping[str, Codes]]:
+    """Levels and units under one more that holds the uppermost units, where there are several of these."""
+    if units[levels[0]].size <= 1:
+        return levels, units
+    return (EXTRACT, *levels), {EXTRACT: np.array([EXTRACT]), **units}
+
+
 def keys_of(codes: Codes) -> Codes:
     """Geocodes with the state's digits first, so that their order keeps both parts of a state together.
 
@@ -89,7 +101,7 @@ def places_of(units: Codes, codes: Codes) -> Integers:
 
 def parents_of(above: Codes, below: Codes) -> Integers:
     """(unit,) place of each unit's parent among the units of the level above; -1 for none."""
-    if above.tolist() == [US]:
+    if above.tolist() in ([US], [EXTRACT]):
         return np.zeros(below.size, dtype=np.int64)
     keys, known = keys_of(below), keys_of(above)
     begins = keys.astype(f"<U{len(above[0])}") if above.size else keys

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 import xarray as xr
 
+from adversary._core import join_words
 from adversary.census.nmf import arrow, check
 from adversary.census.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
 from adversary.report.commands.options import SEED, Directory, Product, answering, ended_as_interrupted, extras
@@ -116,6 +117,7 @@ def _contents(found: dict[str, Any]) -> Answer:
     tree = xr.DataTree.from_dict(groups)
     tree.attrs = {name: found[name] for name in ("directory", "product", "bytes", "files")}
     tree.attrs["synthetic"] = int(found["synthetic"])
+    tree.attrs["absent"] = join_words(found["absent"])
     many = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
     verdict, status = (f"{many}.", "violated") if problems else ("Nothing is missing or malformed.", "holds")
     warnings = ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"])
@@ -135,9 +137,11 @@ def _document(tree: xr.DataTree) -> Document:
     }  # fmt: skip
     wrong = [*problems[:SHOWN], *[f"and {len(problems) - SHOWN} more"] * (len(problems) > SHOWN)]
     levels = {"level": "level", "units": ("units", "count")}
+    size = f"{tree.attrs['bytes'] / 2**20:,.1f} MiB in {tree.attrs['files']:,} files."
+    extract = f"An extract, without {tree.attrs['absent']}." if tree.attrs["absent"] else ""
     return Document(
         tree,
-        lead=[f"{tree.attrs['bytes'] / 2**20:,.1f} MiB in {tree.attrs['files']:,} files."],
+        lead=[size, *[extract] * bool(extract)],
         sections=[
             *[Section("What is missing or malformed", paragraphs=wrong)] * bool(problems),
             attempt("Levels", lambda: Section("Levels", tables=[tabulate(groups["levels"], levels, name="levels")])),

@@ -236,7 +236,7 @@ def run(
     path, target = open_product(question.directory, question.product), Path(out)
     levels = levels_of(path, product_of(path)[0])
     levels = levels[:-1] or levels
-    if question.level not in levels:
+    if question.level not in levels and question.level != Question.level:  # an extract without counties is one piece
         said = f"level must be one of {', '.join(levels)}, got {question.level!r}"
         raise ValueError(f"{path}: {said}{meant(question.level, levels)}")
     if target.resolve().is_relative_to(path.resolve()):
@@ -270,7 +270,7 @@ def run(
 def _run_pieces(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
     """The run on the workers of a scheduler, or in this process without one."""
     tree = found.tree
-    split = tree.levels.index(question.level) if question.level in tree.levels else 0
+    split = tree.levels.index(question.level) if question.level in tree.levels[:-1] else 0
     roots = np.flatnonzero(tree.level == split)
     inputs = _digest(found, others)
 
