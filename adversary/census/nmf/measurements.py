@@ -139,8 +139,8 @@ def read(
         squares, see `reader.queries.effective_measurements`; `alone` then has the one query
     progress : show a bar with the time left for every level
 
-    Of an extract its levels are read: several uppermost units hang under one, of level "Extract", which nothing is known
-    of; the lowest are the leaves.
+    Of an extract its levels are read: several uppermost units hang under one, of level "Extract", of which nothing is
+    known; the lowest are the leaves.
 
     A unit without a record was not measured: rho 0. Bounds that meet, structural zeros and state totals are exact, and
     take the measurement's place; bounds of the smallest units are kept as bounds. Of a query of two cells whose sum is
@@ -275,9 +275,7 @@ def _notes_of_extract(levels: tuple[str, ...], product: Product) -> list[str]:
         shared = "; a rate that leaves share is one for all of them" * (len(levels) == 2)
         notes.append(f"nothing above level {levels[1]} is in the file, so that no total binds its units{shared}")
     if levels[-1] != product.levels[-1]:
-        notes.append(
-            f"nothing below level {levels[-1]} is in the file: its units are the leaves, and are what pages call blocks"
-        )
+        notes.append(f"nothing below level {levels[-1]} is in the file: its units are what pages call blocks")
     return notes
 
 

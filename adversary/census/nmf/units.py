@@ -2,8 +2,8 @@
 
 Geocodes of a level have one length, and that of a unit begins with its parent's. The digit before a state's code says
 whether it is the part of the state outside (0) or inside (1) American Indian, Alaska Native and Hawaiian areas. Both
-parts hang under one unit that the file has not, the whole state, because its total binds them. So do the uppermost units of an
-extract, such as some blocks without what they lie in.
+parts hang under one unit that the file has not, the whole state, because its total binds them. So do the uppermost
+units of an extract, such as some blocks without what they lie in.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def levels_below(root: str, lengths: Mapping[str, int], levels: tuple[str, ...])
     return tuple(names[names.index(fits[0]) :])
 
 
-def held_together(levels: tuple[str, ...], units: Mapping[str, Codes]) -> tuple[tuple[str, ...], Mapping[str, Codes]]:
+def held_together(levels: tuple[str, ...], units: dict[str, Codes]) -> tuple[tuple[str, ...], dict[str, Codes]]:
     """Levels and units under one more that holds the uppermost units, where there are several of these."""
     if units[levels[0]].size <= 1:
         return levels, units
