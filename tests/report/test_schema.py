@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from adversary.bounded.report import load_any_release_file
+from adversary.budget import Ledger
 from adversary.releases.record_file import load_record
 from adversary.report.commands.setup_commands import STARTS
 from adversary.report.files import (
@@ -29,21 +30,19 @@ READERS: dict[str, Any] = {
     "scenario": load_scenario, "guarantee": load_guarantee, "profile": load_profile_file,
     "release": load_any_release_file,
     "regression": load_any_release_file, "table": load_table_file, "tables": load_tables_file,
-    "record": load_record,
+    "record": load_record, "ledger": Ledger.load,
 }  # fmt: skip
 
 
 def kind_of(document: dict[str, Any]) -> str:
+    if "limit" in document:
+        return "ledger"
     if "plan" in document or "data" in document:
         return "scenario" if "plan" in document else "tables"
     return next("profile" if one == "profiles" else one for one in document if one in (*KINDS, "profiles"))
 
 
-LEDGERS = {DATA / "releases.toml"}
-"""Read by `Ledger.load`, whose keys have tests of their own."""
-
-
-@pytest.mark.parametrize("path", sorted({*DATA.glob("*.toml")} - LEDGERS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_shipped_file_is_valid_and_a_misspelt_key_is_not(path: Path) -> None:
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     made = schema(kind_of(document))

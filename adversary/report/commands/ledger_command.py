@@ -13,10 +13,12 @@ import xarray as xr
 
 from adversary._core import as_given, format_bound, join_words
 from adversary.budget import Ledger
+from adversary.budget.ledger import KINDS as LIMITS
+from adversary.budget.ledger import RULES
 from adversary.privacy import Guarantee, definitions
 from adversary.privacy.losses import PrivacyLoss
 from adversary.report.commands import options
-from adversary.report.files.keys import Keys, read_toml
+from adversary.report.files.keys import Key, Keys, read_toml
 from adversary.report.kit import Answer, Card, Column, Document, Section, Summary, attempt, guarded_document, tabulate
 
 NAMES: dict[tuple[str, ...], type[Guarantee]] = {
@@ -27,8 +29,32 @@ NAMES: dict[tuple[str, ...], type[Guarantee]] = {
     ("alpha", "gamma"): definitions.RenyiDP,
 }
 """A guarantee by the names of its parameters."""
-LEDGER = ("title", "limit", "release")
-"""Keys of a ledger."""
+_EXAMPLES = {
+    "pure DP": "0.5", "approximate DP": "{ epsilon = 0.5, delta = 1e-7 }", "zCDP": "0.1", "Gaussian DP": "0.3",
+    "Renyi DP": "{ alpha = 4.0, gamma = 0.2 }",
+}  # fmt: skip
+_DEFINITIONS = {
+    name: Key("any", f"its {' and '.join(kind.parameter_names())}", None, example=_EXAMPLES.get(name, "1.0"))
+    for name, kind in LIMITS.items()
+}
+_RELEASE = {
+    "name": Key("text", "of the release"),
+    **_DEFINITIONS,
+    "times": Key("whole", "how many releases alike", 1),
+    "fixed": Key("flag", "its parameters were fixed before the first release was seen", False),
+    "date": Key("text", "when", "", example='"2026-02-01"'),
+}
+FILE = {
+    "title": Key("text", "whose releases these are", "", example='"..."', live=True),
+    "limit": Key("table", "what all releases together must guarantee: one of these definitions", keys={
+        **_DEFINITIONS,
+        "zCDP": _DEFINITIONS["zCDP"]._replace(example="1.0", live=True),
+        "rule": Key("word", "by which they add up; the first that keeps the limit", None, tuple(RULES)),
+    }),
+    "release": Key("rows", "releases so far", (), keys=_RELEASE, live=True,
+                   example=[{"name": '"tables of 2025"', "zCDP": "0.4"}]),
+}  # fmt: skip
+"""Keys of a ledger, which `Ledger.load` reads."""
 DELTA = 1e-6
 """At which a composed loss is said in epsilon."""
 
@@ -78,7 +104,7 @@ def _load(file: Path) -> Ledger:
     if not file.exists():
         raise ValueError(f'{file}: no such file; --limit begins it: adversary ledger {file} --limit "rho 1"')
     document = read_toml(file)
-    Keys.of_file({key: x for key, x in document.items() if key not in LEDGER}, file, "a ledger", {})
+    Keys.of_file({key: x for key, x in document.items() if key not in FILE}, file, "a ledger", {})
     return Ledger.load(file)
 
 

@@ -35,6 +35,9 @@ KINDS = {
         "adversary.report.files.profile_file", ("profile", "profiles"),
         "a profile file, which adversary epsilon reads", {"epsilon": ()},
     ),
+    "ledger": Kind(
+        "adversary.report.commands.ledger_command", ("limit",), "a ledger, which adversary ledger reads", {"ledger": ()}
+    ),
     "release": Kind(
         "adversary.bounded.report.release_file", ("release",), "a release file, which adversary infer reads",
         {"infer": ()},
@@ -61,7 +64,5 @@ KINDS = {
 }  # fmt: skip
 """Every kind of file by name; a guarantee also stands in files of other kinds, which their own tables tell first."""
 
-ABOUT = {"limit": "a ledger, which adversary ledger reads"} | {
-    table: kind.about for kind in KINDS.values() for table in kind.tables
-}
+ABOUT = {table: kind.about for kind in KINDS.values() for table in kind.tables}
 """The kind of file that has a top-level table."""
