@@ -134,7 +134,7 @@ def _card(tree: xr.DataTree, records: Mapping[str, Record]) -> Card:
             ("releases", f"{len(records):,}"),
             ("parameters not published", f"{unknown:,}"),
             (f"median of what {prior} can become", f"at most {_upper(float(known.median()))}"),
-            ("numbers that contradict others", f"{tree['findings'].sizes['finding']:,}"),
+            ("stated numbers that others do not give", f"{tree['findings'].sizes['finding']:,}"),
         ],
         figure=Figure(
             "gallery",
@@ -151,8 +151,8 @@ def _group(title: str, tree: xr.DataTree, records: Mapping[str, Record], names: 
     prior = percent(float(bounds["prior"]))
     table = Table(
         [
-            Column("release"), Column("guarantee"), Column("unit"), Column(f"{prior} becomes at most", "% at most"),
-            Column("replaced unit", "% at most"), Column("expected of one adversary", "probability"),
+            Column("release"), Column(f"{prior} becomes at most", "% at most"), Column("replaced unit", "% at most"),
+            Column("expected of one adversary", "probability"), Column("guarantee"), Column("unit"),
         ],
         name=title.lower().replace(" ", "_"),
     )  # fmt: skip
@@ -160,7 +160,7 @@ def _group(title: str, tree: xr.DataTree, records: Mapping[str, Record], names: 
     for name in names:
         one, row = records[name], bounds.sel(release=name)
         most = [_or_none(row["posterior"].sel(relation=relation)) for relation in RELATIONS]
-        table.add(one.name, budget(one), one.unit.name, *most, expected.get(name))
+        table.add(one.name, *most, expected.get(name), budget(one), one.unit.name)
     return Section(title, tables=[table])
 
 
@@ -176,7 +176,7 @@ def _expected(tree: xr.DataTree) -> dict[str, float]:
     }
 
 
-CONTRADICTIONS = "Numbers that contradict one another"
+CONTRADICTIONS = "Numbers that do not agree"
 
 
 def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section:
@@ -195,8 +195,8 @@ def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section
         )  # fmt: skip
     return Section(
         CONTRADICTIONS,
-        f"{number} stated number{'s cannot' if number > 1 else ' cannot'} be reached from other numbers of the same "
-        "source.",
+        f"{number} stated number{'s do' if number > 1 else ' does'} not follow from other numbers of the same release, by "
+        "the rule that each row names.",
         tables=[table],
         notes=["By arithmetic alone: which of the two numbers is right is for the publisher to say."],
     )
