@@ -29,6 +29,9 @@ RARE = PRIORS[0]
 ALARMS, BASELINE = 0.05, 0.01
 """False alarms of the test, and success without the release of the attack, that bounds are shown for."""
 SEED = 2020
+DRAWS, DRAWS_WITH_SIBLINGS = 20_000, 2_000
+"""Simulated releases of a scenario: fixed, so that the gallery is the same on every machine, and fewer where siblings
+are read one by one, some milliseconds a release."""
 RELATIONS = ("stated", "replaced")
 """Neighbours: the record's own, and a unit that is replaced by another."""
 
@@ -154,7 +157,9 @@ def _scenario(record: Record, priors: Sequence[float], rng: Any) -> xr.Dataset:
     """One scenario, its adversary with each prior: the log Bayes factor of a release does not depend on the prior."""
     scenario = record.scenario
     assert scenario is not None
-    tree = audit(scenario.plan, scenario.readers[""], scenario.truth, failure=scenario.failure, also=(), rng=rng)
+    plan = scenario.plan
+    draws = DRAWS_WITH_SIBLINGS if any(level.siblings for level in plan.levels) else DRAWS
+    tree = audit(plan, scenario.readers[""], scenario.truth, failure=scenario.failure, also=(), draws=draws, rng=rng)
     release, exact, risk = (tree[name].to_dataset() for name in ("release", "exact", "risk"))
     weight = as_array(release["weight"].values)
     log_ratio = as_array(exact["log_odds"].values) - logit(float(risk["prior"]))
