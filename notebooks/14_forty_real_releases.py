@@ -15,8 +15,8 @@
 # # Forty real releases
 #
 # Agencies and companies publish numbers under guarantees with names such as "epsilon 2.64" or "rho 1.257". The field
-# keeps a registry of them, and leaves open what the parameters mean for a person. Here each is put into that question:
-# an adversary gives 1 % to something about you; how sure can the release make them?
+# keeps a registry of them, and leaves open what the parameters mean for a person. Here each is put into that
+# question: an adversary gives 1 % to something about you; how sure can the release make them?
 
 # %%
 # %matplotlib inline
@@ -26,13 +26,13 @@ tree = adv.releases.gallery()
 adv.releases.releases_on_one_axis(tree)
 
 # %% [markdown]
-# A bar is what the guarantee allows any adversary whose beliefs about everybody else do not depend on you. A dot is what
-# one adversary, described in the record of the release, expects when they are right. Three things stand out.
+# A bar is what the guarantee allows any adversary whose beliefs about everybody else do not depend on you. A dot is
+# what one adversary, described in the record of the release, expects when they are right. Three things stand out.
 #
-# - **A guarantee can allow nearly everything while one adversary learns nearly nothing.** The bound speaks of the worst
-#   output, the worst neighbor and all tables together; the adversary reads a few numbers.
-# - **Without noise of its own, a release stops at nothing.** Suppression with exact totals gives the hidden count away;
-#   rounding drawn afresh at each request wears off.
+# - **A guarantee can allow nearly everything while one adversary learns nearly nothing.** The bound speaks of the
+#   worst output, the worst neighbor and all tables together; the adversary reads a few numbers.
+# - **Without noise of its own, a release stops at nothing.** Suppression with exact totals gives the hidden count
+#   away; rounding drawn afresh at each request wears off.
 # - **The unit decides more than epsilon.** A day, a report or one visit of yours is not you.
 
 # %%
@@ -46,13 +46,13 @@ table.loc[["google_mobility", "census_pl94", "census_sdhc", "wikimedia_russia"]]
 # ## Neighbors: the same letter, another promise
 #
 # The rho of the redistricting data, 2.63, is for a person who is replaced by another. That of the Supplemental DHC,
-# 1.257, is for one who is added or removed; for a replaced person the bureau states 2.515. Side by side the two look twice
-# as far apart as they are: compare the column `replaced`.
+# 1.257, is for one who is added or removed; for a replaced person the bureau states 2.515. Side by side the two look
+# twice as far apart as they are: compare the column `replaced`.
 #
 # ## One day, and a year
 #
-# Many guarantees are for one day of one person. Whoever is in the data every day has all days against them, and sums of
-# epsilon grow with their number.
+# Many guarantees are for one day of one person. Whoever is in the data every day has all days against them, and sums
+# of epsilon grow with their number.
 
 # %%
 year = bounds["posterior_year"].sel(relation="stated").isel(prior=0, drop=True)
@@ -82,8 +82,8 @@ for name in scenarios["release"].values:
 # ## Numbers that do not agree
 #
 # A record can hold checks: a stated number, and the sum, product or conversion that should give it. These do not. The
-# 15.29 of the demographic file, for instance, is the sum of three budgets, one of which belongs to another product, and
-# its epsilons come from a simpler conversion than those of the redistricting data.
+# 15.29 of the demographic file, for instance, is the sum of three budgets, one of which belongs to another product,
+# and its epsilons come from a simpler conversion than those of the redistricting data.
 
 # %%
 tree["findings"].to_dataset().to_dataframe()[["release", "about", "stated", "computed"]]
@@ -91,9 +91,10 @@ tree["findings"].to_dataset().to_dataframe()[["release", "about", "stated", "com
 # %% [markdown]
 # ## A record of your own
 #
-# A record is a file: who, what, when, the unit, the guarantee, the sources; if it can be said, the plan and one scenario.
-# `adversary init gallery mine.toml` writes one to begin with, `adversary gallery mine.toml` audits it, and records of the
-# registry (YAML) are read as they are. `adversary gallery --out DIR` makes the page of all of them, with the sources.
+# A record is a file: who, what, when, the unit, the guarantee, the sources; if it can be said, the plan and one
+# scenario. `adversary init gallery mine.toml` makes one to begin with, `adversary gallery mine.toml` audits it, and
+# records of the registry (YAML) are read as they are. `adversary gallery --out DIR` makes the page of all of them,
+# with the sources.
 
 # %%
 record = both["census_sdhc"]

@@ -42,6 +42,7 @@ def test_blocks_of_code_run_one_after_the_other(page: str) -> None:
 
 @pytest.mark.slow_cases(
     "compare data/granville_1940.toml data/granville_1940_bounded.toml --quiet",
+    "gallery --out gallery",
     "spine county --query TOTAL --queries all --out found",
 )
 @pytest.mark.parametrize("command", COMMANDS)
@@ -74,11 +75,21 @@ def test_its_picture_is_the_figure_of_its_command(tmp_path: Path) -> None:
     command = next(one for one in COMMANDS if one.startswith("audit"))
     result = run(*shlex.split(command), "--out", str(tmp_path / "out"))
     assert result.exit_code == 0, result.stderr
-    (name,) = re.findall(r"\((notebooks/[\w/]+\.svg)\)", README)
+    name, _ = re.findall(r"\((notebooks/[\w/]+\.svg)\)", README)
     drawn, shown = (path.read_text(encoding="utf-8") for path in (tmp_path / "out/beliefs.svg", ROOT / name))
     words = re.compile(r"<text [^>]*>([^<]*)</text>")
     assert words.findall(shown) == words.findall(drawn)
     assert len(words.findall(shown)) > 8
+
+
+@pytest.mark.slow
+def test_its_second_picture_is_that_of_the_gallery(tmp_path: Path) -> None:
+    assert run("gallery", "--out", str(tmp_path)).exit_code == 0
+    _, name = re.findall(r"\((notebooks/[\w/]+\.svg)\)", README)
+    words = re.compile(r"<text [^>]*>([^<]*)</text>")
+    drawn, shown = (words.findall(path.read_text("utf-8")) for path in (tmp_path / "gallery.svg", ROOT / name))
+    assert shown == drawn
+    assert len(shown) > 40
 
 
 def test_its_scenario_and_its_examples_are_no_traps() -> None:

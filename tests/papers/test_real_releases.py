@@ -2,7 +2,7 @@
 
 The draft of these numbers gave 53.3 % for a household of ten in the Supplemental DHC, with noise calibrated to the
 household's ten people. The production library joins people and households, whose sensitivity is 2 x 10 + 2 = 22
-(`phsafe/utils.py`; the ratios of budgets in the configuration and the interval lengths that the bureau publishes agree),
+(`phsafe/utils.py`; ratios of budgets in the configuration, and the interval lengths that the bureau publishes, agree),
 so that the variance is 4.84 times larger and the expectation 50.7 %. It is kept as an erratum, both numbers shown.
 """
 

@@ -37,6 +37,8 @@ READERS: dict[str, Any] = {
 def kind_of(document: dict[str, Any]) -> str:
     if "limit" in document:
         return "ledger"
+    if "curator" in document:
+        return "record"
     if "plan" in document or "data" in document:
         return "scenario" if "plan" in document else "tables"
     return next("profile" if one == "profiles" else one for one in document if one in (*KINDS, "profiles"))

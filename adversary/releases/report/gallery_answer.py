@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,9 @@ from adversary.report.kit import (
 )
 
 TITLE = "Real releases, each audited"
+FEW = 3
+"""Records, at most, that each have a table of their bounds; of more there is one table."""
+EVERY_BOUND = "Every bound"
 EVEN = 0.5
 """A belief above which a possibility is the likelier one."""
 NEIGHBOURS = {"unbounded": "added or removed", "bounded": "replaced", "": "not said"}
@@ -104,7 +106,10 @@ def document(records: Mapping[str, Record], tree: xr.DataTree) -> Document:
         *(tables if several else []),
         *([attempt(CONTRADICTIONS, _contradictions, tree, records)] if tree["findings"].sizes["finding"] else []),
     ]
-    every = [attempt(one.name, _record, name, one, tree) for name, one in _in_order(bounds, records)]
+    alone = len(records) <= FEW
+    every = [attempt(one.name, _record, name, one, tree, alone) for name, one in _in_order(bounds, records)]
+    if not alone:
+        sections.append(attempt(EVERY_BOUND, _every_bound, bounds, records))
     if several:
         every = [Section("Every release", parts=[replace(one, folded=True) for one in every], on_screen=shown)]
     sections += every
@@ -195,8 +200,8 @@ def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section
         )  # fmt: skip
     return Section(
         CONTRADICTIONS,
-        f"{number} stated number{'s do' if number > 1 else ' does'} not follow from other numbers of the same release, by "
-        "the rule that each row names.",
+        f"{number} stated number{'s do' if number > 1 else ' does'} not follow from others of the same release, by the "
+        "rule that each row names.",
         tables=[table],
         notes=["By arithmetic alone: which of the two numbers is right is for the publisher to say."],
     )
@@ -209,12 +214,9 @@ def budget(record: Record) -> str:
     return ", ".join(f"{name} {as_given(float(x))}" for name, x in record.guarantee.budget.items())
 
 
-def _record(name: str, record: Record, tree: xr.DataTree) -> Section:
-    """Everything about one release."""
+def _record(name: str, record: Record, tree: xr.DataTree, alone: bool) -> Section:
+    """Everything about one release; its bounds as a table where it stands alone, else those of the first prior."""
     bounds = tree["bounds"].to_dataset().sel(release=name)
-    known = record.loss is not None
-    makers = [partial(_bounds_table, bounds, record)] if known else []
-    expected = _scenario(name, tree)
     facts = {
         "Publisher": ", ".join(filter(None, (record.curator, record.date))),
         "Published": record.published,
@@ -228,25 +230,19 @@ def _record(name: str, record: Record, tree: xr.DataTree) -> Section:
         "What cannot be said": record.unknown,
         "Source": "; ".join(filter(None, (_source(one) for one in record.sources))) or SOURCES["none"],
     }
+    sentences = [record.description, _scenario(name, tree), *(f"{sentence(one.words)}." for one in record.findings)]
+    known = record.loss is not None
     return Section(
         record.name,
         _finding(bounds, record),
-        [*([record.description] if record.description else []), *([expected] if expected else []),
-         *(f"{sentence(one.words)}." for one in record.findings)],
-        tables=[*(make() for make in makers), _facts_table(name, facts)],
-    )  # fmt: skip
+        [text for text in sentences if text],
+        tables=[_bounds_table(bounds, record)] * (alone and known),
+        notes=[f"{key}: {text}" for key, text in facts.items() if text],
+    )
 
 
 def _source(one: Any) -> str:
     return ", ".join(filter(None, (one.url, one.about))) or SOURCES[one.kind]
-
-
-def _facts_table(name: str, facts: Mapping[str, str]) -> Table:
-    table = Table([Column("about the release"), Column("")], name=f"{name}_record")
-    for key, text in facts.items():
-        if text:
-            table.add(key, text)
-    return table
 
 
 def _finding(bounds: xr.Dataset, record: Record) -> str:
@@ -256,8 +252,29 @@ def _finding(bounds: xr.Dataset, record: Record) -> str:
     row = bounds.isel(prior=0)
     prior, most = percent(float(row["prior"])), float(row["posterior"].sel(relation="stated"))
     year = float(row["posterior_year"].sel(relation="stated"))
+    other = float(row["posterior"].sel(relation="replaced"))
+    replaced = f" ({_upper(other)} for a replaced unit)" if other > most * (1.0 + 1e-9) else ""
     over = f", over a year {_upper(year)}" if np.isfinite(year) else ""
-    return f"A belief of {prior} can become at most {_upper(most)}{over}."
+    return f"A belief of {prior} can become at most {_upper(most)}{replaced}{over}."
+
+
+def _every_bound(bounds: xr.Dataset, records: Mapping[str, Record]) -> Section:
+    """A row for each release, relation and prior."""
+    heads = {"posterior": "at most", "posterior_year": "over a year at most"}
+    table = Table(
+        [Column("release"), Column("neighbors"), Column("belief", "probability"),
+         *(Column(head, "% at most") for head in heads.values()),
+         Column(f"detections at {percent(ALARMS)} false alarms", "% at most"),
+         Column(f"success from {percent(BASELINE)}", "% at most")],
+        name="every_bound",
+    )  # fmt: skip
+    for name, record in _in_order(bounds, records):
+        for relation in RELATIONS * (record.loss is not None):
+            for prior in bounds["prior"].values:
+                row = bounds.sel(release=name, relation=relation, prior=prior)
+                cells = [_or_none(row[key]) for key in (*heads, "detections", "attack_success")]
+                table.add(record.name, relation, float(prior), *cells)
+    return Section(EVERY_BOUND, tables=[table], folded=True, on_screen=False)
 
 
 def _bounds_table(bounds: xr.Dataset, record: Record) -> Table:
