@@ -108,7 +108,7 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
 
 
 def of_both_truths(question: Question) -> Groups:
-    """Groups `both_truths` (target), `empirical` (the adversary's own epsilon) and `tests` (level)."""
+    """Groups `both_truths` (target), `empirical` (the adversary's own epsilon), `tests` (level) and `guess`."""
     laws, plan, reader, truth = question.laws, question.plan, question.adversary, question.truth
     invariants = _invariants(plan, reader, truth)
     truths = truths_of(laws, plan, reader, truth)
@@ -118,7 +118,17 @@ def of_both_truths(question: Question) -> Groups:
         found["empirical"] = _epsilon(every, question.failure)
     if len(truths) == 2 and np.isfinite(reader.prior_log_odds):
         found["tests"] = _tests(laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"]))
+        if not any(invariants.values()):
+            found["guess"] = _guess(float(expit(reader.prior_log_odds)), found["both_truths"]["prob_correct"])
     return found
+
+
+def _guess(prior: float, correct: xr.DataArray) -> xr.Dataset:
+    """The success of the adversary's best guess, without the release and with it, the target in with their prior."""
+    baseline = max(prior, 1.0 - prior)
+    success = prior * float(correct.sel(target="in")) + (1.0 - prior) * float(correct.sel(target="out"))
+    parts = {"baseline": baseline, "success": success, "advantage": success - baseline}
+    return xr.Dataset({name: ((), value, correct.attrs) for name, value in parts.items()})
 
 
 def _invariants(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, float]:
@@ -243,7 +253,7 @@ GROUPS = {
         "Both truths, and tests of “in” against “out”",
         of_both_truths,
         shown=True,
-        listed=("both_truths", "empirical", "tests"),
+        listed=("both_truths", "empirical", "tests", "guess"),
     ),
     "baseline": Group("Record not used", of_unused_record, shown=True),
     "priors": Group("Other priors", at_priors, listed=()),

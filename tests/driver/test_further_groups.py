@@ -51,6 +51,23 @@ def test_the_own_epsilon_is_the_public_function_s(tree: xr.DataTree) -> None:
         assert float(tree["empirical"]["epsilon"].sel(adversary=name)) == pytest.approx(expected, rel=1e-12)
 
 
+def test_the_best_guess_is_right_as_often_as_under_both_truths(tree: xr.DataTree) -> None:
+    """The target in with the adversary's prior; at even odds of a listed release, by the sum of the larger terms."""
+    found, both = tree["guess"].to_dataset(), tree["both_truths"]["prob_correct"]
+    for name, reader in READERS.items():
+        prior, one = reader.prior, found.sel(adversary=name)
+        wanted = prior * both.sel(adversary=name, target="in") + (1.0 - prior) * both.sel(adversary=name, target="out")
+        assert float(one["success"]) == pytest.approx(float(wanted), rel=1e-12)
+        assert float(one["baseline"]) == max(prior, 1.0 - prior)
+        assert float(one["advantage"]) == pytest.approx(float(one["success"] - one["baseline"]), abs=1e-15)
+        assert float(one["advantage"]) >= -1e-12
+    noise = Geometric(1.0)
+    support = np.arange(-40, 42)
+    p, q = (np.exp(noise.log_prob(support, value)) for value in (1, 0))
+    alone = adv.audit(Plan([Level("block", noise)]), adv.Adversary(0.3, 0), {"block": 1}, progress=False)["guess"]
+    assert float(alone["success"]) == pytest.approx(float(np.maximum(0.3 * p, 0.7 * q).sum()), rel=1e-12)
+
+
 def test_no_test_beats_the_plan_s_own_loss_for_who_knows_everybody() -> None:
     plan, reader = Plan([Level("block", Geometric(1.0))]), adv.Adversary(0.5, 0)
     tests = adv.audit(plan, reader, {"block": 1}, progress=False)["tests"].to_dataset()

@@ -246,6 +246,8 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
         "shown here, everybody else as they are. Empirical epsilon is the smallest epsilon that the log odds exceed, "
         "in either direction, with no more than the failure probability under either truth.",
     ]
+    if "guess" in tree.children:
+        lines.append(_guesses(tree["guess"].to_dataset()))
     told = " Tests use the exact counts too, which no guarantee limits." * ("invariant_ratio" in tree["risk"].data_vars)
     caption = TESTS + told
     curves = (
@@ -254,6 +256,18 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
         else []
     )
     return Section(GROUPS["both_truths"].title, said, lines, [table], curves)
+
+
+def _guesses(found: xr.Dataset) -> str:
+    """The success of the best guess, its baseline and the advantage, of the adversary who gains most."""
+    one = found.isel(adversary=int(np.argmax(found["advantage"].values))) if "adversary" in found.dims else found
+    most = f" for {one['adversary'].item()}, who gains most" if found.sizes.get("adversary", 1) > 1 else ""
+    baseline, success = (format_probability(float(one[name])) for name in ("baseline", "success"))
+    points = format_number(100.0 * float(one["advantage"]))
+    return (
+        f"Best guess of “in” or “out”, the target in with the adversary's prior: success {success}, baseline without "
+        f"the release {baseline}, advantage {points} points{most}."
+    )
 
 
 TESTS = (
