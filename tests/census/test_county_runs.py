@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from adversary import nmf
 from adversary._core.store import RECORDS
 from adversary.census.nmf.runs import county_runs
 from adversary.census.nmf.runs.county_runs import Question, description, leaf_prior, run
-from adversary.census.nmf.runs.run_findings import of_cell
+from adversary.census.nmf.runs.run_findings import of_cell, write_blocks_csv
 from adversary.census.nmf.units import geoid, name_of
 from adversary.census.report import spine_answer, spine_page
 from tests import commands
@@ -55,6 +56,21 @@ def rows(made: Any) -> dict[tuple[str, int], dict[str, Any]]:
     by_name = {(row["geocode"], row["cell"]): row for row in found}
     assert len(by_name) == len(found)
     return by_name
+
+
+def test_every_block_and_cell_has_a_row_in_a_csv_file(done: Any, tmp_path: Path) -> None:
+    path = write_blocks_csv(done, tmp_path / "blocks.csv")
+    with path.open(encoding="utf-8", newline="") as opened:
+        found = list(csv.DictReader(opened))
+    assert len(found) == 70 * len(CELLS)
+    every = rows(done)
+    for row in found:
+        one = every[row["geocode"], int(row["cell"])]
+        assert row["GEOID"] == one["name"] == geoid(row["geocode"])
+        assert float(row["mean"]) == pytest.approx(one["mean"])
+        assert row["status"] == one["status"]
+    assert {row["label"] for row in found} == set(done.read.labels)
+    assert [one.name for one in tmp_path.iterdir()] == ["blocks.csv"]
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import typer
 
 from adversary._core import DEFAULT_FAILURE, check_positive, check_probability, check_whole
 from adversary.census import spine
-from adversary.census.nmf.runs import FORMS, Question, leaf_prior, run
-from adversary.census.report import spine_answer, spine_page
+from adversary.census.nmf.runs import FORMS, Question, leaf_prior, run, write_blocks_csv
+from adversary.census.report import spine_answer, spine_block, spine_page
 from adversary.report.commands.options import (
     COMPILED,
     Directory,
@@ -24,18 +24,45 @@ from adversary.report.commands.options import (
     one_line_errors,
     with_output,
 )
+from adversary.report.commands.options import directory as made_directory
 from adversary.report.kit import Answer
 
 
 @with_output
 def spine_command(
     directory: Directory,
-    query: Annotated[str, typer.Option(help='A query of the file, such as TOTAL or "HISPANIC*CENRACE".')],
-    out: Annotated[
-        Path,
-        typer.Option(help="Directory for Parquet files, report.html, data.nc, tables and figures.", metavar="DIR"),
-    ],
     output: Output,
+    query: Annotated[
+        str | None,
+        typer.Option(
+            help='A query of the file, such as TOTAL or "HISPANIC*CENRACE".', show_default="with --block: every one"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory for Parquet files, blocks.csv, report.html, data.nc, tables and figures; needed but for "
+            "--block.",
+            metavar="DIR",
+        ),
+    ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option(
+            help="One block by its GEOID: every cell and query of it, and persons beside housing units.",
+            metavar="GEOID",
+        ),
+    ] = None,
+    households: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --block: CSV file of published households by size, columns geocode, size, noisy and variance.",
+            metavar="FILE",
+        ),
+    ] = None,
+    as_csv: Annotated[
+        bool, typer.Option("--csv/--no-csv", help="Write blocks.csv: every block and cell, one row each.")
+    ] = True,
     cell: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,18 +115,33 @@ def spine_command(
 ) -> None:
     """The exact posterior of every count of a geographic spine, and what it reveals about one person by block.
 
-    Parquet files by county, and one page, with its numbers and tables, for all cells.
+    Parquet files by county, a CSV file of all blocks, and one page, with its numbers and tables, for all cells. With
+    --block, one block only: every cell and query of it, and persons beside housing units.
     """
     with one_line_errors(interrupted="go on with --resume"), ended_as_interrupted():
+        if households is not None and block is None:
+            raise ValueError("--households stands beside the persons of one block: name it with --block GEOID")
+        if block is None and (query is None or out is None):
+            missing = "--query" if query is None else "--out"
+            raise ValueError(f"{missing} must be given, or one block with --block GEOID")
         question = Question(
-            str(directory), query, _cells(cell), leaf_prior(leaves), prior, _parse_known(known),
+            str(directory), query or "total", _cells(cell), leaf_prior(leaves), prior, _parse_known(known),
             mistaken, level=level, product=product, root=root, state=state, county=county,
             totals=None if totals is None else str(totals), queries=queries,
         )  # fmt: skip
         thresholds = check_positive("--threshold", threshold)
         chance = float(check_probability("--failure", failure))
+        if block is not None:
+            wanted = [query] if query is not None else []
+            with extras(), made_directory(out):
+                one = spine_block.solve_block(question, block, None if query and cell else wanted, households)
+                output.deliver(Answer(one, spine_block.document))
+            return
+        assert out is not None
         with extras():
             made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
+        if as_csv:
+            write_blocks_csv(made, out / "blocks.csv")
         tree, drawn = spine_answer.solve(question, made, thresholds.tolist(), chance)
         output.deliver(Answer(tree, partial(spine_page.document, drawn=drawn)))
 

@@ -117,6 +117,33 @@ def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
     return figure
 
 
+@kit.house_style
+def block_cells(cells: Any, most: int = 24) -> Figure:
+    """Cells of one block with the largest posterior means: noisy counts with their noise, posterior means and sets.
+
+    Parameters
+    ----------
+    cells : Dataset over "row" of `query`, `label`, `noisy`, `noise_sd`, `mean`, `hdi_lower` and `hdi_upper`
+    most : cells that are drawn
+    """
+    mean = cells["mean"].values
+    order = np.argsort(-np.nan_to_num(mean, nan=-1.0), kind="stable")[:most][::-1]
+    if not np.isfinite(mean[order]).any():
+        raise ValueError("no cell has a posterior")
+    figure, ax = kit.canvas(9.0, 1.6 + 0.3 * order.size)
+    at, (low, high) = np.arange(order.size), (cells[name].values[order] for name in ("hdi_lower", "hdi_upper"))
+    noisy, sd = cells["noisy"].values[order], np.nan_to_num(cells["noise_sd"].values[order])
+    ax.hlines(at, low, high, color=kit.BLUE, lw=5.0, alpha=0.35, gid="sets")
+    ax.plot(mean[order], at, "o", color=kit.BLUE, ms=5, gid="means")
+    ax.errorbar(noisy, at - 0.25, xerr=sd, fmt="o", color=ORANGE, ms=3, lw=1.0, gid="noisy")
+    names = [f"{q}: {c}" for q, c in zip(cells["query"].values[order], cells["label"].values[order], strict=True)]
+    ax.set_yticks(at, [name if len(name) <= 56 else f"{name[:55]}..." for name in names], fontsize=8)
+    ax.set(xlabel="people", ylim=(-0.8, order.size - 0.2))
+    ax.axvline(0.0, color=kit.LIGHT, lw=1.0, zorder=0)
+    kit.title(figure, f"{order.size} of {mean.size:,} cells: what the posterior makes of noisy counts")
+    return figure
+
+
 def _levels(table: Any) -> Mapping[str, LevelFindings]:
     first = next(iter(table.values()), None) if isinstance(table, Mapping) else None
     return table if isinstance(first, LevelFindings) else levels_of(table)

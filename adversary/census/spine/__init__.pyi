@@ -1,3 +1,5 @@
+from .households import households_and_persons as households_and_persons
+from .households import persons_beside_households as persons_beside_households
 from .inference import fit_rate_prior as fit_rate_prior
 from .inference import posterior as posterior
 from .inference import upward_message as upward_message

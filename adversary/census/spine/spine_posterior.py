@@ -278,20 +278,22 @@ class SpinePosterior:
         """
         return share_law(self.tree, self.solutions[cell], units, of, prob)
 
-    def downward_message(self, name: str, cell: int | None = None) -> Any:
+    def downward_message(self, name: str, cell: int | None = None, known: bool = True) -> Any:
         """Message of everything outside a unit about its count: for the posterior of the subtree below it.
 
-        A `Message` for one cell; for several, one per cell unless a cell is named.
+        A `Message` for one cell; for several, one per cell unless a cell is named. It is followed on wider windows for
+        adversaries who are `known` to be certain of others, or have a listed law of them; that takes as long as all
+        else, and code that others do not need is compiled.
         """
         v = int(self.tree.index(name))
         if cell is None and not self.single:
-            return tuple(self.downward_message(name, i) for i in range(len(self.solutions)))
+            return tuple(self.downward_message(name, i, known) for i in range(len(self.solutions)))
         solution = self.solutions[cell or 0].telling(v)
         window = solution.messages.windows[v]
         values = solution.outer[window["place"] : window["place"] + window["size"]]
         tilt = float(solution.theta[self.tree.parent[v]]) if v else solution.layout.top_tilt
         limits = (float(solution.bounds.outer_low[v]), float(solution.bounds.outer_high[v]))
-        further = message_around(solution, v)
+        further = message_around(solution, v) if known else None
         values = values / values.max() if values.any() else values
         return Message(int(window["low"]), values, tilt, 0.0, solution.truncation_bound, limits, further)
 

@@ -16,4 +16,5 @@ from .run_findings import cells_of as cells_of
 from .run_findings import findings as findings
 from .run_findings import levels_of as levels_of
 from .run_findings import of_cell as of_cell
+from .run_findings import write_blocks_csv as write_blocks_csv
 from .unit_table import MISTAKEN as MISTAKEN

@@ -387,6 +387,7 @@ def _across(
         tolerance=question.tolerance, whole=False,
     )  # fmt: skip
     total, exact = path_rho(read)
+    certain = question.known is not None or question.leaf_prior.laws(1).pmf is not None
 
     def told(name: str | None) -> Any:
         if name is None:
@@ -394,6 +395,6 @@ def _across(
             columns = unit_columns(found, read, question.prob)
             return as_parquet({key: values[upper] for key, values in columns.items()})
         over = int(read.tree.parent[read.tree.index(name)])
-        return {"outside": found.downward_message(name), "path": np.array([total[over], exact[over]])}
+        return {"outside": found.downward_message(name, known=certain), "path": np.array([total[over], exact[over]])}
 
     return found, told

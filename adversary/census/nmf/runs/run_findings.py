@@ -247,6 +247,48 @@ def of_cell(files: Iterable[Path], cell: int, failure: float = DEFAULT_FAILURE) 
     return findings(tables(), failure)
 
 
+IN_CSV = ("geocode", "name", "cell", "noisy", "variance", "mean", "sd", "hdi_lower", "hdi_upper", "p_zero", "known",
+          "tail", "posterior", "ratio", "status", "path_rho", "one_query_mean", "one_query_posterior")  # fmt: skip
+"""Columns of `blocks.csv`."""
+
+
+def write_blocks_csv(run: Any, path: Path) -> Path:
+    """Every block and cell of a run as one CSV file: a row each, with its GEOID, and the cell in words.
+
+    Parameters
+    ----------
+    run : of `county_runs.run`
+    path : of the file, which is replaced whole
+
+    Returns
+    -------
+    The path
+    """
+    pa = arrow()
+    from pyarrow import csv
+
+    labels = dict(zip(run.read.cells.tolist(), run.read.labels, strict=True))
+    temporary = path.with_name(f".{path.name}.part")
+    writer = None
+    try:
+        for file in run.pieces.values():
+            with pa.parquet.ParquetFile(file) as opened:
+                for _, group in _groups(opened):
+                    table = opened.read_row_group(group, columns=[*IN_CSV])
+                    table = table.filter(pa.compute.is_valid(table["path_rho"]))
+                    words = pa.array([labels[cell] for cell in table["cell"].to_pylist()], pa.string())
+                    table = table.rename_columns(["GEOID" if one == "name" else one for one in IN_CSV])
+                    table = table.append_column("label", words)
+                    writer = writer or csv.CSVWriter(temporary, table.schema)
+                    writer.write_table(table)
+        if writer is not None:
+            writer.close()
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
 def _groups(opened: Any) -> Iterator[tuple[int, int]]:
     """(cell, row group) of every row group of a file; a row group has one cell."""
     place = opened.schema_arrow.get_field_index("cell")

@@ -1,0 +1,263 @@
+"""The answer about one block, as numbers and for people: every cell of every query, and persons beside housing."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import __version__, format_number, format_probability, percent
+from adversary.census import report, spine
+from adversary.census.nmf.file_layout import open_product, product_of
+from adversary.census.nmf.runs import Question, one_block
+from adversary.census.nmf.units import geoid
+from adversary.report.kit import Card, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
+from adversary.report.sections.descriptions import SPINE_NUMBERS, described_others, described_prior
+
+FOLDED, ON_SCREEN = 12, 60
+"""Cells of a query from which on its table is folded on the page, and not shown on the screen."""
+UNLIKELY = 0.01
+"""Chance below which noise is not taken to explain that persons and housing contradict each other."""
+NUMBERS = ("noisy", "variance", "mean", "sd", "hdi_lower", "hdi_upper", "p_zero", "known", "posterior", "ratio",
+           "path_rho", "one_query_mean", "one_query_sd")  # fmt: skip
+
+
+def solve_block(
+    question: Question, block: str, queries: list[str] | None = None, households: Path | None = None
+) -> xr.DataTree:
+    """Numbers of one block.
+
+    Parameters
+    ----------
+    question : of the file; its query and cells where `queries` is None
+    block : GEOID or geocode
+    queries : names of queries whose cells are wanted; an empty list: all
+    households : CSV file with columns geocode, size, noisy and variance: published households by size
+
+    Returns
+    -------
+    DataTree with groups `cells` (row), `beside` (comparison): persons beside what housing implies, and `together`
+    (of, read) where housing units were published beside the persons; attributes say what was read
+    """
+    rows, code, blocks = one_block.read_block(question, block, queries)
+    columns: dict[str, Any] = {name: ("row", np.asarray(rows[name], dtype=np.float64)) for name in NUMBERS}
+    columns |= {name: ("row", np.asarray(rows[name], dtype=str)) for name in ("query", "label", "status")}
+    columns["cell"] = ("row", np.asarray(rows["cell"], dtype=np.int64))
+    columns["noise_sd"] = ("row", np.sqrt(columns["variance"][1]))
+    groups = {"cells": xr.Dataset(columns, {"row": np.arange(len(rows["label"]))})}
+    compared: list[dict[str, Any]] = []
+    housing = one_block.housing_beside(question, code, rows)
+    if housing is not None:
+        compared.append(housing[0])
+        groups["together"] = housing[1]
+    if households is not None:
+        compared.append(_by_size(households, code, rows))
+    if compared:
+        for one in compared:
+            one["expected"] = one["chance"] * blocks
+        names = [name for name in compared[0] if name not in ("what", "query")]
+        beside: dict[str, Any] = {name: ("comparison", [float(one[name]) for one in compared]) for name in names}
+        beside["query"] = ("comparison", [str(one["query"]) for one in compared])
+        groups["beside"] = xr.Dataset(beside, {"comparison": [str(one["what"]) for one in compared]})
+    path = open_product(question.directory, question.product)
+    about = question.parameters | {
+        "directory": str(question.directory), "geocode": code, "block": geoid(code), "blocks": blocks,
+        "synthetic": int(product_of(path)[1]),
+    }  # fmt: skip
+    tree = xr.DataTree.from_dict(groups)
+    plain = {
+        name: value if isinstance(value, str | int | float) else json.dumps(value) for name, value in about.items()
+    }
+    tree.attrs = {name: value for name, value in plain.items() if value != "null"}
+    page = BlockPage(tree)
+    Summary(f"Block {geoid(code)}", list(groups), page.verdict, page.status, list(page.warnings())).on(tree)
+    return tree
+
+
+def _by_size(file: Path, code: str, rows: dict[str, Any]) -> dict[str, Any]:
+    """Persons in households, or all, beside households by size from a CSV file."""
+    with file.open(encoding="utf-8-sig", newline="") as opened:
+        listed = list(csv.DictReader(opened))
+    try:
+        sizes, counts, variances = one_block.variances_by_size(listed, code)
+        place = _persons_row(rows)
+        count, variance = float(rows["noisy"][place]), float(rows["variance"][place])
+        found = spine.persons_beside_households(count, variance, counts, variances, sizes)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    numbers: dict[str, Any] = {str(name): float(value) for name, value in found.data_vars.items()}
+    return {"persons": count, "what": "households by size", "query": str(rows["query"][place]), **numbers}
+
+
+def _persons_row(rows: dict[str, Any]) -> int:
+    """The row of persons in households, or else of all persons."""
+    label, query = (np.char.lower(np.asarray(rows[name], dtype=str)) for name in ("label", "query"))
+    measured = np.isfinite(np.asarray(rows["noisy"], dtype=np.float64))
+    for wanted in (label == one_block.HOUSEHOLDS, query == "total"):
+        if (here := np.flatnonzero(wanted & measured)).size:
+            return int(here[0])
+    raise ValueError("the block has no noisy count of persons in households, nor of all persons, to put beside them")
+
+
+@guarded_document
+def document(tree: xr.DataTree) -> Document:
+    """The answer of `solve_block` for people."""
+    page = BlockPage(tree)
+    return Document(tree, page.card(), list(page.lead()), [*page.sections(), SPINE_NUMBERS], list(page.provenance()))
+
+
+class BlockPage:
+    """Verdict and parts of the document about one block."""
+
+    def __init__(self, tree: xr.DataTree) -> None:
+        self.about = tree.attrs
+        self.cells = tree["cells"].to_dataset()
+        self.beside = tree["beside"].to_dataset() if "beside" in tree.children else None
+        self.together = tree["together"].to_dataset() if "together" in tree.children else None
+
+    @property
+    def rarest(self) -> int:
+        """The comparison that noise explains least."""
+        assert self.beside is not None
+        return int(np.argmin(self.beside["chance"].values))
+
+    @property
+    def status(self) -> str:
+        """ "unreliable" where noise does not explain a contradiction."""
+        if self.beside is None:
+            return ""
+        return "unreliable" if float(self.beside["chance"].min()) < UNLIKELY else ""
+
+    @property
+    def verdict(self) -> str:
+        """Persons beside housing, where both were read; otherwise how much is learned of the cells."""
+        if self.beside is not None:
+            at = self.rarest
+            return self.comparison(at)
+        ratio = self.cells["ratio"].where(self.cells["status"] == "ok")
+        if not np.isfinite(ratio).any():
+            return "Exact counts settle every cell of this block."
+        return (
+            f"Of {int(np.isfinite(ratio).sum()):,} noisy cells, the release multiplies a prior of "
+            f"{format_probability(float(self.about['prior']))} that one more person is in a cell by "
+            f"{format_number(float(ratio.min()))} to {format_number(float(ratio.max()))}."
+        )
+
+    def comparison(self, at: int) -> str:
+        """One comparison in words: is it the noise?"""
+        assert self.beside is not None
+        one = self.beside.isel(comparison=at)
+        persons, implied, gap, chance = (float(one[name]) for name in ("persons", "implied", "gap", "chance"))
+        what = str(one["comparison"].item())
+        first = f"{persons:,.0f} persons stand beside {implied:,.0f} implied by {what}."
+        if gap >= 0:
+            return f"{first} They do not contradict each other."
+        many = f"noise alone makes persons fall short by {-gap:,.0f} or more in {format_probability(chance)} of blocks"
+        if chance < UNLIKELY:
+            return f"{first} Noise does not explain it: {many} at most."
+        return f"{first} It can be the noise: {many} at most."
+
+    def warnings(self) -> Iterator[str]:
+        """What to know before the numbers are believed."""
+        if self.about.get("synthetic"):
+            yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
+        for name, words in (("mistaken", "the release contradicts what the adversary is said to know"),
+                            ("unresolved", "the posterior is not proven, and no number is given")):  # fmt: skip
+            if lost := int((self.cells["status"] == name).sum()):
+                yield f"In {lost:,} cells {words}."
+        if self.together is not None and (chance := float(self.together["consistent"])) < UNLIKELY:
+            yield f"Read alone, persons and housing units agree with probability {format_probability(chance)} only."
+
+    def card(self) -> Card | None:
+        """Persons and housing in numbers."""
+        if self.beside is None:
+            return None
+        one = self.beside.isel(comparison=self.rarest)
+        numbers = [
+            ("Persons, noisy", f"{float(one['persons']):,.0f}"),
+            ("Implied by housing", f"{float(one['implied']):,.0f}"),
+            ("Noise of the gap, sd", format_number(float(one["sd"]))),
+        ]
+        if not float(one["gap"]) < 0:
+            return Card(numbers)
+        numbers.append(("Chance of such a gap, at most", format_probability(float(one["chance"]))))
+        return Card(numbers, sentence="The chance is that of noise alone, were persons as many as housing implies.")
+
+    def lead(self) -> Iterator[str]:
+        """Comparisons that the verdict does not name, and how many are to be expected."""
+        if self.beside is not None:
+            shown = self.rarest
+            yield from (self.comparison(i) for i in range(self.beside.sizes["comparison"]) if i != shown)
+            expected, blocks = float(self.beside["expected"][shown]), int(self.about["blocks"])
+            if float(self.beside["gap"][shown]) < 0:
+                yield f"Noise makes up to {format_number(expected)} such gaps among the file's {blocks:,} blocks."
+
+    def sections(self) -> Iterator[Section]:
+        """Persons beside housing, and a section for each query."""
+        if self.beside is not None:
+            yield attempt("Persons beside housing", self.housing)
+        yield attempt("Every cell of every query", self.queries)
+
+    def housing(self) -> Section:
+        """Comparisons and the posteriors of both together."""
+        assert self.beside is not None
+        columns = {
+            "comparison": "beside", "query": "persons of", "persons": ("persons", "count"),
+            "implied": ("implied", "count"), "gap": ("gap", "count"), "sd": ("sd of its noise", "number"),
+            "chance": ("chance of it", "probability"), "expected": ("blocks expected", "number"),
+        }  # fmt: skip
+        tables = [tabulate(self.beside, columns, name="beside")]
+        notes = ["Chance: of a gap as large or larger, were persons exactly as many as implied; it is an upper bound."]
+        if self.together is not None:
+            both = {"of": "posterior of", "read": "read", "mean": ("mean", "number"), "sd": ("sd", "number"),
+                    "p_zero": ("P(nobody)", "probability")}  # fmt: skip
+            tables.append(tabulate(self.together, both, name="together"))
+            agree = format_probability(float(self.together["consistent"]))
+            notes.append(f"Together: given that the two counts agree; read alone they do with probability {agree}.")
+        return Section("Persons beside housing", self.comparison(self.rarest), tables=tables,
+                       notes=notes)  # fmt: skip
+
+    def queries(self) -> Section:
+        """A part for each query."""
+        prob = percent(float(self.about.get("prob", 0.9)))
+        columns = {
+            "row": None, "label": "cell", "noisy": ("noisy", "count"), "noise_sd": ("sd of noise", "number"),
+            "mean": ("posterior mean", "number"), "sd": ("sd", "number"), "hdi_lower": (f"{prob} set from", "count"),
+            "hdi_upper": ("to", "count"), "p_zero": ("P(nobody)", "probability"), "ratio": ("ratio", "number"),
+            "status": "status",
+        }  # fmt: skip
+        parts = []
+        for query in dict.fromkeys(self.cells["query"].values.tolist()):
+            own = self.cells.isel(row=self.cells["query"].values == query)
+            name = "cells_" + "".join(c if c.isalnum() else "_" for c in str(query))
+            rows = own.sizes["row"]
+            table = tabulate(own, columns, name=name)
+            parts.append(Section(str(query), tables=[table], folded=rows > FOLDED, on_screen=rows <= ON_SCREEN))
+        draw = partial(report.spine_figures.block_cells, self.cells)
+        caption = "The cells with the largest posterior means. Orange: noisy counts, with one sd of their noise."
+        return Section(
+            "Every cell of every query",
+            f"{self.cells.sizes['row']:,} cells of {len(parts):,} queries.",
+            ["Each posterior uses the noisy counts of its own cell in the block, its neighbours and the levels above."],
+            figures=[Figure("cells", draw, caption)],
+            parts=parts,
+        )
+
+    def provenance(self) -> Iterator[tuple[str, str]]:
+        """What was read and asked."""
+        yield "Read from", str(self.about.get("directory", ""))
+        yield (
+            "Block",
+            f"{self.about['block']}, geocode {self.about['geocode']}, of {int(self.about['blocks']):,} blocks",
+        )
+        known = described_others(self.about.get("known"))
+        yield "The adversary", f"prior {format_probability(float(self.about['prior']))}; knows {known}"
+        if prior := str(self.about.get("leaf_prior", "")):
+            yield "Prior of the blocks' counts", described_prior(prior)
+        yield "Versions", f"adversary {__version__}"
