@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from adversary._core import DEFAULT_FAILURE, NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.adversaries.known_totals import exact_totals
 from adversary.adversaries.path import Adversary, settle_truth
-from adversary.adversaries.plans import Plan
+from adversary.adversaries.plans import STATISTICS, Plan
 from adversary.adversaries.risk import DRAWS, affordable_draws, cautions
 from adversary.driver.both_truths import side_by_side
 from adversary.driver.case import Case, named_guarantees
@@ -126,7 +126,8 @@ def audit(
     ArviZ, as `models.fit` has them, with dim release (`isel(release=0, drop=True)` is one fit); in `risk`, `status`
     "ok", or "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the
     `reason` among its attributes. What to know before these averages are believed is in the attribute `warnings`, a
-    list as JSON. `adversary.to_draws` makes draws of an exact audit.
+    list as JSON; `published` is what of the audited counts is published. `adversary.to_draws` makes draws of an exact
+    audit.
 
     Raises
     ------
@@ -332,6 +333,7 @@ def _attributes(
     named = {str(name or "truth"): dict(one) for name, one in truths.items()}
     believers = [one for one in readers.values() if not is_model(one)]
     warned = [line for plan in plans.values() for line in cautions(plan, believers, truths.values())]
+    warned += filter(None, [STATISTICS[plan.published].caution for plan in plans.values()])
     shifts = (str(work.records if is_model(one) else one.shift) for one in readers.values())
     models = work.engine != "exact" or any(is_model(one) for one in readers.values())
     own = {
@@ -341,6 +343,7 @@ def _attributes(
         "draws": drawn,
         "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
         "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
+        "published": ", ".join(dict.fromkeys(one.published for one in plans.values())),
         "privacy_unit": json.dumps(
             {str(name or "plan"): unit_of(one.privacy_unit, one.contribution) for name, one in plans.items()}
         ),

@@ -21,6 +21,7 @@ from adversary.report.answers import audit_answer, bounds_answer
 from adversary.report.commands import cli, setup_commands
 from adversary.report.kit import Figure
 from adversary.report.kit import rendering as rendering
+from adversary.report.sections import method_sections
 from tests import commands
 from tests.tables import DATA
 
@@ -192,6 +193,18 @@ def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
     assert 0.09923 <= float(spent[1]) <= 0.09924  # the rho of the file's discrete Gaussian
     fine = run("audit", DARE, "--check", "--quiet")
     assert (fine.exit_code, fine.stdout, fine.stderr) == (0, "", "")
+
+
+def test_ratios_are_audited_as_the_counts_underneath_and_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "ratios.toml"
+    text = Path(DARE).read_text(encoding="utf-8")
+    assert text.count("[plan]\n") == 1
+    path.write_text(text.replace("[plan]\n", '[plan]\npublished = "ratios"\n'), encoding="utf-8")
+    answer = answered(str(path))
+    assert answer["attributes"]["published"] == "ratios"
+    assert answer["warnings"][-1].startswith("Audited are the noisy counts under the ratios")
+    words = method_sections.publication_words(adv.load_scenario(path))
+    assert "Published are only ratios of these counts to one another or to other noisy numbers." in words
 
 
 @pytest.mark.slow

@@ -62,6 +62,12 @@ BAD = {
     "unknown level in the truth": ("tract = 4", "tracct = 4", ["truth.tracct", "unknown key", "'tract'"]),
     "further level in the truth": ("tract = 4", "tract = 4\ncounty = 9", ["truth.county", "unknown key", "known here"]),
     "unknown level in the beliefs": ('tract = "uniform"', 'county = "uniform"', ["county", "block", "tract"]),
+    "unknown statistic": ("cells = 1", 'cells = 1\npublished = "ratio"', ["plan.published", "'ratio'", "ratios"]),
+    "ratios beside an exact count": (
+        'cells = 1\n[[plan.level]]\nname = "block"\nrho = "1/10"',
+        'published = "ratios"\n[[plan.level]]\nname = "block"\nnoise = "exact"',
+        ["plan", "'ratios to known numbers'", "'block'"],
+    ),
     "siblings missing": ("siblings = 3\n", "", ["block", "siblings is required", "0 if it holds the same people"]),
     "siblings at the top": ("rho = 0.2", "rho = 0.2\nsiblings = 1", ["tract", "top", "siblings"]),
     "upper belief missing": ('[adversary.beliefs]\ntract = "uniform"\n', "", ['tract = "uniform"', "lowest first"]),

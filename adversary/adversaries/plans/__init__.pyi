@@ -1,3 +1,6 @@
+from .computed_statistics import COUNTS as COUNTS
+from .computed_statistics import PUBLISHED as PUBLISHED
+from .computed_statistics import STATISTICS as STATISTICS
 from .noise_descriptions import levels_of_noise as levels_of_noise
 from .plan import NOT_LEVELS as NOT_LEVELS
 from .plan import Level as Level

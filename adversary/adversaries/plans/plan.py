@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole, solve_decreasing
+from adversary.adversaries.plans.computed_statistics import COUNTS, check_published
 from adversary.adversaries.plans.release_draws import published_release, simulate_releases
 from adversary.adversaries.postprocessing import Postprocessing, clamped
 from adversary.privacy import PrivacyUnit, contribution_to, unit_loss, unit_rho, units_changed
@@ -76,17 +77,18 @@ class Plan:
     postprocessing : what is done to the noisy numbers before they are published: a `Postprocessing` that makes the
         lower of two levels fit the upper, or a function from mechanism to mechanism for every level, such as
         `clamped`. Only the result is published, so sums of siblings are not
-    neighbours : those of the privacy unit, "unbounded" (one is added or removed) or "bounded" (one is replaced), for a
-        unit that says nothing else; unless given, "bounded" with two cells
+    neighbours : of a privacy unit that does not name them: "unbounded" (one is added or removed) or "bounded" (one is
+        replaced); unless given, "bounded" with two cells
     queries : by level, the noise of the unit's other queries by name: those with a row that counts the target (with two
         cells, a row for each). They become levels "block, total" below their own, of the same people, for adversaries
-        who know everybody else in the unit: a row's answer without these and the target, which they know, is
-        subtracted, so that it reads as one more noisy count of the cell. Where the others are not known, a row counts
-        the cell and others whom no belief is about, in groups that overlap from query to query: an exact answer would
-        need one joint law of the whole histogram, and under a flat one such rows say nothing. This is refused;
-        `nmf.read(queries="all")` has the linear estimates of such cells
+        who know everybody else in the unit: a row's answer without these is one more noisy count of the cell. Where the
+        others are not known this is refused: rows count the cell and others whom no belief is about, in groups that
+        overlap, for which an exact answer would need one joint law of the whole histogram. `nmf.read(queries="all")`
+        has the linear estimates of such cells
     privacy_unit : whose data a guarantee about this plan protects, and how much of the release one of them changes; a
         person who changes one count by one unless given. The noise itself is in the levels
+    published : "counts", or what is computed from them and published in their place: "ratios" (to one another or other
+        noisy numbers), "ratios to known numbers" or "synthetic records". Audits are of the counts, and say so
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> Plan([Level("block", DiscreteGaussian.from_rho(0.1), siblings=27), Level("tract", DiscreteGaussian(1.0))]).names
@@ -97,6 +99,7 @@ class Plan:
     cells: int = 1
     postprocessing: Postprocessing | None = None
     privacy_unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+    published: str = COUNTS
 
     def __init__(
         self,
@@ -107,21 +110,21 @@ class Plan:
         neighbours: str | None = None,
         queries: Mapping[str, Mapping[str, Mechanism]] | None = None,
         privacy_unit: PrivacyUnit | None = None,
+        published: str = COUNTS,
     ) -> None:
         if not isinstance(privacy_unit, PrivacyUnit | None):
             raise TypeError(f"privacy_unit must be a PrivacyUnit, got {privacy_unit!r}")
         unit = (privacy_unit or PrivacyUnit()).resolved(neighbours, "bounded" if cells == 2 else "unbounded")
         levels = _with_queries(tuple(levels), queries or {})
         adjusting, levels = _split_postprocessing(postprocessing, levels)
-        object.__setattr__(self, "levels", levels)
-        object.__setattr__(self, "cells", int(check_whole("cells", cells, minimum=1)))
-        object.__setattr__(self, "postprocessing", adjusting)
-        object.__setattr__(self, "privacy_unit", unit)
+        given = {"levels": levels, "cells": int(check_whole("cells", cells, minimum=1)), "postprocessing": adjusting}
+        for name, value in (given | {"privacy_unit": unit, "published": published}).items():
+            object.__setattr__(self, name, value)
         if not self.levels:
             raise ValueError("a plan needs at least one level, got none")
-        for level in self.levels:
-            if not isinstance(level, Level):
-                raise TypeError(f"levels must be Level objects, got {level!r}")
+        if others := [one for one in self.levels if not isinstance(one, Level)]:
+            raise TypeError(f"levels must be Level objects, got {others[0]!r}")
+        check_published(published, [level.name for level in self.levels if level.is_exact])
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"level names must differ, got {list(self.names)}")
         if self.cells > 2:
@@ -130,9 +133,8 @@ class Plan:
         for level in self.levels[:-1]:
             if level.siblings is None:
                 raise ValueError(
-                    f"level {level.name!r}: siblings is required below the top level {self.levels[-1].name!r} "
-                    "(the number of other units of the same parent; 0 if it holds the same people; levels stand lowest "
-                    "first)"
+                    f"level {level.name!r}: siblings is required below the top level {self.levels[-1].name!r} (number "
+                    "of other units of the same parent; 0 if it holds the same people; levels stand lowest first)"
                 )
         if self.levels[-1].siblings is not None:
             raise ValueError(f"level {self.levels[-1].name!r} is the top: siblings must be left out")

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import PERCENT, as_given, format_probability, outward_percent, percent, sentence
+from adversary.adversaries.plans import STATISTICS
 from adversary.releases.audited_records import ALARMS, BASELINE, RELATIONS
 from adversary.releases.record import Record
 from adversary.releases.report.gallery_figure import releases_on_one_axis
@@ -217,6 +218,7 @@ def budget(record: Record) -> str:
 def _record(name: str, record: Record, tree: xr.DataTree, alone: bool) -> Section:
     """Everything about one release; its bounds as a table where it stands alone, else those of the first prior."""
     bounds = tree["bounds"].to_dataset().sel(release=name)
+    caution = "" if record.scenario is None else STATISTICS[record.scenario.plan.published].caution
     facts = {
         "Publisher": ", ".join(filter(None, (record.curator, record.date))),
         "Published": record.published,
@@ -237,7 +239,7 @@ def _record(name: str, record: Record, tree: xr.DataTree, alone: bool) -> Sectio
         _finding(bounds, record),
         [text for text in sentences if text],
         tables=[_bounds_table(bounds, record)] * (alone and known),
-        notes=[f"{key}: {text}" for key, text in facts.items() if text],
+        notes=[*(f"{key}: {text}" for key, text in facts.items() if text), *filter(None, [caution])],
     )
 
 

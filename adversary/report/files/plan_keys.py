@@ -14,7 +14,7 @@ from typing import Any
 
 from adversary._core import check_whole, meant
 from adversary.adversaries import postprocessing
-from adversary.adversaries.plans import Level, Plan
+from adversary.adversaries.plans import COUNTS, PUBLISHED, Level, Plan
 from adversary.privacy import PrivacyUnit
 from adversary.privacy.mechanisms import ENDS, Mechanism, PerturbationTable, RangedNoise, kinds, listable
 from adversary.report.files.keys import Key, Keys
@@ -92,6 +92,7 @@ ADJUSTMENT = {
 }
 PLAN = {
     "cells": Key("whole", "published cells in which the adversary's hypotheses differ", 1, rule="1 or 2", live=True),
+    "published": Key("word", "what is published of the noisy counts, which are audited", COUNTS, PUBLISHED),
     "postprocessing": Key("table", "what makes a level and its siblings add up", None, keys=ADJUSTMENT),
     "level": Key(
         "rows", "what is published, the lowest level first", keys=LEVEL,
@@ -112,7 +113,8 @@ def read_plan(table: Keys, unit: PrivacyUnit) -> Plan:
         if part.has("queries"):
             queries[levels[-1].name] = part.build("queries", partial(_queries, part, unit))
     adjusting = _postprocessing(table.table("postprocessing")) if table.has("postprocessing") else None
-    made: Plan = table.build("", partial(Plan, levels, cells, adjusting, queries=queries, privacy_unit=unit))
+    published: dict[str, Any] = {"queries": queries, "privacy_unit": unit, "published": table["published"]}
+    made: Plan = table.build("", partial(Plan, levels, cells, adjusting, **published))
     return made
 
 

@@ -12,7 +12,7 @@ import xarray as xr
 
 from adversary._core import as_given, format_number, join_words
 from adversary.adversaries.path import MEANINGS
-from adversary.adversaries.plans import Level
+from adversary.adversaries.plans import STATISTICS, Level
 from adversary.driver import GROUPS, UNRELIABLE, side_by_side
 from adversary.privacy.mechanisms import Exact
 from adversary.report.files import Scenario
@@ -132,6 +132,8 @@ def publication_words(scenario: Scenario) -> str:
         text += f" Without noise, exactly: {join_words(exact)}."
     if any(level.siblings for level in plan.levels):
         text += " Siblings are the other units of the same parent" + _siblings_read(scenario)
+    if description := STATISTICS[plan.published].description:
+        text += f" {description}"
     return f"{text} The budget is {spent}." if (spent := audit_words.budget(scenario)) else text
 
 
