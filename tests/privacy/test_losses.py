@@ -16,7 +16,7 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.adversaries import counterfactual as cf
-from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
+from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss, LaplaceSum
 from adversary.privacy.losses.composition import ComposedLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.grid_rounding import add_masses
@@ -496,3 +496,72 @@ def test_a_thousand_sharp_releases_are_added_up() -> None:
     loss = repeat_loss(adv.Laplace.from_epsilon(1e5 / 3.0).privacy_loss(), 1000)
     assert loss.maximum == pytest.approx(1e8 / 3.0)
     assert [loss.delta(0.0), loss.tail(3.3e7)[0], loss.tail(loss.maximum)[0]] == pytest.approx([1.0, 1.0, 0.0])
+
+
+# Laplace losses alike
+
+
+def _sum_of_laplaces(epsilon0: float, count: int, epsilon: float) -> mpmath.mpf:
+    """Delta in 30 digits: every number of losses at either end, and an integral over the sum of those inside."""
+    with mpmath.workdps(30):
+        e, total = mpmath.mpf(epsilon0), mpmath.mpf(0)
+        for inside in range(count + 1):
+            for ups in range(count - inside + 1):
+                downs = count - inside - ups
+                weight = mpmath.factorial(count) / (
+                    mpmath.factorial(inside) * mpmath.factorial(ups) * mpmath.factorial(downs)
+                )
+                weight *= mpmath.mpf(1) / 2 ** (ups + downs) * mpmath.exp(-e * downs)
+                start = (ups - downs) * e
+                if not inside:
+                    total += weight * max(mpmath.mpf(0), 1 - mpmath.exp(epsilon - start))
+                    continue
+                # the density of one inside is e^((z - e) / 2) / 4 on [-e, e]: of several, a spline times e^(z / 2)
+                knots = [2 * e * j - inside * e for j in range(inside + 1)]
+
+                def density(z: mpmath.mpf, n: int = inside) -> mpmath.mpf:
+                    terms = (
+                        (-1) ** j * mpmath.binomial(n, j) * max(mpmath.mpf(0), z + n * e - 2 * e * j) ** (n - 1)
+                        if n > 1 or z + n * e - 2 * e * j >= 0
+                        else mpmath.mpf(0)
+                        for j in range(n + 1)
+                    )
+                    spline = sum(terms, mpmath.mpf(0)) / mpmath.factorial(n - 1)
+                    return mpmath.exp((z - n * e) / 2) / 4**n * spline
+
+                low = max(epsilon - start, knots[0])
+                cuts = [low, *(k for k in knots if k > low)]
+                if len(cuts) > 1:
+                    total += weight * mpmath.quad(
+                        lambda z, s=start: (1 - mpmath.exp(epsilon - s - z)) * density(z), cuts
+                    )
+        return total
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "count"),
+    [(0.7, 1), (0.7, 2), pytest.param(2.5, 3, marks=pytest.mark.slow), pytest.param(0.05, 4, marks=pytest.mark.slow)],
+)
+def test_a_sum_of_laplace_losses_is_its_integral_in_thirty_digits(epsilon0: float, count: int) -> None:
+    reach = epsilon0 * count
+    epsilons = [0.0, 0.23 * reach, 0.61 * reach, 0.97 * reach]
+    wanted = [float(_sum_of_laplaces(epsilon0, count, e)) for e in epsilons]
+    low, high = LaplaceSum(epsilon0, count).bracket(epsilons)
+    assert (low <= np.array(wanted) * (1.0 + 1e-15)).all()
+    assert (high >= np.array(wanted) * (1.0 - 1e-15)).all()
+    np.testing.assert_allclose(low, high, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("epsilon0", "count"), [(0.1, 100), (1.0, 20), (4.0, 30)])
+def test_a_sum_of_laplace_losses_lies_within_the_ends_of_the_grid(epsilon0: float, count: int) -> None:
+    """A hundred to 1e-8, in both directions; deeper than splines see by the grid."""
+    loss: Any = count * LaplaceLoss(epsilon0)
+    epsilons = np.linspace(-0.3, 0.95, 8) * count * epsilon0
+    low, high = loss.bracket.delta(epsilons)
+    below, above = loss._grid_delta(epsilons)
+    assert (low <= np.asarray(above) * (1.0 + 1e-12)).all()
+    assert (high >= np.asarray(below) * (1.0 - 1e-12)).all()
+    assert ((high - low)[high > 1e-15] < 1e-8 * high[high > 1e-15]).all()
+    ends = loss.bracket.epsilon(1e-6)
+    assert ends[1] - ends[0] <= 1e-8 * ends[1]
+    assert loss.epsilon(1e-6) == pytest.approx(ends[1], rel=1e-9)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from scipy.special import bdtrc, erfcx, gammaln, log_ndtr, ndtr, ndtri
 
 from adversary._core import (
     Floats,
@@ -39,6 +39,11 @@ def _legendre() -> tuple[Floats, Floats]:
 
 
 _LEGENDRE_8 = leggauss(8)
+
+MOST_SPLINES, _HEAVIEST = 200, 600.0
+"""Laplace losses whose sum is written in splines, and nats that its parts may be from 1, as doubles end there."""
+_LEFT_OUT, _ROOM = 1e-30, 1e-12
+"""Mass of more losses inside than are written out, and what rounding may do to the mass from a knot on, relatively."""
 _END = 40.0
 """Standard deviations beyond which a normal density is 0 in doubles."""
 
@@ -220,3 +225,102 @@ class LaplaceLoss(PrivacyLoss):
     @property
     def maximum(self) -> float:
         return self.epsilon0
+
+
+@dataclass(frozen=True)
+class LaplaceSum:
+    """The profile of a sum of Laplace losses alike, to the last digits of positive terms.
+
+    Under sqrt(P Q), whose density to P is e^(-loss / 2), one loss has equal masses at its ends and is uniform between
+    them. A sum of n therefore has the masses of a binomial law on n + 1 knots 2 epsilon0 apart, and between knots a
+    mixture of B-splines, one for each number of losses that lie inside.
+
+    Parameters
+    ----------
+    epsilon0 : largest value of one loss
+    count : of them, >= 1
+    """
+
+    epsilon0: float
+    count: int
+
+    @staticmethod
+    def fits(epsilon0: float, count: int) -> bool:
+        """Whether so many have a sum that doubles hold."""
+        return 1e-9 < epsilon0 <= 4.0 and count <= MOST_SPLINES and count * (0.7 + 0.5 * epsilon0) <= _HEAVIEST
+
+    @cached_property
+    def _inside(self) -> int:
+        """Losses that lie inside at once, but for a mass of no consequence."""
+        chances = bdtrc(np.arange(self.count), self.count, -0.5 * np.expm1(-self.epsilon0))
+        return int(np.searchsorted(-chances, -_LEFT_OUT)) if chances[-1] <= _LEFT_OUT else self.count
+
+    @cached_property
+    def _rule(self) -> tuple[Floats, Floats, Floats]:
+        """Nodes in [0, 1], weights, and weights of interpolation: exact for the splines, with room for e^loss."""
+        nodes, weights = leggauss(self._inside + 12)
+        signs = (-1.0) ** np.arange(nodes.size)
+        between = signs * np.sqrt((1.0 - nodes * nodes) * weights)
+        return np.asarray(0.5 * (1.0 + nodes)), np.asarray(0.5 * weights), np.asarray(between)
+
+    @cached_property
+    def _density(self) -> Floats:
+        """Under sqrt(P Q) between knots, (cell, node), a cell's width being 1; by the recurrence of B-splines."""
+        e, n, t = self.epsilon0, self.count, self._rule[0]
+        log_end, k = np.log(0.5) - 0.5 * e, np.arange(n + 1.0)
+        chance = np.exp(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + k * (log_end + np.log(e)))
+        place = np.arange(n + 1.0)[:, None] + t
+        spline, total = np.zeros(place.shape), np.zeros(place.shape)
+        spline[0] = 1.0
+        for one in range(1, n + 1):
+            total = np.exp(log_end) * (total + _moved(total)) if one > 1 else total
+            if one <= self._inside:
+                spline = (place * spline + (one - place) * _moved(spline)) / (one - 1.0) if one > 1 else spline
+                total = total + chance[one] * spline
+        return total[:n]
+
+    @cached_property
+    def _knots(self) -> Floats:
+        return 2.0 * self.epsilon0 * (np.arange(self.count + 1.0) - 0.5 * self.count)
+
+    @cached_property
+    def _masses(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """At knots under P, and between them and beyond under P and under Q; at them and beyond, under P."""
+        n, j = self.count, np.arange(self.count + 1.0)
+        log_ends = gammaln(n + 1.0) - gammaln(j + 1.0) - gammaln(n - j + 1.0) - n * (np.log(2.0) + 0.5 * self.epsilon0)
+        half = self.epsilon0 * (j[:-1, None] + self._rule[0] - 0.5 * n)
+        between = [(self._density * np.exp(sign * half)) @ self._rule[1] for sign in (1.0, -1.0)]
+        at = np.exp(log_ends + 0.5 * self._knots)
+        p, q = (np.append(np.cumsum(one[::-1])[::-1], 0.0) for one in between)
+        return at, p, q, np.cumsum(at[::-1])[::-1] + p
+
+    def bracket(self, epsilon: ArrayLike) -> tuple[Floats, Floats]:
+        """(lower, upper) of the profile.
+
+        >>> low, high = LaplaceSum(0.1, 100).bracket(4.0)
+        >>> float(high - low) < 1e-8 * float(high)
+        True
+        """
+        e = np.asarray(epsilon, dtype=np.float64)
+        flat = np.minimum(np.abs(e).ravel(), self._knots[-1])
+        at, p, q, whole = self._masses
+        t, weights, between = self._rule
+        place = np.clip(flat / (2.0 * self.epsilon0) + 0.5 * self.count, 0.0, self.count)
+        cell = np.minimum(place.astype(np.int64), self.count - 1)
+        start = np.clip(place - cell, 0.0, 1.0)[:, None]
+        inside = start + (1.0 - start) * t
+        apart = inside[..., None] - t
+        share = between / np.where(np.abs(apart) < 1e-15, 1e-15, apart)
+        density = np.einsum("ekn,en->ek", share, self._density[cell]) / share.sum(-1)
+        half = self.epsilon0 * (cell[:, None] + inside - 0.5 * self.count)
+        rest = ((1.0 - start) * weights * density * np.exp(half) * -np.expm1(flat[:, None] - 2.0 * half)).sum(-1)
+        ends = (at * np.maximum(-np.expm1(np.minimum(flat[:, None] - self._knots, 0.0)), 0.0)).sum(-1)
+        found = np.maximum(p[cell + 1] - np.exp(flat) * q[cell + 1], 0.0) + rest + ends
+        room, beyond = _ROOM * whole[cell], flat >= self._knots[-1]
+        low, high = (np.where(beyond, 0.0, x).reshape(e.shape) for x in (found - room, found + room + _LEFT_OUT))
+        return delta_at_negative(e, np.maximum(low, 0.0)), np.minimum(delta_at_negative(e, high), 1.0)
+
+
+def _moved(cells: Floats) -> Floats:
+    """The same a cell further up."""
+    return np.concatenate([np.zeros((1, cells.shape[1])), cells[:-1]])

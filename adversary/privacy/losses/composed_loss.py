@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import SMALLEST, Floats, as_array, check_number
-from adversary.privacy.losses.analytic import LaplaceLoss
+from adversary._core import SMALLEST, Floats, as_array, check_number, labelled, scalar_or_array
+from adversary.privacy.losses.analytic import LaplaceLoss, LaplaceSum
 from adversary.privacy.losses.contour import DEEPEST, Law, Part, TiltedSum
 from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.dominating import lattice_above
@@ -41,6 +41,9 @@ from adversary.privacy.losses.loss import PrivacyLoss
 
 FEW = 1_000
 """Losses that may be rounded to the grid all in one direction."""
+
+SEEN = 1e-20
+"""A profile below this is that of the grid."""
 
 DIGITS = 1e-10
 """What the rounding of all masses together may add to one; certified answers have as much room."""
@@ -184,16 +187,46 @@ class ComposedLoss(RoundedLoss):
     def bracket(self) -> Bracket:
         return Bracket(
             self,
-            of_delta=lambda epsilon: widened(
-                self.lower.delta(as_array(epsilon) + self._off),
-                as_array(self.upper.delta(as_array(epsilon) - self._off)) * (1.0 + DIGITS),
-            ),
+            of_delta=self._delta_bracket,
             of_power=lambda level: widened(
                 self.lower.power(level) * math.exp(-self._off),
                 as_array(self.upper.power(level)) * math.exp(self._off) * (1.0 + DIGITS),
             ),
             of_tail=self._tail_bracket,
         )
+
+    @cached_property
+    def _splines(self) -> LaplaceSum | None:
+        """The sum in splines, of a few Laplace losses alike."""
+        ((part, times), *others) = self.counted.items()
+        laplace = not others and isinstance(part, LaplaceLoss) and LaplaceSum.fits(part.epsilon0, times)
+        return LaplaceSum(part.epsilon0, times) if laplace else None  # type: ignore[attr-defined]
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        if self._splines is None:
+            return super().delta(epsilon)
+        return scalar_or_array(self._by_splines(check_number("epsilon", epsilon))[1])
+
+    def _delta_bracket(self, epsilon: ArrayLike) -> tuple[Any, Any]:
+        e = as_array(epsilon)
+        if self._splines is not None:
+            low, high = self._by_splines(e)
+            return scalar_or_array(low), scalar_or_array(high)
+        return self._grid_delta(e)
+
+    def _grid_delta(self, e: Floats) -> tuple[Any, Any]:
+        above = as_array(self.upper.delta(e - self._off)) * (1.0 + DIGITS)
+        return widened(self.lower.delta(e + self._off), above)
+
+    def _by_splines(self, e: Floats) -> tuple[Floats, Floats]:
+        """Where profiles are deeper than the splines see, by the grid."""
+        assert self._splines is not None
+        low, high = self._splines.bracket(e)
+        if (deep := (high < SEEN) & (e > 0.0)).any():
+            low, high = np.array(low), np.array(high)
+            low[deep], high[deep] = self._grid_delta(e[deep])
+        return low, high
 
     def _tail_bracket(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """P(L > threshold) from the split losses, whose sum is this far from the loss but for that probability."""
