@@ -44,6 +44,7 @@ def test_blocks_of_code_run_one_after_the_other(page: str) -> None:
     "compare data/granville_1940.toml data/granville_1940_bounded.toml --quiet",
     "gallery --out gallery",
     "spine county --query TOTAL --queries all --out found",
+    "spine county --block 990010000001000",
 )
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_print_an_answer(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from scipy.stats import norm
 import adversary as adv
 from adversary import nmf
 from adversary.census.nmf.runs import block_results, county_runs, findings, run_findings
-from adversary.census.report import spine_answer, spine_page
+from adversary.census.report import spine_answer, spine_cells, spine_page
 from adversary.report.kit import Document, as_json, write
 from adversary.report.kit.rendering import to_html, to_markdown
 from tests import commands
@@ -283,3 +283,46 @@ def test_a_warning_about_several_cells_is_said_once() -> None:
     cells.append(spine_answer.Cell(2, "any", findings([table()])))
     warnings = spine_page.document(*spine_answer.gather(cells, about)).summary.warnings
     assert [text.partition(" 2 ")[0] for text in warnings] == ["young; old: No noise protects"]
+
+
+def many(count: int = 6) -> Document:
+    """The document about so many cells, one of them without an answer."""
+    about = {"query": "DETAILED", "prior": 0.1, "known": "a file", "tolerance": 1e-10}
+    cells = []
+    for i in range(count - 1):
+        ratio, status = table()["ratio"] * (1.0 + 0.1 * i), table()["status"].copy()
+        status[-2 - i :] = "unresolved"
+        ratio = np.where(status == "unresolved", np.nan, ratio)
+        cells.append(spine_answer.Cell(i, f"cell {i}", findings([{**table(), "ratio": ratio, "status": status}])))
+    status = np.where(np.isfinite(table()["path_rho"].astype(float)), "unresolved", table()["status"])
+    lost = findings([{**table(), "status": status}])
+    cells.append(spine_answer.Cell(count - 1, "lost", lost))
+    return spine_page.document(*spine_answer.gather(cells, about))
+
+
+def test_many_cells_have_a_list_first_and_a_section_each() -> None:
+    document = many()
+    assert not document.failures
+    titles = [section.title for section in document.sections]
+    assert titles[:4] == ["The cells", "Cell by cell", "The guarantee", "What was read"]
+    listed = document.sections[0].tables[0]
+    assert [row[1] for row in listed.rows] == [f"cell {i}" for i in (4, 3, 2, 1, 0)] + ["lost"]
+    parts = document.sections[1].parts
+    assert [part.title for part in parts] == [row[1] for row in listed.rows]
+    assert parts[-1].finding == "No block that noise protects has a proven answer."
+    assert all(len(part.tables[0].rows) <= spine_cells.BLOCKS for part in parts[:-1])
+    assert "Blocks that are unresolved: 6." in parts[0].paragraphs[0]
+    rest = [table for section in document.sections[2:] for table in section.tables]
+    assert all("cell" not in [column.head for column in table.columns] for table in rest)
+    assert {"cells", "cells_1"} & {figure.name for figure in document.figures}
+
+
+def test_a_warning_that_differs_in_its_numbers_is_given_once_for_many_cells() -> None:
+    (warning,) = [text for text in many().summary.warnings if "no number" in text]
+    assert warning.startswith("cell 4: 6 blocks have no number;")
+    assert warning.endswith("So, with other numbers, in 5 more of 6 cells.") or "in 4 more of 6" in warning
+
+
+def test_few_cells_stand_beside_one_another_as_before() -> None:
+    document = many(4)
+    assert document.sections[0].title == "How the risk is spread over the blocks"

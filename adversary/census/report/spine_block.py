@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import __version__, format_number, format_probability, percent
+from adversary._core import PERCENT, __version__, format_number, format_probability, percent
 from adversary.census import report, spine
 from adversary.census.nmf.file_layout import open_product, product_of
 from adversary.census.nmf.runs import Question, one_block
@@ -155,13 +155,18 @@ class BlockPage:
         one = self.beside.isel(comparison=at)
         persons, implied, gap, chance = (float(one[name]) for name in ("persons", "implied", "gap", "chance"))
         what = str(one["comparison"].item())
-        first = f"{persons:,.0f} persons stand beside {implied:,.0f} implied by {what}."
+        first = f"{persons:,.0f} published persons stand beside {implied:,.0f} implied by {what}."
         if gap >= 0:
             return f"{first} They do not contradict each other."
-        many = f"noise alone makes persons fall short by {-gap:,.0f} or more in {format_probability(chance)} of blocks"
+        rare = (
+            f"in less than 0.01{PERCENT} of blocks"
+            if chance < 1e-4
+            else f"in {format_probability(chance)} of blocks at most"
+        )
+        many = f"noise alone makes persons fall short by {-gap:,.0f} or more {rare}."
         if chance < UNLIKELY:
-            return f"{first} Noise does not explain it: {many} at most."
-        return f"{first} It can be the noise: {many} at most."
+            return f"{first} Noise does not explain it: {many}"
+        return f"{first} It can be the noise: {many}"
 
     def warnings(self) -> Iterator[str]:
         """What to know before the numbers are believed."""
@@ -210,7 +215,7 @@ class BlockPage:
         columns = {
             "comparison": "beside", "query": "persons of", "persons": ("persons", "count"),
             "implied": ("implied", "count"), "gap": ("gap", "count"), "sd": ("sd of its noise", "number"),
-            "chance": ("chance of it", "probability"), "expected": ("blocks expected", "number"),
+            "chance": ("chance of it", "chance"), "expected": ("blocks expected", "number"),
         }  # fmt: skip
         tables = [tabulate(self.beside, columns, name="beside")]
         notes = ["Chance: of a gap as large or larger, were persons exactly as many as implied; it is an upper bound."]

@@ -118,6 +118,35 @@ def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
 
 
 @kit.house_style
+def cell_ratios(cells: Any, most: int = 40) -> Figure:
+    """Ratios of posterior to prior by cell: from the median block to the largest, with what 95 % of blocks stay below.
+
+    Parameters
+    ----------
+    cells : Dataset over "cell" of `label`, `half`, `high` and `largest`, in the order of the rows
+    most : cells that are drawn, the first ones
+    """
+    some = cells.isel(cell=np.flatnonzero(np.isfinite(cells["largest"].values))[:most])
+    if not some.sizes["cell"]:
+        raise ValueError("no cell has a proven ratio")
+    count = some.sizes["cell"]
+    at = np.arange(count)[::-1]
+    figure, ax = kit.canvas(9.0, 1.6 + 0.22 * count)
+    half, high, largest = (np.maximum(some[name].values, 1e-12) for name in ("half", "high", "largest"))
+    ax.hlines(at, half, largest, color=kit.BLUE, lw=3.0, alpha=0.4, gid="spread")
+    ax.plot(high, at, "|", color=kit.INK, ms=8, gid="most")
+    ax.plot(largest, at, "o", color=kit.BLUE, ms=4, gid="largest")
+    ax.axvline(1.0, color=kit.GREY, lw=1.0, zorder=0)
+    names = [str(name) for name in some["label"].values]
+    ax.set_yticks(at, [name if len(name) <= 60 else f"{name[:59]}..." for name in names], fontsize=7)
+    ax.set(xscale="log", xlabel="posterior over prior", ylim=(-0.8, count - 0.2))
+    kit.plain_log_axis(ax, "x")
+    rest = f" (the first {count} of {cells.sizes['cell']})" * (cells.sizes["cell"] > count)
+    kit.title(figure, f"Largest ratios by cell, {format_number(float(largest.max()))} the most{rest}")
+    return figure
+
+
+@kit.house_style
 def block_cells(cells: Any, most: int = 24) -> Figure:
     """Cells of one block with the largest posterior means: noisy counts with their noise, posterior means and sets.
 

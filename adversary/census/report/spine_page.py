@@ -23,8 +23,9 @@ from adversary._core import (
     sentence,
 )
 from adversary.census import report
+from adversary.census.report import spine_cells
 from adversary.census.report.spine_answer import DRAWN_CELLS, MEANING, Cell
-from adversary.census.report.spine_verdict import SpineVerdict
+from adversary.census.report.spine_verdict import MANY, SpineVerdict
 from adversary.report.kit import Card, Document, Figure, Section, Table, attempt, guarded_document, tabulate
 from adversary.report.sections.descriptions import SPINE_NUMBERS, accuracy, described_others, described_prior
 
@@ -107,6 +108,11 @@ class _Page(SpineVerdict):
             )
 
     def sections(self) -> Iterator[Section]:
+        if len(self.labels) > MANY:
+            yield from spine_cells.sections(self)
+            if "errors" in self.data:
+                yield attempt("Beside the truth", accuracy, self.data["errors"])
+            return
         yield attempt("How the risk is spread over the blocks", self.spread)
         if "worst" in self.data:
             yield attempt("The blocks where most is learned", self.worst)

@@ -6,6 +6,7 @@ Both come from the numbers of all cells, as `spine_answer.gather` has them; they
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +16,9 @@ from adversary._core import format_number, format_probability, outward_percent, 
 from adversary.adversaries.tables import misstatement
 from adversary.census.nmf.runs import MISTAKEN, PROVEN
 
+MANY = 4
+"""Cells from which on a warning that differs in its numbers only is given once."""
+NUMBER = re.compile(r"\d[\d.,]*(?:e-?\d+)?")
 MISSTATED = 0.1
 """Error of a probability from which on the page warns of it."""
 
@@ -103,11 +107,18 @@ class SpineVerdict:
         yield from (f"{name}: its file was damaged, and was made anew." for name in self.listed("damaged"))
         if self.about.get("synthetic"):
             yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
-        of: dict[str, list[str]] = {}  # every warning once, with the cells it is about
-        for i, label in enumerate(self.labels):
+        of: dict[str, dict[str, list[str]]] = {}  # every warning once but for its numbers, with the cells it is about
+        for i, label in sorted(enumerate(self.labels), key=lambda one: (one[0] != self.most, one[0])):
             for text in self.warnings_of(i):
-                of.setdefault(text, []).append(label)
-        yield from (f"{'; '.join(cells)}: {text}" if self.several else text for text, cells in of.items())
+                kind = NUMBER.sub("#", text) if len(self.labels) > MANY else text
+                of.setdefault(kind, {}).setdefault(text, []).append(label)
+        for texts in of.values():
+            text, cells = next(iter(texts.items()))
+            others = sum(map(len, texts.values())) - 1
+            if len(self.labels) > MANY and others:
+                yield f"{cells[0]}: {text} So, with other numbers, in {others:,} more of {len(self.labels):,} cells."
+            else:
+                yield f"{'; '.join(cells)}: {text}" if self.several else text
 
     def misstated(self, i: int) -> float:
         """Most by which probabilities can be misstated by what effective measurements neglect."""

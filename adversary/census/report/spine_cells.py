@@ -1,0 +1,165 @@
+"""The page about many cells of a query: a list of cells first, then one section for each, and what they share once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import format_number, format_probability
+from adversary.census import report
+from adversary.report.kit import Figure, Section, Table, attempt, tabulate
+
+BLOCKS = 5
+"""Blocks of a cell that its section lists."""
+
+
+def sections(page: Any) -> list[Section]:
+    """The sections about cells: the list, the cell by cell part, what was read.
+
+    Parameters
+    ----------
+    page : the parts of the document, as `spine_page` has them: numbers by group over "cell", and tables of them
+    """
+    return [
+        attempt("The cells", lambda: _list(page)),
+        attempt("Cell by cell", lambda: _parts(page)),
+        attempt("The guarantee", lambda: _guarantee(page)),
+        attempt("What was read", lambda: _read(page)),
+    ]
+
+
+def ranked(page: Any) -> list[int]:
+    """Places of the cells, those where most is learned first; cells without an answer last."""
+    largest = page.data["risk"]["ratio"].isel(quantile=-1).values
+    order = np.where(np.isfinite(largest) & page.answered, largest, -1.0)
+    return [int(i) for i in np.argsort(-order, kind="stable")]
+
+
+def _overview(page: Any) -> xr.Dataset:
+    """One row for each cell, in the order of `ranked`."""
+    order, risk, cells = ranked(page), page.data["risk"]["ratio"], page.data["cells"]
+    bound = page.data["bounds"]["ratio"].sel(prior=page.prior, side="upper", drop=True)
+    columns = {
+        "place": ("cell", np.arange(1, len(order) + 1)[np.argsort(order)]),
+        "label": ("cell", np.array([label or "" for label in page.labels], dtype=str)),
+        "half": risk.sel(quantile=0.5, drop=True),
+        "high": risk.sel(quantile=0.95, drop=True),
+        "largest": risk.sel(quantile=1.0, drop=True),
+        "allowed": bound,
+        "beyond": page.data["guarantee"]["share_below"] + page.data["guarantee"]["share_above"],
+        "answered": cells["answered"],
+        "unproven": cells["unproven"],
+        "unprotected": cells["unprotected"],
+    }
+    if "mistaken" in page.data:
+        columns["mistaken"] = (page.data["mistaken"]["geocode"] != "").sum("rank")
+    return xr.Dataset(columns).isel(cell=order).assign_coords(cell=cells["cell"].values[order])
+
+
+def _list(page: Any) -> Section:
+    overview = _overview(page)
+    columns = {
+        "cell": None, "place": ("", "count"), "label": "cell", "largest": ("largest ratio", "number"),
+        "high": ("95 % of blocks below", "number"), "half": ("half below", "number"),
+        "allowed": ("allowed", "at most"), "beyond": ("blocks beyond the bounds", "probability"),
+        "answered": ("blocks", "count"), "unprotected": ("not protected", "count"), "unproven": ("no number", "count"),
+        "mistaken": ("mistaken, at least", "count"),
+    }  # fmt: skip
+    if not (overview["unproven"] > 0).any():
+        columns.pop("unproven")
+    largest = overview["largest"].dropna("cell")
+    finding = ""
+    if largest.size:
+        finding = (
+            f"Largest ratios of the {page.data['cells'].sizes['cell']:,} cells lie between "
+            f"{format_number(float(largest.min()))} and {format_number(float(largest.max()))}."
+        )
+    return Section(
+        "The cells",
+        finding,
+        ["Cells where most is learned come first. Each has a section below, in the same order."],
+        [tabulate(overview, columns, name="cells")],
+        [
+            Figure(
+                "cells",
+                partial(report.spine_figures.cell_ratios, overview),
+                "Bars reach from the median block to the largest ratio; the tick is what 95 % of blocks stay below.",
+            )
+        ],
+        ["Ratios are of the blocks that noise protects; all blocks are in blocks.csv, unless --no-csv left it out."],
+    )
+
+
+def _parts(page: Any) -> Section:
+    parts = [_cell(page, i) for i in ranked(page)]
+    return Section("Cell by cell", f"{len(parts):,} cells, the worst blocks of each.", parts=parts, on_screen=False)
+
+
+def _cell(page: Any, i: int) -> Section:
+    """The section of one cell: how its risk is spread, and its worst blocks."""
+    one, risk = page.of("cells", i), page.of("risk", i)["ratio"]
+    title, words = page.labels[i] or str(int(one["cell"])), []
+    low, half, high = (float(risk.sel(quantile=q)) for q in (0.0, 0.5, 1.0))
+    if np.isfinite(half):
+        posterior = format_probability(min(high * page.prior, 1.0))
+        words.append(
+            f"Ratios from {format_number(low)} to {format_number(high)}, half of them below {format_number(half)}; "
+            f"the largest posterior is {posterior}."
+        )
+    else:
+        words.append("No block that noise protects has a proven answer.")
+    shares = page.of("thresholds", i)["share"].to_series()
+    words += [f"{format_probability(float(p))} of blocks have a ratio of {at:g} or more." for at, p in shares.items()]
+    odd = {name: int(n) for name, n in page.of("statuses", i)["blocks"].to_series().items() if n and name != "ok"}
+    words += [f"Blocks that are {name}: {count:,}." for name, count in odd.items()]
+    return Section(title, words[0], [" ".join(words[1:])], _worst(page, i), folded=True)
+
+
+def _worst(page: Any, i: int) -> list[Table]:
+    if "worst" not in page.data:
+        return []
+    rows = page.of("worst", i).isel(rank=slice(0, BLOCKS))
+    rows = rows.assign(
+        block=rows["name"].where(rows["name"] != "", rows["geocode"]), there=rows["geocode"] != "",
+    )  # fmt: skip
+    columns = {
+        "rank": None, "place": "", "block": "block", "noisy": ("noisy count", "count"),
+        "mean": ("posterior mean", "number"), "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
+        "one_query_posterior": ("under one query", "probability"), "status": "status",
+    }  # fmt: skip
+    table = tabulate(rows, columns, name=f"worst_{int(page.data['cells']['cell'][i])}", where="there")
+    return [table] * bool(table.rows)
+
+
+def _guarantee(page: Any) -> Section:
+    """The guarantee of the cell where most is learned; the list has the bounds of the others."""
+    section: Section = page.guarantee()
+    for table in section.tables:
+        _only_most(page, table, "the list of cells has the bounds of all.")
+    return section
+
+
+def _read(page: Any) -> Section:
+    """What was read of the cell where most is learned; the other cells were measured by the same queries."""
+    section: Section = page.read()
+    section.tables = [table for table in section.tables if table.name != "cells"]
+    for table in section.tables:
+        _only_most(page, table, "the others were measured by the same queries.")
+    section.figures = section.figures[:1]
+    return section
+
+
+def _only_most(page: Any, table: Table, rest: str) -> None:
+    """Leave the rows of the cell where most is learned in a table, and no column of cells."""
+    heads = [column[0] for column in table.columns]
+    if "cell" not in heads:
+        return
+    place, label = heads.index("cell"), page.labels[page.most]
+    kept = [i for i, row in enumerate(table.rows) if row[place] == label]
+    table.marked = {kept.index(i) for i in table.marked if i in kept}
+    table.rows = [[value for j, value in enumerate(table.rows[i]) if j != place] for i in kept]
+    table.columns = [column for j, column in enumerate(table.columns) if j != place]
+    table.notes.append(f"Of the cell {label}; {rest}")
