@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import DEFAULT_FAILURE, Sampling, blocks, check_probability, check_whole, dask_address
+from adversary._core import DEFAULT_FAILURE, PerThread, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of, named_guarantees
 from adversary.driver.model_case import FITS, RecognisedNoise, is_model, latents_of, target_side
@@ -82,7 +82,9 @@ def audit_model(
     draws : number of simulated releases. Unless given 20,000 where states are enumerated, and otherwise 1,000
     sampling : lengths of sampled posteriors, `adversary.Sampling`
     rng : seed
-    progress, store, scheduler, workers : as for `audit`; the last three are for releases that are not enumerated
+    progress : as for `audit`; what is expected to take ten seconds or more is named before it starts, and in the
+        attribute `expected_seconds`
+    store, scheduler, workers : as for `audit`, for releases that are not enumerated
 
     Returns
     -------
@@ -119,32 +121,37 @@ def audit_model(
         raise TypeError(f"sampling must be an adversary.Sampling, got {sampling!r}")
     check_whole("records", records, minimum=1)
     models, truths = _named_models(model), named_truths(truth, "the model's variables to values")
-    first = next(iter(models.values()))
+    first_name, first = next(iter(models.items()))
     names = _released_by_all(models, released)
     ways = {name: _way(one, names, target, support or {}, engine) for name, one in models.items()}
     few = DRAWS if set(ways.values()) == {"enumerate"} else FITS
     size = few if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = blocks.seed_sequence(rng)
     prior_seed, release_seed, fit_seed = seed.spawn(3)
-    by_truth, methods = [], []
+    by_truth, methods, expected = [], [], 0.0
     with dask_address(scheduler, workers) as address:
         how: dict[str, Any] = {"support": support or {}, "sampling": sampling, "progress": progress, "store": store}
         how["scheduler"] = address
         bounds = (privacy_unit, int(records), float(failure), named_guarantees(guarantee))
         work = _Work(tuple(names), target, size, (prior_seed, fit_seed), how, *bounds)
+        fitters = {name: work.compiled(one, NUTS.get(ways[name])) for name, one in models.items() if not data}
         for truth_name, one_truth in truths.items():
             side, generator = target_side(one_truth, target), np.random.default_rng(_again(release_seed))
-            releases = distinct_arrays(_simulated(first, names, one_truth, simulate, size, generator))
+            made = _simulated(first, names, one_truth, simulate, size, generator, (fitters.get(first_name), target))
+            releases = distinct_arrays(made)
             cases = []
             for name, one in models.items():
-                read = partial(work.groups, NUTS.get(ways[name]), side, *releases)
+                read = partial(work.groups, NUTS.get(ways[name]), side, *releases, fitters.get(name))
                 cases.append((name, _over_data(one, data or {}, read)))
-                methods += [group.attrs["method"] for group in cases[-1][1].values() if "method" in group.attrs]
+                groups_of_case = cases[-1][1].values()
+                methods += [group.attrs["method"] for group in groups_of_case if "method" in group.attrs]
+                expected += sum(group.attrs.get("expected_seconds", 0.0) for group in groups_of_case)
             by_truth.append((truth_name, concat_groups(cases, "adversary")))
     groups = concat_groups(by_truth, "truth")
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     own = {"engine": engine, "method": ", ".join(dict.fromkeys(methods)), "target": target, "failure": failure}
     own |= {"draws": size, "sensitivity": str(records), "released": json.dumps(names), "warnings": json.dumps([])}
+    own |= {"expected_seconds": round(expected, 1)} if expected else {}
     own |= {} if privacy_unit is None else {"privacy_unit": json.dumps({"model": unit_of(privacy_unit)})}
     own |= dict(groups["posterior"].attrs) if "posterior" in groups else {}
     named_ones = truth if None in truths else {str(name): dict(one) for name, one in truths.items()}
@@ -174,8 +181,23 @@ class _Work:
     failure: float
     promises: dict[str, Guarantee]
 
+    def compiled(self, model: pm.Model, nuts: str | None) -> PerThread[Any] | None:
+        """A model compiled once for releases of all truths; None where it is enumerated."""
+        if nuts is None:
+            return None
+        from adversary.models.fitting import compiled_once
+
+        how = (self.how["support"], (), _again(self.seeds[0]), self.how["sampling"], nuts, self.how["progress"])
+        return compiled_once(model, self.names, self.target, *how)
+
     def groups(
-        self, nuts: str | None, side: int, made: dict[str, NDArray[Any]], weight: xr.DataArray, model: pm.Model
+        self,
+        nuts: str | None,
+        side: int,
+        made: dict[str, NDArray[Any]],
+        weight: xr.DataArray,
+        compiled: PerThread[Any] | None,
+        model: pm.Model,
     ) -> Groups:
         """Groups of one model that reads releases of a truth, whose target is in or out."""
         from adversary.models.fitting import label_arrays
@@ -183,6 +205,7 @@ class _Work:
         prior, fit = (_again(seed) for seed in self.seeds)
         release = label_arrays(model, made, ("release",))
         options: dict[str, Any] = {**self.how, "target": self.target, "nuts": nuts, "rng": fit, "prior_rng": prior}
+        options |= {} if compiled is None else {"compiled": compiled}
         readings = read_releases(model, side, release, weight, made, self.size, **options)
         bounds = Bounds(RecognisedNoise(model, self.names, self.unit), self.records, self.records, self.failure)
         return groups_of(readings, readings.risk(), bounds.table(self.promises, readings.law, readings))
@@ -253,14 +276,18 @@ def _simulated(
     simulate: Simulator | None,
     size: int,
     rng: np.random.Generator,
+    read: tuple[PerThread[Any] | None, str],
 ) -> dict[str, NDArray[Any]]:
-    """Releases (release, *shape) by name, of the model or of the user's function."""
+    """Releases (release, *shape) by name, of the model or of the user's function; `read` has the compiled model and its
+    target: with side data its draws are made first, and how long that takes is said before anything else."""
     from adversary.models.enumeration import check_truth
     from adversary.models.importance import releases_under
 
-    if simulate is None:
-        return releases_under(model, truth, names, size, rng)
     check_truth(model, truth, names)
+    if simulate is None:
+        compiled, target = read
+        known = None if compiled is None or not model.observed_RVs else (compiled.value.prior, target)
+        return releases_under(model, truth, names, size, rng, known)
     made = simulate(rng, size)
     if not isinstance(made, Mapping):
         raise TypeError(f"simulate must return a mapping of {names} to arrays, got {type(made).__name__}")

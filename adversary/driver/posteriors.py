@@ -283,7 +283,7 @@ def read_releases(
     """
     simulated = 0 if weight.attrs["direction"] == "exact" else size
     if nuts is not None:
-        from adversary.models.fitting import fit_many
+        from adversary.models.fitting import LONG, fit_many
 
         fits = fit_many(model, data, target, nuts=nuts, support=support, settled=settled, **how)
         found, held = fits.estimate, prior or Prior.from_chances(fits.before, fits.settled)
@@ -291,6 +291,8 @@ def read_releases(
         posterior = posterior_dataset(start, found["posterior"].values, found["complement"].values)
         posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
         posterior = posterior.assign(edge_mass=_edges(model, support, fits.groups, weight.size))
+        if fits.expected >= LONG:
+            posterior = posterior.assign_attrs(expected_seconds=round(fits.expected, 1))
         return Readings(release, weight, posterior, held, side, simulated, fits.method, fits.groups, fits.advice)
     from adversary.models.enumeration import compile_enumerator
 

@@ -20,15 +20,28 @@ from numpy.typing import NDArray
 from pymc.logprob.utils import CheckParameterValue
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import graph_inputs
-from pytensor.tensor.basic import Alloc, MakeVector, ScalarFromTensor
-from pytensor.tensor.math import All
+from pytensor.scalar.basic import AND, OR, Add, Cast, Invert, Switch
+from pytensor.tensor.basic import (
+    Alloc,
+    Join,
+    MakeVector,
+    ScalarFromTensor,
+    TensorFromScalar,
+    get_underlying_scalar_constant_value,
+)
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import All, Sum
+from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.variable import TensorVariable
 
-from .batched_graphs import soft_checks
+from .batched_graphs import compile_batches, soft_checks
 from .element_reads import Reads, element_reads
 from .state_grid import Grid, Places, blocks_of
 
 Summed = Callable[[Sequence[TensorVariable]], TensorVariable]
+
+_LARGEST_CHECKED = 2**22
+"""States of a component beyond which none is looked at for whether it is possible."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +54,13 @@ class Components:
     members : numbers of the axes of each component, in the order in which its states are listed; the last component
         has none, and one state: for elements that read no discrete latent
     reads : for the value of each latent, the axes that its elements are, (*shape, axis)
+    possible : for each component, places in the list of its states of those that are looked at; None where all are
     """
 
     grid: Grid
     members: tuple[tuple[int, ...], ...]
     reads: dict[Any, Reads]
+    possible: tuple[Places | None, ...] = ()
 
     @classmethod
     def of(
@@ -91,18 +106,57 @@ class Components:
         met = tuple(math.prod(lengths[i] for i in own if read[i]) for own in members)
         return replace(self, members=members), met
 
+    def possible_ones(
+        self, terms: Sequence[TensorVariable], met: Sequence[int], whole: Sequence[int]
+    ) -> tuple[Components, tuple[int, ...]]:
+        """Without states that are impossible whatever is drawn: more successes than trials, more seen than there are.
+
+        Parameters
+        ----------
+        terms : log densities of one point
+        met : number of states of each component in axes that come first; only these are left out, with all that
+            goes with them
+        whole : axes whose components keep all their states
+        """
+        conditions = [one for term in terms for one in _exclusions(term, frozenset(self.reads))]
+        conditions = [one for one in conditions if (self.axes_read([one])[0].sum(axis=1) > 1).any()]
+        if not conditions or max(self.sizes) > _LARGEST_CHECKED:
+            return self, tuple(met)
+        graphs, summed = self.columns([pt.switch(one, np.float64(-np.inf), np.float64(0.0)) for one in conditions])
+        inputs = dict.fromkeys(self.reads, (None, 1))
+        evaluate = compile_batches(graphs, inputs, joined=lambda batches: [summed(batches)])
+        blocks = [evaluate(*self.states(start, stop))[0] for start, stop in self.blocks]
+        some = np.concatenate([np.broadcast_to(b, (max(b.shape[0], 1), *b.shape[1:])) for b in blocks])[:, 0] == 0.0
+        places: list[Places | None] = []
+        left = list(met)
+        for c, (own, size) in enumerate(zip(self.members, self.sizes, strict=True)):
+            rows = some[:size, c].reshape(met[c], -1).any(axis=1)
+            if not set(own).isdisjoint(whole) or rows.all() or not rows.any():
+                places.append(None)
+                continue
+            left[c] = int(rows.sum())
+            places.append(np.flatnonzero(np.repeat(rows, size // met[c])))
+        return replace(self, possible=tuple(places)), tuple(left)
+
     def value_numbers(self, axis: int) -> tuple[int, Places]:
         """Component of an axis, and the number of its value in each state of that, (state,)."""
         component = next(c for c, own in enumerate(self.members) if axis in own)
         own = self.members[component]
-        places = np.unravel_index(np.arange(self.sizes[component]), [self.grid.lengths[i] for i in own])
+        every = self._places(component, np.arange(self.sizes[component]))
+        places = np.unravel_index(every, [self.grid.lengths[i] for i in own])
         return component, places[own.index(axis)]
+
+    def _places(self, component: int, numbers: Places) -> Places:
+        """Places in the list of all states of a component, of states that are looked at by their numbers."""
+        possible = self.possible[component] if self.possible else None
+        return numbers if possible is None else possible[numbers]
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of states of each component."""
-        lengths = self.grid.lengths
-        return tuple(math.prod(lengths[i] for i in own) for own in self.members)
+        """Number of states of each component that are looked at."""
+        lengths, possible = self.grid.lengths, self.possible or (None,) * len(self.members)
+        pairs = zip(self.members, possible, strict=True)
+        return tuple(math.prod(lengths[i] for i in own) if some is None else some.size for own, some in pairs)
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
@@ -118,8 +172,8 @@ class Components:
         """Values (place, *shape) of each latent where every component is in these states (place,) of its own."""
         lengths = self.grid.lengths
         indices: list[Any] = [None] * len(lengths)
-        for own, place in zip(self.members, places, strict=True):
-            found = np.unravel_index(place, [lengths[i] for i in own]) if own else ()
+        for c, (own, place) in enumerate(zip(self.members, places, strict=True)):
+            found = np.unravel_index(self._places(c, place), [lengths[i] for i in own]) if own else ()
             for i, index in zip(own, found, strict=True):
                 indices[i] = index
         return self.grid.filled(indices)
@@ -192,7 +246,8 @@ def _by_owner(batch: TensorVariable, owner: Places, rank: int, count: int) -> Te
             place = np.flatnonzero(labels == one)
             table[one, : place.size] = place
         padded = pt.concatenate([flat, pt.zeros_like(flat[..., :1])], axis=-1)
-        total = total + padded[..., table].sum(axis=-1)
+        in_order = table.shape == (owner.size + 1, 1) and np.array_equal(table[:, 0], np.arange(owner.size + 1))
+        total = total + (padded if in_order else padded[..., table].sum(axis=-1))
     return total
 
 
@@ -243,3 +298,65 @@ def _each(condition: Any) -> list[TensorVariable]:
     if node is not None and isinstance(node.op, All) and node.op.axis in (None, tuple(range(node.inputs[0].ndim))):
         return _each(node.inputs[0])
     return [pt.as_tensor_variable(condition)]
+
+
+def _exclusions(term: TensorVariable, known: frozenset[Any]) -> list[TensorVariable]:
+    """Conditions by element, of these variables and constants alone, any of which makes a log density minus infinity.
+
+    They are those of `switch` with minus infinity, and of checks of parameters; what is added to such a number does not
+    change it.
+    """
+    graphs, checks = split_checks([term])
+    return [one for graph in (*graphs, *checks) for one in _ruled_out(graph, known)]
+
+
+def _ruled_out(graph: Any, known: frozenset[Any]) -> list[TensorVariable]:
+    """`_exclusions` of a graph without checks."""
+    node = graph.owner
+    if node is None or all(isinstance(v, Constant) for v in graph_inputs([graph])):
+        return []
+    match node.op:
+        case Elemwise(scalar_op=Switch()):
+            condition, *branches = node.inputs
+            found = []
+            for branch, other, truth in ((*branches, True), (*branches[::-1], False)):
+                if _is_nothing(branch):
+                    found += [*_met_where(condition, truth, known), *_ruled_out(other, known)]
+            return found
+        case Elemwise(scalar_op=Add()) | MakeVector():
+            return [one for part in node.inputs for one in _ruled_out(part, known)]
+        case Join():
+            return [one for part in node.inputs if part.ndim for one in _ruled_out(part, known)]
+        case (
+            Elemwise(scalar_op=Cast())
+            | DimShuffle()
+            | Sum()
+            | Alloc()
+            | Reshape()
+            | SpecifyShape()
+            | (TensorFromScalar())
+        ):
+            return _ruled_out(node.inputs[0], known)
+    return []
+
+
+def _met_where(condition: Any, truth: bool, known: frozenset[Any]) -> list[TensorVariable]:
+    """Conditions of known variables, each of which alone makes a condition true, or false."""
+    if all(v in known or isinstance(v, Constant) for v in graph_inputs([condition])):
+        return [pt.neq(condition, 0) if truth else pt.eq(condition, 0)]
+    node = condition.owner
+    match None if node is None else node.op:
+        case Elemwise(scalar_op=Invert()):
+            return _met_where(node.inputs[0], not truth, known)
+        case Elemwise(scalar_op=OR()) if truth:
+            return [one for part in node.inputs for one in _met_where(part, True, known)]
+        case Elemwise(scalar_op=AND()) if not truth:
+            return [one for part in node.inputs for one in _met_where(part, False, known)]
+        case DimShuffle() | Elemwise(scalar_op=Cast()):
+            return _met_where(node.inputs[0], truth, known)
+    return []
+
+
+def _is_nothing(graph: Any) -> bool:
+    """True of minus infinity, however many times."""
+    return bool(get_underlying_scalar_constant_value(graph, raise_not_constant=False) == -np.inf)

@@ -128,13 +128,17 @@ class Groups:
         return self._labelled({name: found[name] for name in names}, leading)
 
     def predicted(self, latents: Arrays, leading: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
-        """One release, and new side data, of every draw; nothing of a fit that failed, which has no draws."""
+        """One release, and new side data that are not huge, of every draw; nothing of a fit that failed, which has no
+        draws."""
         if any(value.dtype.kind == "f" and np.isnan(value).any() for value in latents.values()):
             return xr.Dataset()
-        names = [*self.given.released, *(rv.name for rv in self.source.observed_RVs)]
+        sizes = next(iter(latents.values())).shape[: len(leading)]
+        side = [rv for rv in self.source.observed_RVs if rv.name not in self.given.released]
+        if int(np.prod(sizes)) * sum(int(rv.size.eval()) for rv in side) > LARGEST:
+            side = []
+        names = [*self.given.released, *(rv.name for rv in side)]
         names = [name for name in names if name in {rv.name for rv in self.source.basic_RVs}]
         flat = {name: self._flat(value, leading) for name, value in latents.items()}
-        sizes = next(iter(latents.values())).shape[: len(leading)]
         drawn = releases_given(self.source, flat, names, rng)
         return self._labelled({name: value.reshape(*sizes, *value.shape[1:]) for name, value in drawn.items()}, leading)
 

@@ -6,10 +6,13 @@ perfect; otherwise the discrete latents are summed out, the continuous ones samp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
@@ -34,6 +37,7 @@ def fit(
     support: Mapping[str, ArrayLike] | None = None,
     rng: Any = None,
     progress: bool = True,
+    step: Callable[[pm.Model], Any] | None = None,
 ) -> xr.DataTree:
     """Posterior draws of latents given one release.
 
@@ -48,6 +52,9 @@ def fit(
     support : values of latents without a finite support of their own
     rng : seed
     progress : show nutpie's bar
+    step : steps of your own in place of NUTS: a function of the model given the release that returns one of PyMC's step
+        methods, or several, for instance ``lambda given: pm.Slice([given["rate"]])``. Latents that can be summed out
+        still are, in every draw, and the verdict is the same
 
     Returns
     -------
@@ -63,6 +70,12 @@ def fit(
     those that ArviZ writes of an inference library. Without a target what would be said of it is left out. A fit that
     fails is run once more, four times as long; one that fails again is "unreliable" and has no `posterior`. What is
     called prior is given the side data observed in the model.
+
+    Raises
+    ------
+    ValueError : an improper prior, a release that is impossible, a target that is not 0 or 1, steps where nothing is
+        left to be moved
+    TypeError : a continuous latent in a term without a gradient, `step` that is no function
 
     Notes
     -----
@@ -82,9 +95,14 @@ def fit(
     sampling = sampling or Sampling()
     prior_seed, fit_seed, draw_seed = blocks.seed_sequence(rng).spawn(3)
     target = "in" if target is None and "in" in model.named_vars else target
+    if step is not None and not callable(step):
+        raise TypeError(f"step must be a function of the model given the release, got {step!r}")
     check_support(latent_names(model, tuple(observed)), support or {})
     groups = Groups.of(model, tuple(observed))
     fitter = Fitter.of(model, tuple(observed), target, support, (), prior_seed, sampling, "always")
+    if step is not None and not fitter.prior.values:
+        raise ValueError("step has nothing to move: all latents are summed out, and the answer is exact; leave it out")
+    fitter = replace(fitter, step=step)
     row = _row(fitter.prior.terms.slots, observed)
     (one,) = fitter.fits({name: value[None] for name, value in row.items()}, [fit_seed], sampling.draws, progress)
     if not fitter.prior.values and not one.passed:
@@ -100,7 +118,10 @@ def fit(
     edge = _edge(model, support, prior, one.latents) if support else None
     found["estimate" if sampled else "exact"] = _summary(one, before, sampled, edge)
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
-    engine = "enumeration" if not sampled else "importance" if one.trace is None else "nutpie"
+    engine = "enumeration" if not sampled else "importance" if one.trace is None else "pymc" if step else "nutpie"
+    if engine == "pymc":
+        for group in tree.children.values():
+            group.attrs |= {"inference_library": engine, "inference_library_version": version(engine)}
     tree.attrs |= attributes(engine, sampling, rng) | dict(found["posterior"].attrs)
     return tree
 

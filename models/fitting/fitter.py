@@ -8,16 +8,17 @@ these go; one that fails is run once more, four times as long.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pymc as pm
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from adversary._core import Sampling, diagnose, trajectories_passed
+from adversary._core import Sampling, diagnose
 from adversary._core import blocks as runner
 from adversary.models.importance import (
     Sample,
@@ -28,7 +29,8 @@ from adversary.models.importance import (
     starting_points,
 )
 
-from .nuts import STATS, Nuts, Trace
+from .expected_cost import seconds_of_side_data, tell_cost
+from .nuts import STATS, Nuts, OwnSteps, Trace
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -93,11 +95,15 @@ class Fitter:
     sampling : lengths
     nuts : "never", "where needed" (the weighed draws cannot be trusted) or "always"; never where something discrete has
         too many values to be summed out, or where nothing is left to sample
+    expected : seconds that draws given the side data were expected to take
+    step : steps of one's own in place of NUTS, for all releases: see `OwnSteps`
     """
 
     prior: WeighedPrior
     sampling: Sampling
     nuts: str = "where needed"
+    expected: float = 0.0
+    step: Callable[[pm.Model], Any] | None = None
 
     @classmethod
     def of(
@@ -110,8 +116,12 @@ class Fitter:
         rng: Any = None,
         sampling: Sampling | None = None,
         nuts: str = "where needed",
+        progress: bool = False,
     ) -> Fitter:
         """Compile `model` for releases of the variables named in `observed`; `target` may be None.
+
+        With `progress`, a line names the time that draws given the side data take, before they are made, where it is
+        long.
 
         Raises
         ------
@@ -121,7 +131,12 @@ class Fitter:
         first, second = runner.seed_sequence(rng).spawn(2)
         prior = WeighedPrior.of(model, observed, target, support, settled, first, sampling.prior_draws)
         found = cls(prior, sampling, nuts)
-        return found if not prior.is_smooth or has_enough_draws(prior) else found.given_side_data(second)
+        if not prior.is_smooth or has_enough_draws(prior):
+            return found
+        if prior.may_be_refined and prior.terms.knows_more:
+            found = replace(found, expected=seconds_of_side_data(prior))
+            tell_cost(found.expected, "draws of the latents given the side data", progress)
+        return found.given_side_data(second)
 
     def given_side_data(self, seed: np.random.SeedSequence) -> Fitter:
         """This fitter with draws of both hypotheses given the side data, in place of draws of the prior.
@@ -148,7 +163,7 @@ class Fitter:
         trace = sampler.sample({}, starts, long, int(second.generate_state(1, np.uint64)[0] >> 1))
         told = diagnose(trace.points)
         points = trace.points.reshape(-1, trace.points.shape[-1])
-        passed = bool(told.passed.all() and trajectories_passed(trace.diverging, trace.energy))
+        passed = bool(told.passed.all() and trace.passed)
         chance = expit(self._log_odds(prior.split(points), {})).reshape(trace.diverging.shape) if passed else None
         if chance is None or not held.reached or not replace(self, prior=prior)._agrees(held, trace, chance):
             raise ValueError(
@@ -161,8 +176,10 @@ class Fitter:
         return replace(self, prior=given_chains(self.prior, points[independent]))
 
     @cached_property
-    def sampler(self) -> Nuts:
+    def sampler(self) -> Nuts | OwnSteps:
         """Compiled by nutpie when it is first needed."""
+        if self.step is not None:
+            return OwnSteps(self.prior, self.step)
         return Nuts.of(self.prior, True, self.sampling.compile_kwargs)
 
     def fits(
@@ -187,6 +204,8 @@ class Fitter:
         return found
 
     def _to_be_sampled(self, sample: Sample) -> bool:
+        if self.step is not None:
+            return bool(self.prior.values)
         needed = sample.reached and not sample.reliable
         return self.prior.is_smooth and (self.nuts == "always" or (self.nuts == "where needed" and needed))
 
@@ -266,7 +285,7 @@ class Fitter:
             bool(
                 (settled or target.passed[0])
                 and smooth.passed.all()
-                and trajectories_passed(trace.diverging, trace.energy)
+                and trace.passed
                 and sample.reached
                 and self._agrees(sample, trace, chance)
             ),

@@ -22,6 +22,7 @@ from adversary._core import KEPT, PerThread, Sampling
 from adversary._core import blocks as runner
 
 from .arviz_groups import Groups
+from .expected_cost import seconds_of_releases, tell_cost
 from .fitter import CHANCE, Fitter
 from .nuts import STATS
 
@@ -59,6 +60,7 @@ class Fits:
     settled : the same given the releases that are published exactly
     method : what made the draws
     advice : what to do where they cannot be trusted
+    expected : seconds that all was expected to take
     """
 
     estimate: xr.Dataset
@@ -67,6 +69,7 @@ class Fits:
     settled: tuple[float, float]
     method: str
     advice: str = ADVICE
+    expected: float = 0.0
 
 
 def fit_many(
@@ -84,6 +87,7 @@ def fit_many(
     store: Path | str | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
+    compiled: PerThread[Fitter] | None = None,
 ) -> Fits:
     """Posteriors of a model's target for every release.
 
@@ -100,9 +104,10 @@ def fit_many(
     rng : seed
     prior_rng : seed of the draws of the prior, from `rng` unless given: with the same one the prior is the same number
         whatever is fitted
-    progress : show a bar with the time left
+    progress : show a bar with the time left, and before it how long what is long is expected to take
     store : folder for finished blocks, from which a later call with the same seed goes on
     scheduler, workers : as `map_unordered` takes them; every worker compiles the model
+    compiled : the model compiled with the same arguments, see `compiled_once`
 
     Returns
     -------
@@ -116,11 +121,15 @@ def fit_many(
     sampling = sampling or Sampling()
     prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
     told_prior = prior_seed if prior_rng is None else prior_rng
-    compiled = PerThread(Fitter.of, model, tuple(observed), target, support, tuple(settled), told_prior, sampling, nuts)
+    compiled = compiled or compiled_once(
+        model, tuple(observed), target, support, settled, told_prior, sampling, nuts, progress
+    )
     prior = compiled.value.prior
     released = prior.batched(observed)
     size = next(iter(released.values())).shape[0]
     children, kind = fit_seed.spawn(size), _record(compiled.value)
+    expected = seconds_of_releases(prior, released, nuts, sampling) if prior.values else 0.0
+    tell_cost(expected, f"posteriors of {size} releases", progress)
     width = BLOCK // 4 if nuts == "always" else BLOCK
     work: dict[str, Piece] = {}
     for start in range(0, size, width):
@@ -154,6 +163,30 @@ def fit_many(
         before,
         after,
         _method(prior, int(sampled.sum()), size),
+        expected=compiled.value.expected + expected,
+    )
+
+
+def compiled_once(
+    model: Any,
+    observed: Sequence[str],
+    target: str,
+    support: Mapping[str, ArrayLike] | None,
+    settled: Sequence[str],
+    rng: Any,
+    sampling: Sampling | None,
+    nuts: str,
+    progress: bool,
+) -> PerThread[Fitter]:
+    """A model compiled once for several calls of `fit_many`, and once in every worker.
+
+    Parameters
+    ----------
+    model, observed, target, support, settled, sampling, nuts, progress : as `fit_many` takes them
+    rng : seed of the draws of the prior
+    """
+    return PerThread(
+        Fitter.of, model, tuple(observed), target, support, tuple(settled), rng, sampling or Sampling(), nuts, progress
     )
 
 

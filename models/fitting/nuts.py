@@ -25,7 +25,7 @@ from pytensor.gradient import NullTypeGradError
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
 
-from adversary._core import Sampling
+from adversary._core import Sampling, trajectories_passed
 from adversary.models.importance import WeighedPrior
 
 Floats = NDArray[np.float64]
@@ -60,6 +60,12 @@ class Trace:
     def energy(self) -> Floats:
         """Energy of a trajectory."""
         return np.asarray(self.stats["energy"])
+
+    @property
+    def passed(self) -> bool:
+        """False where a trajectory diverged or energies do not mix; these are not known of steps of one's own."""
+        known = not np.isnan(self.energy).all()
+        return trajectories_passed(self.diverging, self.energy) if known else not self.diverging.any()
 
     def at(self, draws: NDArray[np.int64]) -> Trace:
         """Some draws of every chain."""
@@ -156,6 +162,52 @@ class Nuts:
 
         points = self.centre + self.scale * stacked(drawn, "z").reshape(*shape, -1)
         return Trace(points, {name: stacked(told, column) for name, column in _COLUMNS.items()})
+
+
+@dataclass(frozen=True)
+class OwnSteps:
+    """Steps of one's own in place of NUTS: PyMC moves every latent of the model given the release by them.
+
+    Parameters
+    ----------
+    prior : draws of the model's prior, and its terms
+    step : from the model given a release to PyMC's step methods; what they do not move is moved by PyMC's own
+    """
+
+    prior: WeighedPrior
+    step: Callable[[pm.Model], Any]
+
+    def sample(
+        self,
+        row: Mapping[str, NDArray[Any]],
+        starts: Floats,
+        sampling: Sampling,
+        seed: int,
+        progress: bool = False,
+    ) -> Trace:
+        """As `Nuts.sample`: draws of the latents that are not summed out, the others left to their sums."""
+        terms, seeds = self.prior.terms, np.random.SeedSequence(seed).generate_state(sampling.chains + 1)
+        rng, given = np.random.default_rng(seeds[-1]), pm.observe(self.prior.model, dict(row))
+        places = terms.latents(self.prior.split(starts), row, rng, len(starts))
+        lengths: dict[str, Any] = {"draws": sampling.draws, "tune": sampling.tune, "chains": sampling.chains}
+        lengths["initvals"] = [{name: value[i] for name, value in places.items()} for i in range(sampling.chains)]
+        quiet: dict[str, Any] = {"progressbar": progress, "quiet": not progress, "compute_convergence_checks": False}
+        with given:
+            drawn = pm.sample(
+                **lengths,
+                **quiet,
+                cores=1,
+                step=self.step(given),
+                random_seed=seeds[:-1].tolist(),
+                idata_kwargs={"include_transformed": True},
+            )
+        names = [given.rvs_to_values[given[name]].name for name in terms.given.continuous]
+        shape = (sampling.chains, sampling.draws)
+        points = [drawn["posterior"][name].values.reshape(*shape, -1) for name in names]
+        told = {name: drawn["sample_stats"].get(name) for name in STATS}
+        unknown = np.full(shape, np.nan)
+        stats = {n: unknown if v is None or v.shape != shape else v.values.astype(float) for n, v in told.items()}
+        return Trace(np.concatenate(points, axis=-1).astype(np.float64), stats)
 
 
 def _compile_gradient(flat: pm.Model, names: list[str], options: Mapping[str, Any]) -> Any:

@@ -1,3 +1,4 @@
+from .each_hypothesis import expected_draws as expected_draws
 from .each_hypothesis import given_chains as given_chains
 from .each_hypothesis import given_what_is_known as given_what_is_known
 from .each_hypothesis import has_enough_draws as has_enough_draws

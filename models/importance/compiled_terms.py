@@ -7,6 +7,7 @@ component of the summed latents is in a state of its own; `States` has the place
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,8 @@ _WORTH_PARTING = 400
 """Joint states of what a term reads below which it is left whole."""
 _CACHED = 2**17
 """Cells that the processor's own memory holds: of 20,000 rows of side data, six draws at once."""
+_MANY_ROWS = 1000
+"""Elements of a term beyond which it is compiled apart."""
 
 
 @dataclass(frozen=True)
@@ -134,29 +137,43 @@ class States:
 @dataclass(frozen=True)
 class Pure:
     """Terms that a drawn latent enters and no release; called with values (draw, *shape) of the drawn latents and their
-    number, it gives (draw, state). `widest` is the largest number of cells that a term may have for one draw. Points
-    that may be `far` from any draw of the prior need no density."""
+    number, it gives (draw, state). Side data of many rows are `compiled` apart from all else, that each be worked out
+    for as many draws at once as the processor's own memory holds: beside the functions stand the numbers of cells of
+    one draw. Points that may be `far` from any draw of the prior need no density."""
 
-    compiled: Compiled
+    compiled: tuple[tuple[Compiled, int], ...]
     states: int
-    widest: int
 
     @classmethod
     def of(cls, given: Conditioned, terms: Sequence[TensorVariable], met: States) -> Pure:
         """Compile those of the terms that a drawn latent enters."""
-        rows, summed = max(met.sizes), {given.model[name] for name in given.latents}
-        side = [rv for rv in given.model.observed_RVs if rv.name not in given.released]
-        cells = [int(rv.size.eval()) * (1 if summed.isdisjoint(ancestors([rv])) else rows) for rv in side]
-        cells += [rows * state[0].size for state in met.values]
-        compiled = _compile(_smooth(given, terms), met, _drawn(given, 3))
-        return cls(compiled, met.total, max(cells, default=1))
+        rows, summed = max(met.sizes), set(given.latents.values())
+        side = [int(rv.size.eval()) for rv in given.model.observed_RVs if rv.name not in given.released]
+        longest = max(side, default=1)  # of terms whose shape is not known before it is worked out
+        least = max((rows * state[0].size for state in met.values), default=1)
+        groups: dict[bool, list[TensorVariable]] = {False: [], True: []}
+        cells = {False: least, True: 1}
+        for term in _smooth(given, terms):
+            elements = longest if None in term.type.shape else math.prod(n or 0 for n in term.type.shape)
+            own = elements * (1 if summed.isdisjoint(ancestors([term])) else rows)
+            groups[elements > _MANY_ROWS].append(term)
+            cells[elements > _MANY_ROWS] = max(cells[elements > _MANY_ROWS], own)
+        parts = [(some, cells[many]) for many, some in groups.items() if some or not many]
+        return cls(tuple((_compile(some, met, _drawn(given, 3)), n) for some, n in parts), met.total)
+
+    @property
+    def widest(self) -> int:
+        """Largest number of cells that a term may have for one draw."""
+        return max(cells for _, cells in self.compiled)
 
     def __call__(self, draws: Sequence[NDArray[Any]], size: int, far: bool = False) -> Floats:
-        found = np.empty((size, self.states))
-        width = max(1, _CACHED // self.widest)
-        for start in range(0, size, width):
-            (part,) = self.compiled(*(d[start : start + width, None, None] for d in draws))
-            found[start : start + width] = part[:, :, 0]
+        found = np.zeros((size, self.states))
+        for compiled, cells in self.compiled:
+            width = max(1, _CACHED // cells)
+            for start in range(0, size, width):
+                (part,) = compiled(*(d[start : start + width, None, None] for d in draws))
+                with np.errstate(invalid="ignore"):
+                    found[start : start + width] += part[:, :, 0]
         return _possible(found, far)
 
 

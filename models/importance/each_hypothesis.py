@@ -30,12 +30,13 @@ from numpy.typing import NDArray
 from pymc.model.fgraph import clone_model
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import Tail, check_truth, unbounded_latents
+from adversary.models.enumeration import Tail, check_truth, condition, unbounded_latents
 
 from .latent_draws import log_indicator, number_shape
 from .reach import LARGEST_MISSED, FarPoints
-from .refinement import Population
+from .refinement import STAGES, Population
 from .smoothing import Hypotheses
+from .terms import Terms
 from .truths import RareTruth, releases_given, releases_of_worlds
 from .weighed_prior import DRAWS, ENOUGH, FEWEST, WeighedPrior
 
@@ -45,6 +46,8 @@ Arrays = dict[str, NDArray[Any]]
 _FEWEST_DRAWS, _FEWEST_PROPOSED = 1000, 2000
 _ROWS_READ = 2**27
 """Cells of side data that the draws of one stage may read: of 13,000 rows 10,000 draws, four seconds."""
+_LARGEST_KEPT = 2**24
+"""Numbers that the terms of proposals may have, to be kept for the releases."""
 _LIGHT_TAIL = 0.5
 """Shape of the tail of weights with a finite variance."""
 _MANY = 0.25
@@ -55,6 +58,7 @@ _CHECKED, _AT_ONCE, _LONGEST = 1000, 250, 4096
 _REBUILT = 3  # times that supports are made longer: draws where too little was left had too little weight
 _ROUNDING = 1e-7  # mass that supports may leave out
 _WORLDS = 4  # draws for each release that is wanted
+_LEAST_SHARE = 0.01  # of draws that have the target of a truth
 _SHARE = 0.5  # effective number of draws, for each release that is wanted
 
 
@@ -83,7 +87,8 @@ def has_enough_draws(prior: WeighedPrior) -> bool:
         return bool(held.answer.weights.any()) and not unsure and not held.missed > LARGEST_MISSED
     every = slice(None, None, -(-size // _FEWEST_DRAWS))  # some draws of every stage show it, and then all
     few = [value[every] for value in prior.values]
-    weights = np.logaddexp(*prior.terms.hypotheses(few, {}))[:, 0] - prior.log_density[every]
+    pure = None if prior.worked_out is None else prior.worked_out[every]
+    weights = np.logaddexp(*prior.terms.hypotheses(few, {}, pure))[:, 0] - prior.log_density[every]
     weights = np.exp(weights - weights.max())
     if weights.sum() ** 2 / (weights**2).sum() * size < 2 * FEWEST * weights.size:
         return False
@@ -91,7 +96,7 @@ def has_enough_draws(prior: WeighedPrior) -> bool:
     return held.reliable and held.answer.ess >= 2 * FEWEST
 
 
-def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator) -> WeighedPrior:
+def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None = None) -> WeighedPrior:
     """A prior with draws of better proposals for both hypotheses given what is known beside the release.
 
     Counts without a largest value are summed up to where their laws have nothing left at these draws either.
@@ -100,13 +105,14 @@ def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator) -> Weighe
     ----------
     prior : draws that do not do
     rng : generator
+    wanted : number of draws that are enough, given side data; unless given, as many as those of the prior
     """
-    found, longest = _proposed(prior, rng), dict[str, NDArray[np.int64]]()
+    found, longest = _proposed(prior, rng, wanted), dict[str, NDArray[np.int64]]()
     for _ in range(_REBUILT):
         if not (longer := _longer_supports(found, rng)):
             return found
         longest |= longer
-        found = _proposed(prior.again(longest), rng)
+        found = _proposed(prior.again(longest), rng, wanted)
     return replace(found, lost=1.0) if _longer_supports(found, rng) else found
 
 
@@ -141,13 +147,33 @@ def _lack(tail: Tail, drawn: Arrays, values: NDArray[np.int64]) -> float:
     return float(np.concatenate(lacks).mean())
 
 
-def _proposed(prior: WeighedPrior, rng: np.random.Generator) -> WeighedPrior:
-    """Draws of better proposals, fewer of them where side data have many rows."""
-    size, pilot = len(prior.log_prior), None
+def expected_draws(prior: WeighedPrior) -> int:
+    """Number of draws that `given_what_is_known` is expected to make, and to weigh by the side data.
+
+    Parameters
+    ----------
+    prior : draws that do not do
+    """
+    size, pilot = _sizes(prior, None)
+    return size + (0 if pilot is None else STAGES * pilot + max(_FEWEST_DRAWS, size // 4))
+
+
+def _sizes(prior: WeighedPrior, wanted: int | None) -> tuple[int, int | None]:
+    """Number of draws of better proposals, fewer where side data have many rows, and of their first stages."""
+    size = len(prior.log_prior)
+    if not prior.terms.knows_more:
+        return size, None
+    most = size if wanted is None else min(max(wanted, _FEWEST_PROPOSED), size)
+    return int(np.clip(_ROWS_READ // prior.terms.pure[0].widest, _FEWEST_PROPOSED, most)), _FEWEST_DRAWS
+
+
+def _proposed(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None) -> WeighedPrior:
+    """Draws of better proposals."""
+    size, pilot = _sizes(prior, wanted)
     if prior.terms.knows_more:
-        size, pilot = int(np.clip(_ROWS_READ // prior.terms.pure[0].widest, _FEWEST_PROPOSED, size)), _FEWEST_DRAWS
         few = max(_FEWEST_DRAWS, size // 4)
-        kept = {name: getattr(prior, name)[:few] for name in ("log_prior", "log_density")}
+        kept: dict[str, Any] = {name: getattr(prior, name)[:few] for name in ("log_prior", "log_density")}
+        kept["worked_out"] = None if prior.worked_out is None else prior.worked_out[:few]
         prior = replace(prior, values=tuple(value[:few] for value in prior.values), **kept)
     joint, far = ([part[:, 0] for part in parts] for parts in (prior.log_joint({}), prior.far.joint({})))
     _, guide = prior.far.counted(prior.held_sample(), far, np.logaddexp(*joint))
@@ -156,8 +182,9 @@ def _proposed(prior: WeighedPrior, rng: np.random.Generator) -> WeighedPrior:
         answer = Hypotheses.of(*log_weights)
         return answer.k_hat <= _LIGHT_TAIL and answer.ess >= _MANY * size
 
-    table = prior.terms.table({})
-    return _with(prior, prior.population({}, table, (joint[0], joint[1]), many, size, rng, guide, pilot))
+    table, cells = prior.terms.table({}), size * prior.terms.met.total
+    pure = prior.pure if prior.terms.knows_more and cells <= _LARGEST_KEPT else None
+    return _with(prior, prior.population({}, table, (joint[0], joint[1]), many, size, rng, guide, pilot, pure))
 
 
 def given_chains(prior: WeighedPrior, points: Floats) -> WeighedPrior:
@@ -184,11 +211,17 @@ def _with(prior: WeighedPrior, found: Population) -> WeighedPrior:
     far = prior.far.joined(FarPoints.around(prior.terms, [value[place] for value in values], prior.log_share, rng))
     changed: dict[str, Any] = {"log_prior": found.log_prior[kept], "log_density": found.log_density[kept]}
     changed |= {"proposal": found.proposal, "known": found.proposal is None}
+    changed["worked_out"] = None if found.pure is None else found.pure[kept]
     return replace(prior, values=values, far=far.made_by(found), **changed)
 
 
 def releases_under(
-    model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
+    model: pm.Model,
+    truth: Mapping[str, Any],
+    released: Sequence[str],
+    draws: int,
+    rng: np.random.Generator,
+    known: tuple[WeighedPrior, str] | None = None,
 ) -> Arrays:
     """Releases of a truth, however rare.
 
@@ -199,6 +232,7 @@ def releases_under(
     released : names of the released variables
     draws : number of releases
     rng : generator
+    known : draws given the side data, and the name of their target, where they have been made already
 
     Returns
     -------
@@ -217,6 +251,8 @@ def releases_under(
     >>> bool((releases_under(model, {"in": 1}, ["noisy"], 50, np.random.default_rng(1))["noisy"] > 90).all())
     True
     """
+    if known is not None and (made := _releases_of_known(model, truth, released, draws, rng, *known)) is not None:
+        return made
     try:
         return releases_of_worlds(model, truth, released, draws, rng)
     except RareTruth as rare:
@@ -227,6 +263,33 @@ def releases_under(
         if found is None:
             raise ValueError(str(rare)) from None
         return found
+
+
+def _releases_of_known(
+    model: pm.Model,
+    truth: Mapping[str, Any],
+    released: Sequence[str],
+    draws: int,
+    rng: np.random.Generator,
+    prior: WeighedPrior,
+    target: str,
+) -> Arrays | None:
+    """Releases of draws given the side data in which the target is as a truth says that names nothing else; None where
+    the side data leave draws of the prior enough, or too few of these draws have such a target."""
+    held, _ = check_truth(model, truth, released)
+    if set(truth) != {target} or target not in held or not (prior.known or prior.proposal is not None):
+        return None
+    answer = prior.held_sample().answer
+    share = answer.present if truth[target] == 1 else answer.out
+    if share < _LEAST_SHARE or answer.ess < _SHARE * draws or not prior.terms.knows_more:
+        return None
+    parts: list[Arrays] = []
+    while sum([len(part[target]) for part in parts]) < draws:
+        place = rng.choice(answer.weights.size, int(1.2 * draws / share) + 1, p=answer.weights / answer.weights.sum())
+        drawn = prior.terms.latents([v[place] for v in prior.values], {}, rng, place.size, prior.pure[place])
+        parts.append({name: value[drawn[target] == held[target]] for name, value in drawn.items()})
+    latents = {name: np.concatenate([part[name] for part in parts])[:draws] for name in parts[0]}
+    return releases_given(model, latents, released, rng)
 
 
 def _rare_releases(
@@ -241,17 +304,18 @@ def _rare_releases(
     prior = WeighedPrior.of(given, tuple(released), target, rng=rng.integers(2**63), draws=max(DRAWS, _WORLDS * draws))
     if not prior.may_be_refined:
         return None
-    prior = prior if has_enough_draws(prior) else given_what_is_known(prior, rng)
+    prior = prior if has_enough_draws(prior) else given_what_is_known(prior, rng, _WORLDS * draws)
     log_weights = prior.log_joint({})[0 if wanted else 1][:, 0] - prior.log_density
     weights = np.exp(log_weights - max(log_weights.max(), -1e300))
     if not weights.sum() ** 2 >= _SHARE * draws * (weights**2).sum() > 0:
         return None
-    with given if held else clone_model(model) as certain:
-        if target is not None:
+    terms = prior.terms
+    if target is not None:
+        with given if held else clone_model(model) as certain:
             pm.Potential("_truth", log_indicator(pt.eq(certain[target], wanted)))
-    terms = WeighedPrior.of(certain, tuple(released), None, rng=rng.integers(2**63), draws=1).terms
-    if [*terms.given.continuous] != [*prior.terms.given.continuous]:
-        return None
+        terms = Terms.of(condition(certain, tuple(released), continuous=True), None, {})
+        if [*terms.given.continuous] != [*prior.terms.given.continuous]:
+            return None
     place = rng.choice(weights.size, draws, p=weights / weights.sum())
     latents = terms.latents([value[place] for value in prior.values], {}, rng, draws)
     latents |= {name: np.broadcast_to(value, (draws, *value.shape)) for name, value in held.items()}

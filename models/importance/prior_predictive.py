@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
-from pymc.pytensorf import compile as compile_random
 from pymc.pytensorf import reseed_rngs
 from pymc.vartypes import discrete_types
 from pytensor.compile.builders import OpFromGraph
@@ -37,7 +37,7 @@ from adversary.models.stories import TabulatedRV
 from .latent_draws import LatentDraw, evaluated, log_indicator, number_shape, with_draws
 
 Draws = dict[str, NDArray[Any]]
-Sampler = Callable[[int], list[NDArray[Any]]]
+Sampler = Callable[[int, np.random.Generator], list[NDArray[Any]]]
 
 _HOPELESS = 1000  # proposals for each world wanted, beyond which the model is refused
 _FEWEST = 256  # proposals in a later call
@@ -56,8 +56,8 @@ class PriorPredictive:
     Parameters
     ----------
     shapes : shape of each variable, by name, without the axis of worlds
-    sampler : compiled; for a number of worlds, the draws of each variable and the log probability of keeping them
-    generators : the random generators it uses
+    sampler : compiled; for a number of worlds and a generator, the draws of each variable and the log probability of
+        keeping them
     rejects : whether any draw may be rejected
     log_share : log of the share that would not be rejected for their order, had vectors not been sorted
 
@@ -73,7 +73,6 @@ class PriorPredictive:
 
     shapes: dict[str, tuple[int, ...]]
     sampler: Sampler
-    generators: tuple[SharedVariable, ...]
     rejects: bool
     log_share: float = 0.0
 
@@ -99,22 +98,19 @@ class PriorPredictive:
         terms += [log_indicator(draw.inside) for draw in draws.values() if draw.inside is not None]
         every = with_draws([*wanted.values(), *terms], draws, held or {})
         outputs, terms = every[: len(wanted)], every[len(wanted) :]
-        inputs = [v for v in ancestors(every) if isinstance(v.type, RandomType)]
-        generators = tuple({v: None for v in inputs if isinstance(v, SharedVariable)})
         check_drawable(outputs)
         shapes = {name: number_shape(variable) for name, variable in zip(wanted, outputs, strict=True)}
         try:
             sampler = _all_at_once(outputs, terms)
         except NotImplementedError:
             sampler = _one_by_one(outputs, terms)
-        return cls(shapes, sampler, generators, bool(terms), sum(draw.log_share for draw in draws.values()))
+        return cls(shapes, sampler, bool(terms), sum(draw.log_share for draw in draws.values()))
 
     def draw(self, worlds: int, rng: np.random.Generator) -> tuple[Draws, float]:
         """Independent worlds, arrays (worlds, *shape), and the share of those proposed that was accepted.
 
         A vector that was sorted counts as if it had been drawn until it was in order.
         """
-        reseed_rngs(self.generators, int(rng.integers(2**63)))
         parts: list[Draws] = []
         found = proposed = 0
         while found < worlds:
@@ -131,7 +127,7 @@ class PriorPredictive:
 
     def _propose(self, worlds: int, rng: np.random.Generator) -> Draws:
         """Worlds that are accepted of so many proposed ones."""
-        *values, log_weight = self.sampler(worlds)
+        *values, log_weight = self.sampler(worlds, rng)
         for (name, shape), value in zip(self.shapes.items(), values, strict=True):
             if value.shape != (worlds, *shape):
                 raise ValueError(
@@ -193,10 +189,8 @@ def _all_at_once(outputs: list[TensorVariable], terms: list[TensorVariable]) -> 
     values = [spread(graph) for graph in fgraph.outputs]
     weights = [value.reshape((worlds, -1)).sum(axis=1) for value in values[len(outputs) :]]
     weight = sum(weights, start=pt.zeros(worlds, dtype="float64"))
-    sampler: Sampler = compile_random(
-        [worlds], [*values[: len(outputs)], weight], mode=NUMPY_MODE, on_unused_input="ignore"
-    )
-    return sampler
+    function = _compile([worlds], [*values[: len(outputs)], weight])
+    return lambda number, rng: function(rng, number)
 
 
 def _draw_worlds(node: Any, batches: Sequence[Any], worlds: TensorVariable) -> list[Any]:
@@ -224,12 +218,31 @@ def _one_by_one(outputs: list[TensorVariable], terms: list[TensorVariable]) -> S
     fgraph = FunctionGraph(_inputs([*outputs, *terms]), [*outputs, *terms], clone=True, copy_inputs=False)
     in2out(_whole_trials).rewrite(fgraph)
     values, parts = fgraph.outputs[: len(outputs)], fgraph.outputs[len(outputs) :]
-    function = compile_random([], [*values, sum_terms(parts)], mode=NUMPY_MODE, on_unused_input="ignore")
+    function = _compile([], [*values, sum_terms(parts)])
 
-    def sampler(worlds: int) -> list[NDArray[Any]]:
-        return [np.array(values) for values in zip(*(function() for _ in range(worlds)), strict=True)]
+    def sampler(worlds: int, rng: np.random.Generator) -> list[NDArray[Any]]:
+        return [np.array(values) for values in zip(*(function(rng) for _ in range(worlds)), strict=True)]
 
     return sampler
+
+
+def _compile(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:
+    """A function of a generator, which all random generators of the graph are seeded with in every call, and of inputs.
+
+    PyMC's own `compile` lets generators run on from call to call. It cannot where a law draws in two ways from one of
+    them, as those with `Truncated` do, and every call would begin with the same numbers.
+    """
+    mode = NUMPY_MODE.including("random_make_inplace", "local_check_parameter_to_ninf_switch")
+    random = [v for v in ancestors(outputs) if isinstance(v.type, RandomType) and isinstance(v, SharedVariable)]
+    generators = list(dict.fromkeys(random))
+    function = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
+
+    def seeded(rng: np.random.Generator, *arguments: Any) -> list[NDArray[Any]]:
+        reseed_rngs(generators, int(rng.integers(2**63)))
+        found: list[NDArray[Any]] = function(*arguments)
+        return found
+
+    return seeded
 
 
 @node_rewriter([BinomialRV, BetaBinomialRV])  # type: ignore[untyped-decorator]

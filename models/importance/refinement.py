@@ -29,6 +29,8 @@ from scipy.special import gammaln, logsumexp
 Floats = NDArray[np.float64]
 
 STAGES = 8
+_PILOTS = 8
+"""Stages of few draws, beside these, that lead to where many are made."""
 LARGEST_DIMENSION = 12
 """Continuous cells beyond which a mixture of so few components cannot fill the space."""
 _CENTRES = 100
@@ -179,6 +181,7 @@ class Population:
     log_joint : log joint density under each hypothesis, (draw,) each
     log_prior, log_density : log density under the prior, and of the draws as they were made, (draw,)
     proposal : what made them; None for the prior, or for what nobody can draw anew
+    pure : terms of the density at these points that no release enters, (draw, state), where they are wanted later
     """
 
     points: Floats
@@ -186,6 +189,7 @@ class Population:
     log_prior: Floats
     log_density: Floats
     proposal: Proposal | None = None
+    pure: Floats | None = None
 
     @property
     def log_weights(self) -> tuple[Floats, Floats]:
@@ -196,7 +200,7 @@ class Population:
 def refine(
     start: Population,
     mixes: bool,
-    density: Callable[[Floats], tuple[Floats, Floats, Floats]],
+    density: Callable[[Floats], tuple[Floats, Floats, Floats, Floats]],
     enough: Callable[[Floats, Floats], bool],
     size: int,
     rng: np.random.Generator,
@@ -209,7 +213,7 @@ def refine(
     ----------
     start : draws to start from
     mixes : whether their density is known, and not only up to a constant; otherwise they are left out
-    density : log joint density of points under each hypothesis, and their log density under the prior
+    density : log joint density of points under each hypothesis, their log density under the prior, and `pure`
     enough : whether the log weights of a stage will do
     size : number of draws of every stage
     rng : generator
@@ -222,25 +226,29 @@ def refine(
     # Rows: log joint density under each hypothesis, and log density under the prior, what was before, and each mixture.
     columns = np.stack([*start.log_joint, start.log_prior, start.log_density])[:, heavy]
     points, found = start.points[heavy], start
-    first = points, columns, proposal
-    for stage in range(STAGES):
-        near = [found, guide] if guide is not None and not stage else [found]
+    pure = None if start.pure is None else start.pure[heavy]
+    first = points, columns, proposal, pure
+    left = STAGES + (_PILOTS if drawn_now < size else 0)
+    while left:
+        near = [found, guide] if guide is not None and found is start else [found]
         log_weights = [np.concatenate(parts) for parts in zip(*(one.log_weights for one in near), strict=True)]
         mixture = Mixture.around(np.concatenate([one.points for one in near]), _evenly(*log_weights), rng)
         drawn = mixture.draw(drawn_now, rng)
-        present, out, log_prior = density(drawn)
+        present, out, log_prior, own = density(drawn)
         parts = [one.log_density(drawn) for one in (*proposal.mixtures, mixture)]
         new = np.stack([present, out, log_prior, proposal.earlier_density(drawn, log_prior), *parts])
         columns = np.concatenate([np.vstack([columns, mixture.log_density(points)]), new], axis=1)
         points, proposal = np.concatenate([points, drawn]), proposal.with_one_more(mixture, drawn_now)
+        pure = None if pure is None else np.concatenate([pure, own])
         log_density = proposal.combined(columns[3], [*columns[4:]])
-        found = Population(points, (columns[0], columns[1]), columns[2], log_density, proposal)
+        found = Population(points, (columns[0], columns[1]), columns[2], log_density, proposal, pure)
+        left -= 1
         if enough(*found.log_weights):
             break
         effective = min(counted(part[-drawn_now:]) for part in found.log_weights)
         if drawn_now < size and effective >= _PILOTED * drawn_now:
-            drawn_now = size
-            points, columns, proposal = first  # mixtures stand on pilots, which would weigh too little under them
+            drawn_now, left = size, min(left, STAGES)
+            points, columns, proposal, pure = first  # mixtures stand on pilots, which would weigh too little under them
     return found
 
 

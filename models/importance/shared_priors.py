@@ -57,7 +57,7 @@ def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
     for one, own in zip(priors, densities, strict=True):
         there = [other.terms.base(one.far.values, far=True) for other in priors] if one.far.values else densities[:, :0]
         far = replace(one.far, log_density=logsumexp(there, axis=0, b=shares))
-        found.append(replace(one, values=values, log_prior=own, log_density=log_density, far=far))
+        found.append(replace(one, values=values, log_prior=own, log_density=log_density, far=far, worked_out=None))
     return found
 
 

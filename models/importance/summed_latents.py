@@ -125,6 +125,8 @@ class Parted:
         met_by = [t for t in (*summed.terms[-1], *summed.targets) if not values.isdisjoint(ancestors([t]))]
         own = [axis for total in summed.totals for axis in (total.axis, *total.leaves)]
         components, met = components.with_first(met_by, own)
+        leaves = [axis for total in summed.totals for axis in total.leaves]
+        components, met = components.possible_ones(summed.terms[-1], met, leaves)
         mixed = any(not released.isdisjoint(ancestors([term])) for term in met_by)
         most = LARGEST_MIXED if mixed and len(latents) < len(given.latents) else LARGEST_MET
         largest = LARGEST_STATES if given.continuous else LARGEST_JOINT

@@ -27,7 +27,7 @@ from .summed_latents import Parted
 
 Arrays = dict[str, NDArray[Any]]
 
-_CELLS_AT_ONCE = 2**21
+_CELLS_AT_ONCE, _MIXED_AT_ONCE = 2**21, 2**19
 _CACHED = 2**16
 
 
@@ -279,7 +279,8 @@ class Terms:
         size, slice_of = len(draws[0]) if draws else 1, self.met.slices[self.component]
         pure = self.pure[0](draws, size, far) if pure is None else pure
         found = [np.empty((size, releases)) for _ in parts]
-        width = max(1, _CELLS_AT_ONCE // max(self.met.total * (releases if group.mixed else 1), releases))
+        cells = self.met.total * releases if group.mixed else max(self.met.total, releases)
+        width = max(1, (_MIXED_AT_ONCE if group.mixed else _CELLS_AT_ONCE) // max(cells, 1))
         for start in range(0, size, width):
             window = slice(start, min(start + width, size))
             at = self._with_totals(group.at([d[window] for d in draws], pure[window], data, far), tables)
@@ -315,8 +316,7 @@ def _summed_over_states(at: Floats, states: Floats) -> Floats:
     if at.shape[2] == states.shape[1] == 1:
         return _sum_over(at[..., 0], states[:, 0])[:, None]
     if at.shape[2] > 1 or states.shape[1] == 1:
-        with np.errstate(divide="ignore"):
-            return np.asarray(logsumexp(at + states, axis=1))
+        return _sum_over_each(at, states)
     rows = at[..., 0]
     row_top, top = (np.maximum(x.max(axis=axis), -1e300) for x, axis in ((rows, 1), (states, 0)))
     with np.errstate(divide="ignore"):
@@ -326,6 +326,19 @@ def _summed_over_states(at: Floats, states: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             found[:, i] = logsumexp(rows + states[:, i], axis=1)
     return np.asarray(found)
+
+
+def _sum_over_each(at: Floats, states: Floats) -> Floats:
+    """The same where every draw meets every release anew, state by state in the processor's own memory."""
+    possible = np.flatnonzero((states > -np.inf).any(axis=1))
+    if not possible.size:
+        return np.full((len(at), max(at.shape[2], states.shape[1])), -np.inf)
+    rows = at[:, possible] + states[possible]
+    top = np.maximum(rows.max(axis=1), -1e300)
+    rows -= top[:, None]
+    np.exp(rows, out=rows)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(rows.sum(axis=1)) + top)
 
 
 def _one_of_each(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -27,6 +27,7 @@ from .prior_predictive import PriorPredictive
 _WORLDS = 4  # worlds drawn for each release that is wanted
 _TRIES = 50
 _FEWEST = 0.5  # effective number of worlds, for each release that is wanted
+_FEWEST_PROBED, _CELLS_PROBED = 400, 2**22  # worlds of the first tries, and their rows of side data
 _FIRST, _SLACK = 3, 4.0  # tries after which nothing is drawn on where even four times as fast would not do
 
 
@@ -58,15 +59,18 @@ def releases_of_worlds(
     graphs |= {f"asked {name}": model[name] for name in asked} | {"log weight": log_weight}
     worlds = PriorPredictive.of(model, (), graphs, held={model[n]: v for n, v in held.items()})
     parts: list[dict[str, NDArray[Any]]] = []
+    rows = sum(int(rv.size.eval()) for rv in model.observed_RVs)
+    few = min(_WORLDS * draws, max(_FEWEST_PROBED, _CELLS_PROBED // max(rows, 1)))  # before many rows are read
     for tries in range(1, _TRIES + 1):
-        found, _ = worlds.draw(_WORLDS * draws, rng)
+        found, _ = worlds.draw(few if tries <= _FIRST else _WORLDS * draws, rng)
         parts.append(found)
         every = {name: np.concatenate([part[name] for part in parts]) for name in found}
         weights = _weights(every, asked)
         effective = weights.sum() ** 2 / max((weights**2).sum(), 1e-300)
         if effective >= _FEWEST * draws:
             break
-        if tries == _TRIES or (tries >= _FIRST and _SLACK * effective * _TRIES / tries < _FEWEST * draws):
+        most = len(weights) + (_TRIES - tries) * _WORLDS * draws
+        if tries >= _FIRST and _SLACK * effective * most / len(weights) < _FEWEST * draws:
             break
     if effective < _FEWEST * draws:
         raise RareTruth(

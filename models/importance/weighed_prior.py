@@ -71,6 +71,7 @@ class WeighedPrior:
     again : draws the same prior again, with other values of latents without a finite support
     proposal : what made the draws, None for the prior
     known : whether the draws are given what is known beside the release, their density known up to a constant
+    worked_out : `pure`, where it is known already
     """
 
     model: pm.Model
@@ -85,6 +86,7 @@ class WeighedPrior:
     lost: float = 0.0
     proposal: Proposal | None = None
     known: bool = False
+    worked_out: Floats | None = None
 
     @classmethod
     def of(
@@ -127,6 +129,8 @@ class WeighedPrior:
     @cached_property
     def pure(self) -> Floats:
         """Terms of the density at the draws that no release enters, (draw, met)."""
+        if self.worked_out is not None:
+            return self.worked_out
         return self.terms.pure[0](self.values, len(self.log_prior))
 
     @cached_property
@@ -275,17 +279,19 @@ class WeighedPrior:
         rng: np.random.Generator,
         guide: Population | None = None,
         pilot: int | None = None,
+        pure: Floats | None = None,
     ) -> Population:
         """Draws of better proposals for one release, (1, *shape) by name, from these draws and their log joint density
-        under each hypothesis, and at first from those of a guide."""
+        under each hypothesis, and at first from those of a guide; with `pure` of all draws if it is given."""
 
-        def density(points: Floats) -> tuple[Floats, Floats, Floats]:
+        def density(points: Floats) -> tuple[Floats, Floats, Floats, Floats]:
             values = self.split(points)
             with np.errstate(all="ignore"):
-                present, out = self.terms.hypotheses(values, released, None, table, far=True)
-                return present[:, 0], out[:, 0], self.terms.base(values, far=True) - self.log_share
+                own = self.terms.pure[0](values, len(points), True)
+                present, out = self.terms.hypotheses(values, released, own, table, far=True)
+                return present[:, 0], out[:, 0], self.terms.base(values, far=True) - self.log_share, own
 
-        start = Population(stacked(self.values), log_joint, self.log_prior, self.log_density, self.proposal)
+        start = Population(stacked(self.values), log_joint, self.log_prior, self.log_density, self.proposal, pure)
         return refine(start, not self.known, density, enough, size, rng, guide, pilot)
 
     def points(self, values: Sequence[NDArray[Any]]) -> Floats:

@@ -47,7 +47,6 @@ def test_the_catalogue_has_fifty_models_of_four_fields() -> None:
 
 
 @pytest.mark.parametrize("name", EACH)
-@pytest.mark.filterwarnings("ignore:RNG Variable:UserWarning")  # of PyMC's truncated laws, which draw in two ways
 def test_an_audit_is_right(name: str) -> None:
     """Never ok and wrong, of one seed."""
     found = errors(MODELS[name](), 1)

@@ -9,12 +9,14 @@ from unittest import mock
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 
 import adversary as adv
 from adversary.models.enumeration import Components, Grid, compile_enumerator, condition, support_of
+from adversary.models.enumeration.components import _exclusions
 from adversary.models.enumeration.element_reads import element_reads
 from adversary.models.importance import WeighedPrior
 from adversary.models.noise import released
@@ -151,6 +153,41 @@ def test_draws_sum_out_what_enumeration_does() -> None:
     mean = (law * law["others"]).sum("others").values
     spread = np.sqrt((law * law["others"] ** 2).sum("others").values - mean**2)
     assert (np.abs(drawn["others"].mean(axis=0) - mean) < 5.0 * spread / np.sqrt(4000)).all()
+
+
+def trapped() -> pm.Model:
+    """Animals caught once, and of these again; the target was caught the first time."""
+    with pm.Model() as model:
+        p = pm.Beta("p", 2, 3)
+        number = pm.DiscreteUniform("number", 1, 4)
+        first = pm.Binomial("first", number, p)
+        again = pm.Binomial("again", first, p)
+        released("noisy", NOISE, pt.stack([first + pm.Bernoulli("in", p), again]))
+    return model
+
+
+def test_conditions_that_no_drawn_latent_enters_rule_states_out() -> None:
+    trials, found, p = pt.lscalar("trials"), pt.lscalar("found"), pt.dscalar("p")
+    term = pm.logp(pm.Binomial.dist(trials, p), found) + pm.logp(pm.Poisson.dist(p), found)
+    conditions = _exclusions(term, frozenset({trials, found}))
+    ruled_out = pytensor.function([trials, found], pt.any(pt.stack(conditions)))
+    assert [bool(ruled_out(n, k)) for n, k in ((2, 2), (2, 3), (2, -1), (-1, 0), (0, 0))] == [False, *[True] * 3, False]
+    assert not _exclusions(pt.switch(p > 0.5, np.float64(-np.inf), p * found), frozenset({trials, found}))
+
+
+@pytest.mark.slow
+def test_states_that_are_impossible_whatever_is_drawn_are_left_out() -> None:
+    """More caught again than at first: of 4 * 5 * 5 counts 34 are left, and the answer is the same."""
+    data = {"noisy": np.array([[2, 1], [0, 0], [4, 2]])}
+    prior = WeighedPrior.of(trapped(), ["noisy"], rng=1, draws=1000)
+    with mock.patch("adversary.models.enumeration.components._LARGEST_CHECKED", 0):
+        every = WeighedPrior.of(trapped(), ["noisy"], rng=1, draws=1000)
+    possible = sum(1 for n in range(1, 5) for a in range(n + 1) for _ in range(a + 1))
+    assert (prior.terms.met.sizes, every.terms.met.sizes) == ((2 * possible, 1), (200, 1))
+    np.testing.assert_allclose(prior.log_joint(data), every.log_joint(data), rtol=0, atol=1e-9)
+    drawn = prior.draws_of(next(prior.weigh(data)), {"noisy": data["noisy"][0]}, 500, np.random.default_rng(1))
+    assert (drawn["again"] <= drawn["first"]).all()
+    assert (drawn["first"] <= drawn["number"]).all()
 
 
 @pytest.mark.parametrize("law", ["Multinomial", "DirichletMultinomial", "HyperGeometric", "Categorical"])

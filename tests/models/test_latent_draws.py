@@ -109,6 +109,18 @@ def larger_of_two() -> tuple[Any, Any]:
     return expit(3.0 * x), law / law.sum()
 
 
+def test_laws_that_draw_in_two_ways_from_one_generator_are_drawn_anew_in_every_batch() -> None:
+    """A truncated gamma law does; where many worlds are rejected others are drawn, and none may come again."""
+    with pm.Model() as model:
+        rate = pm.Truncated("rate", pm.Gamma.dist(2.0, 0.5), lower=1, upper=9)
+        pm.Potential("rare", pt.switch(rate > 5, -0.1, -2.0))
+    drawn, share = PriorPredictive.of(model, ["rate"]).draw(600, np.random.default_rng(1))
+    assert np.unique(drawn["rate"]).size == 600
+    inside = st.gamma(2.0, scale=2.0).cdf([1.0, 5.0, 9.0])
+    below, above = np.diff(inside) / (inside[2] - inside[0])
+    assert abs(share - (below * np.exp(-2.0) + above * np.exp(-0.1))) < 0.06
+
+
 def test_releases_of_an_open_truth_obey_a_transform() -> None:
     """The mean count given that the target is in, also with the target held, and the prior."""
     chance, law = larger_of_two()

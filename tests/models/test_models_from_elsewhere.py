@@ -100,6 +100,37 @@ def test_settings_of_the_compilation_reach_nutpie(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
+def test_steps_of_ones_own_give_the_answer_of_nuts() -> None:
+    """A slice sampler of what is unknown beside the target, which is summed out in every draw all the same."""
+    given = []
+
+    def step(model: pm.Model) -> Any:
+        given.append(model)
+        return [pm.Slice([model["others"]])]
+
+    with pm.Model() as model:
+        others = pm.Normal("others", 0.0, 1.0)
+        models.noise.released("noisy", adv.Gaussian(1.0), others + 2.0 * pm.Bernoulli("in", 0.3))
+    sampling = Sampling(draws=800, tune=200, chains=2)
+    tree = models.fit(model, {"noisy": 1.5}, sampling=sampling, step=step, rng=1, progress=False)
+    out, present = (st.norm.pdf(1.5, 2.0 * t, np.sqrt(2.0)) * own for t, own in enumerate((0.7, 0.3)))
+    found = tree["estimate"]
+    assert [rv.name for rv in given[0].observed_RVs] == ["noisy"]
+    assert found["status"].item() == "ok"
+    assert abs(float(found["posterior"]) - present / (present + out)) < 5 * float(found["mcse"])
+    assert tree.attrs["engine"] == tree["posterior"].attrs["inference_library"] == "pymc"
+
+
+def test_steps_must_have_something_to_move() -> None:
+    with pytest.raises(TypeError, match="step must be a function of the model given the release, got 'slice'"):
+        models.fit(one_rate(), {"noisy": 3}, step="slice")  # type: ignore[arg-type]
+    with pm.Model() as counts:
+        models.noise.released("noisy", NOISE, pm.Binomial("others", 3, 0.5) + pm.Bernoulli("in", 0.5))
+    with pytest.raises(ValueError, match="step has nothing to move: all latents are summed out"):
+        models.fit(counts, {"noisy": 3}, step=lambda given: [])
+
+
+@pytest.mark.slow
 def test_jax_gives_the_draws_of_numba() -> None:
     pytest.importorskip("jax", reason="JAX is not installed")
     found = []
