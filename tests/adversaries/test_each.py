@@ -13,6 +13,7 @@ import scipy.stats
 from scipy.special import comb
 
 import adversary as adv
+from adversary.adversaries.path.log_products import log_convolutions
 from tests.catalogue import DG
 from tests.tables import refusals
 
@@ -242,3 +243,57 @@ def test_laws_too_long_to_add_up_are_refused() -> None:
     release = plan.observe({"block": 2, "tract": 500}, sibling_sum={"block": 498})
     with pytest.raises(ValueError, match=r"each of 50 units follows a law over .* too many to add up"):
         adv.Adversary(0.3, 0, {"tract": adv.Each(scipy.stats.poisson(1e5))}).posterior(plan, release)
+
+
+def test_a_convolution_of_many_laws_is_right_however_small_its_entries() -> None:
+    """Binomial laws of coins that hardly ever fall on heads, and peaked laws against exact whole numbers."""
+    p, n = 1e-9, 40
+    coin = np.log([1.0 - p, p])
+    made = log_convolutions([coin - coin.max()] * n, 0, n) + n * coin.max()
+    np.testing.assert_allclose(made, scipy.stats.binom(n, p).logpmf(np.arange(n + 1)), rtol=1e-12, atol=1e-13)
+    rng = np.random.default_rng(7)
+    laws = [[2 ** int(rng.integers(0, 900 // (1 + abs(k - 5)))) for k in range(12)] for _ in range(6)]
+    exact = [1]
+    for law in laws:
+        sums = [0] * (len(exact) + len(law) - 1)
+        for (i, a), (j, b) in itertools.product(enumerate(exact), enumerate(law)):
+            sums[i + j] += a * b
+        exact = sums
+    wanted = [math.log(x) for x in exact]
+    logs = [np.array([math.log(x) for x in law]) for law in laws]
+    made = log_convolutions([one - one.max() for one in logs], 3, 60) + sum(one.max() for one in logs)
+    np.testing.assert_allclose(made, wanted[3:61], rtol=1e-12)
+    holes = log_convolutions([np.array([0.0, -np.inf, -5.0])] * 3, 0, 6)
+    np.testing.assert_allclose(
+        holes[::2], np.log([1.0, 3 * math.exp(-5), 3 * math.exp(-10), math.exp(-15)]), rtol=1e-12
+    )
+    assert np.isneginf(holes[1::2]).all()
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        adv.postprocessing.suppressed(adv.Geometric(0.3), 4),
+        adv.postprocessing.clamped(adv.DiscreteGaussian(2.0)),
+        adv.Laplace(2.0),
+    ],
+    ids=["suppressed geometric", "clamped discrete gaussian", "laplace"],
+)
+def test_thirty_siblings_are_read_one_by_one_as_their_convolution(noise: adv.Mechanism) -> None:
+    d, rate, top = 30, 3.0, 260
+    seen = [float(y) for y in noise.sample(np.random.default_rng(5).poisson(rate, d), np.random.default_rng(6))]
+    upper = adv.Geometric(0.4)
+    plan = adv.Plan([adv.Level("block", noise, siblings=d), adv.Level("tract", upper)])
+    adversary = adv.Adversary(0.4, known=2, beliefs={"tract": adv.Each(scipy.stats.poisson(rate))})
+    own, total = float(noise.sample(3, np.random.default_rng(8))), 97
+    release = plan.observe({"block": own, "tract": total}, siblings={"block": seen})
+    others = np.ones(1)
+    for y in seen:
+        counts = np.arange(top)
+        others = np.convolve(others, np.exp(noise.log_prob(y, counts)) * scipy.stats.poisson(rate).pmf(counts))[:top]
+    weight = [
+        math.exp(noise.log_prob(own, k)) * float(others @ np.exp(upper.log_prob(total, k + np.arange(top))))
+        for k in (2, 3)
+    ]
+    wanted = 0.4 * weight[1] / (0.6 * weight[0] + 0.4 * weight[1])
+    assert float(adversary.posterior(plan, release).posterior) == pytest.approx(wanted, rel=1e-10)

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
 from adversary._core import Floats
 from adversary.adversaries.beliefs import Each
-from adversary.adversaries.path.log_products import log_convolution
+from adversary.adversaries.path.log_products import log_convolutions
 from adversary.adversaries.plans import Released
 from adversary.adversaries.postprocessing import LeastSquares, Postprocessing
 from adversary.privacy.mechanisms import Mechanism
 
-_HELD = 600.0
-"""Nats below its peak down to which a law keeps its digits as doubles."""
 REACH_NATS = 45.0
 """Counts are followed until a likelihood has fallen by exp(-45)."""
 
@@ -151,27 +148,13 @@ class EachLink(Link):
 
     @staticmethod
     def _together(siblings: list[tuple[float, float, Floats]], low: float, high: float) -> tuple[float, Floats]:
-        """First count of the others, log P(releases, others = count) from `low` to `high`, by positive convolutions.
-
-        In logs where a double would not hold all of them: under very little noise.
-        """
-        *others, (start, peak, log_last) = siblings
-        first, total, last = start, np.ones(1), np.exp(log_last)
-        for begin, top, part in others:
-            total = np.convolve(total, np.exp(part))
-            scale = total.max()
-            first, peak, total = first + begin, peak + top + float(np.log(scale)), total / scale
-        from_, to = int(max(low - first, 0.0)), int(min(high - first, total.size + last.size - 2.0))
-        if to < from_:
+        """First count of the others, log P(releases, others = count) from `low` to `high`, by positive convolutions."""
+        first, peak = float(sum(one[0] for one in siblings)), float(sum(one[1] for one in siblings))
+        logs = [part for *_, part in siblings]
+        from_, to = int(max(low - first, 0.0)), int(min(high - first, sum(part.size - 1.0 for part in logs)))
+        if to < from_ or np.isneginf(peak):
             return first + from_, np.zeros(0)
-        places = np.arange(from_ - total.size + 1, to + 1)
-        near = np.where((places >= 0) & (places < last.size), last[np.clip(places, 0, last.size - 1)], 0.0)
-        with np.errstate(divide="ignore"):
-            table = np.log(np.convolve(near, total, "valid"))
-        if table.min() > -_HELD:
-            return first + from_, table + peak
-        logs = reduce(log_convolution, [part for *_, part in siblings])
-        return first + from_, logs[from_ : to + 1] + sum(top for _, top, _ in siblings)
+        return first + from_, log_convolutions(logs, from_, to) + peak
 
     def _sibling_factors(self, released: Released) -> Floats | None:
         each = released.individual(self.level, self.belief.count)

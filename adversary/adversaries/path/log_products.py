@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
-from adversary._core import Floats, log_sum_exp
+from adversary._core import Floats, Integers, log_sum_exp
+
+_KEPT, _RELATIVE = 150.0, 40.0
+"""Nats below its peak down to which a factor is followed, and of the relative error, exp(-40), of what is accepted."""
+_ROUNDS = 400
+"""Exponential tilts by which a sum of many laws is followed away from its mode."""
 
 
 def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
@@ -86,6 +95,77 @@ def log_convolution(log_a: Floats, log_b: Floats) -> Floats:
     beyond = np.full(log_b.size - 1, -np.inf)
     table = np.concatenate([beyond, log_a, beyond])
     return log_correlation(table[None], log_b[None, ::-1])[0, ::-1]
+
+
+def log_convolutions(logs: Sequence[Floats], first: int, last: int) -> Floats:
+    """Convolution of several sequences in log space, of some places, relatively accurate however small an entry is.
+
+    Doubles hold what lies within 150 nats of the peak. Places further off are read about a peak of their own, from the
+    factors tilted by exp(tilt place): a tilt multiplies the convolution by as much. Where each factor has its peak at 1
+    and is cut at exp(-150), and so is every product, no entry loses more than 2 n m exp(-150) times the peak of the
+    whole (n factors, m places), so that entries exp(40) times as large are right to exp(-40).
+
+    Parameters
+    ----------
+    logs : logarithms, (n_i,) each; -inf for zero
+    first, last : places of the result, 0 that of all first entries together
+
+    Returns
+    -------
+    (last - first + 1,)
+
+    >>> log_convolutions([np.array([0.0, -900.0])] * 3, 0, 3).round(6).tolist()
+    [0.0, -898.901388, -1798.901388, -2700.0]
+    """
+    wanted = np.arange(first, last + 1)
+    result = np.full(wanted.size, np.nan)
+    tilt, before = 0.0, (-1, -1)
+    for _ in range(_ROUNDS):
+        places, table, sure = _tilted(logs, tilt)
+        near = np.flatnonzero(sure & (places >= first) & (places <= last))
+        result[places[near] - first] = table[near]
+        left = wanted[np.isnan(result)]
+        if not left.size:
+            return result
+        ready = np.flatnonzero(sure[1:] & sure[:-1])  # with the next one, for a slope
+        if not ready.size:
+            break
+        apart = np.abs(left[:, None] - places[ready][[0, -1]])
+        row, end = np.unravel_index(int(apart.argmin()), apart.shape)
+        here = int(ready[[0, -1]][end])
+        now = int(left[row]), int(places[here])
+        if now == before:
+            break
+        before = now
+        tilt = float(table[here] - table[here + 1])
+    whole = reduce(log_convolution, logs)
+    return np.where(np.isnan(result), whole[first : last + 1], result)
+
+
+def _tilted(logs: Sequence[Floats], tilt: float) -> tuple[Integers, Floats, NDArray[np.bool_]]:
+    """Places of a convolution about the peak that a tilt gives it, its logarithms there, and which of them are sure."""
+    start, height, total = 0, 0.0, np.ones(1)
+    for part in logs:
+        raised = part + tilt * np.arange(part.size)
+        top = float(raised.max())
+        low, factor = _about_peak(raised - top)
+        total = np.convolve(total, factor)
+        scale = float(total.max())
+        with np.errstate(divide="ignore"):
+            skipped, total = _about_peak(np.log(total / scale))
+        start, height = start + low + skipped, height + top + float(np.log(scale))
+    places = start + np.arange(total.size)
+    with np.errstate(divide="ignore"):
+        below = np.log(total)
+    most = 2.0 * len(logs) * sum(part.size for part in logs)
+    return places, below + height - tilt * places, below > _RELATIVE - _KEPT + np.log(most)
+
+
+def _about_peak(log_values: Floats) -> tuple[int, Floats]:
+    """Place of the first value within 150 nats of a peak of 1, and values from it to the last such; 0 for others."""
+    kept = np.flatnonzero(log_values > -_KEPT)
+    near = log_values[kept[0] : kept[-1] + 1]
+    return int(kept[0]), np.where(near > -_KEPT, np.exp(np.maximum(near, -_KEPT)), 0.0)
 
 
 def _exp_of_most(log_values: Floats) -> Floats:
