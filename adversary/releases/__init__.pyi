@@ -1,4 +1,6 @@
 from .audited_records import gallery as gallery
+from .dp_wizard_file import DpWizardAnalysis as DpWizardAnalysis
+from .dp_wizard_file import read_dp_wizard as read_dp_wizard
 from .record import Check as Check
 from .record import Record as Record
 from .record import Source as Source

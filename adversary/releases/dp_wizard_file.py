@@ -1,0 +1,190 @@
+"""Analyses of DP Wizard: the YAML that it writes of one, read to its guarantee, its privacy unit and plans of counts.
+
+Written from the source of DP Wizard 0.9 (`code_generators`): a plan has one query for each column, which get shares of
+epsilon by their weights. A histogram is `len()` with integer Laplace noise in each bin, of each group; `contributions`
+rows of one unit may all fall into one bin, so the scale is contributions / epsilon of the column. A mean is a noisy sum
+over a noisy count and a median an exponential mechanism: neither is a count with noise.
+
+Tags of Python objects are read as the plain mappings and lists that they stand on, and nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from adversary._core import check_whole, missing_extra
+from adversary.adversaries.plans import Level, Plan
+from adversary.privacy import Guarantee, PrivacyUnit
+from adversary.privacy.definitions import ApproximateDP, PureDP
+from adversary.privacy.mechanisms import Geometric
+from adversary.report.files.keys import MOST_BYTES, Key, Keys
+
+HISTOGRAM = "Histogram"
+STATISTICS = (HISTOGRAM, "Mean", "Median")
+PRODUCTS = ("STATISTICS", "SYNTHETIC_DATA")
+COLUMN = {
+    "statistic_name": Key("word", "what is published of the column", words=STATISTICS),
+    "lower_bound": Key("number", "of the column's values"),
+    "upper_bound": Key("number", "of the column's values"),
+    "bin_count": Key("whole", "bins of a histogram, candidates of a median", None),
+    "weight": Key("whole", "share of epsilon, among the weights of all columns"),
+}
+ANALYSIS = {
+    "product": Key("word", "statistics, or synthetic data", words=PRODUCTS),
+    "path": Key("any", "of the data, which are not read", None),
+    "contributions": Key("whole", "the most rows of one unit"),
+    "contributions_entity": Key("text", "what a unit is called", "person"),
+    "epsilon": Key("number", "of the whole analysis"),
+    "max_rows": Key("whole", "of the data, at most"),
+    "groups": Key("open", "values of each grouping column; none where they are not public", {}),
+    "analysis_columns": Key("open", "what is published of each column"),
+    "schema_columns": Key("any", "types of the columns", None),
+}
+FILE = {
+    "environment": Key("any", "versions of DP Wizard and Python", None),
+    "analysis_plan": Key("open", "the analysis", keys=ANALYSIS),
+}
+
+
+@dataclass(frozen=True)
+class DpWizardAnalysis:
+    """An analysis of DP Wizard, as its YAML states it.
+
+    Parameters
+    ----------
+    guarantee : pure DP of epsilon; approximate DP where a grouping column has no public values
+    unit : the entity that may contribute so many rows, added or removed
+    plans : of each histogram by its column, the noisy count of one bin of one group
+    others : statistic of each column of which no count with noise follows
+    notes : what does not follow from the file, in sentences
+    """
+
+    guarantee: Guarantee
+    unit: PrivacyUnit
+    plans: Mapping[str, Plan]
+    others: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def read_dp_wizard(path: str | Path) -> DpWizardAnalysis:
+    """Read the YAML that DP Wizard writes of an analysis.
+
+    Parameters
+    ----------
+    path : file with `environment` and `analysis_plan`
+
+    Returns
+    -------
+    DpWizardAnalysis
+
+    Raises
+    ------
+    ImportError : PyYAML is not installed (extra `interop`)
+    OSError : the file cannot be read
+    ValueError : it is not YAML, or a key is unknown, missing, of the wrong kind or out of range; the message names
+        file, key, rule and value
+    """
+    file = Path(path)
+    top = Keys(_plain_document(file), file, "", FILE)
+    table = Keys(top.get("analysis_plan", dict, "the analysis, a mapping"), file, "analysis_plan", ANALYSIS)
+    given = table.read()
+    product = given["product"]
+    epsilon = float(table.measure("epsilon"))
+    if not epsilon > 0.0:
+        raise ValueError(f"{table.where('epsilon')}: must be positive, got {epsilon:g}")
+    contributions, most = (_positive(table, name) for name in ("contributions", "max_rows"))
+    private = [name for name, values in table.get("groups", dict, "a mapping of columns", {}).items() if not values]
+    exact = product == PRODUCTS[1] or not private
+    guarantee = PureDP(epsilon) if exact else ApproximateDP(epsilon, 1.0 / max(1e7, most))
+    name = given["contributions_entity"] or "person"
+    unit = table.build("contributions_entity", partial(PrivacyUnit, name, contributions, neighbours="unbounded"))
+    columns = _columns(table)
+    notes: list[str] = []
+    plans: dict[str, Plan] = {}
+    if product == PRODUCTS[1]:
+        notes.append("Synthetic data: the noise of what they are made from is not in the file. The guarantee holds.")
+    else:
+        total = sum(column["weight"] for column in columns.values())
+        for column, values in columns.items():
+            if values["statistic_name"] == HISTOGRAM:
+                noise = Geometric(epsilon * values["weight"] / total / contributions)
+                plans[column] = Plan([Level(f"{column}, one bin", noise)], privacy_unit=unit)
+    if private and plans:
+        notes.append(
+            f"The values of {', '.join(private)} are not listed, and the histograms that are generated take the groups "
+            "for public: that a group has somebody in it is published as it is, which no guarantee covers."
+        )
+    others = {column: values["statistic_name"] for column, values in columns.items() if column not in plans}
+    return DpWizardAnalysis(guarantee, unit, plans, others, tuple(notes))
+
+
+def _columns(table: Keys) -> dict[str, dict[str, Any]]:
+    """What is published of each column: the first statistic, as the generated code takes it."""
+    given = table.get("analysis_columns", dict, "a mapping of columns to a list of one statistic")
+    if not given:
+        raise ValueError(f"{table.where('analysis_columns')}: must have at least one column, got none")
+    columns = {}
+    for name, statistics in given.items():
+        where = f"{table.key}.analysis_columns.{name}"
+        if not isinstance(statistics, list) or len(statistics) != 1:
+            raise ValueError(f"{table.file}: {where}: must be a list of one statistic, got {statistics!r}")
+        part = Keys(statistics[0], table.file, where, COLUMN)
+        columns[str(name)] = part.read() | {"weight": _positive(part, "weight")}
+    return columns
+
+
+def _positive(table: Keys, key: str) -> int:
+    whole = table.get(key, int, "a whole number")
+    return int(table.build(key, partial(check_whole, key, whole, minimum=1)))
+
+
+def _plain_document(file: Path) -> Any:
+    """The document of a YAML file in plain mappings, lists and values, whatever it is tagged as."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise missing_extra(f"{file}: files of DP Wizard need PyYAML", "interop") from error
+
+    class Plain(yaml.SafeLoader):  # type: ignore[misc]
+        """Reads a tagged node as what it is written as."""
+
+    def plain(loader: Any, suffix: str, node: Any) -> Any:
+        del suffix
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        return loader.construct_scalar(node)
+
+    for prefix in ("!", "tag:yaml.org,2002:python/"):
+        Plain.add_multi_constructor(prefix, plain)
+    with file.open("rb") as opened:
+        given = opened.read(MOST_BYTES + 1)
+    if len(given) > MOST_BYTES:
+        raise ValueError(f"{file}: must be a YAML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
+    try:
+        text = given.decode("utf-8-sig")
+        _refuse_nested_references(yaml.parse(text, Plain), yaml)
+        document = yaml.load(text, Plain)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"{file}: must be a YAML file, got {said}") from None
+    if not isinstance(document, Mapping) or "analysis_plan" not in document:
+        raise ValueError(f"{file}: must have environment and analysis_plan, as DP Wizard writes them")
+    return document
+
+
+def _refuse_nested_references(events: Any, yaml: Any) -> None:
+    """ValueError for a reference inside of what others refer to: a few such lines stand for any number of values."""
+    anchored: list[bool] = []
+    for event in events:
+        if isinstance(event, yaml.AliasEvent) and any(anchored):
+            raise ValueError("references (*name) inside of what is referred to are not read; write the value out")
+        if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            anchored.append(event.anchor is not None)
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            anchored.pop()
