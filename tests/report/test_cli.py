@@ -362,7 +362,7 @@ def test_the_doctor_lists_what_is_installed_and_what_is_not(monkeypatch: pytest.
     answer = commands.answered("doctor")
     assert commands.number(answer, "version", package="numpy") == np.__version__
     assert commands.number(answer, "cores") >= 1
-    assert set(commands.numbers(answer, "extra")) == {"", "elicit", "scale", "tables"}
+    assert set(commands.numbers(answer, "extra")) == {"", "elicit", "interop", "scale", "tables"}
     monkeypatch.setattr(setup_commands, "_version_of", lambda name: setup_commands.MISSING if name == "dask" else "1")
     assert "Extra `scale` is not installed: pip install 'dp-adversary[scale]'." in commands.printed("doctor")
 

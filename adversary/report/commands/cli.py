@@ -39,13 +39,13 @@ COMMANDS = {
     "compare": Entry(AUDIT, "compare data/granville_1940.toml data/granville_1940_bounded.toml"),
     "sensitivity": Entry(AUDIT, "sensitivity data/clinic_visits.toml --out sensitivity"),
     "explain": Entry(AUDIT, "explain data/granville_1940.toml --audience regulator"),
+    "gallery": Entry(AUDIT, "gallery --out gallery"),
     "plan": Entry(
         CHOOSE, "plan data/town_counts.csv --profile data/survey_profile.toml --levels block,group,tract"
     ),
     "epsilon": Entry(CHOOSE, "epsilon data/durham_infant_mortality.toml --out epsilon"),
     "bounds": Entry(CHOOSE, "bounds --rho 2.63 --prior 1/100"),
     "ledger": Entry(CHOOSE, "ledger data/releases.toml"),
-    "gallery": Entry(AUDIT, "gallery --out gallery"),
     "invariants": Entry(CHOOSE, "invariants data/districts_1940_total.toml"),
     "census": Entry(
         CHOOSE, "census scenario C --out census_c",
