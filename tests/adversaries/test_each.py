@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.signal
 import scipy.stats
 from scipy.special import comb
 
 import adversary as adv
+from adversary.adversaries.path import log_products, recursion
 from adversary.adversaries.path.log_products import log_convolutions
 from tests.catalogue import DG
 from tests.tables import refusals
@@ -297,3 +299,41 @@ def test_thirty_siblings_are_read_one_by_one_as_their_convolution(noise: adv.Mec
     ]
     wanted = 0.4 * weight[1] / (0.6 * weight[0] + 0.4 * weight[1])
     assert float(adversary.posterior(plan, release).posterior) == pytest.approx(wanted, rel=1e-10)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, pytest.param(0.011, marks=pytest.mark.slow)])
+def test_four_levels_of_uniform_totals_are_added_up_by_convolution(
+    epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More pairs of counts than are held in memory, against sums by fast Fourier transforms."""
+    monkeypatch.setattr(recursion, "MAX_STATES", 1000)
+    noise, siblings, top = adv.Geometric(epsilon), (4, 6, 3), 2**15
+    names = ("block", "group", "tract", "county")
+    levels = [adv.Level(name, noise, siblings=d) for name, d in zip(names, (*siblings, None), strict=True)]
+    adversary = adv.Adversary(0.4, known=1, beliefs=dict.fromkeys(names[1:], adv.Uniform()))
+    seen, sums = {"block": 4, "group": 155, "tract": 4970, "county": 9060}, (150, 4800, 4100)
+    plan = adv.Plan(levels)
+    release = plan.observe(seen, sibling_sum=dict(zip(names, sums, strict=False)))
+    counts = np.arange(top)
+    message = np.exp(noise.log_prob(seen["county"], counts))
+    for name, d, total in list(zip(names, siblings, sums, strict=False))[:0:-1]:
+        others = np.exp(noise.total(d).log_prob(total, counts))
+        above = scipy.signal.fftconvolve(message, others[::-1])[top - 1 : 2 * top - 1]
+        message = np.exp(noise.log_prob(seen[name], counts)) * above / above.max()
+    weight = []
+    for x in (1, 2):
+        others = np.exp(noise.total(siblings[0]).log_prob(sums[0], counts[: top - x]))
+        weight.append(float(others @ message[x:]) * math.exp(noise.log_prob(seen["block"], x)))
+    wanted = math.log(weight[1] / weight[0])
+    found = float(adversary.posterior(plan, release).log_odds) - math.log(0.4 / 0.6)
+    assert found == pytest.approx(wanted, abs=1e-10)
+    monkeypatch.setattr(recursion, "MAX_PRODUCTS", 1000)
+    with pytest.raises(ValueError, match="too many to add up"):
+        adversary.posterior(plan, release)
+
+
+def test_small_sums_are_added_up_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, message = -37.0 * np.arange(60.0)[None], -50.0 * np.arange(8.0)[None, ::-1]
+    whole = log_products.log_correlation(table, message)
+    monkeypatch.setattr(log_products, "_AT_ONCE", 10)
+    np.testing.assert_array_equal(log_products.log_correlation(table, message), whole)

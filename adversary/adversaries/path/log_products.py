@@ -13,6 +13,8 @@ from adversary._core import Floats, Integers, log_sum_exp
 
 _KEPT, _RELATIVE = 150.0, 40.0
 """Nats below its peak down to which a factor is followed, and of the relative error, exp(-40), of what is accepted."""
+_AT_ONCE = 4_000_000
+"""Terms that are held in memory at a time."""
 _ROUNDS = 400
 """Exponential tilts by which a sum of many laws is followed away from its mode."""
 
@@ -74,7 +76,8 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
     reached = sliding_window_view(some, log_message.shape[1])[::-1].any(axis=1)
     row, place = np.nonzero((log_sum < -600.0) & reached)
     log_sum = log_sum + (tops[0] + tops[1])[:, None]
-    log_sum[row, place] = log_sum_exp(windows[row, place] + log_message[row])
+    for one in np.array_split(np.arange(row.size), row.size * log_message.shape[1] // _AT_ONCE + 1):
+        log_sum[row[one], place[one]] = log_sum_exp(windows[row[one], place[one]] + log_message[row[one]])
     return np.asarray(log_sum)
 
 

@@ -25,7 +25,7 @@ from adversary.adversaries.path.links import AdjustedLink
 from adversary.adversaries.path.log_products import log_correlation, log_matrix_product
 from adversary.adversaries.path.posterior_belief import Learned
 from adversary.adversaries.path.steps import Step, link_above
-from adversary.adversaries.path.windows import MAX_STATES, Windows, chunks, common, costs
+from adversary.adversaries.path.windows import MAX_PRODUCTS, MAX_STATES, Windows, chunks, common, costs
 from adversary.adversaries.plans import Plan, Released
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
@@ -133,10 +133,17 @@ class Path:
         """log P(everything above step | its count) at these counts, in chunks that fit in memory: (release, count)."""
         windows = self.windows.above(released, step, x, closed=True)
         result = np.full((len(released), x.size), np.nan)
-        for rows in chunks(windows, x.size, len(released)):
+        most = MAX_PRODUCTS if self._convolved else MAX_STATES
+        for rows in chunks(windows, x.size, len(released), most):
             part = [(low[rows], size) for low, size in common(windows, rows)]
             result[rows] = self._transition(step, np.broadcast_to(x, (rows.size, x.size)), released.rows(rows), part)
         return result
+
+    @property
+    def _convolved(self) -> bool:
+        """True where every sum over counts is a convolution, whose pairs are not held in memory."""
+        adjusted = any(isinstance(step.link, AdjustedLink) for step in self.steps)
+        return not adjusted and all(step.belief.independent for step in self.steps[1:])
 
     def _transition(self, step: int, x: Floats, released: Released, windows: list[tuple[Floats, int]]) -> Floats:
         """log P(all that lies above step | its count x), (release, count)."""

@@ -17,6 +17,8 @@ from adversary.adversaries.plans import Released
 from adversary.privacy.mechanisms import Mechanism
 
 MAX_STATES = 50_000_000
+MAX_PRODUCTS = 2_000_000_000
+"""Pairs of counts of two levels for one release: where each is held in memory, and where they are convolved."""
 _CHUNK_STATES = 4_000_000
 _WHOLE_SUPPORT = 4096
 _DRIFT_ROUNDS = 6
@@ -321,10 +323,10 @@ def _endless(belief: Belief) -> ValueError:
     )
 
 
-def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:
+def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int, most: int = MAX_STATES) -> Iterator[Integers]:
     """Row numbers in groups of similar window size, so that padding and memory stay small."""
     cost = costs(windows, first, rows)
-    if cost.max() > MAX_STATES:
+    if cost.max() > most:
         worst = int(np.argmax(cost))
         widths = [int(size[worst]) for _, size in windows]
         raise ValueError(
