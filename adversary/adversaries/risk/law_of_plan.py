@@ -29,7 +29,6 @@ from adversary.adversaries.risk.law_parts import (
     Part,
     compatible,
     outer_sum,
-    probable,
 )
 from adversary.adversaries.risk.listed_releases import DRAWS, columns, combine_columns, grid, list_releases
 from adversary.privacy.losses import (
@@ -48,6 +47,10 @@ PRUNED = 1e-15
 """Releases of least probability, this much in all, that a large grid leaves out."""
 FAINT = 1e-20
 """The same for a small one: what the supports themselves leave out is more."""
+LEFT_OUT = 2.5e-13
+"""The same before their evidence is worked out, of each cell."""
+_BIN = 0.05
+"""Nats of a bin in which weights are counted."""
 _SMALL = 200_000
 _APART = 4_000_000
 _LARGE = 1_000_000
@@ -298,28 +301,52 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     belief = [as_array(second.belief.log_prob(window, k)) for k in x]
     spread = [link.noise.log_likelihood(sums[:, None], window[None, :] - k) for k in x]
     messages = path.messages_beyond(window, Released(noisy, links))
-    evidence = np.empty((beyond.shape[0] * len(rows), len(sums)))
-    starts = range(0, len(evidence), _ROWS)
+    pair = np.outer(beyond_weight, row_weight).ravel()
+    least = _least_kept(pair, sum_weight, LEFT_OUT) if pair.size * len(sums) > _LARGE else 0.0
+    order = np.argsort(-pair, kind="stable")
+    order = order[pair[order] * sum_weight.max() >= least]
+    values, weights = [], []
+    starts = range(0, order.size, _ROWS)
     for start in blocks.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
-        upper, row = np.divmod(np.arange(start, min(start + _ROWS, len(evidence))), len(rows))
+        at = order[start : start + _ROWS]
+        upper, row = np.divmod(at, len(rows))
+        near = np.flatnonzero(pair[at[0]] * sum_weight >= least)
+        weight = np.outer(pair[at], sum_weight[near])
         stacked = likelihood[row] + messages[upper]
-        out, present = (log_matrix_product(stacked + belief[k], spread[k]) for k in (0, 1))
+        out, present = (log_matrix_product(stacked + belief[k], spread[k][near]) for k in (0, 1))
         with np.errstate(invalid="ignore"):
-            evidence[start : start + _ROWS] = present - out
-    evidence = evidence.reshape(beyond.shape[0], len(rows), len(sums))
-    weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
-    lost = np.flatnonzero(np.isnan(evidence) & (weight > _NEGLIGIBLE))
-    for start in range(0, lost.size, AT_ONCE):  # so far apart that scaled products underflow, or impossible: one by one
-        at = np.unravel_index(lost[start : start + AT_ONCE], evidence.shape)
-        upper, row, total = at
-        apart = Released(noisy[upper], links[upper])
-        apart.noisy[:, list(second.levels)] = rows[row]
-        apart.sums[:, low] = sums[total]
-        evidence[at] = path.evidence_above(apart, path.known_counts())
-    keep = ~np.isnan(evidence)
-    if evidence.size > _LARGE:
-        keep &= probable(weight, PRUNED)
-    return DiscretePart(evidence[keep], weight[keep])
+            evidence = present - out
+        lost = np.argwhere(np.isnan(evidence) & (weight > max(_NEGLIGIBLE, least)))
+        for first in range(0, len(lost), AT_ONCE):  # so far apart that scaled products underflow, or impossible
+            place, total = lost[first : first + AT_ONCE].T
+            apart = Released(noisy[upper[place]], links[upper[place]])
+            apart.noisy[:, list(second.levels)] = rows[row[place]]
+            apart.sums[:, low] = sums[near[total]]
+            evidence[place, total] = path.evidence_above(apart, path.known_counts())
+        keep = ~np.isnan(evidence) & (weight >= least)
+        values.append(evidence[keep])
+        weights.append(weight[keep])
+    return DiscretePart(np.concatenate(values), np.concatenate(weights))
+
+
+def _least_kept(pair: Floats, other: Floats, lost: float) -> float:
+    """A weight such that products of one number of each that are smaller sum to at most `lost`.
+
+    The products are not formed. Numbers of `pair` are counted in bins of their logarithm, and a bin is left out as a
+    whole where any number in it is, so that the mass left out is bounded from above.
+    """
+    log_pair, log_other = (np.log(one[one > 0.0]) for one in (pair, other))
+    edges = np.arange(log_pair.min() - _BIN, log_pair.max() + 2.0 * _BIN, _BIN)
+    mass = np.append(0.0, np.cumsum(np.histogram(log_pair, edges, weights=np.exp(log_pair))[0]))
+
+    def below(log_least: float) -> float:
+        return float(np.exp(log_other) @ mass[np.clip(np.searchsorted(edges, log_least - log_other), 0, mass.size - 1)])
+
+    low, high = float(log_pair.min() + log_other.min()), float(log_pair.max() + log_other.max())
+    while high - low > _BIN:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if below(middle) <= lost else (low, middle)
+    return math.exp(low) if below(low) <= lost else 0.0
 
 
 def _of_sampled(split: tuple[Part, DiscretePart] | None, rate: float) -> tuple[Part, DiscretePart] | None:
