@@ -29,6 +29,8 @@ def commands(document: dict[str, Any]) -> list[list[str]]:
     """The commands that take a file of this kind, with their options."""
     if "data" in document:
         return [["tables"]]
+    if "curator" in document:
+        return [["gallery"]]
     if "limit" in document:
         return [["ledger"]]
     if "table" in document:
