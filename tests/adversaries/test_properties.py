@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
+from adversary.adversaries.path.recursion import distinct_rows
 from adversary.adversaries.path.truth import settle_truth
 from adversary.adversaries.risk.averages import risk_summary
 from adversary.adversaries.risk.law_of_plan import bayes_factor_law
@@ -212,3 +213,17 @@ def test_averages_never_give_nan(rho: float, prior: float) -> None:
         assert 0 <= float(summary["posterior_mean"]) <= 1 + 1e-12
         if rho == 1e3:
             assert float(summary["prob_correct"]) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["whole", "fractions", "wide", "infinite", "one"])
+def test_distinct_rows_are_those_of_numpy(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.integers(-4, 5, (200, 3)).astype(np.float64)
+    rows = {
+        "whole": rows, "fractions": rows / 3.0, "wide": rows * 1e9, "infinite": np.where(rows > 3, np.inf, rows),
+        "one": rows[:, :1],
+    }[kind]  # fmt: skip
+    index, place = distinct_rows(rows)
+    expected, inverse = np.unique(rows, axis=0, return_inverse=True)
+    np.testing.assert_array_equal(rows[index], expected)
+    np.testing.assert_array_equal(place, inverse.ravel())

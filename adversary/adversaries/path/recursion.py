@@ -36,6 +36,35 @@ _PAIRS = 32
 """Pairs of counts of two steps take as long as one count of a step, more or less."""
 
 
+def distinct_rows(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Index of one row of each kind in lexical order, and for each row which of these it is.
+
+    Rows of whole numbers are sorted as one whole number each, where that is exact: a tenth of the time.
+
+    Parameters
+    ----------
+    rows : (row, column)
+
+    >>> index, place = distinct_rows(np.array([[2.0, 1.0], [0.0, 5.0], [2.0, 1.0]]))
+    >>> index.tolist(), place.tolist()
+    ([1, 0], [1, 0, 1])
+    """
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        spans = high - low + 1.0
+        exact = bool(np.prod(spans) < 2.0**53 and np.abs([low, high]).max() < 2.0**53 and (rows == np.rint(rows)).all())
+    if not exact:
+        _, index, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        return index, inverse.ravel()
+    weights = np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)
+    code = ((rows - low) @ weights).astype(np.int64)
+    order = np.argsort(code)
+    first = np.diff(code[order], prepend=-1) > 0
+    place = np.empty(order.size, dtype=np.intp)
+    place[order] = np.cumsum(first) - 1
+    return order[first], place
+
+
 @dataclass(frozen=True)
 class Path:
     """The recursion for one reader, one plan, one cell."""
@@ -121,8 +150,8 @@ class Path:
             return self._difference(self._log_likelihoods(released, 0, x))
         linked = [step.link.columns(released) for step in self.steps[:-1] if step.link]
         key = np.concatenate([released.noisy[:, used], *linked], axis=1)
-        _, index, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        return self._difference(self._log_likelihoods(released.rows(index), 0, x))[inverse.ravel()]
+        index, inverse = distinct_rows(key)
+        return self._difference(self._log_likelihoods(released.rows(index), 0, x))[inverse]
 
     @staticmethod
     def _difference(log_likelihoods: Floats) -> Floats:
