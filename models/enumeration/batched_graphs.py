@@ -73,6 +73,8 @@ def _always_so(fgraph: Any, node: Any) -> list[Variable] | None:
     bound = get_underlying_scalar_constant_value(limit, raise_not_constant=False)
     if not isinstance(inner, Elemwise) or isinstance(bound, Variable):
         return None
+    if value.type.broadcastable != node.outputs[0].type.broadcastable:
+        return None
     least = isinstance(node.op.scalar_op, GE) and bound <= 0 and isinstance(inner.scalar_op, Sigmoid | Exp)
     most = isinstance(node.op.scalar_op, LE) and bound >= 1 and isinstance(inner.scalar_op, Sigmoid)
     x = value.owner.inputs[0] if least or most else None

@@ -79,6 +79,7 @@ def test_rows_of_a_logistic_regression_are_a_few_operations_each() -> None:
         (lambda x: pt.le(pt.sigmoid(x), 0.5), lambda x: x <= 0),
         (lambda x: pt.ge(pt.exp(x), 0.0), lambda x: ~np.isnan(x)),
         (lambda x: pt.ge(pt.exp(x), 1.0), lambda x: x >= 0),
+        (lambda x: pt.ge(pt.exp(x[:1]), np.zeros(4)), lambda x: np.repeat(~np.isnan(x[:1]), 4)),
         (lambda x: pt.switch(np.array([1, 0, 1, 0]), -x, x), lambda x: x * [-1.0, 1.0, -1.0, 1.0]),
         (lambda x: pt.switch(np.array([1, 0, 1, 0]), x, -x), lambda x: x * [1.0, -1.0, 1.0, -1.0]),
         (lambda x: pt.switch(x > -1.0, 0.0, -np.inf).sum(), lambda x: 0.0 if (x > -1.0).all() else -np.inf),
