@@ -65,8 +65,8 @@ class Errors:
     def rms(self) -> tuple[float, float]:
         """Root mean square of these and its sampling error, by leaving out one audit after another.
 
-        Answers of one audit share their draws and err together, so that audits count and not answers: of 20 whose errors
-        are independent normal ones the error is 0.16, and more where few releases differ in what decides on them.
+        Answers of one audit share their draws and err together, so that audits count and not answers: of 20 whose
+        errors are independent normal ones the error is 0.16.
         """
         kept = self.ok & (self.off != 0.0)
         audits, place = np.unique(self.audit[kept], return_inverse=True)
@@ -107,16 +107,15 @@ def row(name: str, seeds: int) -> str:
     """A line of the table."""
     found = Errors.joined(errors(MODELS[name](), seed) for seed in range(seeds))
     stated = found.stated
-    largest, rms = (
-        (f"{np.abs(stated).max():.2f}", "{:.2f} ({:.2f})".format(*found.rms)) if stated.size else ("exact",) * 2
-    )
+    largest, rms = "exact", "exact"
+    if stated.size:
+        largest, rms = f"{np.abs(stated).max():.2f}", "{:.2f} ({:.2f})".format(*found.rms)
     worst = np.abs(found.before).max()
     return f"| {name} | {found.ok.size} | {found.ok.mean():.3f} | {largest} | {rms} | {worst:.2f} |"
 
 
 if __name__ == "__main__":
-    print(
-        "| model | releases | share ok | largest z | rms of z (its error) | largest z of the prior |\n|---|---|---|---|---|---|"
-    )
+    print("| model | releases | share ok | largest z | rms of z (its error) | largest z of the prior |")
+    print("|---|---|---|---|---|---|")
     for one in sys.argv[2:] or MODELS:
         print(row(one, int(sys.argv[1])), flush=True)
