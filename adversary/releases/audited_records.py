@@ -54,7 +54,7 @@ def gallery(
         succeeds in 1 % of cases without the release; (release,): `failure`, and the record in words. Releases are
         ranked by the bound at the first prior for a replaced unit, the largest first; those without a published
         parameter, whose bounds are NaN, last. Group `scenarios` (release, prior): of one adversary, expected
-        `posterior` where the target is as the scenario says, its standard error `mcse` (0 where releases are listed),
+        `posterior` where the target is as the scenario says, its standard error `mcse` (measure; 0 where releases are listed),
         and `lower` and `upper`, between which it is in nine releases of ten; (release,): `status`. Group `findings`
         (finding): numbers of a record that contradict one another. Attribute `left_out`: scenarios that failed.
 
@@ -168,11 +168,12 @@ def _scenario(record: Record, priors: Sequence[float], rng: Any) -> xr.Dataset:
     simulated = "mcse" in risk
     error = np.sqrt(weight @ (posterior - mean) ** 2 / weight.size) if simulated else np.zeros(len(priors))
     ends = np.quantile(posterior, (0.05, 0.95), axis=0, method="inverted_cdf", weights=weight)
-    arrays = {"posterior": mean, "lower": ends[0], "upper": ends[1], "mcse": error}
+    arrays = {"posterior": mean, "lower": ends[0], "upper": ends[1]}
     return xr.Dataset(
         {name: ("prior", x, {"direction": "estimate"}) for name, x in arrays.items()}
+        | {"mcse": (("measure", "prior"), error[None])}
         | {"status": str(risk["status"].item()), "scenario": scenario.title or record.name},
-        {"prior": list(priors)},
+        {"prior": list(priors), "measure": ["posterior"]},
     )
 
 

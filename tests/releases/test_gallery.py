@@ -54,7 +54,7 @@ def test_expectations_are_those_of_an_audit(tree: object) -> None:
         who = replace(scenario.adversary, prior=prior)
         alone = adv.audit(scenario.plan, who, scenario.truth, also=(), rng=2020)["risk"]
         here = found.sel(prior=prior)
-        error = float(here["mcse"])
+        error = here["mcse"].item()
         assert (error > 0.0) is (name == "us_broadband")  # continuous noise: its releases are simulated
         assert float(here["posterior"]) == pytest.approx(float(alone["posterior_mean"]), rel=1e-10, abs=5.0 * error)
         ends = alone["posterior_quantile"].sel(quantile=[0.05, 0.95]).values
