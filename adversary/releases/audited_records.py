@@ -54,9 +54,10 @@ def gallery(
         succeeds in 1 % of cases without the release; (release,): `failure`, and the record in words. Releases are
         ranked by the bound at the first prior for a replaced unit, the largest first; those without a published
         parameter, whose bounds are NaN, last. Group `scenarios` (release, prior): of one adversary, expected
-        `posterior` where the target is as the scenario says, its standard error `mcse` (measure; 0 where releases are listed),
-        and `lower` and `upper`, between which it is in nine releases of ten; (release,): `status`. Group `findings`
-        (finding): numbers of a record that contradict one another. Attribute `left_out`: scenarios that failed.
+        `posterior` where the target is as the scenario says, its standard error `mcse` (measure; 0 where releases are
+        listed), and `lower` and `upper`, between which it is in nine releases of ten; (release,): `status`. Group
+        `findings` (finding): numbers of a record that contradict one another. Attribute `left_out`: scenarios that
+        failed.
 
     Raises
     ------

@@ -19,7 +19,7 @@ import adversary as adv
 from adversary.adversaries import risk
 from adversary.adversaries.path import windows
 from adversary.adversaries.path.truth import Truth, opposite, settle_truth
-from adversary.adversaries.risk import bayes_factors, law_of_plan
+from adversary.adversaries.risk import bayes_factors, upper_evidence
 from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
 from adversary.adversaries.risk.law_of_plan import bayes_factor_law
 from adversary.adversaries.risk.law_parts import DiscretePart
@@ -130,7 +130,7 @@ def test_what_is_too_much_to_list_is_simulated(
     reader = adv.Adversary(0.3, beliefs={"tract": belief})
     truth = settle_truth(plan, reader, {"block": 1, "tract": 3, **siblings})
     exact = bayes_factor_law(plan, reader, truth)
-    monkeypatch.setattr(law_of_plan, "MAX_GRID", 100)
+    monkeypatch.setattr(upper_evidence, "MAX_GRID", 100)
     found = bayes_factor_law(plan, reader, truth, draws=10_000, rng=1)
     assert found.simulated
     assert found.separable == bool(siblings)

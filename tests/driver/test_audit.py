@@ -458,13 +458,13 @@ def test_fewer_releases_are_simulated_where_each_takes_long_to_read(monkeypatch:
 
 @pytest.mark.slow
 def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.adversaries.risk import law_of_plan, listed_releases
+    from adversary.adversaries.risk import listed_releases, upper_evidence
 
     stories = [
         STORIES[name] for name in ("two levels, flat", "two levels, poisson", "three levels", "two levels, census")
     ]
     exact = [audit(story) for story in stories]
-    monkeypatch.setattr(law_of_plan, "MAX_GRID", 10)
+    monkeypatch.setattr(upper_evidence, "MAX_GRID", 10)
     monkeypatch.setattr(listed_releases, "_TABLE_GRID", 10)
     for story, known in zip(stories, exact, strict=True):
         tree = audit(story, rng=2020, draws=20_000)

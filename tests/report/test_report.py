@@ -13,7 +13,7 @@ import xarray as xr
 from scipy.special import expit, logit
 
 import adversary as adv
-from adversary.adversaries.risk import empirical_epsilon, law_of_plan
+from adversary.adversaries.risk import empirical_epsilon, upper_evidence
 from adversary.adversaries.risk.postprocessed_risk import consistency_risk
 from adversary.driver import EVERYTHING, GROUPS
 from adversary.report.answers import audit_answer, audit_page, comparison, explain_answer
@@ -439,7 +439,7 @@ LISTED_AND_SIMULATED = (
 
 def test_one_meaning_is_listed_and_another_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise twice as wide has more releases than are listed; so has that of a small budget."""
-    monkeypatch.setattr(law_of_plan, "MAX_GRID", 1000)
+    monkeypatch.setattr(upper_evidence, "MAX_GRID", 1000)
     scenario = adv.load_scenario(commands.written("two.toml", tmp_path, LISTED_AND_SIMULATED))
     tree = audit_answer.solve(scenario, rng=1, draws=400)
     assert ["mcse" in tree[name] for name in ("risk", "alternatives")] == [False, True]

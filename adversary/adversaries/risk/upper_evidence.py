@@ -1,0 +1,135 @@
+"""The evidence above the lowest unit, for every release of the upper levels: listed with its probability.
+
+A grid over the releases of the second step and the sum of the siblings' releases is one matrix product per hypothesis;
+levels further up are looped over. Of a large grid the least probable releases are left out before their evidence is
+worked out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adversary._core import Floats, as_array, blocks
+from adversary.adversaries.path import AT_ONCE, EachLink, Path, Truth, log_matrix_product
+from adversary.adversaries.plans import Plan, Released
+from adversary.adversaries.risk.law_parts import UNSEEN, DiscretePart
+from adversary.adversaries.risk.listed_releases import columns, combine_columns, grid
+
+MAX_GRID = 20_000_000
+"""Releases of a grid, at most; of what is listed row by row a twentieth."""
+LEFT_OUT = 2.5e-13
+"""Releases of least probability, this much in all, that a large grid of one cell leaves out."""
+_BIN = 0.05
+"""Nats of a bin in which weights are counted."""
+_LARGE = 1_000_000
+_NEGLIGIBLE = 1e-30
+_ROWS = 4096
+
+
+def evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
+    """Law of the evidence above the lowest step; None with continuous noise there, or for too many releases."""
+    above = [i for step in path.steps[1:] for i in step.levels]
+    linked = [step.link_level for step in path.steps[:-1]]
+    if any(plan.levels[i].mechanism.is_continuous for i in (*above, *linked)):
+        return None
+    if not any(isinstance(s.link, EachLink) and plan.names[s.link_level] in truth.siblings for s in path.steps):
+        return _evidence_part(path, truth, cell, progress)
+    every = columns(plan, truth, unread=path.steps[0].levels)
+    numbers = (column for column in every if column.place[-1] == cell)
+    found = combine_columns(plan, numbers, MAX_GRID // 20)
+    if found is None:
+        return None
+    released, weights = found
+    keep = weights > UNSEEN
+    return DiscretePart(path.evidence_above(released.cell(cell).rows(keep), path.known_counts()), weights[keep])
+
+
+def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
+    """Law of the evidence above the lowest step: a grid over the second step's releases and the sibling sum.
+
+    Per hypothesis, log sum_x' exp(A[release, x'] + H[sum, x']) is one matrix product of positive terms, each row scaled
+    by its maximum. Levels further up are looped over: each of their releases gives one message.
+    """
+    counts = truth.counts[:, cell]
+    link, low = path.steps[0].link, path.steps[0].link_level
+    second = path.steps[1]
+    assert link is not None
+    sums, sum_weight = link.noise.releases(int(counts[second.levels[0]] - counts[low]))
+    own = [n.releases(int(counts[i])) for n, i in zip(second.noises, second.levels, strict=True)]
+    further: list[tuple[Floats, Floats]] = []
+    columns: list[tuple[str, int]] = []
+    for below, step in zip(path.steps[1:-1], path.steps[2:], strict=True):
+        assert below.link is not None
+        further.append(below.link.noise.releases(int(counts[step.levels[0]] - counts[below.link_level])))
+        columns.append(("sum", below.link_level))
+        for noise, level in zip(step.noises, step.levels, strict=True):
+            further.append(noise.releases(int(counts[level])))
+            columns.append(("noisy", level))
+    if len(sums) * math.prod(len(values) for values, _ in [*own, *further]) > MAX_GRID or 2 ** len(own) > _ROWS:
+        return None
+    rows, row_weight = grid(own)
+    seen = row_weight > UNSEEN
+    rows, row_weight = rows[seen], row_weight[seen]
+    beyond, beyond_weight = grid(further) if further else (np.zeros((1, 0)), np.ones(1))
+    noisy = np.full((beyond.shape[0], counts.size), 0.0)
+    links = np.full((beyond.shape[0], counts.size), np.nan)
+    for j, (kind, level) in enumerate(columns):
+        (links if kind == "sum" else noisy)[:, level] = beyond[:, j]
+    window = path.second_window(list(rows.T), sums, Released(noisy, links))
+    if window.size * max(len(sums), len(rows)) > MAX_GRID:
+        return None
+    grid_noisy = np.zeros((len(rows), counts.size))
+    grid_noisy[:, list(second.levels)] = rows
+    likelihood = second.log_likelihood(grid_noisy, np.broadcast_to(window, (len(rows), window.size)))
+    x = path.known_counts()
+    belief = [as_array(second.belief.log_prob(window, k)) for k in x]
+    spread = [link.noise.log_likelihood(sums[:, None], window[None, :] - k) for k in x]
+    messages = path.messages_beyond(window, Released(noisy, links))
+    pair = np.outer(beyond_weight, row_weight).ravel()
+    least = _least_kept(pair, sum_weight, LEFT_OUT) if pair.size * len(sums) > _LARGE else 0.0
+    order = np.argsort(-pair, kind="stable")
+    order = order[pair[order] * sum_weight.max() >= least]
+    values, weights = [], []
+    starts = range(0, order.size, _ROWS)
+    for start in blocks.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
+        at = order[start : start + _ROWS]
+        upper, row = np.divmod(at, len(rows))
+        near = np.flatnonzero(pair[at[0]] * sum_weight >= least)
+        weight = np.outer(pair[at], sum_weight[near])
+        stacked = likelihood[row] + messages[upper]
+        out, present = (log_matrix_product(stacked + belief[k], spread[k][near]) for k in (0, 1))
+        with np.errstate(invalid="ignore"):
+            evidence = present - out
+        lost = np.argwhere(np.isnan(evidence) & (weight > max(_NEGLIGIBLE, least)))
+        for first in range(0, len(lost), AT_ONCE):  # so far apart that scaled products underflow, or impossible
+            place, total = lost[first : first + AT_ONCE].T
+            apart = Released(noisy[upper[place]], links[upper[place]])
+            apart.noisy[:, list(second.levels)] = rows[row[place]]
+            apart.sums[:, low] = sums[near[total]]
+            evidence[place, total] = path.evidence_above(apart, path.known_counts())
+        keep = ~np.isnan(evidence) & (weight >= least)
+        values.append(evidence[keep])
+        weights.append(weight[keep])
+    return DiscretePart(np.concatenate(values), np.concatenate(weights))
+
+
+def _least_kept(pair: Floats, other: Floats, lost: float) -> float:
+    """A weight such that products of one number of each that are smaller sum to at most `lost`.
+
+    The products are not formed. Numbers of `pair` are counted in bins of their logarithm, and a bin is left out as a
+    whole where any number in it is, so that the mass left out is bounded from above.
+    """
+    log_pair, log_other = (np.log(one[one > 0.0]) for one in (pair, other))
+    edges = np.arange(log_pair.min() - _BIN, log_pair.max() + 2.0 * _BIN, _BIN)
+    mass = np.append(0.0, np.cumsum(np.histogram(log_pair, edges, weights=np.exp(log_pair))[0]))
+
+    def below(log_least: float) -> float:
+        return float(np.exp(log_other) @ mass[np.clip(np.searchsorted(edges, log_least - log_other), 0, mass.size - 1)])
+
+    low, high = float(log_pair.min() + log_other.min()), float(log_pair.max() + log_other.max())
+    while high - low > _BIN:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if below(middle) <= lost else (low, middle)
+    return math.exp(low) if below(low) <= lost else 0.0
