@@ -27,13 +27,14 @@ adv.releases.releases_on_one_axis(tree)
 
 # %% [markdown]
 # A bar is what the guarantee allows any adversary whose beliefs about everybody else do not depend on you. A dot is
-# what one adversary, described in the record of the release, expects when they are right. Three things stand out.
+# the belief that one adversary, described in the record of the release, reaches on average where the person is in.
+# Three things stand out.
 #
 # - **A guarantee can allow nearly everything while one adversary learns nearly nothing.** The bound speaks of the
 #   worst output, the worst neighbor and all tables together; the adversary reads a few numbers.
-# - **Without noise of its own, a release stops at nothing.** Suppression with exact totals gives the hidden count
-#   away; rounding drawn afresh at each request wears off.
-# - **The unit decides more than epsilon.** A day, a report or one visit of yours is not you.
+# - **Suppression and rounding guarantee nothing.** Where totals are exact, a hidden count follows from them; rounding
+#   that is drawn afresh at each request averages out.
+# - **The unit matters as much as epsilon.** A day, a report or one visit of yours is not you.
 
 # %%
 bounds = tree["bounds"].to_dataset()
@@ -43,16 +44,16 @@ table.insert(0, "guarantee", bounds["guarantee"].to_series())
 table.loc[["google_mobility", "census_pl94", "census_sdhc", "wikimedia_russia"]].round(4)
 
 # %% [markdown]
-# ## Neighbors: the same letter, another promise
+# ## Neighbors: the same letter, another guarantee
 #
 # The rho of the redistricting data, 2.63, is for a person who is replaced by another. That of the Supplemental DHC,
-# 1.257, is for one who is added or removed; for a replaced person the bureau states 2.515. Side by side the two look
-# twice as far apart as they are: compare the column `replaced`.
+# 1.257, is for one who is added or removed; for a replaced person the bureau states 2.515. Side by side one looks
+# like half of the other; for a replaced person they are nearly the same: compare the column `replaced`.
 #
 # ## One day, and a year
 #
-# Many guarantees are for one day of one person. Whoever is in the data every day has all days against them, and sums
-# of epsilon grow with their number.
+# Many guarantees are for one day of one person. Whoever is in the data every day has all days against them, and the
+# losses add up.
 
 # %%
 year = bounds["posterior_year"].sel(relation="stated").isel(prior=0, drop=True)
@@ -91,7 +92,7 @@ tree["findings"].to_dataset().to_dataframe()[["release", "about", "stated", "com
 # %% [markdown]
 # ## A record of your own
 #
-# A record is a file: who, what, when, the unit, the guarantee, the sources; if it can be said, the plan and one
+# A record is a file: who, what, when, the unit, the guarantee, the sources; where they are known, the plan and one
 # scenario. `adversary init gallery mine.toml` makes one to begin with, `adversary gallery mine.toml` audits it, and
 # records of the registry (YAML) are read as they are. `adversary gallery --out DIR` makes the page of all of them,
 # with the sources.
@@ -99,4 +100,4 @@ tree["findings"].to_dataset().to_dataframe()[["release", "about", "stated", "com
 # %%
 record = both["census_sdhc"]
 print(record.title, record.unit, record.guarantee, record.replaced, sep="\n")
-print("What cannot be said:", record.unknown)
+print("Not known:", record.unknown)

@@ -1,4 +1,4 @@
-"""Annex: real releases, each with its sources, its guarantee and, where they can be said, its plan and one adversary.
+"""Annex: real releases, each with its sources, its guarantee and, where they are known, its plan and one adversary.
 
 `records()` are those that come with the toolkit, `read` opens one of your own or of the deployments registry, and
 `gallery` puts beside each what its guarantee allows an adversary to conclude.

@@ -142,11 +142,11 @@ def _scenarios(
     records: Mapping[str, Record], priors: Sequence[float], rng: Any
 ) -> tuple[xr.Dataset | None, dict[str, str]]:
     """Expected posteriors of the scenarios, at each prior; and by name why one failed."""
-    asked = {name: one for name, one in records.items() if one.scenario is not None}
+    with_scenario = {name: one for name, one in records.items() if one.scenario is not None}
     answers, failures = {}, {}
-    for name in blocks.track(list(asked), f"auditing {len(asked)} scenarios"):
+    for name in blocks.track(list(with_scenario), f"auditing {len(with_scenario)} scenarios"):
         try:
-            answers[name] = _scenario(asked[name], priors, rng)
+            answers[name] = _scenario(with_scenario[name], priors, rng)
         except Exception as error:
             failures[name] = error_text(error)
     if not answers:

@@ -171,8 +171,8 @@ def _plain_document(file: Path) -> Any:
         _refuse_nested_references(yaml.parse(text, Plain), yaml)
         document = yaml.load(text, Plain)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"{file}: must be a YAML file, got {said}") from None
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{file}: must be a YAML file, got {reason}") from None
     if not isinstance(document, Mapping) or "analysis_plan" not in document:
         raise ValueError(f"{file}: must have environment and analysis_plan, as DP Wizard writes them")
     return document

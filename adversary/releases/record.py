@@ -64,7 +64,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Told):
-    """A real release: its parameters, its guarantee, and where they can be said its plan and one scenario.
+    """A real release: its parameters, its guarantee, and where they are known its plan and one scenario.
 
     Parameters
     ----------
@@ -72,15 +72,15 @@ class Record(Told):
     source : addresses of its sources, in one text
     path : file of the record
     curator : who published it
-    date : year, month or day of the publication, as ISO 8601; "" where nobody says
+    date : year, month or day of the publication, as ISO 8601; "" where it is not known
     sector : government, technology, healthcare ...
-    model : one of `MODELS`; "" where nobody says
+    model : one of `MODELS`; "" where it is not known
     published, mechanism, invariants, processing : in words: the statistics, the noise, what is exact, and what is done
         to noisy numbers before they are published
-    unknown : what cannot be said, and why
+    unknown : what is not known, and why
     sources : each with its kind
     parameters : published numbers by name, exact
-    unit : whose data is protected; its `neighbours` are None where nobody says, its `periods` are those of a year
+    unit : whose data is protected; its `neighbours` are None where they are not stated, its `periods` are of a year
     guarantee : of one unit in one period; None where nothing is guaranteed or no parameter is published
     replaced : the guarantee for a replaced unit, where the publisher states it beside that for an added one
     failure : probability with which a bound that is not certain may fail
@@ -134,7 +134,9 @@ class Record(Told):
         if self.replaced is not None or self.plan is None:
             return self.replaced or loss.group(2)
         plan = replace(self.plan, privacy_unit=replace(self.plan.privacy_unit, neighbours="bounded"))
-        return ZeroConcentratedDP(plan.total_rho) if isinstance(loss, ZeroConcentratedDP) else _plan_loss(plan)
+        follows = _plan_loss(plan)
+        stays = isinstance(loss, ZeroConcentratedDP) and not isinstance(follows, NoPrivacy)
+        return ZeroConcentratedDP(plan.total_rho) if stays else follows
 
     @property
     def findings(self) -> tuple[Check, ...]:

@@ -13,9 +13,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from adversary._core import DEFAULT_FAILURE
+from adversary._core import DEFAULT_FAILURE, check_positive
+from adversary.adversaries.plans import Plan
 from adversary.privacy import Guarantee, PrivacyUnit
-from adversary.privacy.definitions import ZeroConcentratedDP, simple_epsilon
+from adversary.privacy.definitions import PureDP, ZeroConcentratedDP, simple_epsilon
 from adversary.releases.record import KINDS, MODELS, Check, Record, Source
 from adversary.releases.registry_file import SUFFIXES, load_registry_record
 from adversary.report.files import Scenario, read_scenario, read_toml
@@ -33,7 +34,7 @@ WORDS = {
     "mechanism": "the noise, in words",
     "invariants": "what is published exactly",
     "processing": "what is done to noisy numbers before they are published",
-    "unknown": "what cannot be said, and why",
+    "unknown": "what is not known, and why",
 }
 SOURCE = {
     "kind": Key("word", "a document of the publisher (primary), the field's registry alone, or nobody's (none)",
@@ -89,7 +90,7 @@ FILE = {
                  example=[{"about": '"sum of the levels"', "stated": '"0.3"', "sum": '["0.1", "0.2"]'}]),
 }  # fmt: skip
 """Keys of a record."""
-_DATE = re.compile(r"\d{4}(-\d\d(-\d\d)?)?")
+_DATE = re.compile(r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
 RECORDS = Path(__file__).parent / "records"
 """Files of the records that come with the toolkit."""
 
@@ -159,6 +160,8 @@ def load_record(path: str | Path) -> Record:
     unit = read_unit(top) or PrivacyUnit()
     scenario = _scenario(top, unit) if top.has("scenario") else None
     checks = tuple(_check(row) for row in _rows(top, "check", CHECK)) if top.has("check") else ()
+    guarantee = _guarantee(top, "guarantee")
+    plan = _plan(top, unit) if top.has("plan") else None
     return Record(
         **words,
         source="; ".join(one.url for one in sources if one.url),
@@ -168,12 +171,12 @@ def load_record(path: str | Path) -> Record:
         sources=sources,
         parameters=_parameters(top.table("parameters")) if top.has("parameters") else {},
         unit=unit,
-        guarantee=_guarantee(top, "guarantee"),
+        guarantee=guarantee,
         replaced=_guarantee(top, "replaced"),
         failure=top["failure"],
-        plan=_plan(top, unit) if top.has("plan") else None,
+        plan=plan,
         scenario=scenario,
-        checks=checks,
+        checks=checks + _plan_checks(top, guarantee, plan),
     )
 
 
@@ -207,11 +210,11 @@ def _guarantee(top: Keys, key: str) -> Guarantee | None:
     return next(iter(guarantees.values()))
 
 
-def _plan(top: Keys, unit: PrivacyUnit) -> Any:
+def _plan(top: Keys, unit: PrivacyUnit) -> Plan:
     if unit.neighbours is None:
         raise ValueError(
             f"{top.where('plan')}: needs privacy_unit.neighbours, whether a unit is added or replaced, since it sets "
-            "the noise of a budget; leave the plan out where nobody says"
+            "the noise of a budget; leave the plan out where nobody states it"
         )
     return read_plan(top.table("plan"), unit)
 
@@ -239,6 +242,8 @@ def _check(row: Keys) -> Check:
         raise ValueError(
             f"{row.file}: {row.key}: must have one of {', '.join(RULES)}, got {', '.join(rules) or 'none of them'}"
         )
+    if not (about := row.text("about")):
+        raise ValueError(f"{row.where('about')}: is required ({CHECK['about'].about})")
     stated = row.number("stated")
     made: dict[str, Callable[[], float]] = {
         "sum": lambda: float(sum(map(Fraction, row.numbers("sum")))),
@@ -247,7 +252,22 @@ def _check(row: Keys) -> Check:
         "epsilon_of_laplace": lambda: _laplace(**row["epsilon_of_laplace"].read()),
     }
     computed = row.build(rules[0], made[rules[0]])
-    return Check(row.text("about"), Fraction(stated), computed, _rounding(row.values["stated"]))
+    return Check(about, Fraction(stated), computed, _rounding(row.values["stated"]))
+
+
+def _plan_checks(top: Keys, guarantee: Guarantee | None, plan: Plan | None) -> tuple[Check, ...]:
+    """The privacy loss of the noisy levels of the plan beside the guarantee, where it is larger."""
+    if plan is None:
+        return ()
+    if isinstance(guarantee, ZeroConcentratedDP):
+        name, stated, follows = "zCDP", guarantee.rho, plan.total_rho
+    elif isinstance(guarantee, PureDP):
+        name, stated, follows = "pure DP", guarantee.epsilon(0.0), plan.unit_loss().epsilon(0.0)
+    else:
+        return ()
+    rounding = _rounding(top.values["guarantee"][name])
+    check = Check(f"{name} of the plan", Fraction(float(stated)), float(follows), rounding)
+    return (check,) if follows > stated and not check.agrees else ()
 
 
 def _epsilon(rho: Any, delta: Any, conversion: str) -> float:
@@ -257,6 +277,7 @@ def _epsilon(rho: Any, delta: Any, conversion: str) -> float:
 
 
 def _laplace(scale: Any, sensitivity: Any) -> float:
+    check_positive("scale", scale)
     return float(sensitivity) / float(scale)
 
 

@@ -2,7 +2,7 @@
 
 The registry (github.com/opendp/deployments-registry-data) has one file for each deployment of differential privacy:
 epsilon, delta or rho as numbers, and everything else in prose. Neighbours are read from that prose where it names one
-relation and not the other; where it does not, the record says that nobody says.
+relation and not the other; where it does not, the record has none.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def load_registry_record(path: str | Path) -> Record:
     top = Keys(_load_yaml(file), file, "", REGISTRY)
     deployment = top["deployment"]
     parts = {name: deployment[name] for name in DEPLOYMENT}
-    parts["basic"].get("name", str, BASIC["name"].about)
+    parts["basic"].get("name", str, "text")
     basic, loss = parts["basic"], parts["privacy_loss"]
     numbers = loss["privacy_parameters"]
     guarantee, reason = _guarantee(numbers, parts["dp_variant"]["variant_name"])
@@ -160,11 +160,11 @@ def _text(table: Keys, key: str) -> str:
 
 def _date(basic: Keys) -> str:
     given = basic.values.get("publication_date")
-    return given.isoformat() if isinstance(given, date) else str(given or "")
+    return given.isoformat() if isinstance(given, date) else _text(basic, "publication_date")
 
 
 def _unit(loss: Keys) -> str:
-    """The name of a unit: "User-day-level" is "user-day"."""
+    """Name of a unit: "User-day-level" is "user-day"."""
     name = _text(loss, "privacy_unit").lower().removesuffix("-level").replace("-level", "")
     return name or "record"
 
@@ -208,7 +208,10 @@ def _checks(numbers: Keys) -> list[Check]:
     epsilon, delta, rho = (_number(numbers, key) for key in PARAMETERS)
     if epsilon is None or delta is None or rho is None:
         return []
+    numbers.build("", partial(ApproximateDP, float(epsilon), float(delta)))
     follows = float(ZeroConcentratedDP(float(rho)).epsilon(float(delta)))
+    if not math.isfinite(follows):
+        return []
     size = 10.0 ** (math.floor(math.log10(float(epsilon))) + 1 - _DIGITS) if epsilon else 0.0
     about = f"epsilon of rho {float(rho):g} at delta {float(delta):g}"
     return [Check(about, Fraction(epsilon), follows, _TIGHT * size)]

@@ -113,6 +113,18 @@ def test_a_check_rounds_as_the_number_is_written(tmp_path: Path, stated: str, ru
     assert ("where" in check.words) is not agrees
 
 
+def test_a_plan_that_spends_more_than_the_guarantee_is_a_finding(tmp_path: Path) -> None:
+    assert read(tmp_path, RECORD + PLAN).findings == ()
+    (one,) = read(tmp_path, RECORD + PLAN.replace("0.5", "0.7")).findings
+    assert one.words == "zCDP of the plan: 0.7, where 0.5 is stated"
+    assert read(tmp_path, RECORD + PLAN.replace("0.5", "0.1")).findings == ()
+    laplace = RECORD.replace("zCDP", "'pure DP'") + PLAN.replace("rho = 0.5", 'noise = "laplace"\nepsilon = 2')
+    (one,) = read(tmp_path, laplace).findings
+    assert one.computed == pytest.approx(2.0, rel=1e-9)
+    gauss = RECORD.replace("zCDP", "'pure DP'") + PLAN.replace("rho = 0.5", 'noise = "gaussian"\nsigma = 2')
+    assert read(tmp_path, gauss).findings[0].words == "pure DP of the plan: inf, where 0.5 is stated"
+
+
 def test_words_of_a_check_have_both_numbers() -> None:
     assert Check("sum", Fraction(1, 2), 0.4, 0.05).words == "sum: 0.4, where 0.5 is stated"
 
@@ -125,6 +137,20 @@ def test_replaced_unit_from_plan_statement_or_group(tmp_path: Path) -> None:
     assert bounded.replaced_loss is bounded.loss
     local = read(tmp_path, 'model = "local"\n' + RECORD)
     assert local.replaced_loss is local.loss
+
+
+def test_a_guarantee_is_no_smaller_than_its_exact_parts() -> None:
+    for name in ("census_pl94", "census_dhc"):
+        one = RECORDS[name]
+        parts = [float(one.parameters[f"rho, {part}, exact"]) for part in ("persons", "housing units")]
+        assert one.guarantee.rho >= sum(parts) - 1e-9, name
+
+
+def test_a_replaced_unit_of_a_count_published_exactly_has_no_guarantee(tmp_path: Path) -> None:
+    exact = 'siblings = 1\n[[plan.level]]\nname = "all"\nnoise = "exact"\n'
+    record = read(tmp_path, RECORD + PLAN + exact)
+    assert record.loss.rho == 0.5  # as stated
+    assert record.replaced_loss == adv.NoPrivacy()
 
 
 def test_a_count_published_exactly_guarantees_nothing(tmp_path: Path) -> None:
@@ -153,6 +179,7 @@ def test_a_starting_file_is_a_record(tmp_path: Path) -> None:
         (RECORD.replace("curator", "curators"), "curators: unknown key, got 'curators'; did you mean 'curator'?"),
         (RECORD.replace('curator = "An office"', ""), r"curator: is required \(who published it\)"),
         ('model = "centrall"\n' + RECORD, "model: must be one of .* got 'centrall'; did you mean 'central'?"),
+        ('date = "2023-13"\n' + RECORD, "date: must be a year, month or day such as .* got '2023-13'"),
         ('date = "May 2023"\n' + RECORD, "date: must be a year, month or day such as \"2023-05-25\", got 'May 2023'"),
         (RECORD.replace('"primary"', '"secondary"'), r"source\[1\].kind: must be one of .* got 'secondary'"),
         (RECORD.replace('zCDP = "0.5"', 'zCDP = "-1"'), "guarantee.zCDP: must be a number"),
@@ -162,6 +189,11 @@ def test_a_starting_file_is_a_record(tmp_path: Path) -> None:
         (RECORD + PLAN + SCENARIO.replace("cell = 3", "cel = 3"), "scenario.truth.cel: "),
         (RECORD + "[[check]]\nabout = 'x'\nstated = 1\n", r"check\[1\]: must have one of sum, .* got none of them"),
         (RECORD + "[[check]]\nabout = 'x'\nstated = 1\nsum = []\n", r"check\[1\].sum: must hold at least one number"),
+        (RECORD + "[[check]]\nstated = 1\nsum = [1]\n", r"check\[1\].about: is required \(what is compared\)"),
+        (
+            RECORD + "[[check]]\nabout = 'x'\nstated = 1\nepsilon_of_laplace = { scale = 0 }\n",
+            r"check\[1\].epsilon_of_laplace: scale must be positive and finite, got 0",
+        ),
         (RECORD + "[parameters]\nrho = 'half'\n", "parameters.rho: must be a number such as 0.5"),
         ("[plan]\n", "title: is required|curator: is required|source: is required"),
         ("title = ", "not a TOML file"),

@@ -110,6 +110,9 @@ def test_epsilon_beside_rho_is_checked(tmp_path: Path) -> None:
         ("deployment", "text", "deployment: must be a table"),
         ("deployment.basic.data_curators", "An office", "data_curators: must be a list of names, got 'An office'"),
         ("deployment.basic.description", {"a": 1}, "description: must be text"),
+        ("deployment.basic.name", 3, "basic.name: must be text, got 3"),
+        (PARAMETERS, {"rho": 1, "epsilon": 3, "delta": 2}, "privacy_parameters: delta must be in"),
+        (PARAMETERS, {"rho": 1, "epsilon": -3, "delta": 0.1}, "privacy_parameters: epsilon must be"),
     ],
 )
 def test_damaged_records_are_refused(tmp_path: Path, path: str, value: Any, message: str) -> None:

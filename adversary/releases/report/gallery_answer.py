@@ -34,11 +34,13 @@ FEW = 3
 EVERY_BOUND = "Every bound"
 EVEN = 0.5
 """A belief above which a possibility is the likelier one."""
-NEIGHBOURS = {"unbounded": "added or removed", "bounded": "replaced", "": "not said"}
+NEIGHBOURS = {"unbounded": "added or removed", "bounded": "replaced", "": "neighbors not stated"}
 SOURCES = {
     "primary": "documents of the publisher", "registry": "the deployments registry",
     "none": "nobody has published the parameters",
 }  # fmt: skip
+NO_BOUND = {True: "Nobody has published its parameters", False: "The sources seen state no guarantee for it"}
+"""Why a release has no bound: by whether one of its sources is `none`."""
 CAPTION = (
     "Each row is one release. Bar: the most that a belief of {prior} can become, of any adversary whose beliefs about "
     "everybody else do not depend on the person{failing}. Tick: the same if a unit is replaced by another rather than "
@@ -82,7 +84,8 @@ def verdict(tree: xr.DataTree) -> str:
     known = most[np.isfinite(most)]
     if bounds.sizes["release"] == 1:
         if not known.size:
-            return "Nobody has published its parameters, so that nothing can be said of what an adversary may conclude."
+            reason = NO_BOUND[str(bounds["source_kind"].values[0]) == "none"]
+            return f"{reason}, so that nothing bounds what an adversary may conclude."
         failure = float(bounds["failure"].values[0])
         start = "For certain" if failure == 0.0 else f"Except with probability {percent(failure)}"
         return f"{start}, a belief of {prior} can become at most {outward_percent(float(known[0]), True)}{PERCENT}."
@@ -99,7 +102,7 @@ def document(records: Mapping[str, Record], tree: xr.DataTree) -> Document:
     bounds = tree["bounds"].to_dataset()
     several, shown = len(records) > 1, bool(tree.attrs["records_on_screen"])
     groups = {
-        "Noise added by the publisher": [name for name, one in _in_order(bounds, records) if one.model != "local"],
+        "Protected by the publisher": [name for name, one in _in_order(bounds, records) if one.model != "local"],
         "Noise added by each person": [name for name, one in _in_order(bounds, records) if one.model == "local"],
     }
     tables = [attempt(title, _group, title, tree, records, names) for title, names in groups.items() if names]
@@ -118,8 +121,7 @@ def document(records: Mapping[str, Record], tree: xr.DataTree) -> Document:
 
 
 LEAD = (
-    "A guarantee bounds every adversary; an expectation is of one. Records say where each number is from, and what "
-    "cannot be said."
+    "A guarantee bounds every adversary; an expectation is of one. Each record names its sources and what is not known."
 )
 
 
@@ -132,13 +134,13 @@ def _card(tree: xr.DataTree, records: Mapping[str, Record]) -> Card:
     bounds = tree["bounds"].to_dataset().isel(prior=0)
     known = bounds["posterior"].sel(relation="stated").dropna("release")
     prior = percent(float(bounds["prior"]))
-    uncertain = bool((bounds["failure"] > 0.0).any())
-    failing = "; bounds that are not certain may fail in 1 of 20 releases" if uncertain else ""
+    failure = float(bounds["failure"].max())
+    failing = f"; except with probability {percent(failure)} where it is not certain" if failure > 0.0 else ""
     unknown = len(records) - known.sizes["release"]
     return Card(
         numbers=[
             ("releases", f"{len(records):,}"),
-            ("parameters not published", f"{unknown:,}"),
+            ("without a bound", f"{unknown:,}"),
             (f"median of what {prior} can become", f"at most {_upper(float(known.median()))}"),
             ("stated numbers that others do not give", f"{tree['findings'].sizes['finding']:,}"),
         ],
@@ -174,11 +176,11 @@ def _expected(tree: xr.DataTree) -> dict[str, float]:
     """Expected posterior of the scenario of each release at the first prior, where it can be believed."""
     if "scenarios" not in tree:
         return {}
-    found = tree["scenarios"].to_dataset().isel(prior=0)
+    scenarios = tree["scenarios"].to_dataset().isel(prior=0)
     return {
-        str(name): float(found["posterior"].sel(release=name))
-        for name in found["release"].values
-        if str(found["status"].sel(release=name).item()) == "ok"
+        str(name): float(scenarios["posterior"].sel(release=name))
+        for name in scenarios["release"].values
+        if str(scenarios["status"].sel(release=name).item()) == "ok"
     }
 
 
@@ -187,14 +189,14 @@ CONTRADICTIONS = "Numbers that do not agree"
 
 def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section:
     """The findings, with both numbers."""
-    found = tree["findings"].to_dataset()
-    number = found.sizes["finding"]
+    findings = tree["findings"].to_dataset()
+    number = findings.sizes["finding"]
     table = Table(
         [Column("release"), Column("what is compared"), Column("stated", "parameter"), Column("follows", "number")],
         name="contradictions",
     )
     for i in range(number):
-        row = found.isel(finding=i)
+        row = findings.isel(finding=i)
         table.add(
             records[str(row["release"].item())].name, str(row["about"].item()), float(row["stated"]),
             float(row["computed"]),
@@ -211,7 +213,9 @@ def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section
 def budget(record: Record) -> str:
     """The guarantee in few letters, or why there is none."""
     if record.guarantee is None:
-        return "parameters not published" if record.plan is None else "none"
+        if record.plan is not None:
+            return "none"
+        return "not published" if record.kind_of_source == "none" else "not known"
     return ", ".join(f"{name} {as_given(float(x))}" for name, x in record.guarantee.budget.items())
 
 
@@ -228,8 +232,8 @@ def _record(name: str, record: Record, tree: xr.DataTree, alone: bool) -> Sectio
         "Noise": record.mechanism,
         "Published exactly": record.invariants,
         "After the noise": record.processing,
-        "Parameters": ", ".join(f"{key} {as_given(float(x))}" for key, x in record.parameters.items()),
-        "What cannot be said": record.unknown,
+        "Parameters": "; ".join(f"{key} {as_given(float(x))}" for key, x in record.parameters.items()),
+        "Not known": record.unknown,
         "Source": "; ".join(filter(None, (_source(one) for one in record.sources))) or SOURCES["none"],
     }
     sentences = [record.description, _scenario(name, tree), *(f"{sentence(one.words)}." for one in record.findings)]
@@ -250,7 +254,7 @@ def _source(one: Any) -> str:
 def _finding(bounds: xr.Dataset, record: Record) -> str:
     """The bound at the first prior, in a sentence."""
     if record.loss is None:
-        return "Nobody has published its parameters."
+        return f"{NO_BOUND[record.kind_of_source == 'none']}."
     row = bounds.isel(prior=0)
     prior, most = percent(float(row["prior"])), float(row["posterior"].sel(relation="stated"))
     year = float(row["posterior_year"].sel(relation="stated"))
@@ -309,14 +313,14 @@ def _scenario(name: str, tree: xr.DataTree) -> str:
     """The expectation of the scenario, in a sentence."""
     if "scenarios" not in tree or name not in (every := tree["scenarios"].to_dataset())["release"].values:
         return ""
-    found = every.sel(release=name)
+    scenario = every.sel(release=name)
     parts = []
-    for prior in found["prior"].values[[0, -1]] if found.sizes["prior"] > 1 else found["prior"].values:
-        row = found.sel(prior=prior)
+    for prior in scenario["prior"].values[[0, -1]] if scenario.sizes["prior"] > 1 else scenario["prior"].values:
+        row = scenario.sel(prior=prior)
         mean, low, high = (format_probability(float(row[key])) for key in ("posterior", "lower", "upper"))
         parts.append(f"from {percent(float(prior))} to {mean} on average ({low} to {high} in 9 of 10 releases)")
-    note = "" if (status := str(found["status"].item())) == "ok" else f" These numbers are {status}."
-    return f"One adversary, {found['scenario'].item()}: {' and '.join(parts)}.{note}"
+    note = "" if (status := str(scenario["status"].item())) == "ok" else f" These numbers are {status}."
+    return f"One adversary, {scenario['scenario'].item()}: {' and '.join(parts)}.{note}"
 
 
 def _upper(p: float) -> str:

@@ -92,8 +92,8 @@ def _draw_row(ax: Any, place: int, name: str, prior: float, most: tuple[float, f
 def _expected(tree: xr.DataTree) -> dict[str, float]:
     if "scenarios" not in tree:
         return {}
-    found = tree["scenarios"].to_dataset().isel(prior=0)
-    pairs = zip(found["release"].values, found["posterior"].values, found["status"].values, strict=True)
+    scenarios = tree["scenarios"].to_dataset().isel(prior=0)
+    pairs = zip(*(scenarios[key].values for key in ("release", "posterior", "status")), strict=True)
     return {str(name): float(mean) for name, mean, status in pairs if status == "ok"}
 
 
