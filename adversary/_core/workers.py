@@ -207,7 +207,9 @@ def dask_address(scheduler: str | None = None, workers: int | None = None) -> It
 
 
 def import_distributed() -> Any:
-    """Dask's `import_distributed`, or ImportError that names the extra it comes with."""
+    """Import `dask.distributed`; ImportError names the extra `scale` if it is missing."""
+    if sys.modules.get("dask", True) is None:  # left out by the program until it is needed
+        del sys.modules["dask"]
     try:
         import dask.distributed
     except ImportError as error:

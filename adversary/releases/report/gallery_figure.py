@@ -49,7 +49,7 @@ def releases_on_one_axis(tree: xr.DataTree) -> Figure:
     above = 0
     for place, name in enumerate(rows):
         if name is None:
-            where: Any = {"xycoords": ("axes fraction", "data"), "xytext": (4, 0), "textcoords": "offset points"}
+            where: Any = {"xycoords": ("axes fraction", "data"), "xytext": (14, 0), "textcoords": "offset points"}
             ax.annotate("noise added by each person", (0.0, place), va="center", fontsize=9, fontweight="bold", **where)
             continue
         row = bounds.sel(release=name)

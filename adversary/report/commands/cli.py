@@ -139,6 +139,8 @@ def main() -> None:
     """
     from adversary.report.kit import tell
 
+    # xarray imports Dask, if it can, to ask of each array whether it is one of Dask's; `import_distributed` undoes this
+    sys.modules.setdefault("dask", None)  # type: ignore[arg-type]
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
