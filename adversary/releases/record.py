@@ -125,14 +125,18 @@ class Record(Told):
     def replaced_loss(self) -> Guarantee | None:
         """The guarantee for a unit that is replaced by another, rather than added or removed.
 
-        It is the guarantee itself where that is for a replaced unit, and for a unit's own local answer; else what the
-        publisher states, what follows from the plan, or the guarantee of a group of two.
+        It is the guarantee itself where that is for a replaced unit; else what the publisher states; the guarantee
+        itself for a unit's own local answer; what follows from the plan; or the guarantee of a group of two.
         """
         loss = self.loss
-        if loss is None or self.unit.is_replaced or self.model == "local":
+        if loss is None or self.unit.is_replaced:
             return loss
-        if self.replaced is not None or self.plan is None:
-            return self.replaced or loss.group(2)
+        if self.replaced is not None:
+            return self.replaced
+        if self.model == "local":
+            return loss
+        if self.plan is None:
+            return loss.group(2)
         plan = replace(self.plan, privacy_unit=replace(self.plan.privacy_unit, neighbours="bounded"))
         follows = _plan_loss(plan)
         stays = isinstance(loss, ZeroConcentratedDP) and not isinstance(follows, NoPrivacy)

@@ -172,7 +172,7 @@ def load_record(path: str | Path) -> Record:
         parameters=_parameters(top.table("parameters")) if top.has("parameters") else {},
         unit=unit,
         guarantee=guarantee,
-        replaced=_guarantee(top, "replaced"),
+        replaced=_replaced(top, unit),
         failure=top["failure"],
         plan=plan,
         scenario=scenario,
@@ -208,6 +208,17 @@ def _guarantee(top: Keys, key: str) -> Guarantee | None:
     if len(guarantees) > 1:
         raise ValueError(f"{top.where(key)}: must state one definition, got {', '.join(guarantees)}")
     return next(iter(guarantees.values()))
+
+
+def _replaced(top: Keys, unit: PrivacyUnit) -> Guarantee | None:
+    """The guarantee for a replaced unit, beside that for an added one."""
+    if top.has("replaced") and (unit.is_replaced or not top.has("guarantee")):
+        got = 'neighbours = "bounded"' if unit.is_replaced else "no [guarantee]"
+        raise ValueError(
+            f"{top.where('replaced')}: stands beside the [guarantee] of a unit added or removed, got {got}; where one "
+            'guarantee is stated, for a replaced unit, it is [guarantee] with neighbours = "bounded"'
+        )
+    return _guarantee(top, "replaced")
 
 
 def _plan(top: Keys, unit: PrivacyUnit) -> Plan:

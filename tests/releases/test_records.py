@@ -137,6 +137,7 @@ def test_replaced_unit_from_plan_statement_or_group(tmp_path: Path) -> None:
     assert bounded.replaced_loss is bounded.loss
     local = read(tmp_path, 'model = "local"\n' + RECORD)
     assert local.replaced_loss is local.loss
+    assert read(tmp_path, 'model = "local"\n' + RECORD + "[replaced]\nzCDP = 0.7\n").replaced_loss.rho == 0.7
 
 
 def test_a_guarantee_is_no_smaller_than_its_exact_parts() -> None:
@@ -185,6 +186,11 @@ def test_a_starting_file_is_a_record(tmp_path: Path) -> None:
         (RECORD.replace('zCDP = "0.5"', 'zCDP = "-1"'), "guarantee.zCDP: must be a number"),
         (RECORD.replace('zCDP = "0.5"', "zCDP = 1\n'pure DP' = 1"), "must state one definition, got zCDP, pure DP"),
         (RECORD.replace('neighbours = "unbounded"', "") + PLAN, "plan: needs privacy_unit.neighbours"),
+        (
+            RECORD.replace("unbounded", "bounded") + "[replaced]\nzCDP = 1\n",
+            r'replaced: stands beside the \[guarantee\] .* got neighbours = "bounded"',
+        ),
+        (RECORD.replace("[guarantee]", "[replaced]"), r"replaced: stands beside .* got no \[guarantee\]"),
         (RECORD + SCENARIO, r"scenario.plan: is required where the record has no \[plan\]"),
         (RECORD + PLAN + SCENARIO.replace("cell = 3", "cel = 3"), "scenario.truth.cel: "),
         (RECORD + "[[check]]\nabout = 'x'\nstated = 1\n", r"check\[1\]: must have one of sum, .* got none of them"),

@@ -229,9 +229,9 @@ def _record(name: str, record: Record, tree: xr.DataTree, alone: bool) -> Sectio
         "Guarantee": budget(record) if record.guarantee is None else record.guarantee.describe(),
         "Protected unit": f"{record.unit.name}, {NEIGHBOURS[record.unit.neighbours or '']}"
         + (f"; {record.unit.periods:,} periods a year" if record.unit.periods > 1 else ""),
-        "Noise": record.mechanism,
+        "Mechanism": record.mechanism,
         "Published exactly": record.invariants,
-        "After the noise": record.processing,
+        "Afterwards": record.processing,
         "Parameters": "; ".join(f"{key} {as_given(float(x))}" for key, x in record.parameters.items()),
         "Not known": record.unknown,
         "Source": "; ".join(filter(None, (_source(one) for one in record.sources))) or SOURCES["none"],
