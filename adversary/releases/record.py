@@ -14,13 +14,13 @@ from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
 from adversary.report.files import Scenario, Told
 
 MODELS = ("central", "local", "shuffle", "federated", "varies")
-"""Where the noise is added: by a curator who holds the data, by each person (local), or in between."""
+"""Models, by where the noise is added: by a curator who holds the data, by each person (local), or in between."""
 KINDS = ("primary", "registry", "none")
 """A document or repository of the publisher; the field's registry alone; nobody has published the parameters."""
 
 
 class Source(NamedTuple):
-    """Where numbers of a record are from.
+    """Source of the numbers of a record.
 
     Parameters
     ----------

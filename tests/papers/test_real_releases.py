@@ -53,9 +53,12 @@ def test_expected_of_one_adversary(name: str) -> None:
 
 @pytest.mark.slow
 def test_expected_of_mobility() -> None:
-    """One visit at three levels, of numbers of which those below 100 are left out: 50.8 %, simulated."""
+    """One visit at three levels, of numbers of which those below 100 are left out.
+
+    51.1 %, with standard error 0.06, of 8,000 simulated releases of two seeds; the draft has 50.8 without its error.
+    """
     found = adv.releases.gallery({"x": RECORDS["google_mobility"]}, priors=[0.5])["scenarios"].to_dataset()
-    assert float(found["posterior"].item()) == pytest.approx(0.508, abs=5.0 * float(found["mcse"].item()) + 5e-4)
+    assert float(found["posterior"].item()) == pytest.approx(0.511, abs=3.0 * float(found["mcse"].item()) + 5e-4)
 
 
 def test_replaced_records() -> None:

@@ -203,7 +203,7 @@ def _contradictions(tree: xr.DataTree, records: Mapping[str, Record]) -> Section
         )  # fmt: skip
     return Section(
         CONTRADICTIONS,
-        f"{number} stated number{'s do' if number > 1 else ' does'} not follow from others of the same release, by the "
+        f"{number} stated number{'s do' if number > 1 else ' does'} not follow from other published numbers, by the "
         "rule that each row names.",
         tables=[table],
         notes=["By arithmetic alone: which of the two numbers is right is for the publisher to say."],
