@@ -288,7 +288,22 @@ def test_an_exact_audit_loads_no_model() -> None:
         "import sys, adversary as adv\n"
         "plan = adv.Plan([adv.Level('block', adv.DiscreteGaussian.from_rho(0.1))])\n"
         "adv.audit(plan, adv.Adversary(), {'block': 1})\n"
-        "assert 'pymc' not in sys.modules and 'adversary.models.stories' not in sys.modules"
+        "late = {'pymc', 'adversary.models.stories', 'scipy.optimize', 'scipy.stats', 'matplotlib'}\n"
+        "assert not late & {*sys.modules}, late & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+
+def test_the_program_leaves_dask_out_until_workers_need_it() -> None:
+    code = (
+        "import sys\n"
+        "from adversary._core.workers import import_distributed\n"
+        "from adversary.report.commands.cli import main\n"
+        f"sys.argv = ['adversary', 'audit', '{ROOT}/data/granville_1940.toml', '--quiet']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert not [name for name in sys.modules if name.startswith('dask.')]\n"
+        "assert import_distributed().Client"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import expit, gammaln
 
 from adversary._core import Floats, as_array, check_number, check_probability, check_whole, format_number
@@ -293,6 +292,7 @@ def _largest_poisson_mass(first: int, last: int) -> float:
 
 def _binomial_between(first: int, last: int, wanted: float) -> Any:
     """The binomial law of greatest entropy with exactly this mass; more trials are ever nearer to a Poisson law."""
+    from scipy.optimize import brentq
     from scipy.stats import binom
 
     def surplus(p: float, n: int) -> float:
