@@ -259,7 +259,7 @@ def load_scenario(path: str | Path) -> Scenario:
     """
     file = Path(path)
     document = read_toml(file)
-    other = next((key for key in ("data", "profile", "guarantee") if key in document), None)
+    other = next((key for key in ("data", "profile", "curator", "guarantee") if key in document), None)
     if "plan" not in document and other is not None:
         raise ValueError(f"{file}: plan: is missing: this is {ABOUT[other]}")
     scenario = read_scenario(document, file)
