@@ -16,12 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_whole, missing_extra
+from adversary._core import check_whole
 from adversary.adversaries.plans import Level, Plan
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import ApproximateDP, PureDP
 from adversary.privacy.mechanisms import Geometric
-from adversary.report.files.keys import MOST_BYTES, Key, Keys
+from adversary.releases.yaml_text import load_yaml
+from adversary.report.files.keys import Key, Keys
 
 HISTOGRAM = "Histogram"
 STATISTICS = (HISTOGRAM, "Mean", "Median")
@@ -143,48 +144,8 @@ def _positive(table: Keys, key: str) -> int:
 
 
 def _plain_document(file: Path) -> Any:
-    """The document of a YAML file in plain mappings, lists and values, whatever it is tagged as."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise missing_extra(f"{file}: files of DP Wizard need PyYAML", "interop") from error
-
-    class Plain(yaml.SafeLoader):  # type: ignore[misc]
-        """Reads a tagged node as what it is written as."""
-
-    def plain(loader: Any, suffix: str, node: Any) -> Any:
-        del suffix
-        if isinstance(node, yaml.MappingNode):
-            return loader.construct_mapping(node, deep=True)
-        if isinstance(node, yaml.SequenceNode):
-            return loader.construct_sequence(node, deep=True)
-        return loader.construct_scalar(node)
-
-    for prefix in ("!", "tag:yaml.org,2002:python/"):
-        Plain.add_multi_constructor(prefix, plain)
-    with file.open("rb") as opened:
-        given = opened.read(MOST_BYTES + 1)
-    if len(given) > MOST_BYTES:
-        raise ValueError(f"{file}: must be a YAML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
-    try:
-        text = given.decode("utf-8-sig")
-        _refuse_nested_references(yaml.parse(text, Plain), yaml)
-        document = yaml.load(text, Plain)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{file}: must be a YAML file, got {reason}") from None
+    """The document of a file of DP Wizard, whatever it is tagged as."""
+    document = load_yaml(file, "files of DP Wizard", tagged=True)
     if not isinstance(document, Mapping) or "analysis_plan" not in document:
         raise ValueError(f"{file}: must have environment and analysis_plan, as DP Wizard writes them")
     return document
-
-
-def _refuse_nested_references(events: Any, yaml: Any) -> None:
-    """ValueError for a reference inside of what others refer to: a few such lines stand for any number of values."""
-    anchored: list[bool] = []
-    for event in events:
-        if isinstance(event, yaml.AliasEvent) and any(anchored):
-            raise ValueError("references (*name) inside of what is referred to are not read; write the value out")
-        if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            anchored.append(event.anchor is not None)
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            anchored.pop()

@@ -121,7 +121,7 @@ def read(path: str | Path) -> Record:
 
     Raises
     ------
-    ModuleNotFoundError : a record of the registry without PyYAML (extra `interop`)
+    ImportError : a record of the registry without PyYAML (extra `interop`)
     OSError : the file cannot be read
     ValueError : it is damaged; the message names file, key, rule and value
 

@@ -19,7 +19,8 @@ from adversary._core import DEFAULT_FAILURE
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import ApproximateDP, PureDP, ZeroConcentratedDP
 from adversary.releases.record import Check, Record, Source
-from adversary.report.files.keys import MOST_BYTES, Key, Keys
+from adversary.releases.yaml_text import load_yaml
+from adversary.report.files.keys import Key, Keys
 
 VARIANTS = ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom")
 MODELS = {"Central": "central", "Local": "local", "Shuffle": "shuffle", "Federated": "federated", "Varies": "varies"}
@@ -86,13 +87,16 @@ def load_registry_record(path: str | Path) -> Record:
 
     Raises
     ------
-    ModuleNotFoundError : PyYAML is not installed (extra `interop`)
+    ImportError : PyYAML is not installed (extra `interop`)
     OSError : the file cannot be read
     ValueError : it is not YAML, or a key is unknown, missing or of the wrong kind, or a parameter is out of range; the
         message names file, key, rule and value
     """
     file = Path(path)
-    top = Keys(_load_yaml(file), file, "", REGISTRY)
+    document = load_yaml(file, "records of the registry")
+    if not isinstance(document, dict):
+        raise ValueError(f"{file}: must be a record of the registry, with a key deployment, got {document!r:.80}")
+    top = Keys(document, file, "", REGISTRY)
     deployment = top["deployment"]
     parts = {name: deployment[name] for name in DEPLOYMENT}
     parts["basic"].get("name", str, "text")
@@ -121,30 +125,6 @@ def load_registry_record(path: str | Path) -> Record:
         failure=DEFAULT_FAILURE,
         checks=tuple(_checks(numbers)),
     )
-
-
-def _load_yaml(file: Path) -> Any:
-    """The document of a YAML file: plain values alone, and no references, which could stand for any number of them."""
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            f"{file}: records of the registry need PyYAML: pip install 'dp-adversary[interop]'", name="yaml"
-        ) from None
-    with file.open("rb") as opened:
-        given = opened.read(MOST_BYTES + 1)
-    if len(given) > MOST_BYTES:
-        raise ValueError(f"{file}: must be a YAML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
-    try:
-        text = given.decode("utf-8-sig")
-        if any(isinstance(one, yaml.AliasEvent) for one in yaml.parse(text, yaml.SafeLoader)):
-            raise ValueError("references (*name) are not read; write the value out")
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(f"{file}: not a YAML file of a record: {' '.join(str(error).split())}") from None
-    if not isinstance(document, dict):
-        raise ValueError(f"{file}: must be a record of the registry, with a key deployment, got {document!r:.80}")
-    return document
 
 
 def _text(table: Keys, key: str) -> str:

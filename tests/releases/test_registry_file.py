@@ -125,11 +125,12 @@ def test_damaged_records_are_refused(tmp_path: Path, path: str, value: Any, mess
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [1, 2", "not a YAML file of a record"),
+        ("a: [1, 2", "must be a YAML file"),
         ("- 1\n- 2\n", "must be a record of the registry"),
-        ("a: &x [1]\nb: *x\n", r"references \(\*name\) are not read"),
-        ("a: !!python/object/apply:os.system ['true']\n", "not a YAML file of a record"),
-        ("\xff\xfe", "not a YAML file|must be a record"),
+        ("a: &x [*y]\nb: &y [*x]\n", "must be a YAML file"),
+        ("a: &x [1]\nb: &y [*x]\nc: [*y]\n", r"references \(\*name\) inside"),
+        ("a: !!python/object/apply:os.system ['true']\n", "must be a YAML file"),
+        ("\xff\xfe", "must be a YAML file|must be a record"),
     ],
 )
 def test_what_is_no_record(tmp_path: Path, text: str, message: str) -> None:
@@ -144,5 +145,5 @@ def test_what_is_no_record(tmp_path: Path, text: str, message: str) -> None:
 
 def test_without_pyyaml_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    with pytest.raises(ModuleNotFoundError, match=r"dp-adversary\[interop\]"):
+    with pytest.raises(ImportError, match="interop"):
         adv.releases.read(FILE)

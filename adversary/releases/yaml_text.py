@@ -1,0 +1,72 @@
+"""YAML files of others as plain mappings, lists and values: nothing in them is executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from adversary._core import missing_extra
+from adversary.report.files.keys import MOST_BYTES
+
+
+def load_yaml(file: Path, whose: str, *, tagged: bool = False) -> Any:
+    """The document of a YAML file of at most 1 MiB.
+
+    A reference inside of what others refer to is refused: a few such lines stand for any number of values.
+
+    Parameters
+    ----------
+    file : its path
+    whose : what it is, for messages: "records of the registry"
+    tagged : whether a node with a tag, as of a Python object, is read as the plain one that it is written as; it is
+        refused otherwise
+
+    Returns
+    -------
+    Nested dictionaries, lists and values.
+
+    Raises
+    ------
+    ImportError : PyYAML is not installed; the extra `interop` is named
+    OSError : the file cannot be read
+    ValueError : it is not YAML, or too long; the message names the file
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        raise missing_extra(f"{file}: {whose} need PyYAML", "interop") from error
+
+    class Plain(yaml.SafeLoader):  # type: ignore[misc]
+        """Reads a tagged node as what it is written as."""
+
+    def plain(loader: Any, suffix: str, node: Any) -> Any:
+        del suffix
+        if isinstance(node, yaml.MappingNode):
+            return loader.construct_mapping(node, deep=True)
+        if isinstance(node, yaml.SequenceNode):
+            return loader.construct_sequence(node, deep=True)
+        return loader.construct_scalar(node)
+
+    for prefix in ("!", "tag:yaml.org,2002:python/") if tagged else ():
+        Plain.add_multi_constructor(prefix, plain)
+    with file.open("rb") as opened:
+        given = opened.read(MOST_BYTES + 1)
+    if len(given) > MOST_BYTES:
+        raise ValueError(f"{file}: must be a YAML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
+    try:
+        text = given.decode("utf-8-sig")
+        _refuse_nested_references(yaml.parse(text, Plain), yaml)
+        return yaml.load(text, Plain)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{file}: must be a YAML file, got {' '.join(str(error).split())}") from None
+
+
+def _refuse_nested_references(events: Any, yaml: Any) -> None:
+    anchored: list[bool] = []
+    for event in events:
+        if isinstance(event, yaml.AliasEvent) and any(anchored):
+            raise ValueError("references (*name) inside of what is referred to are not read; write the value out")
+        if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            anchored.append(event.anchor is not None)
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            anchored.pop()
