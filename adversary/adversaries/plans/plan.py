@@ -203,7 +203,7 @@ class Plan:
 
     @property
     def neighbours(self) -> str:
-        """Which neighbours a guarantee about this plan speaks of: "unbounded" or "bounded"."""
+        """Neighbouring relation of guarantees about this plan: "unbounded" or "bounded"."""
         return str(self.privacy_unit.neighbours)
 
     @property

@@ -190,11 +190,11 @@ class _Cells:
             yield present[place.ravel(), last] - out[place.ravel(), last]
 
     def _evidence_of_many(self, lowest: Integers, upper: Integers) -> Iterator[Floats]:
-        """The same for any number of steps: sums over others' counts step by step from the top, for each release.
+        """Log Bayes factors as in `_evidence` for any number of steps: sums over others' counts, from the top down.
 
-        With u the distance of the true count from the one in question, and the noise a of the siblings' sum and b of
-        the totals, a step adds up, over k at most (others + a), P(siblings' noise = k) E(u + k), where E(v) is
-        P(noise = v + b - all noise a so far) times the message from above.
+        Let u be the true count less the hypothesised one, a the noise of the siblings' sum and b that of the totals. A
+        step sums P(siblings' noise = k) E(u + k) over k <= others + a, where E(v) is P(noise = v + b - all noise a so
+        far) times the message from above.
         """
         sums, reach = self._upper_releases[0][:, 0], int(self._links[0].reach())
         away = [int(self.example.counts[0, 0] - x) for x in self.path.known_counts()]
@@ -232,7 +232,7 @@ class _Cells:
         return weight, found
 
     def _own_terms(self, step: int, start: int) -> Floats:
-        """What is published of the totals of a step, by their distance from the true ones."""
+        """Likelihood of the published totals of a step over its maximum, (release, v): E(v) without the message."""
         if (step, start) not in self._own:
             noise, links = self._upper_releases[0][start : start + _ROWS], len(self._links)
             place = links + sum(len(one.noises) for one in self.path.steps[1 : step + 1])

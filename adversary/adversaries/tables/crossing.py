@@ -128,7 +128,7 @@ class CrossingTables:
         return found
 
     def log_bayes_factor_known(self, released: Sequence[ArrayLike], target: Sequence[int], others: ArrayLike) -> Floats:
-        """The same for an adversary who knows everybody else: the sum of the tables' own log ratios.
+        """Log Bayes factor for an adversary who knows all other records: the sum of the tables' log likelihood ratios.
 
         Parameters
         ----------

@@ -206,7 +206,7 @@ def believed_estimates(world: Joined, mean: Floats, spread: Floats, counts: Inte
 
 @dataclass(frozen=True)
 class EffectiveError:
-    """By how much the approximation is off in a part of the file that is small enough for the exact answer.
+    """Error of the approximation in a part of the file that is small enough for the exact answer.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class EffectiveError:
 
     @property
     def words(self) -> str:
-        """What was compared, a sentence."""
+        """Sentence that compares the approximate and the exact posterior of the cell where they differ most."""
         pair = f"{format_probability(self.estimate)} for {format_probability(self.exact)}"
         return (
             f"Risks are those of one estimate of each finest cell, an approximation: in {self.cells} cells of the file "

@@ -152,7 +152,7 @@ class Absorb:
                 yield _along(factor, on, kept)
 
     def _place(self, x: int, terms: Floats) -> Any:
-        """Where the terms of one number of people go, on the axis that they join."""
+        """Index into the new state for the terms of x people: shifted by x on the axis that they join."""
         sizes = [terms.shape[0], *terms.shape[2:]]
         return tuple(slice(x, x + n) if i == (self.joins or 0) + 1 else slice(None) for i, n in enumerate(sizes))
 
@@ -164,7 +164,7 @@ class Absorb:
         return [*left, new] if self.joins < 0 else [one + new * (a == self.joins) for a, one in enumerate(left)]
 
     def _alone(self, of: Pass) -> Floats:
-        """What is published of the rows that this sum alone completes, (release, number)."""
+        """Likelihood of the rows that this sum alone completes, (release, number of people)."""
         found = np.ones_like(of.value[self.law])
         for row, axes in self.complete:
             if not axes:
@@ -172,7 +172,7 @@ class Absorb:
         return found
 
     def _factors(self, of: Pass) -> tuple[Floats, list[Factor]]:
-        """(weights of every number of people, by axes what is published of the rows that are completed).
+        """(weights of each number of people, likelihoods of the other completed rows by the axes in their sums).
 
         (release, number) and (release, number, *sums).
         """

@@ -224,7 +224,7 @@ class Joined:
         return replace(self, population=Population(axes, people), queries=queries, summed=summed)
 
     def sums(self, counts: Any) -> list[Any]:
-        """What each release counts, (row,), of people (cell,)."""
+        """Row totals of each query, (row,) each, for people (cell,)."""
         return [np.bincount(query.rows, counts, query.size) for query in self.queries]
 
 
