@@ -233,7 +233,7 @@ class Bounds:
 
 
 def exceeds(outside: float, failure: float, error: float) -> bool:
-    """Whether releases pass a bound more often than it may fail: beyond three standard errors and what is left out."""
+    """True if P(beyond a bound) exceeds its failure probability by more than three standard errors and 1e-12."""
     return bool(outside > failure + 3.0 * error + 1e-12)
 
 

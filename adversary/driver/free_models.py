@@ -252,7 +252,7 @@ def _released_by_all(models: Mapping[Any, Any], released: str | Iterable[str] | 
 
 
 def _again(seed: np.random.SeedSequence) -> np.random.SeedSequence:
-    """The same seed without the children that it has had, so that every case sees the same random numbers."""
+    """Copy of a seed sequence that has spawned no children, so that every case sees the same random numbers."""
     return np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
 
 

@@ -268,9 +268,10 @@ class Total(NamedTuple):
 
 
 def _agreement(least: Integers, most: Integers, free: Any, low: Integers, high: Integers) -> tuple[Any, Any]:
-    """Where counts can be sums between `low` and `high`, and the evidence of each that they are, in nats.
+    """(counts that can be sums between `low` and `high`, evidence of each that it is such a sum, nats).
 
-    A total is suppressed whatever its size. A count that only has to lie in a range is less evidence.
+    A count suppressed without a limit (`free`) can be any sum from `least` up and is no evidence; a wide range is less
+    evidence than a narrow one.
     """
     agrees = (least <= high) & (free | (most >= low))
     return agrees, np.where(free, 0.0, np.maximum(np.log1p(least) - np.log1p(high - low + most - least), 0.0))

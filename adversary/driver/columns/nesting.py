@@ -61,7 +61,7 @@ def _level(name: str) -> int:
 
 
 def _nests(columns: Mapping[str, KeyColumn], inner: str, outer: str, are_places: bool) -> bool:
-    """Whether one column lies in another: by its values, or as a block lies in a tract of whatever name."""
+    """True if `inner` lies in `outer`: by its values or, for places, by the levels they are named after."""
     one, other = columns[inner], columns[outer]
     if are_places:
         by_name = 0 <= level_of(inner) < level_of(outer)

@@ -204,7 +204,7 @@ class _Layout:
         return cls(cells, axes, places, used, seen, tables, whole)
 
     def _is_published(self, group: Sequence[str]) -> bool:
-        """Whether a table sums over these columns."""
+        """True if some table sums over all of these columns."""
         own = {name or self.feature for name in group}
         return self.tables is not None and any(not own & {*by} for by in self.tables)
 
