@@ -163,7 +163,7 @@ class Ledger:
 
     @property
     def spent(self) -> Guarantee:
-        """What all releases together guarantee, by the rule."""
+        """Guarantee of all releases together, composed by the rule."""
         return self._total(self.entries)
 
     @property
@@ -204,7 +204,7 @@ class Ledger:
 
     @cached_property
     def _capacity(self) -> tuple[float, float]:
-        """What releases may add up to, by the rule, and delta."""
+        """Largest total (cost, delta) within the limit, as `_cost` counts them; for "losses" its (epsilon, delta)."""
         one = self.limit
         if self.rule in (SUM, LOSSES):
             return float(one.epsilon0), float(getattr(one, "delta0", 0.0))  # type: ignore[attr-defined]
