@@ -1,8 +1,8 @@
-"""Which parts of a model's latents each element of a tensor reads, from its PyTensor graph.
+"""Parts of a model's latents that each element of a tensor reads, from its PyTensor graph.
 
-Parts are numbered. What an element reads is a row of an array (*shape, part); an axis of length one stands for elements
-that read alike. An operation that is not known here makes every element read what any element of its inputs reads, so a
-part is never missing from a row; it may be there in vain.
+Parts are numbered. Each element has a row of a boolean array (*shape, part), True for the parts it reads; an axis of
+length one stands for elements that read alike. For an unknown operation every element reads all parts that any element
+of its inputs reads: a row is never short of a part, but may have one in vain.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ def _of_rank(reads: Reads, variable: Variable) -> Reads:
 
 
 def _union(inputs: Sequence[Reads | None], rank: int) -> Reads:
-    """All that any element reads, with so many axes of length one."""
+    """Union of the parts that any element reads, with `rank` leading axes of length one."""
     rows = [one.reshape(-1, one.shape[-1]).any(axis=0) for one in inputs if one is not None]
     every = reduce(np.logical_or, rows)
     return every.reshape((1,) * rank + every.shape)
 
 
 def _joined(rows: Sequence[Reads | None]) -> Reads | None:
-    """What elements in the same place read together; None if their shapes do not go together."""
+    """Union of the parts that elements in the same place read; None if the shapes do not broadcast."""
     some = [row for row in rows if row is not None]
     try:
         return reduce(np.logical_or, some)
@@ -112,7 +112,7 @@ def _fixed(variable: Any) -> NDArray[Any] | None:
 
 @singledispatch
 def _read(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
-    """What each element of the output reads, from what each of the inputs' does; None for an unknown operation."""
+    """Parts that each element of the output reads, given those of the inputs; None for an unknown operation."""
     if isinstance(op, Blockwise) and not op.batch_ndim(node):
         return _read(op.core_op, node, inputs)
     if getattr(op, "core", None) == 0:  # a law's own log probability, which broadcasts

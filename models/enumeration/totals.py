@@ -77,7 +77,7 @@ class Total:
             return np.asarray(np.log(self.steps(log_weights)[-1]) + _scaled(log_weights)[1])
 
     def graph(self, log_weights: Sequence[TensorVariable]) -> TensorVariable:
-        """The same as a graph of log weights (state,); next to nothing for a value that cannot be."""
+        """Graph of the log law (value,) from log weights (state,) of every leaf; scaled weights floored at 1e-300."""
         law, offset, length = pt.ones(1, dtype="float64"), pt.constant(np.float64(0.0)), 1
         for weights, shift in zip(log_weights, self.shifts, strict=True):
             top = weights.max()
@@ -127,7 +127,7 @@ class PlacedTotal:
 
     @classmethod
     def all_of(cls, components: Components, totals: Sequence[Total]) -> tuple[PlacedTotal, ...]:
-        """Where sums stand among components."""
+        """Place each sum: the component and value numbers of its axis, and the components of its leaves."""
         found = []
         for total in totals:
             component, numbers = components.value_numbers(total.axis)
@@ -206,7 +206,7 @@ def _is_addition(variable: Any) -> bool:
 
 
 def _addends(variable: Any) -> list[Any]:
-    """What a chain of + adds up, as long as all of it has one shape."""
+    """Operands of a chain of + in which all have one shape; the variable itself if it is no such sum."""
     if not _is_addition(variable) or any(one.type.shape != variable.type.shape for one in variable.owner.inputs):
         return [variable]
     return [part for one in variable.owner.inputs for part in _addends(one)]
@@ -310,7 +310,7 @@ def _is_shorter(grid: Grid, rows: Reads) -> bool:
 
 
 def _added_by(grid: Grid, values: Graphs, terms: TensorVariable) -> Places:
-    """What each element adds in every state of the latent it reads, (state, *shape)."""
+    """Value of each element in every state of the latent it reads, (state, *shape)."""
     singles = Components(grid, (*((i,) for i in range(len(grid.lengths))), ()), {})
     states = singles.states(0, max(singles.sizes))
     (found,) = compile_batches([terms], dict.fromkeys(values, (None, 1)))(*states)

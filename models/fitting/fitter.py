@@ -80,7 +80,7 @@ class Fit:
 
     @property
     def stats(self) -> Arrays:
-        """What the sampler says of the draws, (chain, draw) each; NaN without NUTS."""
+        """Sampler statistics of the draws by name, (chain, draw) each; NaN without NUTS."""
         unknown = np.full(self.chance.shape, np.nan)
         return dict.fromkeys(STATS, unknown) if self.trace is None else dict(self.trace.stats)
 

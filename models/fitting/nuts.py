@@ -40,7 +40,7 @@ _COLUMNS = {
     "step_size": "step_size",
 }
 STATS = tuple(_COLUMNS)
-"""What is kept of every draw's trajectory, as ArviZ names it."""
+"""Sampler statistics of every draw's trajectory, as ArviZ names them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Trace:
 
     @property
     def diverging(self) -> NDArray[np.bool_]:
-        """Whether a trajectory diverged."""
+        """True where a trajectory diverged, (chain, draw)."""
         return np.asarray(self.stats["diverging"] == 1)
 
     @property

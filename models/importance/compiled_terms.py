@@ -62,7 +62,7 @@ class States:
 
     @classmethod
     def of(cls, components: Components, sizes: Sequence[int], step: Sequence[int]) -> States:
-        """So many states of each component, every so many of them."""
+        """`sizes` states of each component, every `step`-th from the first; components with fewer repeat some."""
         rows, largest = np.arange(max(sizes)), components.members[int(np.argmax(sizes))]
         longest = components.grid.lengths[largest[-1]] if largest else 1
         again = rows % longest  # where a component has fewer states, values that were there before

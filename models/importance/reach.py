@@ -214,7 +214,7 @@ class FarPoints:
         return np.asarray(likelihood.max(axis=0, initial=-np.inf))
 
     def made_by(self, draws: Population) -> FarPoints:
-        """The same points, with their density as these draws were made."""
+        """Points with `log_density` under the draws' proposal or, without one, under the model without a release."""
         if draws.proposal is None:
             return replace(self, log_density=np.logaddexp(*(part[:, 0] for part in self.joint({}))))
         return replace(self, log_density=draws.proposal.log_density(self.points, self.log_prior))

@@ -168,7 +168,7 @@ class PooledDraws:
 
     @classmethod
     def of(cls, models: Mapping[Hashable, pm.Model], names: Sequence[str], draws: int, seed: Any) -> PooledDraws:
-        """So many draws of each prior; the models have the latents on their own scale."""
+        """Make `draws` draws of each prior and drop impossible ones; the models have the latents on their own scale."""
         parts, sizes, lost, densities = [], {}, {}, {}
         for (key, model), child in zip(models.items(), blocks.seed_sequence(seed).spawn(len(models)), strict=True):
             densities[key] = _log_density(model, names)
@@ -283,7 +283,7 @@ class SharedModel:
 
     @cached_property
     def _at_far_points(self) -> tuple[dict[Hashable, Floats], Floats]:
-        """The same at the far points."""
+        """Log density of every prior less that of the first, and that of all together, at the far points."""
         named = dict(zip(self.first.terms.given.continuous, self.first.far.values, strict=True))
         values = [named[name] for name in self.pool.names]
         there = {key: density(values) for key, density in self.pool.densities.items()}

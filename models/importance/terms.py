@@ -329,7 +329,7 @@ def _summed_over_states(at: Floats, states: Floats) -> Floats:
 
 
 def _sum_over_each(at: Floats, states: Floats) -> Floats:
-    """The same where every draw meets every release anew, state by state in the processor's own memory."""
+    """`_summed_over_states` without a matrix product, for `at` that depends on the release."""
     possible = np.flatnonzero((states > -np.inf).any(axis=1))
     if not possible.size:
         return np.full((len(at), max(at.shape[2], states.shape[1])), -np.inf)

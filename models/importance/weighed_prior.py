@@ -309,7 +309,7 @@ class WeighedPrior:
     def draws_and_chances(
         self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator
     ) -> tuple[Arrays, Floats]:
-        """The same, and P(target = 1 | what is not summed out, release) of every draw, (draw,)."""
+        """(draws as `draws_of` returns them, P(target = 1 | latents not summed out, release) of each, (draw,))."""
         place = rng.permutation(_systematic(sample.answer.weights, size, rng))
         values = [value[place] for value in sample.values]
         pure = None if sample.pure is None else sample.pure[place]
@@ -363,7 +363,7 @@ class WeighedPrior:
 
 
 def _again(options: tuple[Any, ...], longer: Mapping[str, ArrayLike]) -> WeighedPrior:
-    """The same prior with longer supports."""
+    """Prior of these options rebuilt with longer supports."""
     model, observed, target, support, settled, rng, draws = options
     return WeighedPrior.of(model, observed, target, {**longer, **support}, settled, rng, draws)
 
