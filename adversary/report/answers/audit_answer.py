@@ -66,7 +66,7 @@ def solve(
 
 
 def verdict(scenario: Scenario, tree: xr.DataTree) -> tuple[str, str]:
-    """What becomes of the guarantees, and of the profile if there is one, and the status of both."""
+    """Verdict on the guarantees and, if there is one, on the profile: text and status."""
     status = worst_status(tree)
     lines = [UNLIMITED if audit_words.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[status]]
     if scenario.profile is not None and "profile" not in left_out(tree):
@@ -98,9 +98,9 @@ UNLIMITED = "Nothing is guaranteed here: no guarantee is stated, and the privacy
 
 
 def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
-    """What `--check` fails on, in one line: which guarantee or profile, what it allows, what is spent; "" if nothing.
+    """One line on why `--check` fails: the guarantee or profile, its limit, the loss spent; "" if nothing fails.
 
-    A guarantee that is violated, a profile that is not kept, and a verdict that the sampler could not reach.
+    It fails on a violated guarantee, on a violated profile, and on posteriors that could not be sampled reliably.
     """
     statuses = tree["bound"].to_dataset()["status"]
     lines, loss = [], scenario.plan.unit_loss()

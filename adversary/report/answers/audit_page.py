@@ -35,7 +35,7 @@ TITLES |= {"sensitivity": "Sensitivity", "profile": "The risk profile"}
 
 @guarded_document
 def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
-    """What `solve` found for people; `words`: explained to two audiences at the end."""
+    """Report page of an audit; `words`: with explanations for two audiences at the end."""
     missing = left_out(tree)
     if "profile" in missing:
         scenario = replace(scenario, profile=None)
@@ -71,7 +71,7 @@ def _in_words(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _say_once(sections: Iterable[Section]) -> None:
-    """What holds under several truths is said of the first; a figure is left out where the page is written."""
+    """Remove texts and tables that repeat an earlier section; figures are left out when the page is written."""
     said: set[str] = set()
     first: dict[str, Any] = {}
     for section in sections:

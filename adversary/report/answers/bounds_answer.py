@@ -50,7 +50,7 @@ SIDES = ["lower", "upper"]
 
 
 def deltas_of(delta: float | None) -> tuple[float, ...]:
-    """Where epsilon is shown: at the usual deltas and at the one asked for, the largest first."""
+    """Deltas at which epsilon is shown: the usual ones and the given one, the largest first."""
     asked = () if delta is None else (float(definitions.check_delta("delta", delta, zero=False)),)
     return tuple(sorted({*DELTAS, *asked}, reverse=True))
 
@@ -107,7 +107,7 @@ def solve(
 def by_periods(
     guarantee: Guarantee, unit: PrivacyUnit, priors: Sequence[float], deltas: Sequence[float], failure: float
 ) -> xr.Dataset:
-    """What one period allows, and all of them together, for a unit that is present in each: dims `periods`, `prior`."""
+    """Bounds for one period and for all together, for a unit that is present in each: dims `periods`, `prior`."""
     each = [guarantee, unit.over_periods(guarantee)]
     within = [certain(one, failure) for one in each]
     posterior = np.array([np.transpose(one.posterior_bounds(as_array(priors))) for one, _ in within])
@@ -124,7 +124,7 @@ def by_periods(
 
 
 def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, xr.Dataset]:
-    """What adversaries with these priors may come to believe, and with any; attribute `failure`, 0 where certain."""
+    """Bounds on the beliefs of adversaries with these priors, and with any; attribute `failure`, 0 where certain."""
     within, chance = certain(guarantee, failure)
     p = as_array(priors)
     bounds = {
@@ -146,7 +146,7 @@ def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> di
 
 
 def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
-    """What a guarantee bounds for certain, or, if that is nothing, except with probability `failure`; and which."""
+    """Pure DP that a guarantee gives with certainty, else except with probability `failure`; and the one used."""
     check_probability("failure", failure)
     for chance in (0.0, float(failure)):
         if np.isfinite(e := guarantee.loss_bound(chance)):
@@ -269,10 +269,10 @@ def noise_sections(
     ladder: Mapping[str, Any],
     beside: Sequence[str] = ("", ""),
 ) -> list[Section]:
-    """What tests can do (`test`: false alarms and detections to speak of) and what epsilon is.
+    """Sections on the power of tests (`test`: false alarms and detections to quote) and on epsilon at each delta.
 
-    Drawn are the tests of `named` guarantees and, where there is one, a `ladder` of epsilon; `beside` adds to each
-    finding what else allows how much.
+    The figures show the trade-off curves of the `named` guarantees and, if given, a `ladder` of epsilon; `beside` is
+    the text appended to each finding, such as another limit.
     """
 
     def tests(title: str) -> Section:
@@ -366,7 +366,7 @@ def periods_section(tree: xr.DataTree, unit: PrivacyUnit) -> Section:
 
 
 def _exact(difference: xr.DataArray) -> xr.DataArray:
-    """What is only the rounding error of a subtraction is 0."""
+    """Difference with values up to 1e-15, the rounding error of a subtraction, set to 0."""
     return difference.where(np.abs(difference) > 1e-15, 0.0)
 
 

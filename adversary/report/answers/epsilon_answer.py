@@ -227,7 +227,7 @@ def _place(prior: float) -> str:
 
 
 def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section:
-    """What every profile allows, and who needs the smallest epsilon."""
+    """Section on the recommended epsilon of every profile, and on the adversary who needs the smallest one."""
     found, named = tree["recommended"].to_dataset(), "" not in recommended
     tolerated, ratio = found["tolerated"], found["ratio"]
     same = np.abs(ratio - tolerated) <= SAME * tolerated
@@ -323,7 +323,7 @@ def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
 
 
 def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
-    """What each of several releases may spend, by their number; of many profiles, for all releases."""
+    """Section on epsilon per release, by number of releases; with several profiles, for all releases only."""
     ways = [str(way) for way in curves["composition"].values]
     rows = curves.isel(releases=-1, drop=True) if file.named else curves.isel(profile=0, drop=True)
     columns = {"profile": Column("profile"), "releases": Column("releases", "count")}

@@ -76,7 +76,7 @@ class Subject:
     guaranteed: str = ""
 
     def heading(self, topic: str | None) -> str:
-        """What its text on a topic stands under."""
+        """Heading of its text on a topic."""
         return self.guaranteed if self.guaranteed and topic in OF_GUARANTEES else self.title
 
     def takes(self, topic: str | None) -> frozenset[str]:
@@ -200,7 +200,7 @@ def _promises(
 
 
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
-    """What texts about a scenario leave to be said: neighbours, adversaries that are not covered, the truth assumed."""
+    """Notes that texts about a scenario omit: neighbours, adversaries that are not covered, the assumed truth."""
     plan = scenario.plan
     found = unit_notes(plan.privacy_unit, plan.contribution, scenario.is_local)
     if names := profile_verdict.dependent_adversaries(scenario):
@@ -299,7 +299,7 @@ NAMES = {"priors": "prior"}
 
 
 def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
-    """What the report explains: a folded section for each subject and audience."""
+    """Explanations of the report: a folded section for each subject and audience."""
     failure = min(float(tree.attrs.get("failure", scenario.failure)), BELOW_ONE)
     asked = ExplainRequest(
         failure=failure if "failure" in scenario.document or failure != DEFAULT_FAILURE else None,

@@ -85,7 +85,7 @@ def _compared_records(file: TableFile) -> int:
 
 
 def _odds_shift(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None) -> xr.Dataset:
-    """How far the release moves the log odds of a cell, against the bounds (nats)."""
+    """Largest shift of a cell's log odds by the release, and the bound for a single record (nats)."""
     moved, failure, above = found["log_odds_factor"].values, _failure(file), {"direction": "upper"}
     achieved = float(np.abs(moved[np.isfinite(moved)]).max(initial=0.0))
     data: dict[str, Any] = {"achieved": achieved, "failure": failure}
@@ -110,7 +110,7 @@ def beside(file: TableFile) -> exact_guarantees.Beside:
 
 
 def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
-    """What the margins reveal, what the release adds, and which bound is none."""
+    """Findings on the margins, on the release, and on the single-record bound, which does not apply."""
     one = found["table"]
     if one.attrs["status"] == UNRELIABLE:
         yield "The walk over tables did not converge, so no number is given."

@@ -146,7 +146,7 @@ def solve(
 
 
 def _adversary_words(adversary: TableAdversary, nested: bool) -> str:
-    """What the adversary knows and believes of others, in sentences, by cell or by the totals of tables that nest."""
+    """Sentences on the adversary's knowledge and belief about others, by cell or by the totals of nested tables."""
     if adversary.knows == "everybody":
         return KNOWS["everybody"]
     flat = TOTALS if nested else ANY
@@ -160,7 +160,7 @@ def _released(tables: Sequence[PublishedTable]) -> list[tuple[PublishedTable, Me
 
 
 def _in_counts(releases: int, unit: PrivacyUnit | None) -> str:
-    """How many published counts one unit is in, the words before its budget."""
+    """Number of published counts that one unit is in, the words before its budget."""
     name, each = ("person", 1) if unit is None else (unit.name, unit.changed_cells)
     counts = f"{releases * each} count{'s' * (releases * each > 1)}"
     return f"One person is in {counts}" if (name, each) == ("person", 1) else f"One {name} changes {counts} at most"
@@ -176,7 +176,7 @@ def plan_of(tables: Sequence[PublishedTable], unit: PrivacyUnit | None = None, a
 def _profile_kept(
     plan: Plan, profile: RiskProfile, guarantee: Guarantee | None, failure: float, statistic: str
 ) -> bool:
-    """Whether the noise of all tables together, or what is guaranteed, keeps a risk profile."""
+    """True if the noise of all tables together, or the guarantee, satisfies a risk profile."""
     given = None if guarantee is None else {"guarantee": guarantee}
     found = budget.verdicts(plan, profile, given, failure, statistic=statistic)
     return bool(found.attrs["status"] == budget.KEPT)

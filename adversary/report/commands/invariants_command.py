@@ -108,7 +108,7 @@ def _plan_document(
     computed: Sequence[tuple[str, str]],
     tree: xr.DataTree,
 ) -> Document:
-    """What adversaries learn under each truth, after the guarantees."""
+    """Report on a plan: the guarantees, then the results of adversaries under each truth."""
     files = safe_names(name for (name, *_), _ in cases)
     parts = [
         attempt(exact_adversaries.LEARNED, exact_adversaries.learned, one, part, numbers, files[name])
@@ -119,7 +119,7 @@ def _plan_document(
 
 @guarded_document
 def _table_document(file: TableFile, told: Beside, tree: xr.DataTree) -> Document:
-    """What the table reveals and what noise costs, after the guarantees."""
+    """Report on a table: the guarantees, then the disclosure by the table and the cost of noise."""
     groups = {name: node.to_dataset() for name, node in tree.children.items()}
     return _document(file, told, table_answer.sections(file, groups), (), tree)
 

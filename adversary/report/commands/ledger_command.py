@@ -148,7 +148,7 @@ def _solve(ledger: Ledger, file: Path) -> xr.DataTree:
 
 @guarded_document
 def _document(ledger: Ledger, tree: xr.DataTree) -> Document:
-    """What is spent, what is left, and every release."""
+    """Report on a ledger: the budget spent, the budget left, and every release."""
     said = "One more release may have as much, of one definition at a time."
     columns: dict[str, Any] = {
         "release": None, "name": Column("release"), "date": Column("date"), "guarantee": Column("guarantee of each"),

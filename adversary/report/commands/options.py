@@ -99,7 +99,7 @@ def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Itera
 
 @contextmanager
 def ended_as_interrupted() -> Iterator[None]:
-    """What ends the process by SIGTERM ends it as Ctrl-C does: workers go with it, and it is said how to go on."""
+    """Handle SIGTERM as Ctrl-C in this context: workers end too, and the message names the way to resume."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -249,7 +249,7 @@ def _common(out: Out = None, as_json: Json = False, form: Form = "text", quiet: 
 
 @contextmanager
 def extras() -> Iterator[None]:
-    """What needs an extra that is not installed is an error in the input, which names the extra."""
+    """Turn the ImportError of a missing extra into an input error that names the extra."""
     try:
         yield
     except ImportError as error:

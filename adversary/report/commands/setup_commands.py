@@ -92,7 +92,7 @@ def examine() -> xr.DataTree:
 
 
 def packages() -> dict[str, str]:
-    """What this distribution needs, with the extra that brings it; "" for what is always needed."""
+    """Requirements of this distribution, each with the extra that brings it; "" for those always needed."""
     found = {}
     for line in requires(NAME) or []:
         name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
@@ -109,14 +109,14 @@ def _version_of(name: str) -> str:
 
 
 def caches() -> dict[str, Path]:
-    """Where compiled code is kept; numba's is beside the sources where nothing else is said."""
+    """Folders of compiled code; the default of numba is beside the sources."""
     numba = os.environ.get("NUMBA_CACHE_DIR") or Path(adversary.__file__).parent
     flags = re.search(r"(?:base_)?compiledir=([^,]+)", os.environ.get("PYTENSOR_FLAGS", ""))
     return {"numba": Path(numba), "PyTensor": Path(flags[1] if flags else "~/.pytensor").expanduser()}
 
 
 def _writable(folder: Path) -> bool:
-    """Whether a folder can be written into, or made."""
+    """True if a folder is writable, or can be created."""
     there = next(one for one in (folder, *folder.parents) if one.exists())
     return os.access(there, os.W_OK)
 

@@ -256,7 +256,7 @@ def _reading(
     below: int | None,
     suppressed: str,
 ) -> dict[str, Any]:
-    """What is said of a file's columns, where anything is."""
+    """Options for a file's columns, those that were given."""
     given = {
         "places": _names(places), "features": _names(features), "counts": _names(counts),
         "people": people, "leave_out": leave_out, "yes_these_are_counts": certain,

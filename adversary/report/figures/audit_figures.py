@@ -77,7 +77,7 @@ def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
 
 
 def _wide(risk: xr.Dataset) -> bool:
-    """Whether the adversaries' priors call for a log axis."""
+    """True if the adversaries' priors need a log axis."""
     return float(risk["prior"].max()) > 10.0 * float(risk["prior"].min()) > 0.0
 
 

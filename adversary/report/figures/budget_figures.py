@@ -21,16 +21,16 @@ from adversary.report.kit import style as kit
 
 @kit.house_style
 def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
-    """What each of several releases may spend so that all together keep the profile, one line per composition.
+    """Epsilon of each of several releases that together satisfy the profile, one line per composition.
 
     Parameters
     ----------
-    curves : by name of the profile, from `adversary.budget.release_curve`; what has no finite budget above 0
-        is left out
+    curves : by name of the profile, from `adversary.budget.release_curve`; lines without a finite budget
+        above 0 are left out
 
     Raises
     ------
-    ValueError : nothing has
+    ValueError : no line has one
     """
     single = len(curves) == 1
     figure, axes = epsilon_map.panels(len(curves))

@@ -132,7 +132,7 @@ def free_prior(profile: RiskProfile) -> str | None:
 
 
 def panels(count: int) -> tuple[Figure, list[Axes]]:
-    """So many axes: one or two large ones, or rows of at most four small ones."""
+    """Figure with `count` axes: one or two large ones, or rows of at most four small ones."""
     rows = -(-count // 4)
     columns = -(-count // rows)
     figure, axes = kit.canvas(9.6 if count == 1 else 11.6, 4.9 if count <= 2 else 1.1 + 2.5 * rows, rows, columns)
@@ -280,5 +280,5 @@ def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *
 
 
 def _needs(one: Recommendation) -> str:
-    """What is written beside the adversary who binds."""
+    """Label beside the adversary who determines epsilon."""
     return f"{'needs' if one.attained else 'towards'} epsilon = {format_bound(one.loss, False)}"

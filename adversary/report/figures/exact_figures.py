@@ -20,16 +20,16 @@ _POINTS = 400
 
 @kit.house_style
 def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -> Figure:
-    """How often releases move the odds by more than a factor, against the bounds with and without the exact totals.
+    """Share of releases that move the odds beyond a factor, with the bounds that use and ignore the exact totals.
 
     Parameters
     ----------
     limits : of `exact_adversaries.solve`
-    moves : by adversary, how far every release moves the log odds, and its share
+    moves : by adversary, the shift of the log odds by every release, and its weight
 
     Raises
     ------
-    ValueError : no adversary is left to move
+    ValueError : every adversary is certain before the noise is read
     """
     if not moves:
         raise ValueError("every adversary is sure before the noise is read")
@@ -95,7 +95,7 @@ def _moved_title(rows: xr.Dataset) -> str:
 
 @kit.house_style
 def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
-    """Where a record is believed to be: before anything, given the margins, after the release, with its limits."""
+    """Probability of each cell for a record: prior, given the margins, and after the release with its limits."""
     cells = [(i, j) for i in range(found.sizes["row"]) for j in range(found.sizes["column"])]
     figure, ax = kit.canvas(6.8, 1.6 + 0.42 * len(cells))
     steps = {"prior": ("prior", kit.GREY), "given": ("given the margins", kit.COLOURS[1])}

@@ -35,7 +35,7 @@ WIDE = 20.0
 
 @kit.house_style
 def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
-    """How far a measure moves as each input goes over its range, all others as they are.
+    """Tornado plot of a measure: each input varied over its range, all others fixed.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
 
     Raises
     ------
-    ValueError : no such measure, or the adversary holds no truth possible
+    ValueError : an unknown measure, or no truth that the adversary considers possible
     """
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {tuple(MEASURES)}, got {measure!r}")
@@ -76,7 +76,7 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
 
 
 def moving_words(found: xr.Dataset, measure: str = "posterior_mean") -> str:
-    """Which inputs move a measure most, those that move it equally together."""
+    """Sentence on the inputs that move a measure most; ties are named together."""
     names, size = most_moving(found, measure), found.sizes["input"]
     if not names:
         return f"No input moves the {MEASURES[measure]}"
@@ -137,7 +137,7 @@ def input_value(name: str, text: str) -> str:
 
 
 def _value_format(measure: str) -> Callable[[float], str]:
-    """How values of a measure are told."""
+    """Formatter for values of a measure."""
     if measure == "ratio_mean":
         return format_number
     if measure == "difference_mean":
@@ -155,7 +155,7 @@ def _possible(values: xr.DataArray) -> list[str]:
 
 @kit.house_style
 def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
-    """What releases do along one input: nine releases in ten, the middle half, median and mean of the posterior.
+    """Posterior over releases along one input: central 90 % and 50 % of releases, median and mean.
 
     Along priors that span more than a factor of twenty the ratio is drawn: the posterior would only follow the prior.
 
@@ -167,7 +167,7 @@ def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
 
     Raises
     ------
-    ValueError : there is no such dim, or another beside it
+    ValueError : the dim is missing, or is not the only one
     """
     if set(swept["posterior_mean"].dims) != {along, "truth"}:
         dims = swept["posterior_mean"].dims

@@ -157,7 +157,7 @@ class Told:
 
     @property
     def provenance(self) -> list[tuple[str, str]]:
-        """Where its numbers are from, if it says so."""
+        """Source of its numbers, if one is given."""
         return [("Source", self.source)] * bool(self.source)
 
 
@@ -212,7 +212,7 @@ class Keys:
         return f"{self.file}: {self.key + '.' if self.key else ''}{key}"
 
     def has(self, key: str) -> bool:
-        """Whether the key is there, which is thereby known."""
+        """True if the key is present; marks it as a known key."""
         self.asked.add(key)
         return key in self.values
 
@@ -228,7 +228,7 @@ class Keys:
         return value
 
     def _explain_key(self, key: str) -> str:
-        """What a key says, and an example of it, where it is declared."""
+        """Description of a declared key, with an example if there is one."""
         one = self.declared.get(key, Key("any", ""))
         example = one.example if isinstance(one.example, str) else ""
         return f"{one.about}; for instance {key} = {example}" if example else one.about
@@ -318,7 +318,7 @@ class Keys:
         return path, frame[[*names]].astype(str), where
 
     def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
-        """What `read` makes of a table, or of each of several named ones, by name; the file has either."""
+        """Result of `read` for a single table, or by name for each of several; the file has exactly one of the two."""
         if self.has(one) == self.has(many):
             what = "both are there" if self.has(one) else f"neither is there ({self._explain_key(one)})"
             raise ValueError(f"{self.file}: give either a table [{one}] or several by name, [{many}.NAME]: {what}")
@@ -349,7 +349,7 @@ class Keys:
                 raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
 
     def build(self, key: str, make: Callable[[], Any]) -> Any:
-        """What `make` returns, its errors told with file and key."""
+        """Call `make`; prefix its errors with file and key."""
         try:
             return make()
         except (TypeError, ValueError, ArithmeticError) as error:
@@ -360,7 +360,7 @@ class Keys:
 
 
 def pair(what: str) -> Callable[[str, Any], tuple[float, float]]:
-    """What makes two numbers of a list, or refuses it."""
+    """Converter of a list to two numbers; ValueError for a list of another length."""
 
     def made(key: str, values: Any) -> tuple[float, float]:
         del key

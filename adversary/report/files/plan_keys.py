@@ -128,12 +128,12 @@ def origins(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def sequences(document: Mapping[str, Any]) -> dict[str, int]:
-    """How often a level is published, for those published more than once."""
+    """Number of releases of each level that is published more than once."""
     return {row["name"]: row["releases"] for row in document["plan"]["level"] if _releases(row) > 1}
 
 
 def _releases(row: Mapping[str, Any]) -> int:
-    """How often a level is a level of the plan: once where its releases are memoised."""
+    """Number of times a level enters the plan: once if its releases are memoised."""
     return 1 if row.get("memoised", False) else int(row.get("releases", 1))
 
 
@@ -251,7 +251,7 @@ def _free_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
 
 
 def _option(table: Keys, key: str, kind: str) -> Any:
-    """What a noise may have besides the parameter that fixes it: a whole number, a real one, or true or false."""
+    """Option of a noise besides its main parameter: a whole number, a real one, or true or false."""
     if kind == "flag":
         return table.get(key, bool, "true or false")
     number = table.get(key, int, "a whole number") if kind == "whole" else float(table.number(key))

@@ -124,7 +124,7 @@ class ProfileFile(Told):
     document: Mapping[str, Any]
 
     def asked(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
-        """The same file with another statistic or rounding, where one is given, checked as in a file."""
+        """Copy with another statistic or rounding, where one is given, checked as in a file."""
         if statistic is not None and statistic not in STATISTICS:
             raise ValueError(f"statistic must be one of {STATISTICS}, got {statistic!r}")
         digits = self.round_down if round_down is None else _digits("round_down", round_down)

@@ -187,7 +187,7 @@ class Scenario(Told):
 
     @property
     def neighbours(self) -> str:
-        """Which neighbours the budget speaks of: "unbounded" or "bounded"."""
+        """Neighbour relation of the budget: "unbounded" or "bounded"."""
         return self.plan.neighbours
 
     @property
@@ -197,7 +197,7 @@ class Scenario(Told):
 
     @property
     def sequences(self) -> dict[str, int]:
-        """How often a level is published, for those published more than once."""
+        """Number of releases of each level that is published more than once."""
         return sequences(self.document)
 
     @property
@@ -206,9 +206,9 @@ class Scenario(Told):
         return origins(self.document)
 
     def with_neighbours(self, neighbours: str, cells: int = 1) -> Scenario:
-        """The same scenario and budget, had it been meant for the other neighbours and read in so many cells.
+        """Scenario with the same budget for other neighbours, read in `cells` cells.
 
-        Where one cell is left of two, what is known and true of the second is dropped.
+        If two cells become one, the knowledge and the truth about the second are dropped.
         """
         document = {**self.document, "neighbours": neighbours, "plan": {**self.document["plan"], "cells": cells}}
         if "privacy_unit" in document:
@@ -222,7 +222,7 @@ class Scenario(Told):
         return read_scenario(document, self.path)
 
     def with_truth(self, counts: Mapping[str, Any]) -> Scenario:
-        """The same scenario with some true counts replaced, checked as in a file."""
+        """Copy with some true counts replaced, checked as in a file."""
         key = "truths" if "truths" in self.document else "truth"
         old = self.document[key]
         new = {name: {**one, **counts} for name, one in old.items()} if key == "truths" else {**old, **counts}

@@ -16,7 +16,7 @@ from adversary.report.files.plan_keys import check_siblings
 
 
 def _values(check: Callable[[str, Any], Any]) -> Callable[[str, Any], tuple[float, ...]]:
-    """What checks every number of a list, which must differ."""
+    """Converter that checks every number of a list; the numbers must differ."""
     return lambda key, values: _different(tuple(float(check(key, float(value))) for value in values))
 
 
@@ -67,7 +67,7 @@ class Ranges:
 
 
 def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
-    """What to go over, checked against the plan and, for beliefs, the adversary who would hold them."""
+    """Ranges of a sensitivity analysis, checked against the plan and, for beliefs, the adversary who holds them."""
     siblings = table.build("siblings", partial(_siblings, table, plan)) if table.has("siblings") else ()
     beliefs: dict[str, Mapping[str, Any]] = {}
     if table.has("beliefs"):

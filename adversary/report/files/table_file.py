@@ -178,7 +178,7 @@ def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism
 
 
 def _of_noise(mechanism: Any, made_for: int | None) -> dict[str, Guarantee]:
-    """What noise of every cell guarantees for a change of one record, which moves two cells."""
+    """Guarantee of every cell's noise for a change of one record, which moves two cells."""
     if made_for is not None:
         return {}
     certain = mechanism.privacy_loss(1, MOVED).loss_bound(0.0)

@@ -112,7 +112,7 @@ def summary_of(tree: xr.DataTree) -> Summary:
 
 
 def left_out(tree: xr.DataTree) -> dict[str, str]:
-    """What could not be worked out, by name, and why.
+    """Parts of an answer that could not be computed, by name, with the reason.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:
 
 
 def plain_value(value: Any) -> Any:
-    """What JSON can hold: numbers that are finite, words, or None."""
+    """Value in a form that JSON can hold: finite numbers, words, None, and lists and mappings of these."""
     if value is None or isinstance(value, str):
         return value and str(value)
     if isinstance(value, bool | np.bool_):

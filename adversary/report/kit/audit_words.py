@@ -107,17 +107,17 @@ def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr
 
 
 def warnings(tree: xr.DataTree) -> list[str]:
-    """What to know before the averages of an audit are believed."""
+    """Warnings about the averages of an audit."""
     return [str(line) for line in json.loads(tree.attrs.get("warnings", "[]"))]
 
 
 def is_unlimited(bound: xr.Dataset) -> bool:
-    """Whether no guarantee, nor the noise's own loss, excludes any posterior."""
+    """True if no guarantee, nor the noise's own loss, excludes any posterior."""
     return bool(np.isinf(bound["loss_bound"]).all())
 
 
 def unreliable(risk: xr.Dataset) -> bool:
-    """Whether the sampler's diagnostics failed, so that an adversary's averages must not be told."""
+    """True if the sampler's diagnostics failed, so that an adversary's averages must not be reported."""
     return "status" in risk and bool((risk["status"] == UNRELIABLE).any())
 
 
@@ -137,7 +137,7 @@ def may_fail(failure: float) -> str:
 
 
 def nine_in_ten(risk: xr.Dataset) -> str:
-    """Where nine releases in ten leave an adversary's posterior, the ends as the table rounds them: outward."""
+    """Central 90 % interval of an adversary's posterior over releases, the ends rounded outward as in the table."""
     low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
     return format_interval(low, high, percent=True)
 
@@ -188,7 +188,7 @@ def _divided(unit: str, levels: Mapping[str, list[float]]) -> str:
 
 
 def _share(level: str, every: list[float]) -> str:
-    """What one level spends."""
+    """Budget of one level, in words."""
     alike = {_budget_number(x) for x in every}
     if len(every) > 1 and len(alike) == 1:
         return f"{alike.pop()} in each of {len(every)} releases of the {level}"

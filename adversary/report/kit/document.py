@@ -43,13 +43,13 @@ class Figure:
 
     @property
     def narrow(self) -> bool:
-        """Whether its texts stay legible at the width of a phone."""
+        """True if its texts stay legible at the width of a phone."""
         found = re.search(rb'width="([\d.]+)pt"', self.svg) if isinstance(self.svg, bytes) else None
         return found is not None and float(found[1]) <= NARROW
 
     @cached_property
     def svg(self) -> bytes | str:
-        """The same bytes for the same figure, or why there is none."""
+        """SVG of the figure, the same bytes for the same figure; or the reason why there is none."""
         import matplotlib as mpl
 
         from adversary.report.kit.style import STYLE
@@ -94,7 +94,7 @@ class Section:
 
     @property
     def says(self) -> bool:
-        """Whether there is anything to read in it."""
+        """True if the section, or a part of it, has content."""
         own = self.finding or self.paragraphs or self.tables or self.notes
         return bool(own) or any(part.says for part in self.parts)
 
@@ -179,7 +179,7 @@ class Document:
 
     @property
     def failures(self) -> list[str]:
-        """What could not be made, and why, a line each."""
+        """Sections that could not be made, with the reason, one line each."""
         return [f"{one.title}: {one.failure}" for one in self.every_section if one.failure]
 
     @property

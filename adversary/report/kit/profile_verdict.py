@@ -61,7 +61,7 @@ def depends(names: Collection[str]) -> str:
 
 
 def caveat(scenario: Scenario) -> str:
-    """What is to be said of adversaries whom no profile speaks of; nothing where there are none."""
+    """Caveat on adversaries whose beliefs no profile covers; empty if there are none."""
     if not (names := dependent_adversaries(scenario)):
         return ""
     return (
@@ -77,7 +77,7 @@ def verdict_sentence(found: xr.Dataset) -> str:
 
 
 def broken_line(found: xr.Dataset) -> str:
-    """Which profile is not kept, what it allows, and what every guarantee and the noise spend; "" where it is kept."""
+    """Line on a violated profile: its limit, and the loss by every guarantee and the noise; "" if it is satisfied."""
     status = str(found.attrs["status"])
     if status == KEPT:
         return ""

@@ -222,5 +222,5 @@ def inline(figure: Figure) -> str:
 
 
 def _finalize(value: Any) -> Any:
-    """What is put into a page; what a macro made of such values is there already."""
+    """Printable form of a value put into a page; the output of macros stays as it is."""
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -143,7 +143,7 @@ def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str] = as_given
 
 
 def _legible(ax: Axes, which: str, places: Any, texts: Sequence[str]) -> bool:
-    """Whether tick labels at these shares of an axis have room beside one another, whatever a layout takes from it."""
+    """True if tick labels at these shares of an axis do not overlap, with a margin for the layout."""
     assert isinstance(ax.figure, Figure)
     box = ax.get_position()
     across = which == "x"

@@ -40,7 +40,7 @@ ASPECTS = {
 
 
 def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table]]:
-    """What adversaries have in common in a few sentences, and what they differ in as a table."""
+    """Common features of the adversaries in a few sentences, and their differences as a table."""
     found = {name: _aspects(plan, one) for name, one in every.items()}
     first, *others = found.values()
     shared = {key: value for key, value in first.items() if all(one[key] == value for one in others)}
@@ -98,7 +98,7 @@ def _counts(known: Any) -> str:
 
 
 def published_levels(scenario: Scenario) -> str:
-    """How many levels there are, and how often those of them are published that are published more than once."""
+    """Number of levels, and number of releases of each level that is published more than once."""
     count = len(set(scenario.origins.values()))
     again = "".join(f"; the {name} is published {number} times" for name, number in scenario.sequences.items())
     return f"{count} levels, lowest first{again}" if count > 1 else f"1 level{again}"
@@ -123,7 +123,7 @@ def _number(value: Any) -> str:
 
 
 def processing(scenario: Scenario) -> list[str]:
-    """What is done to the numbers after the noise, one sentence for each thing done."""
+    """Post-processing of the noisy numbers: a sentence per level, and one for the plan's adjustment."""
     plan, origins = scenario.plan, scenario.origins
     own = plan.levels[:1] if plan.postprocessing is not None else plan.levels
     done = {origins[level.name]: steps for level in own if (steps := level.mechanism.steps)}
@@ -162,7 +162,7 @@ def described_prior(prior: str) -> str:
 
 
 def described_others(known: int | str | None) -> str:
-    """What an adversary knows of the others in a block: nothing, how many in every block, or a file that says it."""
+    """Knowledge of an adversary about the others in a block: none, a number for every block, or a file."""
     if known is None:
         return "nothing of the others in the block, who follow the prior of the blocks' counts given everything else"
     if isinstance(known, int):

@@ -44,7 +44,7 @@ CAPTION = (
 
 
 def require_totals(scenario: Scenario) -> ExactTotals:
-    """What the scenario publishes exactly, or ValueError."""
+    """Exact totals of the scenario; ValueError if nothing is published exactly."""
     totals = exact_totals(scenario.plan, scenario.margins)
     if totals is None:
         ways = 'give a level noise = "exact", or a table [invariants] with margins'
@@ -53,7 +53,7 @@ def require_totals(scenario: Scenario) -> ExactTotals:
 
 
 def releases(scenario: Scenario) -> dict[str, Guarantee]:
-    """What each noisy level guarantees by itself: pure DP where its loss has a limit, zCDP otherwise."""
+    """Guarantee of each noisy level alone: pure DP where its loss has a limit, zCDP otherwise."""
     unit = scenario.plan.privacy_unit
     found: dict[str, Guarantee] = {}
     for level in scenario.plan.levels:
@@ -95,7 +95,7 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
 
 
 def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floats]]:
-    """How far every release moves the log odds from the totals on, and its share, of who is not sure already."""
+    """Shift of the log odds after the totals and weight of every release, per adversary who is not yet certain."""
     totals, found = require_totals(scenario), dict[str, tuple[Floats, Floats]]()
     learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
     for name in scenario.readers if totals.levels and not totals.disclosed else ():
@@ -107,7 +107,7 @@ def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floa
 
 
 def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
-    """What each step reveals, the most telling first, and which bound is none."""
+    """Findings on each step, the most informative first, and on the single-record bound, which does not apply."""
     totals = require_totals(scenario)
     if totals.disclosed:
         return
@@ -149,10 +149,10 @@ def _most_informed(people: xr.Dataset) -> Iterator[str]:
 
 
 def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
-    """Whether releases exceed a guarantee that is applied to one record, as if nothing were published exactly.
+    """Sentence on releases that exceed a guarantee for one record, as if nothing were published exactly.
 
-    Of the first definition that is satisfied and exceeded, or of the first satisfied, the adversary who exceeds it most
-    often.
+    It covers the first satisfied definition that is exceeded, or else the first with a finite bound, and the adversary
+    who exceeds it most often.
     """
     unsure, limits = ~found["adversaries"]["given"].isin([0.0, 1.0]), found["limits"]
     satisfied = limits.sel(definition=~(limits["status"] == "violated").any("adversary"), adversary=unsure.values)
@@ -193,7 +193,7 @@ def learned(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datase
 
 
 def _figures(scenario: Scenario, tree: xr.DataTree, limits: xr.Dataset, prefix: str) -> list[Figure]:
-    """How far releases move the odds; nothing where every adversary is sure before, or samplers failed."""
+    """Figure of the odds shifts; none if every adversary is certain before the noise, or samplers failed."""
     moved = moves(scenario, tree)
     if not moved or audit_words.unreliable(tree["risk"].to_dataset()):
         return []

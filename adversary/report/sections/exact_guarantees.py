@@ -71,7 +71,7 @@ class Beside:
 
     @property
     def verdict(self) -> str:
-        """What becomes of the first guarantee, in a sentence."""
+        """Sentence on the effect of the exact totals on the first guarantee."""
         if self.totals.disclosed:
             return GONE
         for name, before, after in self._told():
@@ -82,7 +82,7 @@ class Beside:
         return f"Beside exact totals, up to {self.totals.semi_adjacency} records have to change together."
 
     def findings(self) -> Iterator[str]:
-        """What is published exactly, and what it does to each guarantee."""
+        """Sentences on the exact totals and on their effect on each guarantee."""
         totals = self.totals
         if totals.disclosed:
             yield GONE
@@ -198,7 +198,7 @@ def parameters_text(parameters_of: Mapping[str, float]) -> str:
 
 
 def _same(first: Guarantee, last: Guarantee) -> bool:
-    """Whether two guarantees have the same parameters, and no more than these."""
+    """True if two guarantees have the same type and the same parameters, at least one."""
     one, other = _numbers(first), _numbers(last)
     alike = type(first) is type(last) and one.keys() == other.keys() and bool(one)
     return alike and bool(np.allclose(list(one.values()), list(other.values()), rtol=1e-12, atol=0.0))

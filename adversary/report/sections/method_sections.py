@@ -80,7 +80,7 @@ def _neighbours(scenario: Scenario, neighbours: str | None = None) -> str:
 
 
 def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """The same budget for other neighbours, or read in other cells; None where nobody asked."""
+    """Section on the same budget for other neighbours, or read in other cells; None if it was not computed."""
     if "alternatives" not in tree.children:
         return None
     own = audit_words.reading(scenario.neighbours, scenario.plan.cells)
@@ -122,7 +122,7 @@ def reading_section(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def publication_words(scenario: Scenario) -> str:
-    """What is released, in a few sentences."""
+    """Description of the release, in a few sentences."""
     plan = scenario.plan
     two = "two cells, those between which the hypotheses move the target"
     one = "one cell, the target's own" if plan.cells == 1 else two
@@ -199,7 +199,7 @@ def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
 
 
 def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
-    """Where the numbers come from; the scenario's own text last."""
+    """Provenance of the numbers, as rows; the scenario's own text last."""
     attrs: Any = tree.attrs
     simulated = tree["risk"]["posterior_mean"].attrs.get("direction") != "exact"
     versions = ", ".join(f"{name} {number}" for name, number in json.loads(attrs["versions"]).items())

@@ -102,7 +102,7 @@ def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _losses(one: xr.Dataset) -> tuple[str, str]:
-    """What a guarantee amounts to, rounded up, and what is allowed, rounded down, to digits that fit the verdict."""
+    """Loss of a guarantee, rounded up, and the allowed loss, rounded down, to digits that fit the verdict."""
     status, loss, allowed = str(one["status"].item()), float(one["loss"]), float(one["allowed"])
     if status == NOT_COVERED:
         return "–", "–"

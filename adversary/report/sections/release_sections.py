@@ -17,7 +17,7 @@ from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, 
 
 
 def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
-    """What each further release of a count adds."""
+    """Section on the effect of each further release of a count."""
     every = tree["repeated"].to_dataset()
     columns = {"count": "count", "adversary": "adversary", "releases": ("releases", "count"), **AVERAGES}
     found = both_targets(every, every).assign(there=every["possible"].fillna(0).any("target"))
@@ -46,7 +46,7 @@ def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _runs(every: xr.Dataset) -> dict[str, int]:
-    """How often each count is published."""
+    """Number of releases of each count."""
     mean = every["posterior_mean"]
     known = {str(level): mean.sel(count=level).dropna("releases", how="all") for level in mean["count"].values}
     return {level: int(one["releases"].max()) for level, one in known.items()}
@@ -78,7 +78,7 @@ def queries(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section:
-    """What is done to the numbers after the noise, and what that does to the adversary."""
+    """Section on post-processing and its effect on the adversary."""
     every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
     said = [_effect_words(name, of_reader(every, name)) for name in scenario.readers]
     bound = (
@@ -92,7 +92,7 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 
 def _effect_words(name: str, found: xr.Dataset) -> str:
-    """Whether the published numbers reveal more or less than the cell's raw release."""
+    """Sentence that compares the published numbers with the cell's raw release: revealing more or less."""
     cell, published, raw = (float(found["posterior_mean"].sel(published=key, target="in")) for key in PUBLISHED)
     if not np.isfinite([cell, published]).all() or abs(published - cell) < 1e-9:
         return ""

@@ -58,7 +58,7 @@ def most_informed(risk: xr.Dataset, *, largest: bool = True) -> list[str]:
 
 
 def finding(scenario: Scenario, tree: xr.DataTree) -> str:
-    """What came out, in a sentence or two."""
+    """Main result of an audit, in a sentence or two."""
     risk = tree["risk"].to_dataset()
     if unreliable(risk):
         return (

@@ -133,7 +133,7 @@ def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.D
 
 
 def _sibling_lines(swept: dict[str, xr.Dataset]) -> Iterator[str]:
-    """What a sweep over siblings leaves as it is."""
+    """Note on the inputs that a sweep over siblings leaves unchanged."""
     if any(dim.startswith("siblings") for dim in swept):
         yield (
             "Another number of siblings changes what is published beside the unit, and nothing else: the beliefs stay "
@@ -142,7 +142,7 @@ def _sibling_lines(swept: dict[str, xr.Dataset]) -> Iterator[str]:
 
 
 def _belief_lines(base: xr.Dataset, swept: dict[str, xr.Dataset]) -> Iterator[str]:
-    """What each belief does beside the adversary's own: one sentence for each, always of both truths."""
+    """Sentences that compare each belief with the adversary's own, one each, always for both truths."""
     if "beliefs" not in swept:
         return
     for name in swept["beliefs"]["beliefs"].values:
@@ -152,7 +152,7 @@ def _belief_lines(base: xr.Dataset, swept: dict[str, xr.Dataset]) -> Iterator[st
 
 
 def belief_line(name: str, base: xr.Dataset, risk: xr.Dataset) -> str:
-    """Where a belief takes the adversary, the target in and the target out."""
+    """Sentence on the expected posterior under a belief, with the target in and with the target out."""
     if not bool((risk["possible"] & base["possible"]).all()):
         return f"With the belief “{name}” only one truth is possible: there is nothing left to infer."
     now, was = ({t: float(one["posterior_mean"].sel(truth=t)) for t in TRUTHS} for one in (risk, base))

@@ -142,12 +142,12 @@ class Finding:
 
     @property
     def unreliable(self) -> bool:
-        """Whether the sampler failed, so that averages are not numbers."""
+        """True if the sampler failed, so that averages are not numbers."""
         return "status" in self.risk and str(self.risk["status"].item()) == UNRELIABLE
 
     @property
     def exact(self) -> bool:
-        """Whether averages are exact."""
+        """True if averages are exact."""
         return self.risk["posterior_mean"].attrs.get("direction") == "exact" or not self.error("posterior_mean")
 
     def error(self, measure: str) -> float:
@@ -159,12 +159,12 @@ class Finding:
 
     @property
     def settled(self) -> bool:
-        """Whether some levels are published exactly, and moved the prior."""
+        """True if some levels are published exactly, and moved the prior."""
         return "invariant_ratio" in self.risk and bool(np.isfinite(self["invariant_ratio"]))
 
     @property
     def sure(self) -> bool:
-        """Whether the adversary is sure before the noise is read."""
+        """True if the adversary is certain before the noise is read."""
         return self["prior"] in (0.0, 1.0)
 
     @property

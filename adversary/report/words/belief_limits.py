@@ -44,12 +44,12 @@ class Limit:
 
     @property
     def exists(self) -> bool:
-        """Whether anything is guaranteed."""
+        """True if the loss is finite, so that something is guaranteed."""
         return bool(np.isfinite(self.loss))
 
     @property
     def certain(self) -> bool:
-        """Whether it cannot fail."""
+        """True if the failure probability is 0."""
         return self.failure == 0.0
 
     @property
@@ -71,7 +71,7 @@ class Limit:
         return self.guarantee.ratio_bounds(prior)[1]
 
     def ratio_as_read(self, prior: float) -> float:
-        """The same at a prior as it is and as it is written."""
+        """Largest posterior over prior, at a prior as it is and as it is written."""
         return float(self.ratio(np.array([prior, as_read(prior, self.finer)])).max())
 
     @property

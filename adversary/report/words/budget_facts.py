@@ -203,7 +203,7 @@ def _profile(found: Recommendation, audience: str) -> dict[str, Any]:
 
 
 def _rise(rise: Rise, audience: str) -> dict[str, Any]:
-    """How far an adversary would come, and what is tolerated of them."""
+    """Template values on the posterior that an adversary could reach, and on the tolerated one."""
     digits, (unit, most) = DIGITS[audience], UNITS[audience]
     return {
         "start": in_100(rise.start), "starts": _starts(rise.inclusion, rise.value, audience), "limited": rise.limited,
@@ -275,11 +275,11 @@ class Rise:
 
     @property
     def limited(self) -> bool:
-        """Whether anything above 0 and below 1 is ruled out."""
+        """True if the tolerated posterior is below 1."""
         return self.tolerated < 1.0
 
     def up_to(self, digits: int) -> str:
-        """What is tolerated, times 100, rounded down."""
+        """Tolerated posterior, times 100, rounded down."""
         return in_percent(self.tolerated, False, decimals_for(self.tolerated, digits=digits + 2))
 
     def ends(self, digits: int, unit: str, most: str) -> str:
@@ -327,7 +327,7 @@ def without_rounding(found: Recommendation) -> Recommendation:
 
 
 def unrounded_budget(made: ReleaseBudget) -> ReleaseBudget:
-    """The same of a release budget."""
+    """Release budget without its rounding, where that leaves nothing of it."""
     if made.status != BOUNDED or made.parameter > 0.0:
         return made
     each = made.delta_each if made.definition == "approximate DP" else 0.0
@@ -346,7 +346,7 @@ def worth(made: ReleaseBudget) -> float:
 
 
 def of_verdict(found: Verdict, audience: str) -> dict[str, Any]:
-    """Whether a profile is kept, by what, how surely, for whom, and how far others may come."""
+    """Template values on a profile's verdict: status, guarantee, failure probability, people, and outsiders."""
     certain, judged, replaced = found.failure == 0.0, found.status != NOT_COVERED, found.neighbours == "bounded"
     profile, outside = found.tolerance, list[dict[str, Any]]()
     if profile is not None and judged and np.isfinite(found.allowed):

@@ -166,7 +166,7 @@ LOCAL = (
 
 
 def unit_notes(unit: PrivacyUnit, contribution: float | None = None, local: bool = False) -> list[str]:
-    """What texts about a guarantee leave to be said of the privacy unit: how much it changes, and that it is replaced.
+    """Notes on the privacy unit that texts about a guarantee omit: its size, and that it is replaced.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _limit(limit: Limit, audience: str, starts: Sequence[float]) -> dict[str, An
 
 
 def _start(limit: Limit, p: float, audience: str) -> dict[str, Any]:
-    """Where a belief that starts at p may end, as a share of 100 and, for the technical text, as X.
+    """Template values on the posterior range of a belief that starts at p, in percent and as a ratio.
 
     The two texts that stand on the page of a report have the digits of its tables.
     """
@@ -326,7 +326,7 @@ def _until(guarantee: Guarantee, audience: str, failure: float, prior: float, th
 
 
 def of_the_release(guarantee: Guarantee) -> bool:
-    """Whether the guarantee is about the release itself, not about what is computed from it."""
+    """True if the guarantee covers the release itself, not what is computed from it."""
     return guarantee.after_postprocessing is not guarantee
 
 
@@ -357,6 +357,6 @@ def stands_for(guarantee: Guarantee, budgeted: str = "", each: str = "") -> str:
 
 
 def wider(guarantee: Guarantee) -> str:
-    """Which parameters let a belief move further."""
+    """Sentence on the parameters that let a belief move further."""
     names = " or ".join(guarantee.budget)
     return f"A larger {names} lets it move further." if names else "Less noise lets it move further."

@@ -248,7 +248,7 @@ def _left_out(lines: Sequence[int], what: str) -> list[str]:
 
 
 def _titles(rows: Sequence[Sequence[str]]) -> int:
-    """How many lines with a single entry stand above the names of the columns."""
+    """Number of title lines, with a single entry each, above the names of the columns."""
     filled = [sum(map(bool, row)) for row in rows]
     usual = Counter(filled).most_common(1)[0][0]
     above = next((i for i, n in enumerate(filled) if n > 1), 0)

@@ -189,7 +189,7 @@ def _options(data: Keys) -> dict[str, Any]:
 
 
 def _knowledge(who: Keys) -> tuple[str, str]:
-    """What the adversary knows of others, and the column of households."""
+    """Knowledge of the adversary about others, and the column of households."""
     given = who["knows"]
     first, _, column = given.partition(" ")
     if first == "household" and column.strip():
@@ -216,5 +216,5 @@ def _belief(who: Keys) -> Others | None:
 
 
 def _total_rho(tables: tuple[PublishedTable, ...], unit: PrivacyUnit) -> float:
-    """What one unit spends in every release of all tables with noise of its own."""
+    """zCDP rho of one unit over every release of all tables with noise of its own."""
     return float(unit_rho([one.noise for each in tables for one in each.single_releases], unit))
