@@ -91,7 +91,7 @@ class ApproximateZCDP(MomentBound):
 
     @property
     def concentrated(self) -> ZeroConcentratedDP:
-        """What holds but for delta."""
+        """zCDP at `rho`, the part of the guarantee that holds except with probability delta."""
         return ZeroConcentratedDP(self.rho)
 
     @property

@@ -182,7 +182,7 @@ class RenyiDP(MomentBound):
         return self._with([one.gamma * factor for one in self.orders])
 
     def _with(self, gammas: Sequence[Any]) -> RenyiDP:
-        """The same orders with other gammas."""
+        """Renyi DP of these orders with other gammas."""
         return RenyiDP(self.alpha, gammas if isinstance(self.alpha, tuple) else gammas[0])
 
     def plus(self, other: Guarantee) -> RenyiDP | None:

@@ -246,7 +246,7 @@ class LaplaceSum:
 
     @staticmethod
     def fits(epsilon0: float, count: int) -> bool:
-        """Whether so many have a sum that doubles hold."""
+        """True if a sum of `count` losses of size `epsilon0` can be computed by splines in double precision."""
         return 1e-9 < epsilon0 <= 4.0 and count <= MOST_SPLINES and count * (0.7 + 0.5 * epsilon0) <= _HEAVIEST
 
     @cached_property
@@ -322,5 +322,5 @@ class LaplaceSum:
 
 
 def _moved(cells: Floats) -> Floats:
-    """The same a cell further up."""
+    """Cells shifted up by one, the first filled with 0."""
     return np.concatenate([np.zeros((1, cells.shape[1])), cells[:-1]])

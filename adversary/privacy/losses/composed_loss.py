@@ -76,7 +76,7 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
-        """Where the law of each part ends, but for a mass of no consequence."""
+        """(lowest, highest) loss of every part, except for a negligible mass."""
         mass = LEFT_OUT / sum(self.counted.values())
         ends = {part: self._ends_of(part, mass) for part in self.counted}
         return tuple(ends[part] for part in self.parts)
@@ -220,7 +220,7 @@ class ComposedLoss(RoundedLoss):
         return widened(self.lower.delta(e + self._off), above)
 
     def _by_splines(self, e: Floats) -> tuple[Floats, Floats]:
-        """Where profiles are deeper than the splines see, by the grid."""
+        """(lower, upper) profile from the splines; from the grid where it is below `SEEN`."""
         assert self._splines is not None
         low, high = self._splines.bracket(e)
         if (deep := (high < SEEN) & (e > 0.0)).any():
@@ -260,7 +260,7 @@ class ComposedLoss(RoundedLoss):
 
     @cached_property
     def _distances(self) -> list[tuple[float, float, float]]:
-        """How far the split sum is above the loss, and below it, at most, but for a probability; for several of these.
+        """(above, below, probability): bounds on the split sum minus the loss that fail with this probability.
 
         A loss split over a gap g moves by less than g, on average up by at most g^2 / 8, and its moments are at most
         those of Hoeffding's lemma, e^(s^2 g^2 / 8).

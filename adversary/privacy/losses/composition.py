@@ -166,7 +166,7 @@ def _multiplied(lattices: dict[LatticeLoss, int]) -> list[tuple[LatticeLoss, int
 
 
 def _listed_power(lattice: LatticeLoss, times: int) -> LatticeLoss | None:
-    """So many copies multiplied out, by repeated squaring; None where products get too long."""
+    """Law of `times` copies, listed by repeated squaring; None where products get too long."""
 
     def together(a: LatticeLoss | None, b: LatticeLoss | None) -> LatticeLoss | None:
         if a is None or b is None or a.losses.size * b.losses.size > MAX_ATOMS:

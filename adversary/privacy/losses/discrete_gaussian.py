@@ -92,7 +92,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return cls((Family(v, size, int(check_whole("count", count, minimum=1))),))
 
     def within(self, width: float) -> DiscreteGaussianLoss:
-        """The same loss, its certified intervals aimed at this relative width."""
+        """Copy with certified intervals of this relative width as the goal."""
         return DiscreteGaussianLoss(self.families, self.variance, float(check_positive("width", width)))
 
     def beside(self, other: DiscreteGaussianLoss) -> DiscreteGaussianLoss:
@@ -263,7 +263,7 @@ def _mixed(atoms: LatticeLoss, rest: PrivacyLoss | None) -> PrivacyLoss:
 
 
 def _span(family: Family) -> float:
-    """How many values of one noise carry more than exp(-745)."""
+    """Number of values of one noise variable with mass above exp(-745)."""
     return float(2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0)
 
 

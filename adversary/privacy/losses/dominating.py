@@ -109,7 +109,7 @@ class LargestLoss(PrivacyLoss):
 
     @abstractmethod
     def each_behind(self, epsilon: Floats) -> Floats:
-        """The same of Q against P."""
+        """Profile of Q against P of every pair at epsilon >= 0, (pair, epsilon)."""
 
     @abstractmethod
     def each_tail(self, threshold: Floats) -> tuple[Floats, Floats]:

@@ -124,7 +124,7 @@ class Grid(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        """Whether any mass has a finite loss."""
+        """True if any mass has a finite loss."""
         return bool((self.mass > 0.0).any())
 
 
@@ -301,7 +301,7 @@ def _shared(x: Floats, mass: Floats, step: float) -> tuple[list[int], list[float
 
 
 def on_grid(law: LatticeLoss, step: float) -> bool:
-    """Whether every loss of a list is a multiple of a step."""
+    """True if every loss of a list is a multiple of `step`."""
     return not _placed(law.losses / step)[1].any()
 
 
@@ -337,7 +337,7 @@ def _grid_masses(loss: PrivacyLoss, nodes: Floats) -> tuple[Floats, Floats]:
 
 
 def fits(length: float, step: float) -> bool:
-    """Whether a loss is a multiple of the step, not too large a one."""
+    """True if a loss is a multiple of the step, of at most `GRID_BINS` steps."""
     ratio = length / step
     return bool(1.0 <= ratio <= GRID_BINS and abs(ratio - round(ratio)) < 1e-9 * ratio)
 

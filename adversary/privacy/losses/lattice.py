@@ -154,7 +154,7 @@ class LatticeLoss(PrivacyLoss):
         return p, q, np.append(_behind(steps), np.zeros(min(1, self.losses.size), np.longdouble))
 
     def past_ties(self, threshold: Floats) -> Floats:
-        """What a loss must exceed to be greater than a threshold; short of the next atom, which is `MERGED` away."""
+        """Threshold raised by the rounding error, so that ties do not exceed it; below the next atom, `MERGED` away."""
         return past_ties(threshold, min(self.blur, MERGED / 8.0) * (1.0 + np.minimum(np.abs(threshold), 1e300)))
 
     @labelled

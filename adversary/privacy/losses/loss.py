@@ -78,7 +78,7 @@ class PrivacyLoss(Guarantee):
         """log E_P[exp(order L)], in nats; infinite when P has mass at an infinite loss and order > 0."""
 
     def past_ties(self, threshold: Floats) -> Floats:
-        """What a loss must exceed to be greater than a threshold: last digits apart, where no law says more."""
+        """Threshold raised by the rounding error, so that ties do not exceed it; some laws have a wider margin."""
         return past_ties(threshold)
 
     def tail_from(self, threshold: ArrayLike) -> tuple[Any, Any]:
@@ -105,7 +105,7 @@ class PrivacyLoss(Guarantee):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the loss is 0 for certain: nothing was released."""
+        """True if the loss is 0 with certainty: nothing was released."""
         return self.maximum == 0.0 == self.swapped.maximum
 
     @property
@@ -130,7 +130,7 @@ class PrivacyLoss(Guarantee):
 
     @property
     def rough(self) -> PrivacyLoss:
-        """The same law for thousands of numbers: itself, or where each takes long one above it, `ROUGH` wide."""
+        """This law, or where each query is slow one above it, `ROUGH` wide: for thousands of queries."""
         return self
 
     @property
@@ -267,7 +267,7 @@ class PrivacyLoss(Guarantee):
         return self if check_whole("size", size, minimum=1) == 1 else group_of(self, int(size))
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        """Whether `loss` has a profile nowhere above this one's, in either direction."""
+        """True if the profile of `loss` is nowhere above this one's, in either direction."""
         reach = min(60.0, max(self.maximum, loss.maximum, 1e-12))
         e = np.linspace(-reach, reach, 801)
         return all(
@@ -348,7 +348,7 @@ def way_to_loss(x: Any, name: str = "") -> str:
 
 
 def _way(x: Any, asked: str) -> str:
-    """The same, with what was asked at its end."""
+    """Hint for `way_to_loss`, with the requested attribute at its end."""
     if isinstance(x, Guarantee) and type(x).worst_pair is Guarantee.worst_pair:
         return f", and {x.definition} has no worst pair: convert it first, as ApproximateDP(g.epsilon(delta), delta)"
     for way in ("worst_pair", "privacy_loss"):

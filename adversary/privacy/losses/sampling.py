@@ -126,7 +126,7 @@ class SampledLoss(PrivacyLoss):
         return float(np.log1p(-self.rate))
 
     def _sides(self, e: Floats) -> tuple[Floats, Floats]:
-        """Where the loss before sampling passes e, in its own direction; and what its profile there is worth."""
+        """Thresholds on the loss before sampling, in its own direction, and factors on its profile there."""
         before = before_sampling(-e if self.removed else e, self.rate)
         if not self.removed:
             return before, np.full(e.shape, self.rate)
@@ -228,7 +228,7 @@ class SampledLoss(PrivacyLoss):
         return -a if self.removed else a - 1.0
 
     def _is_seen(self, a: float) -> bool:
-        """Whether `expect` sees all of e^(a l)."""
+        """True if `expect` of e^(a l) agrees with the known moment to 1e-9: no mass is missed."""
         moment = self.loss.log_moment(a - 1.0)
         with np.errstate(over="ignore"):
             return bool(abs(float(self.loss.expect(lambda z: np.exp(a * z - moment))[1]) - 1.0) < 1e-9)

@@ -181,8 +181,18 @@ class ContinuousNoise(Additive):
 def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats, step: float) -> Floats:
     """log P(low <= noise <= high) of symmetric noise, from log P(noise >= x) and the step between its values.
 
-    Beside 0 it is a difference of tails on the interval's own side, about 0 what two tails leave: no mass is ever one
-    minus nearly one. `step` is 1 on the whole numbers, 0 for continuous noise.
+    An interval on one side of 0 is a difference of two tails on that side, so that small masses far out stay accurate.
+    One that contains 0 is 1 minus both tails.
+
+    Parameters
+    ----------
+    log_survival : x -> log P(noise >= x), elementwise, in nats
+    low, high : ends of the interval, both included, low <= high; shapes that broadcast
+    step : distance between neighbouring values of the noise: 1 on the whole numbers, 0 for continuous noise
+
+    Returns
+    -------
+    ndarray, log probabilities in nats, of the shape of the broadcast ends; -inf where the interval has no mass
     """
     left = high < 0
     low, high = np.where(left, -high, low), np.where(left, -low, high)

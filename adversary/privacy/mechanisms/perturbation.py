@@ -266,7 +266,7 @@ def dominating_pairs(pairs: Floats) -> LatticeLoss:
 
 
 def _crossings(worst: _Worst, nodes: Floats) -> tuple[NDArray[np.bool_], Floats]:
-    """Whether each pair is nowhere below another at these losses >= 0, and where two of the largest cross."""
+    """Mask of pairs with the largest profile at all these losses >= 0, and losses at which two of the largest cross."""
     delta = worst.each(nodes)
     best = delta.max(axis=0)
     one, other = delta.argmax(axis=0)[:-1], delta.argmax(axis=0)[1:]

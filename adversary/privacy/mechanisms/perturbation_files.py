@@ -177,7 +177,7 @@ def _matrix(frame: Any, place: Callable[[int], str], parameter: str) -> Layout:
 
 
 def _are_transitions(count: Floats, ends: Floats, probs: Floats, parameter: str) -> bool:
-    """Whether the columns of a matrix are published counts, by their labels and the mean of every row."""
+    """True if a matrix's columns are published counts, by their labels and the mean of every row."""
     if (ends < 0.0).any():
         if parameter == "transitions":
             raise ValueError(

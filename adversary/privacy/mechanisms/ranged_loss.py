@@ -86,7 +86,7 @@ class RangedLoss(LargestLoss):
         return losses[:, :1], losses[:, 1:]
 
     def _place(self, threshold: Floats) -> Floats:
-        """Where every pair has its losses above a threshold, beyond: -1 before the range, (pair, threshold)."""
+        """Place beyond which each pair's losses exceed a threshold, (pair, threshold); -1 if all losses do."""
         a, b = self._values
         inside, end = self.noise.mechanism, float(self.noise.largest)
         least, most = self._least_and_most

@@ -162,7 +162,7 @@ class Contour:
         return np.asarray(delta), np.asarray(miss)
 
     def work(self, eps: Floats, tol: float, most: Work) -> Work | None:
-        """What the search for revivals and a sum with this goal take at these epsilons; None for more than `most`."""
+        """Cost of the revival search and of a sum with this tolerance at these epsilons; None if above `most`."""
         size, tilt = self._shadow(eps), self.tilts(eps)
         asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
         if self.step is None:
@@ -331,7 +331,7 @@ class Contour:
         return np.asarray(total * np.exp(np.minimum(s * at - (short - at), 700.0)))
 
     def _alias(self, eps: Floats, s: Floats, period: float, kind: str) -> Floats:
-        """What the other periods add: at most this."""
+        """Upper bound on the aliasing error, the contribution of all other periods."""
         rho = self.rho
         if kind != "delta":
             s_right = s + 1.0 if kind == "q" else s

@@ -91,7 +91,7 @@ def revivals(
 
 
 def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, most: int) -> Windows:
-    """What one family leaves of the windows: the parts near a multiple of its period."""
+    """Windows after the sieve of one family: the parts near a multiple of its period."""
     low, high, centre, penalty, total, searched = windows
     radius = np.minimum(np.sqrt(threshold.nats(low) / weight), period / 2.0)
     first, last = np.ceil((low - radius) / period), np.floor((high + radius) / period)
