@@ -210,10 +210,10 @@ class TableBudget:
         return np.zeros(true.shape) if least is None else as_array(self.noise.cdf(np.full(true.shape, least), true))
 
     def threshold(self, form: int = 1) -> Mechanism:
-        """Whether a group has this form of the table, or a more detailed one, as a mechanism of its count.
+        """Mechanism that reveals only whether a group has this form of the table or a more detailed one, by its count.
 
-        The release is the threshold where it has, and one less where not: stage one's noisy count, clamped. Several
-        forms, or the noisy count itself, reveal more; `DataProduct.plan(stage_one=True)` has the latter.
+        The release is stage one's noisy count, clamped: the threshold if the group has the form, one less if not.
+        Several forms, or the noisy count itself, reveal more; `DataProduct.plan(stage_one=True)` has the latter.
 
         Parameters
         ----------

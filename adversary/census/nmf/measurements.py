@@ -269,7 +269,7 @@ def _fill_tree(
 
 
 def _notes_of_extract(levels: tuple[str, ...], product: Product) -> list[str]:
-    """What a file without the uppermost or the lowest levels of its product does not say."""
+    """Notes on a file that lacks the uppermost or the lowest levels of its product."""
     notes: list[str] = []
     if levels[0] == EXTRACT:
         shared = "; a rate that leaves share is one for all of them" * (len(levels) == 2)

@@ -169,7 +169,7 @@ class BlockPage:
         return f"{first} It can be the noise: {many}"
 
     def warnings(self) -> Iterator[str]:
-        """What to know before the numbers are believed."""
+        """Warnings before the numbers: synthetic data, cells without a posterior, persons against housing units."""
         if self.about.get("synthetic"):
             yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
         for name, words in (("mistaken", "the release contradicts what the adversary is said to know"),
@@ -255,7 +255,7 @@ class BlockPage:
         )
 
     def provenance(self) -> Iterator[tuple[str, str]]:
-        """What was read and asked."""
+        """Provenance of the numbers: directory, block, adversary, prior of the blocks' counts, version."""
         yield "Read from", str(self.about.get("directory", ""))
         yield (
             "Block",

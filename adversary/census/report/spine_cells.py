@@ -143,7 +143,7 @@ def _guarantee(page: Any) -> Section:
 
 
 def _read(page: Any) -> Section:
-    """What was read of the cell where most is learned; the other cells were measured by the same queries."""
+    """Section on the measurements of the most informative cell; the others were measured by the same queries."""
     section: Section = page.read()
     section.tables = [table for table in section.tables if table.name != "cells"]
     for table in section.tables:

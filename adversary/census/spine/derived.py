@@ -254,7 +254,7 @@ def _moments_in_unit(tree: Tree, solution: Solution, inside: Integers, v: int) -
 def _moments_given_sum(
     tree: Tree, solution: Solution, inside: Integers, rest: Integers
 ) -> tuple[Law, Floats, Floats, float]:
-    """The same of the sum T of several units: Fourier inverses over T of E[S^k exp(i omega T)]."""
+    """Law of the sum T of several units, E[S^k ; T = t] by Fourier inversion of E[S^k exp(i omega T)]; the error."""
     places = np.concatenate([inside, rest])
     total = _law(tree, solution, places, np.ones(places.size))
     plain = Chosen.of(tree, places, np.ones(places.size))

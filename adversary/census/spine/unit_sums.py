@@ -53,7 +53,7 @@ class Counts(NamedTuple):
         return self.low + int(self.values.shape[-1]) - 1
 
     def within(self, low: int, high: int) -> Counts:
-        """The same numbers from `low` to `high` at most; a single 0 where none is left."""
+        """Restriction to the counts from `low` to `high`; a single 0 where none is left."""
         first, stop = max(low, self.low), min(high, self.high) + 1
         if stop <= first:
             return Counts(min(max(self.low, low), high), np.zeros((*self.values.shape[:-1], 1)))
@@ -139,7 +139,7 @@ def _convolve(one: Counts, other: Counts) -> Counts:
 
 
 def _at(one: Counts, other: Counts, low: int, high: int) -> Counts:
-    """The same at few counts: each a sum over both."""
+    """Convolution at the counts from low to high only: a sum over both for each."""
     low, high = max(low, one.low + other.low), min(high, one.high + other.high)
     lead = np.broadcast_shapes(one.values.shape[:-1], other.values.shape[:-1])
     if high < low:
@@ -154,7 +154,7 @@ def _at(one: Counts, other: Counts, low: int, high: int) -> Counts:
 
 
 def add_by_transforms(parts: Sequence[Counts], low: int, high: int) -> tuple[Counts, float]:
-    """The same by Fourier transforms, and a bound on the error of a number whose parts sum to 1 in modulus."""
+    """Sum of independent counts by Fourier transforms, and an error bound for parts that sum to 1 in modulus."""
     from scipy.fft import fft, ifft, next_fast_len
 
     clipped = []

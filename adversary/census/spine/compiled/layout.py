@@ -81,7 +81,7 @@ def trim_at(L, tau, v):
 
 @inner
 def is_measured(L, v):
-    """Whether a unit has a likelihood of its own."""
+    """True if a unit has a likelihood of its own."""
     return L.units[v].rho > 0.0 or L.units[v].alpha > 0.0 or L.units[v].table_size > 0
 
 
@@ -186,7 +186,7 @@ def log_peak(L, v, drop, leaves, x):
 
 @inner
 def log_peak_within(L, v, drop, leaves, x, low, high):
-    """The same over counts from low to high; -inf where there are none."""
+    """`log_peak` over the counts from low to high only; -inf where there are none."""
     unit = L.units[v]
     low, high = max(low, unit.low), min(high, unit.high)
     x += unit.settled
@@ -236,7 +236,7 @@ def likelihood_slope(L, v, x):
 
 @inner
 def slope_of(L, v, x):
-    """The same of minus the log of the whole factor; a negative curvature is taken to be 0."""
+    """Derivative and curvature of minus the log of the whole factor; a negative curvature is set to 0."""
     slope, curvature = likelihood_slope(L, v, x)
     if L.units[v].sharing > 0:
         mean, variance = rate_moments(L, L.units[v].sharing, max(x - L.units[v].settled, 0.0))

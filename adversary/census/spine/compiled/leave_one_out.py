@@ -86,7 +86,7 @@ def wider(window):
 
 @inner
 def at_root(n, root, top):
-    """What the root is told: nothing, which is 1 everywhere, or `top`; and the numbers in use."""
+    """Downward message of the root, 1 everywhere or `top`, and the number of entries in use."""
     windows, most = np.zeros(n, WINDOW), np.ones(n)
     low, size = wider(root)
     if top.value.size > 0:
@@ -138,7 +138,7 @@ def log_beyond(L, v, drop, leaves, x, window):
 
 @inner
 def falls_off(L, v, drop, window):
-    """Whether a unit's own likelihood leaves so little off its window that the others need not be followed there."""
+    """True if a unit's own likelihood is negligible off its window, so that the others are not needed there."""
     if L.units[v].low == L.units[v].high:
         return window.low <= L.units[v].low < window.low + window.size
     leaves, zero = sharers(L, v), np.int64(0)
@@ -206,7 +206,7 @@ def hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used):
 
 @inner
 def handed_on(L, b, known, on_way):
-    """Whether a unit is to be told what all others say: it lies on the way to an answer, or it is marked (-2)."""
+    """True if a unit on the way to an answer needs a downward message: it has children, or it is marked (-2)."""
     return on_way[b] and (L.units[b].children > 0 or known[b] < -1)
 
 

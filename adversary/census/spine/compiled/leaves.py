@@ -76,7 +76,7 @@ def mode_of(L, v, t, x):
 
 @inner
 def first_guess(L, v, t):
-    """Where a leaf's law is likely to have its top."""
+    """Approximate mode of a leaf's law under the tilt t."""
     if L.units[v].rho > 0.0:
         guess = L.units[v].released - t / (2.0 * L.units[v].rho)
     elif L.units[v].alpha > 0.0:

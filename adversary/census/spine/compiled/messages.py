@@ -337,7 +337,7 @@ def downward(L, theta, tau, messages, outer, lift):
 
 @inner
 def tell(room, told, u, one, other):
-    """What entry u was told, handed on to one of its two parts with the other summed out."""
+    """Pass the downward message of entry u on to one of its two parts, with the other summed out."""
     above, below = room.windows[u], room.windows[one]
     out = told[below.place : below.place + below.size]
     shift = below.low + room.windows[other].low - above.low

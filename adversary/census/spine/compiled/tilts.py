@@ -275,7 +275,7 @@ def saddle(L, blend):
 
 @inner
 def last_slope(L, v):
-    """How steeply a unit's likelihood falls in the end: alpha, or the last step of a table; infinite for a Gaussian."""
+    """Final slope of minus a unit's log likelihood: alpha, or the last step of a table; infinite for a Gaussian."""
     unit = L.units[v]
     if unit.rho > 0.0:
         return np.inf
