@@ -112,7 +112,7 @@ class Posterior:
         return self.with_release_shape(np.where(self.question.has_moment(power), np.sqrt(squares), np.inf))
 
     def mode(self, name: str) -> Any:
-        """Where the density of the named quantity is highest: that of sigma is not the root of that of sigma2."""
+        """Mode of the named quantity: that of sigma is not the root of that of sigma2."""
         return self.with_release_shape(self._each(name, lambda law: law.mode))
 
     def hdi(self, name: str, prob: float = 0.95) -> Any:
@@ -235,7 +235,7 @@ class Posterior:
         return [getattr(one, law) for one in self.solutions]
 
     def _each(self, name: str, read: Callable[[Marginal], Any], *more: int) -> Floats:
-        """What is read off every marginal, (row, *more), in the units of the data."""
+        """Statistic `read` of every marginal, (row, *more), in the units of the data."""
         laws = self._marginals(name)
         return self.in_units(name, as_array([read(law) for law in laws]).reshape(len(laws), *more))
 
@@ -246,7 +246,7 @@ class Posterior:
         return np.asarray(offset + units.reshape(-1, *(1,) * (unit.ndim - 1)) * unit)
 
     def _units(self, name: str) -> Floats:
-        """What stands for 1 on [0, 1], (row,). There the variance of data has divisor n, as the bounds limit it."""
+        """Data units per unit on [0, 1], (row,). There the variance of data has divisor n, as the bounds limit it."""
         n = np.broadcast_to(self.release.size, self.shape).ravel()
         divisor = n / (n - 1.0) if self.quantity == "data" and name != "mu" else np.ones(n.size)
         return np.asarray((self.release.width**2 * divisor) ** (0.5 * _POWERS[name]))

@@ -108,7 +108,7 @@ class BoundedRelease:
         }  # fmt: skip
 
     def having(self, numbers: Mapping[str, Any]) -> BoundedRelease:
-        """The same with other `numbers`, all of them, which are not checked again."""
+        """Copy with other `numbers`, all of them, which are not checked again."""
         found = copy.copy(self)
         found._set(numbers)
         return found
@@ -119,7 +119,7 @@ class BoundedRelease:
             object.__setattr__(self, name, value)
 
     def _caution(self) -> str:
-        """What is impossible about the released numbers, if anything is: each by itself, or both together."""
+        """Warning if released numbers, each alone or jointly, are farther from feasible than noise reaches; else ""."""
         n, unit, scales = self.size, (self.unit_mean, self.unit_variance), self.unit_scales
         tops = np.ones(()), 0.25 * n / (n - 1.0)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -259,8 +259,7 @@ class BoundedRelease:
         return exact.with_added_noise(first, second)
 
     def with_added_noise(self, first: Floats, second: Floats) -> BoundedRelease:
-        """The same with so much noise on [0, 1] added to mean and variance: for simulations, which go without the
-        warning about units."""
+        """Copy with noise, on [0, 1], added to mean and variance: for simulations, without the warning about units."""
         mean, variance = as_array(self.mean) + self.width * first, as_array(self.variance) + self.width**2 * second
         noisy = {"mean": self.labels.put_on(mean), "variance": self.labels.put_on(variance)}
         return self.having(self.numbers | noisy)

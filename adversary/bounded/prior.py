@@ -84,7 +84,7 @@ class NormalInverseGamma:
         return {"mu0": self.mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": self.s0}
 
     def having(self, numbers: Mapping[str, Any]) -> NormalInverseGamma:
-        """The same with other `numbers`, which are not checked again."""
+        """Copy with other `numbers`, which are not checked again."""
         found = copy.copy(self)
         found._set(numbers)
         return found
@@ -111,7 +111,7 @@ class NormalInverseGamma:
         return np.asarray(variance + 0.5 * np.log(kappa / (2.0 * np.pi * v)) - kappa * distance**2 / (2.0 * v))
 
     def on_unit(self, bounds: tuple[float, float]) -> NormalInverseGamma:
-        """The same prior for data rescaled from `bounds` to [0, 1]: mu0 as a mean, s0 as a standard deviation."""
+        """Prior for data rescaled from `bounds` to [0, 1]: mu0 as a mean, s0 as a standard deviation."""
         width = bounds[1] - bounds[0]
         mu0, s0 = (as_array(self.mu0) - bounds[0]) / width, as_array(self.s0) / width
         return self.having({"mu0": mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": s0})
@@ -212,7 +212,7 @@ def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Flo
 def question_of(
     release: BoundedRelease, prior: Prior, constrained: bool, normalised: bool, caps: Floats
 ) -> tuple[Question, tuple[int, ...]]:
-    """What is asked of releases and priors against one another, in rows, and its shape."""
+    """`Question` with releases and priors broadcast against one another, in rows, and the broadcast shape."""
     unit = prior.on_unit(release.bounds) if isinstance(prior, NormalInverseGamma) else None
     shape = np.broadcast_shapes(release.shape, () if unit is None else unit.shape)
     kind = {"laplace": 1.0, "gaussian": 2.0}[release.noise]

@@ -126,7 +126,7 @@ def _check_flat(release: BoundedRelease, constrained: bool, cap: float | None) -
 
 
 def is_proper(release: BoundedRelease, prior: Any, constrained: bool = True, cap: float | None = None) -> bool:
-    """Whether the posterior has finite mass, by `check_proper` (Theorems 17 and 18).
+    """True if the posterior has finite mass, by `check_proper` (Theorems 17 and 18).
 
     Parameters
     ----------

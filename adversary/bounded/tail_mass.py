@@ -41,7 +41,7 @@ _REFINED = 16
 
 
 def falls_in_variance(log_density: LogDensity, release: BoundedRelease, constrained: bool, *, large: bool) -> bool:
-    """Whether the mass of sigma2 falls toward 0, or with `large` toward infinity; a log density on [0, 1] is given."""
+    """True if the mass of sigma2 falls toward 0, or with `large` toward infinity, for a log density on [0, 1]."""
     v = LARGE if large else SMALL
     logs = _log_masses(log_density, release, constrained, v)
     if large and release.variance is not None:
@@ -50,7 +50,7 @@ def falls_in_variance(log_density: LogDensity, release: BoundedRelease, constrai
 
 
 def falls_in_mean(log_density: LogDensity, release: BoundedRelease, top: float) -> bool:
-    """Whether the mass of mu falls toward both ends, at several sigma2 up to `top`; without the bounds."""
+    """True if the mass of mu falls toward both ends, at several sigma2 up to `top`; without the bounds."""
     v = np.minimum(np.array([1e-6, 1e-3, 0.1, 1.0, 1e3])[:, None], top)
     for side in (-FAR, FAR):
         mu = np.broadcast_to(side, (v.size, side.size))
@@ -61,7 +61,7 @@ def falls_in_mean(log_density: LogDensity, release: BoundedRelease, top: float) 
 
 
 def is_constant(log_density: LogDensity) -> bool:
-    """Whether a log density has one value at scattered points, inside the feasible region and outside: a flat prior."""
+    """True if a log density has one value at scattered points, in the feasible region and outside: a flat prior."""
     steps = np.arange(1.0, 33.0)
     mu = 3.0 * (steps * 0.6180339887 % 1.0) - 1.0
     logs = log_density(mu, 10.0 ** (4.0 - 12.0 * (steps * 0.7548776662 % 1.0)))
@@ -69,9 +69,9 @@ def is_constant(log_density: LogDensity) -> bool:
 
 
 def _falls(logs: Floats, step: float) -> bool:
-    """Whether the first of two log masses is below the second by more than LEAST for each unit of `step`.
+    """True if the first of two log masses is below the second by more than LEAST for each unit of `step`.
 
-    A density that is 0 or no number in the last shell is taken to fall: that is left to the quadrature.
+    A density that is 0 or NaN in the last shell counts as falling; the quadrature decides.
     """
     last, before = logs
     if np.isnan(last) or last == -np.inf or np.isnan(before):

@@ -149,7 +149,7 @@ class Marginal:
         return np.where(inside & np.isfinite(result), result, 0.0)
 
     def _places(self, shares: Floats) -> Floats:
-        """Where so much of the mass lies below, in t."""
+        """Quantiles in t at the probabilities `shares`."""
         mass = np.asarray(shares) * self.below[-1]
         i = np.clip(np.searchsorted(self.below, mass, side="right") - 1, 0, self.nodes.size - 2)
         width = self.nodes[i + 1] - self.nodes[i]
@@ -160,12 +160,12 @@ class Marginal:
         return np.asarray(self.nodes[i] + np.clip(np.nan_to_num(way, nan=0.0, posinf=np.inf), 0.0, width))
 
     def quantiles(self, shares: Any) -> Floats:
-        """Where so much of the mass lies below."""
+        """Quantiles of x at the probabilities `shares`."""
         return self.line.x(self._places(shares))
 
     @cached_property
     def mode(self) -> float:
-        """Where the density of x is highest: the top of a parabola through the highest nodes of the grid."""
+        """Mode of x: the top of a parabola through the highest nodes of the grid."""
         h, t = self.heights[::FINER], self.nodes[::FINER]
         i = int(np.argmax(h))
         if i == 0 or i == t.size - 1:

@@ -152,7 +152,7 @@ class TruncatedGammaMixture:
         return scalar_or_array((mass * (gap - (mass * gap).sum(-1, keepdims=True)) ** 2).sum(-1))
 
     def mode(self) -> Any:
-        """Where the density is largest: a stationary point of one piece, or the corner; 0 for alpha < 1."""
+        """Mode of the density: a stationary point of one piece, or the corner; 0 for alpha < 1."""
         alpha, beta, rate, centre, upper = self._parameters
         right = (alpha - 1.0) / (beta + rate)
         steep = beta > rate

@@ -81,7 +81,7 @@ class Seen(NamedTuple):
 
     @property
     def nothing(self) -> Seen:
-        """The same number of values, with neither statistic released."""
+        """Copy with neither statistic released, for the same number of values."""
         return Seen(self.n, Noise.of(0.0, 1.0, 0.5), Noise.of(0.0, 1.0, 0.5))
 
 
@@ -241,7 +241,7 @@ def _log_limited(seen: Seen, mu: Floats, v: Floats, most: float, *, rough: bool 
 
 
 def _top(slope: Curve, low: Floats, high: Floats) -> Floats:
-    """Where integrands of one mode are highest, from the signs of their slopes."""
+    """Maximizers of unimodal integrands, by bisection on the signs of their slopes."""
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(38):
             middle = 0.5 * (low + high)

@@ -33,10 +33,11 @@ class Question:
         return replace(self, seen=self.seen[i], beliefs=self.beliefs[i], caps=self.caps[i])
 
     def has_moment(self, power: float) -> Any:
-        """Whether sigma2^power has a mean: without bounds and cap its density falls only as a power of sigma2.
+        """True where sigma2^power has a finite mean.
 
-        That of the prior, flat or conjugate, once more (n - 1) / 2 where a variance was released, and 1/2 where a mean
-        was. The variance of the data falls as fast, or as the noise on it.
+        Without bounds and cap the density falls as a power of sigma2, which must exceed power + 1. That power is 0 for
+        a flat prior and nu0 / 2 + 1 for a conjugate one, plus 1/2 there if a mean was released, plus (n - 1) / 2 if a
+        variance was. The data's variance has every mean if a variance was released: it falls as fast as the noise.
         """
         seen, beliefs = np.moveaxis(self.seen, -1, 0), np.moveaxis(self.beliefs, -1, 0)
         if self.constrained or self.log_density is not None:

@@ -83,7 +83,7 @@ def _log_cut(power: float, rate: Floats, cap: float, centre: Floats, weight: flo
 
 
 def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: float, rough: bool) -> Floats:
-    """The same of points in a row, by panels in log x."""
+    """`_log_cut` of points in a row, by panels in log x."""
     v = np.maximum(centre * (1.0 - centre), 0.0)  # there the region's edge passes the centre, if that is within [0, 1]
     beyond = np.maximum(np.abs(centre - 0.5) - 0.5, 0.0)
     shift = np.log1p(0.5 * weight * beyond**2 / rate)[:, None]  # outside, the tail of the normal law is a further rate

@@ -271,7 +271,7 @@ def _range(x: Floats, profile: Floats, limits: tuple[float, float]) -> tuple[flo
 
 
 def _nodes(law: Marginal, size: int) -> Floats:
-    """So many nodes over the range of a marginal, equidistributed in its cube root and partly evenly."""
+    """Grid of `size` nodes over the range of a marginal, equidistributed in its cube root and partly evenly."""
     first, last = 0, law.nodes.size - 1
     if law.line.kind in (INSIDE, COSH):  # without bounds a grid reaches as far as its moments
         within = np.flatnonzero(law.logs > -DEPTH)

@@ -74,10 +74,10 @@ class Sweeps:
     tries: int
 
     def run(self, chains: int, burn: int, draws: int, rng: np.random.Generator) -> Trace:
-        """So many chains, each from its own draw of the prior (constrained, with a line in [0, 1] throughout).
+        """Gibbs chains, each from its own draw of the prior (constrained, with a line in [0, 1] throughout).
 
-        Where no draw of the prior can be had, a chain starts by steps from the line 1/2 and sigma2 = 1/8, and its sums
-        from those of records spread evenly over the unit square.
+        If no draw of the prior is available, a chain starts with steps from the line 1/2 and sigma2 = 1/8. Its sums
+        start from those of records spread evenly over the unit square.
         """
         size = self.noisy.size
         trace = Trace(np.empty((draws, chains, 2)), np.empty((draws, chains)), np.empty((draws, chains, size)))

@@ -97,7 +97,7 @@ class RegressionLaw:
         return RegressionLaw(centre, precision, float(self.a0 + n / 2.0), float(scale))
 
     def on_unit(self, x_bounds: tuple[float, float], y_bounds: tuple[float, float]) -> RegressionLaw:
-        """The same law for data rescaled from these bounds to [0, 1]."""
+        """Law for data rescaled from these bounds to [0, 1]."""
         if tuple(x_bounds) == (0.0, 1.0) == tuple(y_bounds):
             return self
         turn, shift = _from_unit(x_bounds, y_bounds)
@@ -159,7 +159,7 @@ def nonprivate_posterior(x: ArrayLike, y: ArrayLike, prior: RegressionLaw | None
 
 
 def feasible_coefficients(theta: ArrayLike, region: Region = "weak") -> NDArray[np.bool_] | bool:
-    """Whether some data in [0, 1]^2 can have (intercept, slope) = theta as their regression of y on x.
+    """True where some data in [0, 1]^2 can have (intercept, slope) = theta as their regression of y on x.
 
     Parameters
     ----------

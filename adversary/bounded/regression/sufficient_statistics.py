@@ -103,7 +103,7 @@ def _unit(name: str, values: ArrayLike) -> Floats:
 
 
 def feasible_sums(sums: ArrayLike, n: ArrayLike) -> NDArray[np.bool_] | bool:
-    """Whether n records in [0, 1]^2 can have these sums, by the necessary conditions `CONSTRAINTS`.
+    """True where the sums satisfy `CONSTRAINTS`, necessary conditions for n records in [0, 1]^2.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def feasible_sums(sums: ArrayLike, n: ArrayLike) -> NDArray[np.bool_] | bool:
 
 
 def kept_constraints(sums: Floats, n: float | Floats) -> NDArray[np.bool_]:
-    """Which of `CONSTRAINTS` the sums (Sx, Sxx, Sy, Sxy, Syy), shape (..., 5), satisfy: shape (..., 6)."""
+    """Mask of the `CONSTRAINTS` that the sums (Sx, Sxx, Sy, Sxy, Syy), shape (..., 5), satisfy: shape (..., 6)."""
     x, xx, y, xy, yy = (sums[..., i] for i in range(5))
     minor, last = n * xx - x * x, n * yy - y * y
     rules = [
@@ -241,7 +241,7 @@ class RegressionRelease:
 
     @property
     def total_epsilon(self) -> float:
-        """What the whole release costs, by simple composition: queries times epsilon."""
+        """Epsilon of the whole release, by simple composition: queries times epsilon."""
         return self.queries * float(self.epsilon)
 
     @property

@@ -100,7 +100,7 @@ def interval_text(tree: xr.DataTree, parameter: str, unit: str = "") -> str:
 
 
 def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: str) -> str:
-    """What the bounds give for free: how much shorter they make intervals, and what a posterior without them wastes."""
+    """Sentences on the benefit of the bounds: shorter intervals, and the infeasible probability without them."""
     refused = {name: tree.attrs.get(f"refused_{name}") for name in READINGS}
     if refused["unconstrained"]:
         return f"Without the fact that {known}, no posterior exists."

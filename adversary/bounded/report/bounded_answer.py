@@ -146,7 +146,7 @@ def document(file: ReleaseFile, posteriors: Mapping[str, Posterior], tree: xr.Da
 
 
 def _intervals(file: ReleaseFile, tree: xr.DataTree) -> list[str]:
-    """Where mean and deviation are, a sentence each; that of which something was published first."""
+    """Credible intervals of mean and deviation, a sentence each; the mean first if it was published."""
     whose, called = f" of {file.quantity}" if file.quantity else "", PARAMETERS[file.posterior_of]
     names = ("sigma", "mu") if file.release.mean is None else ("mu", "sigma")
     ends = {name: interval_text(tree, name, file.unit) for name in names}

@@ -214,7 +214,7 @@ def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") ->
 
 
 def _impossible(posteriors: Posteriors, what: str, share: Callable[[Posterior], float]) -> str:
-    """How much of a posterior is impossible where it ignores the bounds."""
+    """Title on the infeasible probability of a posterior that ignores the bounds."""
     lost = [float(share(one)) for one in posteriors.values() if not one.constrained]
     if not lost:
         return f"The bounds rule out none of {what}"
@@ -222,7 +222,7 @@ def _impossible(posteriors: Posteriors, what: str, share: Callable[[Posterior], 
 
 
 def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:
-    """Where nearly all of every posterior lies, at most one width beyond what is possible."""
+    """Axis range with nearly all of every posterior, at most one width beyond the feasible values."""
     ends = [[float(one.quantile(name, q)) for q in (TAIL, 1.0 - TAIL)] for one in posteriors.values()]
     low, high = min(end[0] for end in ends), max(end[1] for end in ends)
     a, b = (float(end) for end in next(iter(posteriors.values())).release.bounds)

@@ -90,6 +90,6 @@ def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: st
 
 
 def _range(values: list[Floats]) -> tuple[float, float]:
-    """Where nearly all draws lie."""
+    """Axis range from the 0.1 % to the 99.9 % quantile, over all sets of draws."""
     ends = np.quantile(values, [0.001, 0.999], axis=1)
     return float(ends[0].min()), float(ends[1].max())

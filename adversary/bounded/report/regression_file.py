@@ -21,7 +21,7 @@ DRAWS, MOST_DRAWS = 3000, 10_000
 
 
 def _release(table: Keys) -> dict[str, Any]:
-    """What was published, and what the variables are."""
+    """Release of the table, and the names of the variables x and y."""
     given = table.read()
     words = {name: given.pop(name) for name in "xy"}
     return {"release": RegressionRelease(**given), **words}
@@ -105,11 +105,11 @@ class RegressionFile(Told):
     y: str
 
     def asked(self, prior: Any = None, prob: float | None = None, constrained: bool | None = None) -> RegressionFile:
-        """The same file with another probability or reading, where one is given, checked as in a file.
+        """Copy with another probability or reading, where one is given, checked as in a file.
 
         Raises
         ------
-        ValueError : a prior is given, which for a line takes more than one word; a probability that is none
+        ValueError : a prior, which a regression file gives in [prior]; a probability outside its range
         """
         if prior is not None:
             raise ValueError(f"--prior is for a mean and a variance: {self.path} has [regression], and takes [prior]")

@@ -26,7 +26,7 @@ HYPERPARAMETERS = tuple(field.name for field in fields(NormalInverseGamma))
 
 
 def _count(key: str, given: Any) -> Any:
-    """How many values: a number whose range is checked with all the rest."""
+    """Number of values; its range is checked with all the rest."""
     del key
     return plain(given)
 
@@ -130,7 +130,7 @@ class ReleaseFile(Told):
     def asked(
         self, prior: Flat | NormalInverseGamma | None = None, prob: float | None = None, constrained: bool | None = None
     ) -> ReleaseFile:
-        """The same file with another prior, probability or reading, where one is given, checked as in a file."""
+        """Copy with another prior, probability or reading, where one is given, checked as in a file."""
         return replace(
             self,
             prior=self.prior if prior is None else prior,

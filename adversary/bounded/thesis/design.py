@@ -213,7 +213,7 @@ def _priors(priors: Any) -> dict[str, Prior]:
 
 
 def _sample_fingerprint(population: Population, cell: Cell) -> str:
-    """What a law draws from a fixed generator."""
+    """Hash of a population's draws from a fixed generator."""
     values = population(cell.mu, cell.sigma, (2, min(cell.n, 256)), np.random.default_rng(0))
     return hashlib.sha256(np.ascontiguousarray(values, dtype=np.float64).tobytes()).hexdigest()
 

@@ -184,7 +184,7 @@ def run(chain: Callable[[np.random.Generator], Floats], chains: Any, rng: Any) -
 
 
 def settings(problem: Problem, size: tuple[int, int, int], prior: Any) -> dict[str, Any]:
-    """What was run, in words and numbers that a file can hold."""
+    """Settings of a run, in words and numbers that a file can hold."""
     return {
         "n": problem.n,
         "prior": "flat" if problem.prior[1] == 0.0 else repr(prior),
