@@ -92,7 +92,7 @@ class CanonicalLaw(ContinuousNoise):
         return repeat_loss(self.nominal_guarantee.group(shift).worst_pair if shift else compose_losses([]), count)
 
     def rho(self, change: float = 1) -> float:
-        """What the guarantee of that many records implies; infinite where nothing does, for want of a theorem."""
+        """zCDP rho implied by the guarantee for `change` records; infinite where no theorem gives one."""
         shift = int(check_whole("change", change, minimum=0))
         group = self.nominal_guarantee.group(shift) if shift else None
         rho = 0.0 if group is None else group.implied_rho

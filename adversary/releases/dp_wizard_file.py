@@ -124,7 +124,7 @@ def read_dp_wizard(path: str | Path) -> DpWizardAnalysis:
 
 
 def _columns(table: Keys) -> dict[str, dict[str, Any]]:
-    """What is published of each column: the first statistic, as the generated code takes it."""
+    """Published statistic of each column, with its weight; exactly one per column."""
     given = table.get("analysis_columns", dict, "a mapping of columns to a list of one statistic")
     if not given:
         raise ValueError(f"{table.where('analysis_columns')}: must have at least one column, got none")
