@@ -1,4 +1,4 @@
-"""What this package is installed as: `import adversary` comes with the distribution `dp-adversary`."""
+"""Name and version of the distribution, `dp-adversary`, that provides `import adversary`."""
 
 from __future__ import annotations
 

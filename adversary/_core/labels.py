@@ -27,7 +27,7 @@ Extra = Mapping[str, Any]
 """Dimensions behind those of the releases, in order, each with its labels or None."""
 
 UNNAMED = "dim_"
-"""How xarray begins the name of an axis that has none."""
+"""Prefix of xarray's names for axes without one."""
 
 MOST_LISTED = 1_000_000
 """Largest count that may label an entry of a list."""

@@ -1,4 +1,4 @@
-"""How long posteriors are sampled: one place for the settings of every engine that draws."""
+"""Settings of sampled posteriors, shared by every engine that draws."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SPELLED = 3
 _LONGEST = 12
 """Characters of a parameter, at most, that is written in full."""
 AT_A_TIME = "for any one person and adversary at a time, not for all of them at once"
-"""Of what a probability that a bound holds is said."""
+"""Scope of a probability that a bound holds, in words."""
 
 
 def plain(value: float, upper: bool, digits: int = 3) -> str:

@@ -1,8 +1,7 @@
-"""Where independent pieces of work are done: in this process, in threads of it, or on the workers of Dask.
+"""Execution of independent pieces of work: in this process, in threads of it, or on the workers of Dask.
 
-Results come as they are ready, so that none waits for a slower one; which piece is done where changes none of them.
-Only so many are handed out at a time that workers stay busy, short ones several at once. A piece that dies with its
-worker is done again elsewhere.
+Results arrive as they are ready and do not depend on where a piece runs. Only enough pieces are submitted to keep
+workers busy, short ones several at once. A piece whose worker dies is run again elsewhere.
 """
 
 from __future__ import annotations
@@ -138,10 +137,10 @@ def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: in
 
 
 class PerThread[R]:
-    """What cannot be sent to a worker, or not be used by two threads at once: a function of its arguments.
+    """A value rebuilt once per thread from a function and its arguments, for objects that cannot be pickled or shared.
 
-    Sent elsewhere, it is made there, once in every thread that asks for its `value`, however many pieces of work need
-    it. For compiled functions, made of models.
+    Function and arguments are pickled; each thread builds its own `value` on first use, however many pieces of work
+    need it. For functions compiled from models.
     """
 
     def __init__(self, function: Callable[..., R], *arguments: Any) -> None:
