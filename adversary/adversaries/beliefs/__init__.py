@@ -1,4 +1,4 @@
-"""What an adversary believes about everybody else in a unit: each is a `Belief` about a level's total.
+"""Beliefs of an adversary about all others in a unit: each is a `Belief` about a level's total.
 
 `belief` holds the abstract class and the leaves, `each` the belief about every sibling, `unknown_rate` laws with
 unknown rates, and `elicited` reads distributions of scipy and PreliZ.

@@ -1,4 +1,4 @@
-"""What an adversary believes about other people's counts.
+"""Beliefs of an adversary about other people's counts.
 
 A belief is a law of a level's total given the count inside the target's unit one level below (at the lowest level:
 given what the target contributes). The kinds give different answers and are never turned into one another: an improper
@@ -38,7 +38,7 @@ from adversary.adversaries.beliefs.elicited import (
 )
 
 FAINT_NATS, BESIDE, MOST_LISTED = 700.0, 4096, 1 << 16
-"""How faint, and how far beside its bulk, a law is followed count by count, and the most counts that are listed."""
+"""Limits for listing a law count by count: log mass (nats), distance from the bulk, number of counts."""
 
 
 class Belief(ABC):

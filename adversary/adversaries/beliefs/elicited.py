@@ -205,7 +205,7 @@ BINOMIAL = "binomial"
 BETWEEN = (*ELICITED, BINOMIAL)
 """Every law between two counts."""
 REACHED = 0.02
-"""How far the mass between the counts may be from the one asked for, where a law has too few parameters."""
+"""Tolerance on the mass between the counts, for laws with too few parameters to match it exactly."""
 
 
 def law_between(low: int, high: int, mass: float = 0.9, law: str | None = None) -> Any:

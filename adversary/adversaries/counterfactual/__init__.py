@@ -1,6 +1,6 @@
-"""What a release with one's record reveals beside the same release without it.
+"""Comparison of a release with one's record to the same release without it.
 
-`worlds` are the two releases, `posterior_to_posterior` compares what an adversary learns from either, and
+`worlds` are the two releases, `posterior_to_posterior` compares the adversary's posteriors from either, and
 `ratio_bounds` are the guarantees' bounds on it.
 """
 

@@ -46,7 +46,7 @@ from adversary.adversaries.counterfactual.worlds import select_records
 from adversary.privacy.losses import PrivacyLoss, check_loss
 
 _ERROR = 2.5e-13
-"""How far log ratios of listed releases may be off: sums over worlds of likelihoods some hundreds of nats below one.
+"""Error bound on log ratios of listed releases, nats: sums over worlds of likelihoods some hundreds of nats below one.
 
 So in `ratio_tail` a loss below 1e-12 is a tie with 0. Laws of a loss know their own digits: `PrivacyLoss.tail_from`.
 """

@@ -121,7 +121,7 @@ def complete_tables(free: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> Int
 
 
 class TablePrior(ABC):
-    """What an adversary believes of the table before the margins: exchangeable records, one term per cell.
+    """Prior of the table before the margins: exchangeable records, one term per cell.
 
     To add one: `cells`, `log_terms` and `given`.
     """

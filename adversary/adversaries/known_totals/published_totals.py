@@ -24,7 +24,7 @@ ONE_FEATURE = 2
 
 @dataclass(frozen=True)
 class ExactTotals:
-    """What a plan publishes exactly.
+    """Totals that a plan publishes exactly, with their semi-adjacency.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ LARGEST_BATCH = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class KnownMargins:
-    """What an adversary holds of a table before its release.
+    """Knowledge of a table before its release: margins, known records and prior.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class KnownMargins:
 
     @classmethod
     def of(cls, margins: Any, prior: Any, known: Any) -> KnownMargins:
-        """From what users give, checked."""
+        """From user input, checked."""
         rows, columns, table = unknown_margins(margins, known)
         return cls(rows, columns, table, table_prior(prior, rows, columns).given(table))
 

@@ -1,10 +1,10 @@
-r"""What an adversary concludes from a noisy table whose margins were published exactly, and about one person in it.
+r"""Posterior of a noisy table whose margins were published exactly, and of the cell of one person in it.
 
     P(x | margins, release)  ~  prior(x) 1{x has the margins} p(release | x)
     P(record i in cell (j, k) | ...)  =  E[x_jk | ...] / n          records are exchangeable
 
-All tables are listed where there are few enough, and walked over otherwise. Two ratios are kept apart: what the margins
-alone taught, which no privacy parameter bounds, and what the noisy table added.
+All tables are listed where there are few enough, and sampled by a random walk otherwise. Two ratios are reported: that
+of the margins alone, which no privacy parameter bounds, and that of the noisy table given the margins.
 
 References
 ----------

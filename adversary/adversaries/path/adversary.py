@@ -28,7 +28,7 @@ from adversary.adversaries.plans import Level, Plan, Released, release_arrays
 from adversary.privacy.losses import PrivacyLoss, amplified_loss, compose_losses, sampled_loss
 
 ATTACKS = ("characteristics", "participation", "misreport", "unknown attribute")
-"""What a reader may be after (Kazan and Reiter 2025, sections 2.3.1 and 2.6): see `attacks`."""
+"""Names of the attacks (Kazan and Reiter 2025, sections 2.3.1 and 2.6): see `attacks`."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The same arithmetic under other meanings of "in": what the reader already holds, and what is left to be learned.
+"""Attacks: meanings of "in" and of the adversary's prior knowledge that share one log Bayes factor.
 
-The log Bayes factor of a count depends on what it is when "in" and when "out", not on why. So participation, misreport
-and unknown attribute are the characteristics attack with another prior. Readers who miss several people besides the
-target are beliefs about the lowest level: `all_but`, `one_of`.
+The log Bayes factor depends only on the count under "in" and the count under "out". So participation, misreport and
+unknown attribute are the characteristics attack with another prior. Adversaries who do not know several people besides
+the target are beliefs about the lowest level: `all_but`, `one_of`.
 
 References
 ----------
@@ -32,7 +32,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "unknown attribute": "the target's unknown attribute has the value of the cell",
     }
 )
-"""What "in" means, and so what the prior is the probability of, by name of the attack."""
+"""Meaning of "in", the event whose probability is the prior, by name of the attack."""
 
 LARGEST_UNKNOWN = 100_000
 """People unknown to a reader beyond which `all_but` is refused."""

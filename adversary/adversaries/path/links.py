@@ -1,4 +1,4 @@
-"""What ties a count to the one above it, besides the belief: what is released about the others of its parent.
+"""Links of a count to the one above it, besides the belief: releases about the others of its parent.
 
 The others' count is total - inside. Their releases are read as a sum, one by one, or only through a child's count that
 was adjusted to its parent's.

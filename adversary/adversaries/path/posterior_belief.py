@@ -1,4 +1,4 @@
-"""What a reader believes after a release: a law of each total for every count inside, as a table."""
+"""Belief after a release: the law of each total for every count inside, as a table."""
 
 from __future__ import annotations
 

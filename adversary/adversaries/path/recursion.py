@@ -31,7 +31,7 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
 
 AT_ONCE = 50_000
-"""So many releases are told apart at a time: sorting them takes several times their memory."""
+"""Releases per batch when distinct ones are looked for: sorting them takes several times their memory."""
 _PAIRS = 32
 """Pairs of counts of two steps take as long as one count of a step, more or less."""
 

@@ -1,4 +1,4 @@
-"""Which counts matter at each step of a path, given the releases: the ranges that sums over counts run through."""
+"""Ranges of the counts that matter at each step of a path, given the releases: the limits of its sums."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CHUNK_STATES = 4_000_000
 _WHOLE_SUPPORT = 4096
 _DRIFT_ROUNDS = 6
 NEAR_NATS = 36.0
-"""What a level's window leaves out weighs at most exp(-36), about 2e-16, of either hypothesis."""
+"""Truncated weight of a level's window, in nats: at most exp(-36), about 2e-16, of either hypothesis."""
 _SHARP = 1e6
 _BLOCK = 64
 _CHOICES = 9
-"""Counts tried between the least and the one released, where a count is published adjusted to its parent's."""
+"""Candidates per step if the release was adjusted to its parent's total."""
 
 
 @dataclass(frozen=True)

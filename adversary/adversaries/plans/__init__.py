@@ -1,4 +1,4 @@
-"""What is published: a `Plan` of nested levels with their noise, and a `Release` of it."""
+"""Published counts: a `Plan` of nested levels with their noise, and a `Release` of it."""
 
 import lazy_loader
 

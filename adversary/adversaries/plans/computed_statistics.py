@@ -22,7 +22,7 @@ from typing import NamedTuple
 COUNTS, RATIOS = "counts", "ratios"
 KNOWN_RATIOS, SYNTHETIC = "ratios to known numbers", "synthetic records"
 PUBLISHED = (COUNTS, RATIOS, KNOWN_RATIOS, SYNTHETIC)
-"""What may be published of the noisy counts of a plan: themselves, or what is computed from them."""
+"""Statistics that may be published: the noisy counts of a plan, or functions of them."""
 
 
 class Statistic(NamedTuple):

@@ -1,4 +1,4 @@
-"""What is published: nested levels around one person, each with its noise.
+"""Plan of published counts: nested levels around one person, each with its noise.
 
 A plan is a path: the target's block, its block group, its tract, ... Every level publishes the count of one cell in the
 target's unit, and below the top also in the `siblings` other units of the same parent. Other queries of a unit, in
@@ -67,7 +67,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is published, lowest level first.
+    """Plan of published counts, lowest level first.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How releases of a plan come about: drawn from true counts, or read from what was published."""
+"""Releases of a plan: simulated from true counts, or read from published numbers."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ TIES = {
     "half_up": "those half way upwards",
     "half_down": "those half way downwards",
 }
-"""What becomes of a number half way between two whole numbers, in words."""
+"""Rounding of numbers half way between two whole numbers, in words."""
 RULES = tuple(TIES)
 
 

@@ -32,7 +32,7 @@ _MAX_COST = 2_000_000_000
 
 
 class Postprocessing(ABC):
-    """How a unit's noisy count is changed so that it and its siblings fit their parent's published count.
+    """Adjustment of a unit's noisy count so that it and its siblings fit their parent's published count.
 
     To add one: `exact`, `adjusted` (the algorithm), `sample`, and `parts`, from which the likelihood follows.
     """

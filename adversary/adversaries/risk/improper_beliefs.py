@@ -1,4 +1,4 @@
-"""What to know before an audit's averages are believed: improper beliefs that a small count turns into evidence."""
+"""Warnings about average risks under improper beliefs, which a small true count turns into evidence."""
 
 from __future__ import annotations
 

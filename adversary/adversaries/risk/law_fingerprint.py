@@ -1,4 +1,4 @@
-"""What tells one law of the log Bayes factor from another, in an audit and in a store: never the prior."""
+"""Identity of laws of the log Bayes factor: equality up to the prior, and digests for a store."""
 
 from __future__ import annotations
 

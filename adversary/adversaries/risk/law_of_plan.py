@@ -45,7 +45,7 @@ _HALF = 6_000_000
 PRUNED = 1e-15
 """Releases of least probability, this much in all, that a large grid leaves out."""
 FAINT = 1e-20
-"""The same for a small one: what the supports themselves leave out is more."""
+"""Releases of least probability that a small grid leaves out: less than the supports themselves leave out."""
 _SMALL = 200_000
 _APART = 4_000_000
 

@@ -140,7 +140,7 @@ class DiscretePart:
 
 
 class ContinuousPart:
-    """The same for continuous noise, through its privacy loss, under P (target in) or Q."""
+    """An independent part of the log Bayes factor from continuous noise: its privacy loss under P (target in) or Q."""
 
     def __init__(self, loss: PrivacyLoss, target: int) -> None:
         self.loss, self.side, self.spacing = loss, 0 if target else 1, 1e-5

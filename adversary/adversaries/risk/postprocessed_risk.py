@@ -1,8 +1,8 @@
-"""What is done to noisy counts before they are published, and what an adversary learns from the result.
+"""Postprocessing of noisy counts before publication, and the average posterior given the result.
 
 One by one: `clamped` and `rounded` wrap a mechanism in a mechanism. Together: a `Postprocessing` makes a unit and its
 siblings fit their parent's published count, by `LeastSquares` or, keeping every count at 0 or above, by `NonNegative`.
-`consistency_risk` averages the adversary's posterior over what is then published (Kazan and Reiter 2025, section 2.11).
+`consistency_risk` averages the adversary's posterior over the published counts (Kazan and Reiter 2025, section 2.11).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ RANGE = (0.05, 0.95)
 
 @dataclass(frozen=True)
 class CellRisks:
-    """What the releases of one truth lead to, cell by cell, (cell,) each.
+    """Risks over the releases of one truth, cell by cell, (cell,) each.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from adversary.adversaries.tables.query import Query
 from adversary.privacy.mechanisms import Mechanism
 
 KNOWS = ("cell", "everybody", "nobody")
-"""What an adversary knows of others: those in the person's finest cell, all, or none of them."""
+"""Others whose records an adversary knows: those in the person's finest cell, all, or none of them."""
 REPEATS = ("fresh", "same")
 """Noise of a table that is published again: drawn anew, or the same for the same cells, as with cell keys."""
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, Integers, as_array, check_whole
 
 COLLAPSED, DETAILED = "*", "detailed"
-"""What a Noisy Measurement File says of an axis that a query sums over, or keeps whole."""
+"""Words of a Noisy Measurement File for an axis that a query sums over, or leaves whole."""
 
 
 @dataclass(frozen=True)
