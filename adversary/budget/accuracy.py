@@ -1,8 +1,8 @@
-"""What a choice of epsilon costs in accuracy: error, exact releases, and decisions that noise turns round.
+"""Accuracy at a choice of epsilon: error, exact releases, and decisions that noise reverses.
 
 A count is released with noise, once, and a rate is decided on: is the released count at or below its target? For
 geometric noise at x = e^-epsilon the standard deviation is sqrt(2 x) / (1 - x), an exact release has the probability
-tanh(epsilon / 2), and a decision k steps from the target turns with x^k / (1 + x) (Kazan's thesis, Example 3).
+tanh(epsilon / 2), and a decision k steps from the target reverses with x^k / (1 + x) (Kazan's thesis, Example 3).
 """
 
 from __future__ import annotations

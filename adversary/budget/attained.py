@@ -1,4 +1,4 @@
-"""What a mechanism really lets an adversary conclude, next to what its guarantee allows any mechanism.
+"""Risk that a mechanism attains, next to the bound that its guarantee sets for any mechanism.
 
 The release is that of `evidence`: noisy counts of the people in S and not in S, to an adversary who knows everybody but
 the target, or the first count alone. With geometric or Laplace noise it attains Theorem 4; with other noise it shows

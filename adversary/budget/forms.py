@@ -65,7 +65,7 @@ COMPOSED = ("pure DP", "approximate DP")
 
 
 class Together(NamedTuple):
-    """What one release guarantees, all releases, and all for hypotheses two records apart (None: `total.group(2)`)."""
+    """Guarantees of one release, of all, and of all for hypotheses two records apart (None: `total.group(2)`)."""
 
     one: Guarantee
     total: Guarantee

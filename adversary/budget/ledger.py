@@ -1,4 +1,4 @@
-"""A ledger of releases about the same people: what they spend together, what a limit leaves, and by which rule.
+"""A ledger of releases about the same people: privacy spent together and left under a limit, by a rule.
 
 A limit that is fixed before the first release holds by one of five rules, also where each release is chosen after the
 others were seen, but for the last. "sum": epsilons and deltas add up. "zCDP", "Renyi" and "Gaussian": rho, gamma at one

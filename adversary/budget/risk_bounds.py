@@ -1,4 +1,4 @@
-"""How far any release under epsilon-DP may move an adversary unsure both of who is in the data and of what they are.
+"""Bounds on posterior over prior under epsilon-DP, for an adversary unsure of both inclusion and value.
 
 An adversary gives probability p = `inclusion` to "the target is in the data" and q = `value` to "their record is one of
 S, given that it is in"; S is what would do harm. The ratio r is their posterior of both over the prior p q. Three

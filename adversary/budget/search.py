@@ -24,7 +24,7 @@ ROUNDING = 3e-16
 MOST_CELLS = 200_000
 DEEPEST = 300
 NEAREST = 1e-12
-"""What stands for a prior of 0, where a function cannot be asked."""
+"""Prior in place of 0, where a function cannot be evaluated."""
 
 ZOOMED, FOLLOWED = 30, 6
 """Local minima of the first grid that are looked at more closely, and those of them that are followed downhill."""

@@ -41,7 +41,7 @@ class Tolerance(ABC):
     __slots__ = ()
 
     kind: ClassVar[str] = ""
-    """What a profile file calls it, its fields being numbers; empty where the file has a form of its own, or none."""
+    """Name in a profile file, whose other keys are its numeric fields; empty if the file has another form, or none."""
 
     @abstractmethod
     def tolerated(self, p: Floats, q: Floats) -> Any:

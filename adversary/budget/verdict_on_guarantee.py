@@ -1,4 +1,4 @@
-"""Whether a guarantee keeps a risk profile: its equivalent epsilon beside the profile's own.
+"""Verdict on a guarantee under a risk profile: its equivalent epsilon beside the profile's own.
 
 For unbounded neighbours, a record added or removed, the two compare as they are. Bounded neighbours, a record replaced
 while the size of the data is public, say nothing of who is in the data: only adversaries who are sure that the target
