@@ -258,4 +258,4 @@ GROUPS = {
     "baseline": Group("Record not used", of_unused_record, shown=True),
     "priors": Group("Other priors", at_priors, listed=()),
 }
-"""What stands beside an audit, of the same plan."""
+"""Further groups of an audit, of the same plan, by name."""

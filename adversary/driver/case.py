@@ -100,13 +100,13 @@ def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups
 
 @dataclass(frozen=True)
 class Bounds:
-    """What guarantees allow an adversary whose hypotheses differ in `records` privacy units.
+    """Bounds that guarantees set for an adversary whose hypotheses differ in `records` privacy units.
 
-    `plan` says its `privacy_loss`, its `privacy_unit` and its `unit_loss`, which is None where it is not known; `moved`
-    is the largest number by which a count differs, and `failure` the probability with which a bound that is not certain
-    may fail. `alone` is the number by which the hypotheses differ if nobody else changes, and `totals` what is
-    published exactly: who reads a promise for the former forgets the latter. `rate` is the probability that the target
-    was sampled, to a reader who does not know: with losses within a limit b, theirs are within log(1 - q + q e^b).
+    `plan` has `privacy_loss`, `privacy_unit` and `unit_loss` (None if unknown). `moved` is the largest difference of a
+    count between the hypotheses, and `failure` the probability with which a bound that is not certain may fail.
+    `alone` is the difference of a count if nobody else changes, and `totals` are the totals published exactly, which
+    bounds for `alone` ignore. `rate` is the probability q that the target was sampled, for an adversary who does not
+    know whether it was: a loss within b becomes one within log(1 - q + q e^b).
     """
 
     plan: Any

@@ -161,7 +161,7 @@ def audit_model(
 
 @dataclass(frozen=True)
 class _Work:
-    """What is asked of every model.
+    """Inputs that every model shares.
 
     Parameters
     ----------

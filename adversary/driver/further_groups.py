@@ -19,11 +19,11 @@ from adversary.driver.sensitivity import extremes
 
 _TOLERATED = Group("These adversaries and the risk profile", both_truths.of_profile, given=True)
 GROUPS = {**both_truths.GROUPS, **other_plans.GROUPS, "tolerated": _TOLERATED}
-"""All that may stand beside an audit, by name."""
+"""Further groups of an audit, by name."""
 ALSO = tuple(name for name, one in GROUPS.items() if one.shown)
 """Groups about an `Adversary` that every audit has, unless it says which others."""
 EVERYTHING = tuple(name for name, one in GROUPS.items() if not one.given)
-"""All that can be asked for."""
+"""Groups that can be requested by name: all without an argument of their own."""
 
 
 @dataclass

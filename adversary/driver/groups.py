@@ -1,4 +1,4 @@
-"""What stands beside an audit: how it is asked, what makes it, what people call it.
+"""Further groups of an audit: the question they answer, their function and their title.
 
 A further group is a function of a `Question` in the file that it belongs to, one line in that file's `GROUPS`, and
 where people are to read it, a section in `report.sections`.

@@ -247,7 +247,7 @@ def _level(plan: Plan, name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RecognisedNoise:
-    """What a plan says of its own noise, from the mechanisms of a model's released variables."""
+    """Privacy of a model's noise as a `Plan` has it, from the mechanisms of the released variables."""
 
     model: Any
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The same readers and truth under other plans: fewer releases of a count, raw numbers, other budgets."""
+"""Other plans for given adversaries and truth: fewer releases of a count, raw numbers, other budgets."""
 
 from __future__ import annotations
 
@@ -162,4 +162,4 @@ GROUPS = {
     "postprocessing": Group("Post-processing", of_postprocessing),
     "budgets": Group("Other budgets", of_budgets),
 }
-"""What stands beside an audit, of other plans."""
+"""Further groups of an audit, of other plans, by name."""

@@ -29,7 +29,7 @@ NEGLIGIBLE = 0.1
 """Share of an average's error up to which releases without an answer are part of that error."""
 
 NUTS = {"importance": "where needed", "mcmc": "always"}
-"""Where NUTS samples, by engine; the others enumerate."""
+"""Use of NUTS, by engine; the other engines enumerate."""
 
 WORST = {"r_hat": np.max, "ess": np.min, "divergences": np.max}
 """Diagnostics of a fit, with what the worst of many is."""
@@ -41,7 +41,7 @@ Groups = dict[str, xr.Dataset]
 
 @dataclass(frozen=True)
 class Prior:
-    """What a reader holds before the noise is read.
+    """Prior of the target before the noisy levels are read.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ def audit(
 
 @dataclass(frozen=True)
 class _Work:
-    """What is asked of every plan, reader and truth."""
+    """Inputs that every plan, adversary and truth share."""
 
     engine: str
     failure: float
@@ -259,7 +259,7 @@ def _check_options(readers: Mapping[Any, Any], target: str, support: Any, record
 
 
 def named_truths(truth: Any, what: str) -> Mapping[Any, Mapping[str, Any]]:
-    """One truth or several by name; None is the name of one alone. `what` says what a truth maps to what."""
+    """One truth or several by name; None is the name of one alone. `what` describes the mapping in errors."""
     if not isinstance(truth, Mapping):
         raise TypeError(f"truth must be a mapping of {what}, or of names to such mappings, got {truth!r}")
     several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())

@@ -1,8 +1,8 @@
-"""How much a reader's conclusions move with their prior, the noise, the siblings, and what they believe of others.
+"""Sensitivity of an adversary's posterior to the prior, the noise, the siblings and the beliefs about others.
 
 One law of the log Bayes factor over releases serves every prior, so priors cost next to nothing; every other input asks
-for a law of its own (models: see `model_sweep`). Both truths are always told: a belief that helps a reader under one of
-them hurts under the other, and one alone misleads.
+for a law of its own (models: see `model_sweep`). Both truths are always shown: a belief that helps an adversary
+under one of them hurts under the other, and one alone misleads.
 """
 
 from __future__ import annotations

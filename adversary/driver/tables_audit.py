@@ -55,13 +55,13 @@ FLAT = (
     "and the average leans towards “out”. A belief with an end, or last year's counts, leans less. Take these averages "
     "as those of this particular belief."
 )
-"""What a belief without an end does to people in small cells."""
+"""Caution for people in small cells under a belief without an upper end."""
 KEYED = (
     "The perturbations of every table are taken to be drawn anew. Where they are looked up by cell keys, two cells of "
     "the same people are perturbed alike: whoever sees them differ knows, for certain, that somebody is in one of them "
     "alone. Where a cell has all the people of another but for one, that person's risk is larger than it is here."
 )
-"""What several tables of one set of cell keys say beside their numbers."""
+"""Caution for several tables perturbed by one set of cell keys."""
 TRUTHS = 16
 """Truths drawn where the file does not say the counts of some cells."""
 

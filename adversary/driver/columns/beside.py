@@ -1,4 +1,4 @@
-"""What an adversary brings to a file: last year's counts, and the households whose members are known."""
+"""Side information of an adversary about a file: last year's counts, and households with known members."""
 
 from __future__ import annotations
 

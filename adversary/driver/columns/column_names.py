@@ -29,24 +29,24 @@ PLACES = _register(
     "województwo okres kraj obec hospital clinic school plant "
     "bundeslaender statea countya tracta blkgrpa blocka placea"
 )
-"""What places are called."""
+"""Names of columns of places."""
 CODES = _register(
     "id ids uid code codes key year jahr berichtsjahr année annee año ano anno aar år jaar rok vuosi date datum month "
     "monat quarter quartal period periode nr index rank row serial schlüssel schluessel kennziffer"
 )
-"""What codes, numbers of rows and periods are called."""
+"""Names of columns of codes, row numbers and periods."""
 PERIODS = _register(
     "year years jahr berichtsjahr année annee año ano anno aar år jaar rok vuosi period periode date datum month monat "
     "quarter quartal stichtag"
 )
-"""What periods are called: people of several of them stand in a file several times."""
+"""Names of columns of periods: people of several periods stand in a file several times."""
 COUNTS = _register(
     "count counts n value freq freqs frequency anzahl persons people population pop estimate obsvalue wert fälle "
     "faelle häufigkeit haeufigkeit bevölkerung bevoelkerung personen einwohner effectif effectifs nombre personas "
     "población poblacion conteo casos numero número numeri persone popolazione aantal antal folkmängd liczba ludność "
     "osoby pocet počet cases residents inhabitants numberofpeople numberofpersons fk"
 )
-"""What columns of counts are called."""
+"""Names of columns of counts."""
 FEATURES = _register(
     "age ages group alter alt âge edad età idade leeftijd ålder agegroup ageclass altersgruppe income "
     "einkommen revenu size "
@@ -54,9 +54,9 @@ FEATURES = _register(
     "religion education nationality citizenship occupation diagnosis dx status maritalstatus height "
     "children kinder"
 )
-"""What features of people are called that are often written as numbers."""
+"""Names of features of people that are often written as numbers."""
 ERRORS = _register("moe se cv stderr margin error rse lower upper summaryvalue summaryest summarymoe")
-"""What columns of errors of estimates are called."""
+"""Names of columns of errors of estimates."""
 SHARES = _register(
     "pct percent percentage share shares proportion rate ratio mean average median avg density prozent anteil anteile "
     "quote durchschnitt mittelwert dichte aland awater arealand areawater hectares km2 sqkm sqmi fläche flaeche "
@@ -66,12 +66,12 @@ SHARES = _register(
 WEIGHTS = _register(
     "weight weights gewicht gewichtung hochrechnungsfaktor peso pesos poids pondération ponderation wt pwgtp"
 )
-"""What weights of a survey are called."""
+"""Names of columns of survey weights."""
 TOTALS = _register(
     "total totals totale totaal sum summe insgesamt gesamt zusammen ensemble suma razem yhteensä ialt celkem "
     "all alle both everyone everybody tous todos tutti"
 )
-"""What sums of categories are called."""
+"""Names of sums of categories."""
 _FILLERS = _register(
     "sexes ages persons people population count counts of and the races genders categories groups code codes id name "
     "names no nr key number fips row rows"
