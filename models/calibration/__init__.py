@@ -1,4 +1,4 @@
-"""Whether a model's posteriors are right: simulation-based calibration and draws of the prior predictive."""
+"""Checks of a model's posteriors: simulation-based calibration and draws of the prior predictive."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What enumeration goes through: every joint state of the latents, and releases as the compiled function wants them."""
+"""Grid of enumeration: every joint state of the latents, and releases in the form of the compiled function."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class Ends:
-    """Where the values given for a latent end although its law goes on.
+    """Ends of the values given for a latent whose law goes on beyond them.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     GeometricRV: (0, lambda: (1, np.inf)),
     FreeCellsRV: (2, free_bounds),
 }
-"""How many of a law's first parameters settle its support, and its smallest and largest value given those."""
+"""By law, the number of leading parameters that fix its support, and its smallest and largest value given those."""
 
 
 def support_of(

@@ -160,7 +160,7 @@ def _highest(given: Conditioned, variable: TensorVariable, cut: Collection[Any])
 
 @dataclass(frozen=True)
 class Tail:
-    """What lies beyond the largest value of a latent that has none.
+    """Tail of an unbounded latent beyond the values that are listed.
 
     Parameters
     ----------

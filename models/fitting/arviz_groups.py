@@ -1,4 +1,4 @@
-"""Draws of a model as the groups that ArviZ knows: what was drawn, what it predicts, and its log densities.
+"""Draws of a model as ArviZ groups: draws, predictions and log densities.
 
 Densities are taken on the latents' own scale, without the Jacobian of the sampler's.
 """

@@ -38,7 +38,7 @@ Arrays = dict[str, NDArray[Any]]
 CHANCE = "chance"
 """Name under which the chance of the target in every draw is kept."""
 LONGER = 4
-"""How many times as long the second try of a fit is."""
+"""Length of the second try of a fit over that of the first."""
 _ROUNDING = 1e-14  # error of a sum over all states
 _ERRORS = 5  # standard errors by which a fit may differ from weighed draws
 

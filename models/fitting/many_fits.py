@@ -34,7 +34,7 @@ BLOCK = 256
 """Releases weighed between two savings; a quarter as many where each is sampled."""
 _NUMBERS = ("posterior", "complement", "mcse", "log_odds_mcse", "r_hat", "ess", "divergences", "k_hat", "explained")
 SUMMARY = (*_NUMBERS, "passed")
-"""What every fit is summed up in, one number each."""
+"""Summary numbers of every fit."""
 AXES = ("chain", "draw", "release")
 _LATENT = "latent "
 SUMMED = "all latents summed out"
@@ -239,7 +239,7 @@ def _fit_block(compiled: PerThread[Fitter], kind: np.dtype[Any], piece: Piece) -
 
 
 def _record(fitter: Fitter) -> np.dtype[Any]:
-    """All that is kept of one release, so that a block of releases is one array."""
+    """Record type of one release, so that a block of releases is one structured array."""
     sizes = (fitter.sampling.chains, draws_kept(fitter.sampling))
     latents = [(_LATENT + name, "f8", (*sizes, *value.shape[1:])) for name, value in fitter.prior.latents.items()]
     return np.dtype([(name, "f8") for name in SUMMARY] + [(name, "f8", sizes) for name in (*STATS, CHANCE)] + latents)

@@ -1,4 +1,4 @@
-r"""How well draws explain a release, next to points far from all of them, and measured on releases of the model itself.
+r"""Fit of draws to a release, against points far from all of them, and calibrated on releases of the model itself.
 
 .. math:: \lambda_i(y) = \log p(y, \text{side data} \mid \theta_i), \qquad
           G(y) = \max_{\text{far points}} \lambda(y) - \max_{\text{draws}} \lambda(y)
@@ -40,7 +40,7 @@ from .terms import Terms
 Floats = NDArray[np.float64]
 
 RARE = 2
-"""So many releases of the model itself may be explained worse than the limit."""
+"""Number of releases of the model itself that may be explained worse than the limit."""
 SLACK = 7.0
 """Nats by which a release may be explained worse than that. Of 1,500 releases that each of ten models of the tests made
 itself, 3 nats refuse up to 2.7 in a thousand, 5 up to 0.7 and 7 none; only a funnel, whose neck no draw reaches, loses

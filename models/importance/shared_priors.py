@@ -63,7 +63,7 @@ def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
 
 @dataclass(frozen=True)
 class Likeness:
-    """Whether two models have the same prior of the latents to be drawn, and whether they have the same of all else.
+    """Fingerprints of a model: the prior of the latents to be drawn, and all else.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ def pareto_tail(excess: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """What one release says of a target, and how far that can be trusted.
+    """Posterior of a target given one release, with the diagnostics of its weights.
 
     Parameters
     ----------

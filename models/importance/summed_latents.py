@@ -36,11 +36,11 @@ LARGEST_STATES = 200_000
 """States of a component beyond which, in a model with continuous latents, its largest latent is drawn and no longer
 summed out."""
 LARGEST_JOINT = 2_000_000
-"""The same in a model whose latents are all discrete."""
+"""As `LARGEST_STATES`, in a model whose latents are all discrete."""
 LARGEST_MET = 20_000
-"""The same for states that are looked at for every draw."""
+"""As `LARGEST_STATES`, for states that are evaluated for every draw."""
 LARGEST_MIXED = 200
-"""The same where every draw meets every release anew, because a discrete latent that is drawn is read by one."""
+"""As `LARGEST_STATES`, where every pair of draw and release is evaluated: a release reads a drawn discrete latent."""
 _SHORTEST, _LONGEST = 32, 1024  # values of a latent that has no largest one
 _DRAWS, _AT_ONCE, _SEED = 4000, 500, 45
 _ROUNDING = 1e-9  # mass by which a law may fall short of one by rounding

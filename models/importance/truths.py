@@ -1,4 +1,4 @@
-"""Releases of a model under a truth: what the truth names is held, what it leaves open is drawn given that.
+"""Releases of a model under a truth: named latents are held at their values, all others drawn given these.
 
 Worlds are drawn with the named latents held at their values, and kept by the probability of these values, of the side
 data observed in the model and of its potentials: likelihood weighting. All of them are inside the supports that the
@@ -124,7 +124,7 @@ class _InOrderRV(RandomVariable):
 
 
 class _InOrder(Discrete):
-    """The same as a law."""
+    """`_InOrderRV` as a law of PyMC."""
 
     rv_op = _InOrderRV()
 

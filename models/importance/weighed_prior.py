@@ -189,7 +189,7 @@ class WeighedPrior:
         return self.held_sample({n: v[:1] for n, v in (settled or {}).items()}).answer
 
     def held_sample(self, settled: Arrays | None = None) -> Sample:
-        """`held` as a sample, whose release is what the model knows beside it, (1, *shape) by name what is settled."""
+        """`held` as a sample given the side data and the exact releases `settled`, (1, *shape) by name."""
         return self._held_given(settled) if settled else self._held
 
     @cached_property

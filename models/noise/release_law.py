@@ -160,7 +160,7 @@ def _law(mechanism: mechanisms.Mechanism, value: Any, count: int) -> Law:
 
 
 def _own_law(total: mechanisms.Mechanism, value: Any, logp: Any = None, **options: Any) -> Law:
-    """By what the mechanism says of itself: its log density, unless given, and its draws."""
+    """Law from the mechanism's own log density, unless `logp` is given, and its own draws."""
 
     def own_logp(release: TensorVariable, true: TensorVariable, *unused: Any) -> TensorVariable:
         del unused

@@ -55,7 +55,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Limit:
-    """Where unbounded laws of the others are cut; `largest` is the largest possible count at the lowest level."""
+    """Cut of unbounded laws of the others; `largest` is the largest possible count at the lowest level."""
 
     upper: Upper
     largest: int

@@ -1,4 +1,4 @@
-"""What is public about bounded data as data of a PyMC model, and the parameters with their prior.
+"""Public facts about bounded data as data of a PyMC model, and the parameters with their prior.
 
 Both are used by `bounded_data`. The sampler moves in their `coordinates`.
 """
@@ -25,7 +25,7 @@ _NEVER = np.float64(-np.inf)
 
 @dataclass(frozen=True)
 class PublicData:
-    """What is public, as data of the model in context, in the units of the data."""
+    """Public facts, as data of the model in context, in the units of the data."""
 
     release: BoundedRelease
     n: TensorVariable
