@@ -262,7 +262,7 @@ def _weighed(ask: Question, variance: Line, logs: Floats, t: Floats) -> Floats:
 
 def _range(x: Floats, profile: Floats, limits: tuple[float, float]) -> tuple[float, float, bool]:
     """Ends of what counts, one node more on either side; whether it has nodes enough and ends within the nodes."""
-    counts = np.flatnonzero(profile > profile.max() - DEPTH)
+    counts = np.flatnonzero(profile >= profile.max() - DEPTH)
     first, last, width = counts[0], counts[-1], x[-1] - x[0]
     low = x[first - 1] if first else max(limits[0], x[0] - width)
     high = x[last + 1] if last < x.size - 1 else min(limits[1], x[-1] + width)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,13 +243,12 @@ class BlockPage:
             rows = own.sizes["row"]
             table = tabulate(own, columns, name=name)
             parts.append(Section(str(query), tables=[table], folded=rows > FOLDED, on_screen=rows <= ON_SCREEN))
-        draw = partial(report.spine_figures.block_cells, self.cells)
         caption = "The cells with the largest posterior means. Orange: noisy counts, with one sd of their noise."
         return Section(
             "Every cell of every query",
             f"{self.cells.sizes['row']:,} cells of {len(parts):,} queries.",
             ["Each posterior uses the noisy counts of its own cell in the block, its neighbours and the levels above."],
-            figures=[Figure("cells", draw, caption)],
+            figures=[Figure("cells", lambda: report.spine_figures.block_cells(self.cells), caption)],
             parts=parts,
         )
 

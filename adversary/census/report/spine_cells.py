@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,7 +84,7 @@ def _list(page: Any) -> Section:
         [
             Figure(
                 "cells",
-                partial(report.spine_figures.cell_ratios, overview),
+                lambda: report.spine_figures.cell_ratios(overview),
                 "Bars reach from the median block to the largest ratio; the tick is what 95 % of blocks stay below.",
             )
         ],
