@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import expit, logit
+from scipy.special import expit
 
-from adversary._core import as_array, blocks, check_probability, error_text
+from adversary._core import as_array, blocks, check_probability, error_text, logit
 from adversary.driver import audit
 from adversary.privacy import Guarantee
 from adversary.releases.record import Record
@@ -24,10 +24,10 @@ from adversary.report.answers import bounds_answer
 from adversary.report.kit import LEFT_OUT
 
 PRIORS = (0.01, 0.1, 0.5)
-RARE = PRIORS[0]
-"""The prior that releases are ranked at."""
 ALARMS, BASELINE = 0.05, 0.01
 """False alarms of the test, and success without the release of the attack, that bounds are shown for."""
+EVEN = 0.5
+"""A belief above which a possibility is the likelier one."""
 SEED = 2020
 DRAWS, DRAWS_WITH_SIBLINGS = 20_000, 2_000
 """Simulated releases of a scenario: fixed, so that the gallery is the same on every machine, and fewer where siblings
@@ -86,6 +86,20 @@ def gallery(
     return tree
 
 
+def expected_posteriors(tree: xr.DataTree) -> dict[str, float]:
+    """Expected posterior at the first prior by release, of the scenarios whose numbers stand.
+
+    Parameters
+    ----------
+    tree : of `gallery`
+    """
+    if "scenarios" not in tree:
+        return {}
+    scenarios = tree["scenarios"].to_dataset().isel(prior=0)
+    columns = (scenarios[key].values for key in ("release", "posterior", "status"))
+    return {str(name): float(mean) for name, mean, status in zip(*columns, strict=True) if status == "ok"}
+
+
 def _worst_first(bounds: xr.Dataset, scenarios: xr.Dataset | None) -> Any:
     """Places of the releases: by the bound for a replaced unit, then by the stated one, then by what is expected."""
     keys = [bounds["posterior"].sel(relation=one).fillna(-1.0).values for one in ("stated", "replaced")]
@@ -132,10 +146,8 @@ def _bounds(record: Record, priors: Sequence[float]) -> xr.Dataset:
 
 
 def _posterior(loss: Guarantee | None, priors: Sequence[float], failure: float) -> Any:
-    """The most that each prior can become."""
-    if loss is None:
-        return np.full(len(priors), np.nan)
-    return bounds_answer.certain(loss, failure)[0].posterior_bounds(as_array(priors))[1]
+    """The most that each prior can become, NaN without a guarantee."""
+    return np.full(len(priors), np.nan) if loss is None else bounds_answer.largest_posteriors(loss, priors, failure)
 
 
 def _scenarios(
@@ -163,8 +175,8 @@ def _scenario(record: Record, priors: Sequence[float], rng: Any) -> xr.Dataset:
     tree = audit(plan, scenario.readers[""], scenario.truth, failure=scenario.failure, also=(), draws=draws, rng=rng)
     release, exact, risk = (tree[name].to_dataset() for name in ("release", "exact", "risk"))
     weight = as_array(release["weight"].values)
-    log_ratio = as_array(exact["log_odds"].values) - logit(float(risk["prior"]))
-    posterior = as_array(expit(log_ratio[:, None] + logit(as_array(priors))))
+    log_ratio = as_array(exact["log_odds"].values) - logit(risk["prior"].item())
+    posterior = as_array(expit(log_ratio[:, None] + logit(priors)))
     mean = weight @ posterior
     simulated = "mcse" in risk
     error = np.sqrt(weight @ (posterior - mean) ** 2 / weight.size) if simulated else np.zeros(len(priors))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 from adversary._core import as_given
@@ -114,14 +115,14 @@ class Record(Told):
         kinds = [one.kind for one in self.sources] or ["none"]
         return "none" if "none" in kinds else min(kinds, key=KINDS.index)
 
-    @property
+    @cached_property
     def loss(self) -> Guarantee | None:
         """The guarantee as stated; where none is, the privacy loss of the plan; None where there is neither."""
         if self.guarantee is not None or self.plan is None:
             return self.guarantee
         return _plan_loss(self.plan)
 
-    @property
+    @cached_property
     def replaced_loss(self) -> Guarantee | None:
         """The guarantee for a unit that is replaced by another, rather than added or removed.
 

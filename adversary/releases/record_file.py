@@ -20,7 +20,7 @@ from adversary.privacy.definitions import PureDP, ZeroConcentratedDP, simple_eps
 from adversary.releases.record import KINDS, MODELS, Check, Record, Source
 from adversary.releases.registry_file import SUFFIXES, load_registry_record
 from adversary.report.files import Scenario, read_scenario, read_toml
-from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantees, read_unit
+from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantee, read_unit
 from adversary.report.files.keys import Key, Keys, probability, texts
 from adversary.report.files.plan_keys import PLAN, read_plan
 from adversary.report.files.scenario import ADVERSARY, TRUTH
@@ -158,10 +158,10 @@ def load_record(path: str | Path) -> Record:
             raise ValueError(f"{top.where(name)}: is required ({FILE[name].about})")
     sources = tuple(Source(**row.read()) for row in _rows(top, "source", SOURCE))
     unit = read_unit(top) or PrivacyUnit()
-    scenario = _scenario(top, unit) if top.has("scenario") else None
+    plan = _plan(top, unit) if top.has("plan") else None
+    scenario = _scenario(top) if top.has("scenario") else None
     checks = tuple(_check(row) for row in _rows(top, "check", CHECK)) if top.has("check") else ()
     guarantee = _guarantee(top, "guarantee")
-    plan = _plan(top, unit) if top.has("plan") else None
     return Record(
         **words,
         source="; ".join(one.url for one in sources if one.url),
@@ -201,13 +201,7 @@ def _parameters(table: Keys) -> dict[str, Fraction | float]:
 
 
 def _guarantee(top: Keys, key: str) -> Guarantee | None:
-    """The one guarantee of a table."""
-    if not top.has(key):
-        return None
-    guarantees = read_guarantees(top.table(key))
-    if len(guarantees) > 1:
-        raise ValueError(f"{top.where(key)}: must state one definition, got {', '.join(guarantees)}")
-    return next(iter(guarantees.values()))
+    return read_guarantee(top.table(key)) if top.has(key) else None
 
 
 def _replaced(top: Keys, unit: PrivacyUnit) -> Guarantee | None:
@@ -230,15 +224,13 @@ def _plan(top: Keys, unit: PrivacyUnit) -> Plan:
     return read_plan(top.table("plan"), unit)
 
 
-def _scenario(top: Keys, unit: PrivacyUnit) -> Scenario:
+def _scenario(top: Keys) -> Scenario:
     """The scenario of a record, as `load_scenario` reads one; with the plan of the record unless it has its own."""
     part = top.table("scenario")
     for key in ("truth", "adversary"):
         part.table(key)
-    if not part.has("plan"):
-        if not top.has("plan"):
-            raise ValueError(f"{part.where('plan')}: is required where the record has no [plan]")
-        _plan(top, unit)
+    if not part.has("plan") and not top.has("plan"):
+        raise ValueError(f"{part.where('plan')}: is required where the record has no [plan]")
     own = {"neighbours", "privacy_unit", "failure", "plan"}
     document = {key: value for key, value in top.values.items() if key in own} | dict(part.values)
     if part.has("neighbours") and "privacy_unit" in document:

@@ -18,17 +18,16 @@ from typing import Any
 from adversary._core import DEFAULT_FAILURE
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import ApproximateDP, PureDP, ZeroConcentratedDP
-from adversary.releases.record import Check, Record, Source
+from adversary.releases.record import MODELS, Check, Record, Source
 from adversary.releases.yaml_text import load_yaml
 from adversary.report.files.keys import Key, Keys
 
 VARIANTS = ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom")
-MODELS = {"Central": "central", "Local": "local", "Shuffle": "shuffle", "Federated": "federated", "Varies": "varies"}
 SUFFIXES = (".yaml", ".yml")
 _REPLACED = re.compile(r"\bbounded neighbo|change-one|replac|modif|substitut", re.IGNORECASE)
 _ADDED = re.compile(r"\badd(ed|ing|ition)?\b|remov|delet|symmetric distance|unbounded", re.IGNORECASE)
-_TIGHT, _DIGITS = 0.5, 3
-"""An epsilon beside a rho is compared to within half a unit of its third digit."""
+_DIGITS = 3
+"""An epsilon beside a rho is compared to within half a unit of this digit."""
 
 
 def _prose(*names: str) -> dict[str, Key]:
@@ -58,7 +57,7 @@ DEPLOYMENT = {
         "privacy_parameters": Key("table", "epsilon, delta, rho", {}, keys=PARAMETERS),
     }),
     "deployment_model": Key("table", "central or local", {}, keys={
-        "model_name": Key("word", "where the noise is added", None, tuple(MODELS)),
+        "model_name": Key("word", "where the noise is added", None, tuple(one.title() for one in MODELS)),
         **_prose("model_name_details", "actors", "release_type", "release_type_details", "data_source_type",
                  "data_source_type_details", "access_type", "access_type_details"),
     }),
@@ -103,7 +102,6 @@ def load_registry_record(path: str | Path) -> Record:
     basic, loss = parts["basic"], parts["privacy_loss"]
     numbers = loss["privacy_parameters"]
     guarantee, reason = _guarantee(numbers, parts["dp_variant"]["variant_name"])
-    model = parts["deployment_model"]["model_name"]
     return Record(
         title=basic["name"],
         description=_text(basic, "description"),
@@ -112,7 +110,7 @@ def load_registry_record(path: str | Path) -> Record:
         curator=", ".join(map(str, basic.get("data_curators", list, "a list of names"))),
         date=_date(basic),
         sector=_text(basic, "data_product_sector"),
-        model=MODELS.get(model, ""),
+        model=(parts["deployment_model"]["model_name"] or "").lower(),
         published=_text(basic, "data_product_type"),
         mechanism=_text(parts["implementation"], "mechanisms"),
         invariants=_text(parts["dp_variant"], "unprotected_quantities"),
@@ -194,4 +192,4 @@ def _checks(numbers: Keys) -> list[Check]:
         return []
     size = 10.0 ** (math.floor(math.log10(float(epsilon))) + 1 - _DIGITS) if epsilon else 0.0
     about = f"epsilon of rho {float(rho):g} at delta {float(delta):g}"
-    return [Check(about, Fraction(epsilon), follows, _TIGHT * size)]
+    return [Check(about, Fraction(epsilon), follows, 0.5 * size)]

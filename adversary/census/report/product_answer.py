@@ -50,7 +50,7 @@ def solve_every(priors: Sequence[float] = PRIORS, failure: float = DEFAULT_FAILU
     every = products()
     rho = {name: [float(one.rho(which)) for one in every.values()] for name, which in _RHO.items()}
     rho["rho_stated"] = [float(one.stated_rho) for one in every.values()]
-    posterior = [_most(one.guarantee("bounded"), priors, failure) for one in every.values()]
+    posterior = [bounds_answer.largest_posteriors(one.guarantee("bounded"), priors, failure) for one in every.values()]
     words = {"title": [one.title for one in every.values()], "unit": [one.unit for one in every.values()]}
     columns: dict[str, Any] = {name: ("product", np.array(values)) for name, values in (words | rho).items()}
     columns["posterior"] = (("product", "prior"), np.array(posterior), {"direction": "upper"})
@@ -101,16 +101,11 @@ def _guarantees(product: DataProduct) -> dict[str, Guarantee]:
     return made
 
 
-def _most(guarantee: Guarantee, priors: Sequence[float], failure: float) -> Any:
-    """Upper ends of what these priors can become."""
-    return np.asarray(bounds_answer.certain(guarantee, failure)[0].posterior_bounds(as_array(priors))[1])
-
-
 def _beliefs(product: DataProduct, priors: Sequence[float], failure: float) -> xr.Dataset:
     every = _guarantees(product)
     rho = {name: float(product.rho(which)) for which, words in RELATIONS.items() for name in (words, words + EXACT)}
     rho[RELATIONS[product.stated_neighbours] + STATED] = float(product.stated_rho)
-    posterior = np.array([_most(one, priors, failure) for one in every.values()])
+    posterior = np.array([bounds_answer.largest_posteriors(one, priors, failure) for one in every.values()])
     columns: dict[str, Any] = {
         "rho": ("guarantee", np.array([rho[name] for name in every])),
         "posterior": (("guarantee", "prior"), posterior, {"direction": "upper"}),
@@ -161,7 +156,10 @@ def _tables(product: DataProduct, priors: Sequence[float], failure: float) -> xr
     columns: dict[str, Any] = {name: ("row", np.array(column)) for name, column in (words | numbers).items()}
     # Many tables have the same noise: its bounds are worked out once.
     noises = [(row.noise, row.stage_one_noise, row.tau) for row in rows]
-    once = {noise: _most(row.loss, priors, failure) for noise, row in dict(zip(noises, rows, strict=True)).items()}
+    once = {
+        noise: bounds_answer.largest_posteriors(row.loss, priors, failure)
+        for noise, row in dict(zip(noises, rows, strict=True)).items()
+    }
     alone = np.array([once[noise] for noise in noises])
     columns["posterior"] = (("row", "prior"), alone, {"direction": "upper"})
     return xr.Dataset(columns, {"row": range(len(rows)), "prior": as_array(priors)})
@@ -185,15 +183,19 @@ def _forms(product: DataProduct) -> xr.Dataset:
     return xr.Dataset(columns, {"row": range(len(table["form"])), "chance": list(CHANCES)})
 
 
+def _decides(product: DataProduct, row: TableBudget) -> TableBudget:
+    """The table whose noisy total decides which form this one has: another product's, or its own."""
+    return product.decider.budget(row.level, row.decided_by) if product.decider and row.decided_by else row
+
+
 def _least_shown(product: DataProduct, row: TableBudget) -> int | None:
     """Largest noisy total that is left out, by this table's rule or by that of the one which decides it."""
-    decides = product.decider.budget(row.level, row.decided_by) if product.decider and row.decided_by else row
-    return decides.suppressed_up_to
+    return _decides(product, row).suppressed_up_to
 
 
 def _sizes(product: DataProduct, row: TableBudget, place: int, threshold: int) -> list[int]:
     """Least sizes of groups that have the form at this place, or a later one, with the probabilities of `CHANCES`."""
-    decides = product.decider.budget(row.level, row.decided_by) if product.decider and row.decided_by else row
+    decides = _decides(product, row)
     noises = [decides.noise.total(max(decides.counts, default=1)), decides.stage_one_noise or decides.noise]
     within = int(np.ceil(6.0 * np.sqrt(max(noise.variance for noise in noises))))
     sizes = np.arange(max(0, threshold - within), threshold + within)
@@ -294,7 +296,7 @@ def _belief_section(product: DataProduct, beliefs: xr.Dataset) -> Section:
     wide, heads = _by_prior(beliefs)
     columns.update(heads)
     composed = "“noise composed” is the exact composition of all noisy counts, the other rows are zCDP. " * (
-        product.name != "S-DHC"
+        _best(beliefs, "bounded").endswith(EXACT)
     )
     first = beliefs.isel(prior=0).sel(guarantee=_best(beliefs, "bounded"))
     return Section(

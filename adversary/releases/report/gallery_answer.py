@@ -12,7 +12,7 @@ import xarray as xr
 from adversary._core import PERCENT, as_given, format_probability, outward_percent, percent, sentence
 from adversary.adversaries.plans import STATISTICS
 from adversary.releases import report
-from adversary.releases.audited_records import ALARMS, BASELINE, RELATIONS
+from adversary.releases.audited_records import ALARMS, BASELINE, EVEN, RELATIONS, expected_posteriors
 from adversary.releases.record import Record
 from adversary.report.kit import (
     Card,
@@ -32,8 +32,6 @@ TITLE = "Real releases, each audited"
 FEW = 3
 """Records, at most, that each have a table of their bounds; of more there is one table."""
 EVERY_BOUND = "Every bound"
-EVEN = 0.5
-"""A belief above which a possibility is the likelier one."""
 NEIGHBOURS = {"unbounded": "added or removed", "bounded": "replaced", "": "neighbors not stated"}
 SOURCES = {
     "primary": "documents of the publisher", "registry": "the deployments registry",
@@ -164,24 +162,12 @@ def _group(title: str, tree: xr.DataTree, records: Mapping[str, Record], names: 
         ],
         name=title.lower().replace(" ", "_"),
     )  # fmt: skip
-    expected = _expected(tree)
+    expected = expected_posteriors(tree)
     for name in names:
         one, row = records[name], bounds.sel(release=name)
         most = [_or_none(row["posterior"].sel(relation=relation)) for relation in RELATIONS]
         table.add(one.name, *most, expected.get(name), budget(one), one.unit.name)
     return Section(title, tables=[table])
-
-
-def _expected(tree: xr.DataTree) -> dict[str, float]:
-    """Expected posterior of the scenario of each release at the first prior, where it can be believed."""
-    if "scenarios" not in tree:
-        return {}
-    scenarios = tree["scenarios"].to_dataset().isel(prior=0)
-    return {
-        str(name): float(scenarios["posterior"].sel(release=name))
-        for name in scenarios["release"].values
-        if str(scenarios["status"].sel(release=name).item()) == "ok"
-    }
 
 
 CONTRADICTIONS = "Numbers that do not agree"

@@ -9,7 +9,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from adversary._core import percent
+from adversary._core import logit, percent
+from adversary.releases.audited_records import EVEN, expected_posteriors
 from adversary.report.kit import style as kit
 
 LAST = 0.9995
@@ -36,16 +37,16 @@ def releases_on_one_axis(tree: xr.DataTree) -> Figure:
     if not bounds.sizes["release"]:
         raise ValueError("no release has published parameters: there is nothing to draw")
     prior = float(bounds["prior"])
-    expected = _expected(tree)
+    expected = expected_posteriors(tree)
     local = bounds["model"].values == "local"
     rows: list[str | None] = [str(name) for name in bounds["release"].values[~local]]
     rows += [None, *map(str, bounds["release"].values[local])] if local.any() else []
     figure, ax = kit.canvas(10.2, 1.5 + PITCH * len(rows))
     start = min(prior, 0.01)
-    ax.set(xlim=(_odds(start) - 0.25, _odds(LAST)), ylim=(len(rows) - 0.3, -0.9))
+    ax.set(xlim=(logit(start) - 0.25, logit(LAST)), ylim=(len(rows) - 0.3, -0.9))
     for tick in TICKS:
-        ax.axvline(_odds(tick), color=kit.LIGHT, lw=0.8, zorder=0)
-    ax.axvline(_odds(prior), color=kit.INK, lw=1.2, zorder=1, gid="prior")
+        ax.axvline(logit(tick), color=kit.LIGHT, lw=0.8, zorder=0)
+    ax.axvline(logit(prior), color=kit.INK, lw=1.2, zorder=1, gid="prior")
     above = 0
     for place, name in enumerate(rows):
         if name is None:
@@ -54,13 +55,13 @@ def releases_on_one_axis(tree: xr.DataTree) -> Figure:
             continue
         row = bounds.sel(release=name)
         stated, replaced = (float(row["posterior"].sel(relation=one)) for one in ("stated", "replaced"))
-        above += stated > 0.5
+        above += stated > EVEN
         _draw_row(ax, place, name, prior, (stated, replaced), expected.get(name))
     names = [str(bounds["title"].sel(release=one).item()) for one in rows if one]
     ax.set_yticks([i for i, one in enumerate(rows) if one], names)
     ax.tick_params(axis="y", length=0, labelsize=8.5)
     ax.spines["left"].set_visible(False)
-    ax.xaxis.set_major_locator(FixedLocator([_odds(tick) for tick in TICKS]))
+    ax.xaxis.set_major_locator(FixedLocator(logit(TICKS).tolist()))
     ax.xaxis.set_major_formatter(FixedFormatter([percent(tick) for tick in TICKS]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel(f"probability that the person is in, for an adversary who believed {percent(prior)} before")
@@ -77,26 +78,13 @@ def releases_on_one_axis(tree: xr.DataTree) -> Figure:
 
 def _draw_row(ax: Any, place: int, name: str, prior: float, most: tuple[float, float], mean: float | None) -> None:
     """The bound of one release, with its end, and what one adversary expects."""
-    colour = kit.COLOURS[1] if most[0] > 0.5 else kit.INK
+    colour = kit.COLOURS[1] if most[0] > EVEN else kit.INK
     ends = [min(one, LAST) for one in most]
-    ax.plot([_odds(prior), _odds(ends[0])], [place, place], color=colour, lw=1.4, ls=kit.BOUND, zorder=2, gid=name)
+    ax.plot([logit(prior), logit(ends[0])], [place, place], color=colour, lw=1.4, ls=kit.BOUND, zorder=2, gid=name)
     marker = ">" if most[0] > LAST else "s"
-    ax.plot(_odds(ends[0]), place, marker, color=colour, ms=5, clip_on=False, zorder=3)
+    ax.plot(logit(ends[0]), place, marker, color=colour, ms=5, clip_on=False, zorder=3)
     if most[1] > most[0] * (1.0 + 1e-9):
-        ax.plot(_odds(ends[1]), place, "|", color=colour, ms=8, mew=1.6, clip_on=False, zorder=3)
+        ax.plot(logit(ends[1]), place, "|", color=colour, ms=8, mew=1.6, clip_on=False, zorder=3)
     if mean is not None:
-        at = _odds(min(max(mean, 1e-3), LAST))
+        at = logit(min(max(mean, 1e-3), LAST))
         ax.plot(at, place, "o", color=kit.BLUE, ms=5, mec="white", clip_on=False, zorder=5)
-
-
-def _expected(tree: xr.DataTree) -> dict[str, float]:
-    if "scenarios" not in tree:
-        return {}
-    scenarios = tree["scenarios"].to_dataset().isel(prior=0)
-    pairs = zip(*(scenarios[key].values for key in ("release", "posterior", "status")), strict=True)
-    return {str(name): float(mean) for name, mean, status in pairs if status == "ok"}
-
-
-def _odds(p: float) -> float:
-    """Log odds."""
-    return float(np.log(p) - np.log1p(-p))

@@ -16,6 +16,7 @@ import xarray as xr
 from adversary._core import (
     DEFAULT_FAILURE,
     PERCENT,
+    Floats,
     as_array,
     as_given,
     check_probability,
@@ -152,6 +153,11 @@ def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
         if np.isfinite(e := guarantee.loss_bound(chance)):
             return definitions.PureDP(e), chance
     return definitions.NoPrivacy(), float(failure)
+
+
+def largest_posteriors(guarantee: Guarantee, priors: Sequence[float], failure: float) -> Floats:
+    """Upper ends of the posteriors of these priors, (prior,): for certain, or except with probability `failure`."""
+    return as_array(certain(guarantee, failure)[0].posterior_bounds(as_array(priors))[1])
 
 
 def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:

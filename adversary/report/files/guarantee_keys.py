@@ -98,15 +98,9 @@ def load_guarantee(path: str | Path) -> GuaranteeFile:
     file = Path(path)
     top = Keys.of_file(read_toml(file), file, "a file with a guarantee alone", FILE)
     words = {name: top.get(name, str, "text", "") for name in texts()}
-    guarantees = read_guarantees(top.table("guarantee"))
-    if len(guarantees) > 1:
-        raise ValueError(
-            f"{file}: guarantee: must state one definition where there is no plan, got {', '.join(guarantees)}"
-        )
+    guarantee = read_guarantee(top.table("guarantee"), " where there is no plan")
     unit = read_unit(top).resolved(None)
-    return GuaranteeFile(
-        **words, path=file, guarantee=next(iter(guarantees.values())), unit=unit, failure=top["failure"]
-    )
+    return GuaranteeFile(**words, path=file, guarantee=guarantee, unit=unit, failure=top["failure"])
 
 
 def read_unit(top: Keys) -> PrivacyUnit:
@@ -129,6 +123,14 @@ def read_unit(top: Keys) -> PrivacyUnit:
         )
     made: PrivacyUnit = replace(unit, neighbours=unit.neighbours or above)
     return made
+
+
+def read_guarantee(table: Keys, why: str = "") -> Guarantee:
+    """The guarantee of a table that must state one definition, and may say `why`."""
+    guarantees = read_guarantees(table)
+    if len(guarantees) > 1:
+        raise ValueError(f"{table.file}: {table.key}: must state one definition{why}, got {', '.join(guarantees)}")
+    return next(iter(guarantees.values()))
 
 
 def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> dict[str, Guarantee]:
