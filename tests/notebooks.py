@@ -17,14 +17,15 @@ from nbformat import NotebookNode
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 LONG = (
-    "04_precision_and_recall_of_an_adversary.py",
-    "05_what_post_processing_leaves.py",
-    "06_what_if_the_adversary_is_wrong.py",
-    "07_write_your_own_adversary.py",
-    "08_choosing_epsilon.py",
-    "09_a_noisy_mean_and_variance.py",
-    "10_what_an_exact_total_costs.py",
+    "precision_and_recall_of_an_adversary.py",
+    "what_post_processing_leaves.py",
+    "what_if_the_adversary_is_wrong.py",
+    "write_your_own_adversary.py",
+    "choosing_epsilon.py",
+    "a_noisy_mean_and_variance.py",
+    "what_an_exact_total_costs.py",
 )
+NAMES = sorted(path.name for path in NOTEBOOKS.glob("*.py") if path.with_suffix(".ipynb").exists())
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
@@ -76,5 +77,5 @@ def write(name: str) -> None:
 
 
 if __name__ == "__main__":
-    for asked in sys.argv[1:] or sorted(path.name for path in NOTEBOOKS.glob("[0-9]*.py")):
-        write(Path(asked).name)
+    for name in sys.argv[1:] or NAMES:
+        write(Path(name).name)

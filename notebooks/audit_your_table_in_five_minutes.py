@@ -113,4 +113,4 @@ pd.DataFrame(rows, columns=["rho in all", "largest risk, on average", "one relea
 #
 # `adversary plan` goes the other way: from a tolerated risk to the noise of each table.
 #
-# Next: [one person in one block](01_one_person_in_one_block.ipynb) shows what stands behind these numbers.
+# Next: [one person in one block](one_person_in_one_block.ipynb) shows what stands behind these numbers.

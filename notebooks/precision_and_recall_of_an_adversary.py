@@ -305,7 +305,7 @@ guarantee_figures.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP
 # %% [markdown]
 # ## A census release
 #
-# Everything here takes any loss. The 2020 redistricting release (`03_the_2020_census_budget`) in an adversary's hands,
+# Everything here takes any loss. The 2020 redistricting release (`the_2020_census_budget`) in an adversary's hands,
 # at even odds: which block of a block group somebody lives in, the race recorded, and the whole record.
 
 # %%

@@ -19,7 +19,7 @@
 # prior, the budget, the number of siblings and the beliefs; beliefs elicited with PreliZ; power-scaling with ArviZ;
 # and what many releases do to a prior.
 #
-# The district is 39-14 of `01_one_person_in_one_block`: it plays the block, its county with 27 other districts the
+# The district is 39-14 of `one_person_in_one_block`: it plays the block, its county with 27 other districts the
 # block group, under the noise of the 2020 Census.
 
 # %%

@@ -243,5 +243,5 @@ print(f"epsilon at delta = 1e-10: {path.loss.epsilon(1e-10):.10f}")
 #
 # State totals and the numbers of housing units and of occupied group quarters were published exactly. No rho covers
 # them: they restrict which pairs of records can be compared at all. And a test between two given records is the hardest
-# case for the publisher; `01_one_person_in_one_block` shows what a particular adversary, with a prior and with beliefs
+# case for the publisher; `one_person_in_one_block` shows what a particular adversary, with a prior and with beliefs
 # about everybody else, learns on average.

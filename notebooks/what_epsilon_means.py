@@ -172,7 +172,7 @@ pd.DataFrame(tails).T.rename_axis("loss above").round(4)
 
 # %% [markdown]
 # So with a delta, bounds on beliefs hold except with a stated probability. How sure can an adversary at even odds
-# become of which block of a block group somebody lives in? The concern is scenario A of `03_the_2020_census_budget`,
+# become of which block of a block group somebody lives in? The concern is scenario A of `the_2020_census_budget`,
 # with rho = 0.1115: at most 78.8 % by rho alone, and at most 75.6 % by the noise itself, in 95 % of releases and after
 # any post-processing.
 
@@ -243,7 +243,7 @@ draw({"one block count": law}, np.linspace(0.0, 1.0, 1201), "Most releases of on
 
 # %% [markdown]
 # This law is sharper than every bound, but it belongs to this release and this adversary. Post-processing can change
-# it, and an adversary who knows less than everybody else has another one: the audit in `01_one_person_in_one_block`
+# it, and an adversary who knows less than everybody else has another one: the audit in `one_person_in_one_block`
 # computes it. For several priors, on a log axis:
 
 # %%
