@@ -72,6 +72,7 @@ from .privacy.mechanisms import RandomRounding as RandomRounding
 from .privacy.mechanisms import RangedNoise as RangedNoise
 from .privacy.mechanisms import Staircase as Staircase
 from .privacy.mechanisms import UnaryEncoding as UnaryEncoding
+from .report import plot as plot
 from .report.files import Scenario as Scenario
 from .report.files import load_perturbation_table as load_perturbation_table
 from .report.files import load_scenario as load_scenario

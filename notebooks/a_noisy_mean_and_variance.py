@@ -32,7 +32,6 @@ import pandas as pd
 from IPython.display import display
 
 import adversary as adv
-from adversary.bounded.report import posterior_figures as bounded_posterior
 from adversary.bounded.report.posterior_figures import joint_density
 from adversary.bounded.report.release_file import load_release_file
 
@@ -115,7 +114,7 @@ cut = float((kept * sigma**2).sum() / kept.sum())
 of = {"ignored": ignoring.mean("sigma2"), "cut off afterwards": cut, "used": using.mean("sigma2")}
 print("mean of sigma^2, with the bounds", ", ".join(f"{how}: {x:.0f}" for how, x in of.items()))
 assert using.mean("sigma2") < cut - 20
-bounded_posterior.joint(both, **words)
+adv.plot.posterior_joint(both, **words)
 
 # %% [markdown]
 # ## Which prior?
@@ -139,7 +138,7 @@ print(
     f"modes without the bounds: mu {ignoring_informed.mode('mu'):.2f}, sigma^2 {ignoring_informed.mode('sigma2'):.2f}"
 )
 assert abs(ignoring_informed.mode("mu") - 13.36) < 0.3
-bounded_posterior.marginals({"using the bounds": informed, "ignoring the bounds": ignoring_informed}, **words)
+adv.plot.posterior_marginals({"using the bounds": informed, "ignoring the bounds": ignoring_informed}, **words)
 
 # %% [markdown]
 # How much does it matter where the prior puts the mean? Arrays of priors are one call.

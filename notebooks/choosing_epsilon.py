@@ -33,7 +33,6 @@ from IPython.display import display
 
 import adversary as adv
 from adversary.budget.recommend import rounded_down
-from adversary.report import figures
 from adversary.report.files.profile_file import load_profile_file
 
 budget, Profile = adv.budget, adv.RiskProfile
@@ -110,7 +109,7 @@ county = adv.recommend_epsilon(profile)
 print(county.words)
 print(f"epsilon {down(county.epsilon, 6)}, inclusion {county.inclusion}, value {county.value}, {county.method}")
 assert np.isclose(county.epsilon, np.log(1.75 / 0.75))
-figures.epsilon_by_reader({"": county})
+adv.plot.epsilon_profile(county)
 
 # %% [markdown]
 # ## When the answers are the secret
@@ -121,7 +120,7 @@ figures.epsilon_by_reader({"": county})
 # %%
 both = adv.recommend_epsilon(Profile.ratio_or_absolute(3, 0.25))
 print(both.words)
-figures.epsilon_by_reader({"": both})
+adv.plot.epsilon_profile(both)
 
 
 # %% [markdown]
@@ -228,7 +227,7 @@ print(f"the bound on the move of a belief is {up(100 * moved, 1)} points, not 20
 assert moved > 0.2
 assert max(each.values()) < 0.135
 curve = budget.release_curve(monthly, (1, 2, 3, 4, 6, 9, 12), failure=0.01, delta=1e-6, delta_each=1e-8)
-figures.per_release({"": curve})
+adv.plot.epsilon_by_releases(curve)
 
 # %% [markdown]
 # Printed there is 0.135 for each release by optimal composition, twice the answer: with a total delta of 1e-6 optimal
@@ -250,7 +249,7 @@ lenient = trade.sel(profile="5 or 50 %")["switch"].sel(deviation=0.00025)
 wrong = {side: round(float(lenient.sel(side=side)), 4) for side in ("above", "below")}
 print("5 times or 50 %, truth 0.25 per 1,000 from the target: probability of a wrong decision", wrong)
 assert np.isclose(float(lenient.sel(side="above")), 0.1)
-figures.accuracy(trade)
+adv.plot.accuracy(trade)
 
 # %% [markdown]
 # In print the most lenient profile (five times, or 50 %) keeps wrong decisions at 6.25 per 1,000 below 10 %: they are

@@ -41,7 +41,7 @@ import adversary as adv
 from adversary import nmf
 from adversary.census.nmf.runs import findings
 from adversary.census.nmf.runs.block_results import errors, path_guarantee, results
-from adversary.census.report import spine_answer, spine_figures, spine_page
+from adversary.census.report import spine_answer, spine_page
 from adversary.report.kit import write
 
 spine = adv.spine
@@ -137,7 +137,7 @@ assert outside <= 0.05
 assert outside == 0
 assert set(table["status"]) <= {"ok", "certain"}  # proven, or settled by what is known exactly
 print(f"{np.mean(~noisy):.1%} of blocks have no housing: no noise protects what is asked there")
-spine_figures.risk(table, (low, high), threshold=1.5, failure=0.05)
+adv.plot.block_ratios(table, (low, high), threshold=1.5, failure=0.05)
 
 # %% [markdown]
 # An adversary who knows everybody else in the block, as an agency may that has its own counts, learns more where blocks
@@ -231,7 +231,7 @@ excess = (flat.mean.values[0] - squares["mean"].values[0]) / float(squares["sd"]
 print("mean error of a block group:", groups["bias"].to_series().round(2).to_dict())
 print(f"flat, above least squares at the state: {excess:.1f} standard deviations")
 assert excess > 1.0
-spine_figures.shrinkage(table)
+adv.plot.shrinkage(table)
 
 # %% [markdown]
 # ## Exact totals

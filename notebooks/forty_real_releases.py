@@ -23,7 +23,7 @@
 import adversary as adv
 
 tree = adv.releases.gallery()
-adv.releases.releases_on_one_axis(tree)
+adv.plot.gallery(tree)
 
 # %% [markdown]
 # A bar is what the guarantee allows any adversary whose beliefs about everybody else do not depend on you. A dot is

@@ -33,7 +33,6 @@ from IPython.display import display
 
 import adversary as adv
 from adversary.privacy import decisions
-from adversary.report.figures import guarantee_figures
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 
@@ -300,7 +299,7 @@ print(f"recall {hits / trials:.3f}, false alarms {false_alarms / trials:.3f}")
 for kind, bound in proved.items():
     print(f"{kind}: epsilon is at least {bound.epsilon:.3f}, with 95 % confidence")
 attack = {"the attack": (float(best["level"].sel(beta=1)), float(best["recall"].sel(beta=1)))}
-guarantee_figures.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0)}, attack)
+adv.plot.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0)}, attack)
 
 # %% [markdown]
 # ## A census release

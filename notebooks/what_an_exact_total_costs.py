@@ -38,7 +38,6 @@ import scipy.stats
 from IPython.display import display
 
 import adversary as adv
-from adversary.report.figures import exact_figures, guarantee_figures
 from adversary.report.files.table_file import load_table_file
 from adversary.report.sections import exact_adversaries
 
@@ -89,7 +88,7 @@ with warnings.catch_warnings(record=True) as said:
     gone = guarantee.given(adv.invariants.Margins([[0, 3]]))
 print(gone, "-", said[0].message)
 assert gone == adv.NoPrivacy()
-guarantee_figures.trade_off({"one record": guarantee, "two records": beside, "pure DP at 2 epsilon": adv.PureDP(2.0)})
+adv.plot.trade_off({"one record": guarantee, "two records": beside, "pure DP at 2 epsilon": adv.PureDP(2.0)})
 
 # %% [markdown]
 # ## A district of 45 people
@@ -125,7 +124,7 @@ assert frame["passed in"].drop("counted everybody").min() > 0.5
 display(frame.round(4))
 
 limits = exact_adversaries.solve(scenario, tree)["limits"]
-exact_figures.odds_moved(limits, exact_adversaries.moves(scenario, tree))
+adv.plot.odds_moved(limits, exact_adversaries.moves(scenario, tree))
 
 # %% [markdown]
 # How much a total reveals depends on how well an adversary knows the others. Let the adversary be in doubt about fewer
@@ -168,7 +167,7 @@ for name, one in {"within a state": census, "across states": states}.items():
     tight, simple = one.epsilon(1e-10), adv.definitions.simple_epsilon(one.rho, 1e-10)
     print(f"{name}: rho = {one.rho:.2f}, epsilon at 1e-10 {tight:.2f} (by the simple formula {simple:.5f})")
 assert abs(states.rho - 10.24) < 1e-12
-guarantee_figures.trade_off({"within a state": census, "across states": states})
+adv.plot.trade_off({"within a state": census, "across states": states})
 
 # %% [markdown]
 # ## Several exact margins
@@ -224,7 +223,7 @@ mechanism = adv.invariants.KNorm(space, epsilon=1.0)
 noisy = mechanism.sample([[4, 8], [3, 6]], np.random.default_rng(2020))
 print(noisy.round(2), "margins:", noisy.sum(1).round(9), noisy.sum(0).round(9))
 np.testing.assert_allclose(noisy.sum(0), [7, 14])
-exact_figures.noise_costs(costs.sel(adjacency=3))
+adv.plot.noise_costs(costs.sel(adjacency=3))
 
 # %% [markdown]
 # And what an adversary of either release learns of one person. The margins alone do most of it.
@@ -233,7 +232,7 @@ exact_figures.noise_costs(costs.sel(adjacency=3))
 found = adv.known_totals.table_posterior(
     town.invariants.margins, town.released, town.mechanism, guarantee=town.guarantees["pure DP"]
 )
-exact_figures.table_beliefs(found, town.invariants.features)
+adv.plot.table_beliefs(found, town.invariants.features)
 
 # %% [markdown]
 # ## In short

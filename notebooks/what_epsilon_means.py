@@ -33,7 +33,6 @@ import xarray as xr
 from IPython.display import display
 
 import adversary as adv
-from adversary.report.figures import epsilon_ladder, guarantee_figures
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 
@@ -96,7 +95,7 @@ summary = {
     for name, one in kinds.items()
 }
 display(pd.DataFrame(summary).T.round(4))
-guarantee_figures.trade_off(kinds)
+adv.plot.trade_off(kinds)
 
 # %% [markdown]
 # ## The same noise, another unit of privacy
@@ -135,7 +134,7 @@ release = adv.census.pl94().loss
 tight = adv.ZeroConcentratedDP(rho)
 epsilons = [adv.definitions.simple_epsilon(rho, 1e-10), tight.epsilon(1e-10), release.epsilon(1e-10)]
 assert [np.ceil(100 * e) for e in epsilons] == [1820, 1744, 1675]
-epsilon_ladder(rho, {"the noise itself": release})
+adv.plot.epsilon_delta({"the noise itself": release}, rho=rho)
 
 # %% [markdown]
 # delta is *not* the probability that the loss exceeds epsilon. It is smaller: a release whose likelihood ratio is

@@ -37,7 +37,6 @@ from IPython.display import display
 
 import adversary as adv
 from adversary import models
-from adversary.report.figures.tornado import fan, tornado
 
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
@@ -147,7 +146,7 @@ ends = adv.sensitivity.one_at_a_time(plan, base, counts, **inputs, beliefs=named
 swing = ends["difference_mean"].sel(end="high") - ends["difference_mean"].sel(end="low")
 assert swing.sel(truth="in", input="beliefs") > 2.5 * swing.sel(truth="in", input=["prior", "rho"]).max()
 assert swing.sel(truth="out", input="beliefs") > 0.8 * swing.sel(truth="out", input="rho")
-tornado(ends, "difference_mean")
+adv.plot.tornado(ends, "difference_mean")
 
 # %% [markdown]
 # What is believed of the *others* moves the difference by 16 points with the target in, three times as much as a budget
@@ -158,7 +157,7 @@ tornado(ends, "difference_mean")
 
 # %%
 budgets = np.geomspace(0.05, 5.0, 13)
-fan(adv.sensitivity.sweep(plan, base, counts, rho=budgets, progress=False, coarse=True), "rho")
+adv.plot.fan(adv.sensitivity.sweep(plan, base, counts, rho=budgets, progress=False, coarse=True), "rho")
 
 # %% [markdown]
 # Along priors from 1 in 1000 to a half the ratio is drawn, posterior over prior: the smaller the prior, the larger the
@@ -172,7 +171,7 @@ limit = np.exp(2 * block.rho() * 28 / 27)
 smallest = float(by_prior["ratio_mean"].sel(truth="in")[0])
 assert 0.999 * limit < smallest < limit
 print(f"expected ratio {smallest:.5f} at a prior of 1 in 1000, limit {limit:.5f}")
-fan(by_prior, "prior")
+adv.plot.fan(by_prior, "prior")
 
 # %% [markdown]
 # ## Beliefs from people: PreliZ

@@ -8,6 +8,9 @@ import signal
 import pytest
 from hypothesis import settings
 
+from adversary.report.kit.figure_files import OFFSCREEN
+
+OFFSCREEN.set(True)  # pyplot would hold every figure of every test
 os.environ.setdefault("PYTENSOR_FLAGS", "linker=py,cxx=,optimizer_excluding=fusion")
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

@@ -54,7 +54,7 @@ ROOMS = (
     "report.words",
     "report.files",
     "report.kit",
-    "report.figures",
+    "report.plot",
     "report.sections",
     "report.answers",
     "report.commands",
@@ -91,7 +91,13 @@ ANNEXES = {
 }
 """Packages that stand apart: they import the core; nothing of the core, and no other annex, imports them."""
 
-REGISTERS = {"adversary", "adversary.models", "adversary.report.commands.cli", "adversary.report.files.kinds"}
+REGISTERS = {
+    "adversary",
+    "adversary.models",
+    "adversary.report.commands.cli",
+    "adversary.report.files.kinds",
+    "adversary.report.plot",
+}
 """Modules in which annexes enter their public names, commands and kinds of files."""
 
 COMPILED = (

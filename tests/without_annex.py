@@ -18,7 +18,7 @@ from tests.test_house import ANNEXES, public_names
 
 REGISTERS = (
     "adversary/__init__.pyi", "models/__init__.pyi", "adversary/report/commands/cli.py",
-    "adversary/report/files/kinds.py",
+    "adversary/report/files/kinds.py", "adversary/report/plot/__init__.py",
 )  # fmt: skip
 AUDIT = "audit data/granville_1940.toml --format json"
 

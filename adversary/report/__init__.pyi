@@ -1,1 +1,1 @@
-
+from . import plot as plot

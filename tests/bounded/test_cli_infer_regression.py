@@ -14,6 +14,7 @@ from adversary.bounded import regression as reg
 from adversary.bounded.report import regression_figures
 from adversary.bounded.report.regression_file import RegressionFile, load_any_release_file
 from adversary.bounded.report.release_file import ReleaseFile
+from adversary.report.kit.figure_files import figure_of
 from tests import commands
 from tests.commands import flat, number, numbers
 from tests.tables import DATA
@@ -194,13 +195,13 @@ def made_up(seed: int) -> xr.Dataset:
 
 def test_figures_show_the_draws_and_say_what_they_show() -> None:
     draws = {"using the bounds": made_up(1), "ignoring the bounds": made_up(2)}
-    figure: Any = regression_figures.marginals(draws, 0.9)
+    figure: Any = figure_of(regression_figures.regression_marginals(draws, 0.9))
     assert " ".join(figure.get_suptitle().split()).startswith("The slope is 0.")
     steps = {patch.get_gid(): patch for ax in figure.axes for patch in ax.patches}
     heights, edges, _ = steps["slope using the bounds"].get_data()
     assert (heights * np.diff(edges)).sum() == pytest.approx(1.0, abs=0.01)
     release = read(CIRRHOSIS).release
-    figure = regression_figures.lines(draws, release, 0.9, x="age", y="income")
+    figure = figure_of(regression_figures.regression_lines(draws, release, 0.9, x="age", y="income"))
     (ax,) = figure.axes
     line = next(line for line in ax.lines if line.get_gid() == "using the bounds")
     first = draws["using the bounds"]

@@ -13,6 +13,7 @@ import adversary as adv
 from adversary.bounded.prior import Flat, NormalInverseGamma
 from adversary.bounded.report import posterior_figures as bounded_posterior
 from adversary.bounded.report.posterior_figures import joint_density, next_value, prior_marginal
+from adversary.report.kit.figure_files import figure_of
 
 BOTH = ("using the bounds", "ignoring the bounds")
 
@@ -38,7 +39,7 @@ def said(figure: Figure) -> str:
 
 def test_marginals_are_the_densities_of_the_library() -> None:
     every = posteriors()
-    figure = bounded_posterior.marginals(every, 0.9, quantity="lead", unit="g")
+    figure = figure_of(bounded_posterior.posterior_marginals(every, 0.9, quantity="lead", unit="g"))
     parts = drawn(figure)
     for quantity in ("mu", "sigma"):
         for name, one in every.items():
@@ -58,12 +59,14 @@ def test_marginals_are_the_densities_of_the_library() -> None:
 
 def test_a_prior_that_is_no_density_is_not_drawn_and_one_posterior_is_enough() -> None:
     alone = {BOTH[1]: posteriors()[BOTH[1]]}
-    assert not [mark for mark in drawn(bounded_posterior.marginals(alone)) if mark.startswith("prior")]
+    assert not [
+        mark for mark in drawn(figure_of(bounded_posterior.posterior_marginals(alone))) if mark.startswith("prior")
+    ]
 
 
 def test_the_joint_density_stays_inside_the_boundary() -> None:
     every = posteriors()
-    figure = bounded_posterior.joint(every)
+    figure = figure_of(bounded_posterior.posterior_joint(every))
     parts = drawn(figure)
     mu, sigma = parts["boundary"].get_data()
     np.testing.assert_allclose(sigma**2, mu * (100.0 - mu), atol=1e-9)
@@ -78,14 +81,14 @@ def test_the_joint_density_stays_inside_the_boundary() -> None:
 def test_figures_of_the_data_themselves_say_so_and_have_no_prior() -> None:
     release = adv.bounded.BoundedRelease(34.3026826, 2224.800114, 3, (0.25, 0.25), (0, 100))
     one = adv.bounded.posterior(release, "flat", quantity="data")
-    figure = bounded_posterior.marginals({BOTH[0]: one}, quantity="lead", unit="g")
+    figure = figure_of(bounded_posterior.posterior_marginals({BOTH[0]: one}, quantity="lead", unit="g"))
     assert [ax.get_xlabel() for ax in figure.axes] == [
         "sample mean of lead (g)",
         "sample standard deviation of lead (g)",
     ]
     assert said(figure).startswith("The sample mean of lead is ")
     assert not [mark for mark in drawn(figure) if mark.startswith("prior")]
-    mu, sigma = drawn(bounded_posterior.joint({BOTH[0]: one}))["boundary"].get_data()
+    mu, sigma = drawn(figure_of(bounded_posterior.posterior_joint({BOTH[0]: one})))["boundary"].get_data()
     np.testing.assert_allclose(sigma**2, 1.5 * mu * (100.0 - mu), atol=1e-9)
 
 
@@ -118,7 +121,7 @@ def test_a_new_value_is_smooth_where_deviations_are_tiny() -> None:
 
 def test_the_predictive_density_holds_all_that_the_bounds_allow() -> None:
     every = posteriors()
-    figure = bounded_posterior.predictive(every, quantity="lead")
+    figure = figure_of(bounded_posterior.posterior_predictive(every, quantity="lead"))
     steps = {patch.get_gid(): patch for patch in figure.axes[0].patches if patch.get_gid() in BOTH}
     for name, one in every.items():
         density, edges, _ = steps[name].get_data()

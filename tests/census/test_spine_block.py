@@ -14,6 +14,7 @@ import adversary as adv
 from adversary import nmf
 from adversary.census.nmf.runs import Question, one_block
 from adversary.census.report import spine_block, spine_figures
+from adversary.report.kit.figure_files import figure_of
 from adversary.report.kit.rendering import to_markdown
 from tests import commands
 
@@ -102,5 +103,5 @@ def test_households_by_size_come_from_a_file(published: Any, tmp_path: Path) -> 
 
 def test_the_figure_of_a_block_shows_its_largest_cells(published: Any) -> None:
     cells = answer(published)["cells"].to_dataset()
-    figure = spine_figures.block_cells(cells, 5)
+    figure = figure_of(spine_figures.block_cells(cells, 5))
     assert len(figure.axes[0].get_yticks()) == 5

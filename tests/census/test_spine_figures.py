@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 import adversary as adv
 from adversary.census.nmf.runs import block_results
 from adversary.census.report import spine_figures
+from adversary.report.kit.figure_files import figure_of
 
 spine = adv.spine
 PRIOR = spine.SharedRate(np.geomspace(0.1, 10.0, 4))
@@ -115,7 +116,7 @@ def test_errors_are_root_mean_squares_by_level() -> None:
 
 def test_risk_draws_every_proven_block_and_the_bounds() -> None:
     ratio, bounds = block_results.blocks(table(), "ratio"), block_results.path_guarantee(table()).ratio(0.1)
-    figure = spine_figures.risk(table(), bounds, threshold=1.25, failure=0.05)
+    figure = figure_of(spine_figures.block_ratios(table(), bounds, threshold=1.25, failure=0.05))
     lines = drawn(figure)
     assert sum(patch.get_height() for patch in figure.axes[0].patches) == ratio.size
     assert (lines["least"].get_xdata()[0], lines["largest"].get_xdata()[0]) == bounds
@@ -125,17 +126,19 @@ def test_risk_draws_every_proven_block_and_the_bounds() -> None:
 
 
 def test_risk_without_a_bound_names_quantiles_and_without_blocks_is_refused() -> None:
-    assert "half of all blocks above" in heading(spine_figures.risk(table()))
+    assert "half of all blocks above" in heading(figure_of(spine_figures.block_ratios(table())))
     with pytest.raises(ValueError, match="no block has a proven ratio"):
-        spine_figures.risk({"ratio": np.array([np.nan, 2.0]), "status": np.array(["", "unresolved"])})
+        figure_of(
+            spine_figures.block_ratios({"ratio": np.array([np.nan, 2.0]), "status": np.array(["", "unresolved"])})
+        )
 
 
 def test_shrinkage_has_a_panel_and_a_diagonal_for_every_level_of_several_units() -> None:
-    figure = spine_figures.shrinkage(table())
+    figure = figure_of(spine_figures.shrinkage(table()))
     lines = drawn(figure)
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["group, 6 measured", "block, 60 measured"]
     np.testing.assert_array_equal(lines["diagonal"].get_xdata(), lines["diagonal"].get_ydata())
     here = table()["level"] == "block"
     np.testing.assert_allclose(lines["block"].get_ydata(), table()["mean"][here])
     with pytest.raises(ValueError, match="no level has two units"):
-        spine_figures.shrinkage({name: table()[name][:1] for name in ("level", "noisy", "mean")})
+        figure_of(spine_figures.shrinkage({name: table()[name][:1] for name in ("level", "noisy", "mean")}))

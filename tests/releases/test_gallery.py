@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.releases.report import releases_on_one_axis
+from adversary.report import plot
 from tests.commands import run
 
 RECORDS = adv.releases.records()
@@ -98,14 +98,14 @@ def test_refused() -> None:
 
 
 def test_figure_has_a_row_for_every_release_with_a_bound(tree: object) -> None:
-    figure = releases_on_one_axis(tree)
+    figure = plot.gallery(tree).figure
     labels = [one.get_text() for one in figure.axes[0].get_yticklabels()]
     order = ("census_pl94", "us_broadband", "exposure_notifications", "apple_emoji")
     assert labels == [FEW[n].title for n in order]
     assert "2 of 4 releases" in figure.get_suptitle()
     alone = adv.releases.gallery({"uber_flex": FEW["uber_flex"]})
     with pytest.raises(ValueError, match="no release has published parameters"):
-        releases_on_one_axis(alone)
+        plot.gallery(alone)
 
 
 RECORD = """title = "<b>My</b> counts"

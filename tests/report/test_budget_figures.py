@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 import adversary as adv
 from adversary.budget.accuracy import tradeoff_table
 from adversary.budget.release_budget import release_curve
-from adversary.report.figures import accuracy, budget_figures, epsilon_by_reader
-from adversary.report.figures.epsilon_map import COLOURED, NOTHING
 from adversary.report.files.profile_file import load_profile_file
+from adversary.report.kit.figure_files import figure_of
+from adversary.report.plot import accuracy, budget_figures, epsilon_profile
+from adversary.report.plot.epsilon_map import COLOURED, NOTHING
 from tests.tables import DATA
 
 Profile = adv.RiskProfile
@@ -54,7 +55,7 @@ def xy(line: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_map_marks_the_reader_who_binds_and_says_what_they_need(name: str) -> None:
     (one,) = recommended(name).values()
-    figure = saved(epsilon_by_reader({"": one}))
+    figure = saved(figure_of(epsilon_profile({"": one})))
     verb, shown = heading(figure).removeprefix("The smallest epsilon ").split()[:2]
     assert one.epsilon * 0.999 <= float(shown.strip(",")) <= one.epsilon
     assert verb == ("is" if one.attained else "nears")
@@ -77,7 +78,7 @@ def test_the_map_marks_the_reader_who_binds_and_says_what_they_need(name: str) -
 
 def test_the_colours_are_the_epsilons_of_the_readers() -> None:
     (one,) = recommended("everybody").values()
-    figure = epsilon_by_reader({"": one})
+    figure = figure_of(epsilon_profile({"": one}))
     plain, log = figure.axes[:2]
     assert (plain.get_xscale(), log.get_xscale()) == ("linear", "log")
     for ax in (plain, log):
@@ -94,7 +95,7 @@ def test_the_colours_are_the_epsilons_of_the_readers() -> None:
 
 def test_a_curve_of_one_prior_is_the_epsilon_of_its_readers() -> None:
     (one,) = recommended("inclusion").values()
-    figure = epsilon_by_reader({"": one})
+    figure = figure_of(epsilon_profile({"": one}))
     (ax,) = figure.axes
     p, epsilon = xy(parts(ax, "epsilon")[0])
     expected = adv.budget.epsilon_for_risk(p, 1.0, one.profile(p, 1.0))
@@ -106,7 +107,7 @@ def test_a_curve_of_one_prior_is_the_epsilon_of_its_readers() -> None:
 
 @pytest.mark.parametrize("name", NOBODY)
 def test_regions_without_an_epsilon_are_named(name: str) -> None:
-    figure = saved(epsilon_by_reader(recommended(name)))
+    figure = saved(figure_of(epsilon_profile(recommended(name))))
     texts = {text.get_text().replace("\n", " ") for ax in figure.axes for text in ax.texts}
     assert ("may learn nothing" if name == "may learn" else NOTHING) in texts
     start = "No epsilon above 0" if name == "may learn" else "Every epsilon"
@@ -116,7 +117,7 @@ def test_regions_without_an_epsilon_are_named(name: str) -> None:
 @pytest.mark.slow
 def test_several_profiles_have_a_panel_each() -> None:
     every = recommended(*PROFILES, *NOBODY)
-    figure = saved(epsilon_by_reader(every))
+    figure = saved(figure_of(epsilon_profile(every)))
     assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_title(loc="left")] == list(every)
 
 
@@ -130,7 +131,7 @@ def county() -> xr.Dataset:
 
 def test_accuracy_draws_the_trade_off_table_and_names_every_profile() -> None:
     table = county().sortby("epsilon")
-    figure = saved(accuracy(table))
+    figure = saved(figure_of(accuracy(table)))
     error, wrong = figure.axes
     np.testing.assert_array_equal(xy(parts(error, "rmse")[0]), [table["epsilon"], table["rmse"]])
     for deviation in table["deviation"].values:
@@ -143,7 +144,7 @@ def test_accuracy_draws_the_trade_off_table_and_names_every_profile() -> None:
 
 def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
     table = county().sel(profile=["2"])
-    figure = saved(accuracy(table))
+    figure = saved(figure_of(accuracy(table)))
     (ax,) = figure.axes
     rate, chance = xy(parts(ax, "wrong")[0])
     assert rate == pytest.approx([4.0, 5.0, 5.5, 5.75, 6.25, 6.5, 7.0, 8.0])
@@ -156,16 +157,16 @@ def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
 def test_accuracy_leaves_out_what_has_no_noise() -> None:
     profiles = {**NOBODY, "some": Profile.constant(2), "more": Profile.constant(4)}
     table = tradeoff_table(profiles, base=100, target=0.1, deviations=[0.01])
-    figure = saved(accuracy(table))
+    figure = saved(figure_of(accuracy(table)))
     assert [text.get_text() for text in figure.axes[0].texts] == ["some", "more"]
     with pytest.raises(ValueError, match="table must hold a profile with noise"):
-        accuracy(table.sel(profile=list(NOBODY)))
+        figure_of(accuracy(table.sel(profile=list(NOBODY))))
 
 
 def test_of_deviation_0_both_sides_are_one() -> None:
     profiles = {"some": Profile.constant(2), "more": Profile.constant(4)}
     table = tradeoff_table(profiles, base=100, target=0.1, deviations=[0, 0.01], noise="laplace")
-    (ax,) = accuracy(table.sel(profile=["some"])).axes
+    (ax,) = figure_of(accuracy(table.sel(profile=["some"]))).axes
     assert sorted(xy(parts(ax, "wrong")[0])[0]) == pytest.approx([90, 100, 110])
     assert len(ax.texts) == 3
 
@@ -174,7 +175,7 @@ def test_accuracy_of_an_epsilon_that_rounds_to_0_has_no_place() -> None:
     profiles = {"tiny": Profile.difference(0.001), "some": Profile.constant(2), "more": Profile.constant(4)}
     table = tradeoff_table(profiles, base=100, target=0.1, deviations=[0.01], round_down=2)
     table["rmse"] = table["rmse"].fillna(7.0)
-    figure = saved(accuracy(table, 2))
+    figure = saved(figure_of(accuracy(table, 2)))
     assert [text.get_text() for text in figure.axes[0].texts] == ["some", "more"]
     assert heading(figure).endswith("between epsilon 0.34 and 0.69")
 
@@ -187,11 +188,11 @@ def test_titles_are_true_of_limits_and_of_an_epsilon_that_was_rounded() -> None:
         (Profile.difference(0.2), 3, "The smallest epsilon is 0.4054, at inclusion 100 %"),
     ):
         every = {"": adv.recommend_epsilon(profile, round_down=digits)}
-        assert heading(epsilon_by_reader(every)).startswith(reader)
+        assert heading(figure_of(epsilon_profile(every))).startswith(reader)
     several = {"a": adv.recommend_epsilon(tied), "b": adv.recommend_epsilon(PROFILES["approached"])}
-    assert heading(epsilon_by_reader(several)) == "The profiles allow an epsilon from 0.5493 to 1.098"
+    assert heading(figure_of(epsilon_profile(several))) == "The profiles allow an epsilon from 0.5493 to 1.098"
     one = {"a": several["a"], "nobody": adv.recommend_epsilon(NOBODY["asks"])}
-    assert heading(epsilon_by_reader(one)) == "One profile has a finite epsilon above 0: 1.098"
+    assert heading(figure_of(epsilon_profile(one))) == "One profile has a finite epsilon above 0: 1.098"
 
 
 def test_one_count_binds_many_readers() -> None:
@@ -206,7 +207,7 @@ def test_one_count_binds_many_readers() -> None:
 def test_budgets_of_releases_are_the_curves_of_the_library(several: bool) -> None:
     one = adv.recommend_epsilon(Profile.difference(0.2).within(value=(1, 1)))
     curve = release_curve(one, (1, 2, 4), failure=0.01)
-    figure = saved(budget_figures.per_release({"a": curve, "b": curve} if several else {"": curve}))
+    figure = saved(figure_of(budget_figures.epsilon_by_releases({"a": curve, "b": curve} if several else {"": curve})))
     for ax in figure.axes:
         for way in curve["composition"].values:
             (line,) = parts(ax, str(way))
@@ -220,6 +221,8 @@ def test_budgets_of_releases_are_the_curves_of_the_library(several: bool) -> Non
 def test_budgets_that_nothing_bounds_cannot_be_drawn() -> None:
     one = recommended("point")["point"]
     with pytest.raises(ValueError, match="curves must hold a finite budget above 0"):
-        budget_figures.per_release({"": release_curve(one, (1, 2), failure=1.0)})
-    figure = saved(budget_figures.per_release({"": release_curve(one, (1, 2), "pure DP", failure=0.0)}))
+        figure_of(budget_figures.epsilon_by_releases({"": release_curve(one, (1, 2), failure=1.0)}))
+    figure = saved(
+        figure_of(budget_figures.epsilon_by_releases({"": release_curve(one, (1, 2), "pure DP", failure=0.0)}))
+    )
     assert heading(figure) == "Each of 2 releases may spend epsilon = 0.5493"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -17,8 +18,9 @@ from matplotlib.text import Text
 from adversary.census.nmf.runs import block_results
 from adversary.census.report import spine_figures
 from adversary.report import kit
-from adversary.report.kit import style
-from adversary.report.kit.style import house_style, plain_log_axis
+from adversary.report.kit.figure_files import figure_of
+from adversary.report.plot import sheet as style
+from adversary.report.plot.sheet import house_style, plain_log_axis
 from tests.census.test_spine_figures import table
 from tests.commands import answered
 from tests.report import test_figures, test_guarantee_figures, test_sensitivity_figures
@@ -94,7 +96,7 @@ def test_every_figure_of_a_command_is_legible(command: str, tmp_path: Path, monk
 
 def _drawn_once(drawn: list[Figure], figure: kit.Figure) -> str:
     if not figure.finding.startswith("drawn"):
-        drawn.append(figure.draw())
+        drawn.append(figure_of(figure.draw()))
         figure.finding = f"drawn: {figure.finding}"
     return ""
 
@@ -103,9 +105,11 @@ DRAWN: dict[str, Callable[[], Figure]] = {
     **{f"curves, {name}": draw for name, draw in test_guarantee_figures.DRAWN.items()},
     **{f"sweeps, {name}": draw for name, draw in test_sensitivity_figures.DRAWN.items()},
     **{f"audit, {draw.__name__}, {name}": partial(test_figures.drawn, draw, name) for draw, name in test_figures.CASES},
-    "spine, risk": lambda: spine_figures.risk(table(), block_results.path_guarantee(table()).ratio(0.1), 1.25, 0.05),
-    "spine, risk alone": lambda: spine_figures.risk(table()),
-    "spine, shrinkage": lambda: spine_figures.shrinkage(table()),
+    "spine, risk": lambda: figure_of(
+        spine_figures.block_ratios(table(), block_results.path_guarantee(table()).ratio(0.1), 1.25, 0.05)
+    ),
+    "spine, risk alone": lambda: figure_of(spine_figures.block_ratios(table())),
+    "spine, shrinkage": lambda: figure_of(spine_figures.shrinkage(table())),
 }
 
 
@@ -131,13 +135,12 @@ def test_every_other_figure_is_legible_and_says_something(name: str) -> None:
 @pytest.mark.parametrize("length", [1, 40, 400])
 def test_a_title_of_any_length_is_wrapped(length: int) -> None:
     @house_style
-    def draw() -> Figure:
-        figure = Figure(figsize=(6.0, 5.0), layout="constrained")
-        figure.add_subplot()
-        style.title(figure, " ".join(["WORDS"] * (length // 6) + ["End"]))
-        return figure
+    def draw() -> Axes:
+        ax = style.panel(None, 6.0, 5.0)
+        style.headline(ax, " ".join(["WORDS"] * (length // 6) + ["End"]))
+        return ax
 
-    figure = draw()
+    figure = figure_of(draw())
     assert list(flaws(figure)) == []
     assert figure.get_suptitle().split()[-1] == "End"
 

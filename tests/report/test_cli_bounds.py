@@ -12,7 +12,8 @@ import pytest
 import adversary as adv
 from adversary.privacy.definitions import moments
 from adversary.report.answers import bounds_answer
-from adversary.report.figures import guarantee_figures
+from adversary.report.kit.figure_files import figure_of
+from adversary.report.plot import guarantee_figures
 from tests import commands
 from tests.commands import number, numbers
 
@@ -180,7 +181,9 @@ def test_epsilon_is_drawn_by_delta_where_it_changes_with_it(arguments: list[str]
 @pytest.mark.parametrize("failure", [0.0, 0.05])
 def test_the_figure_of_posteriors_draws_the_bounds(failure: float) -> None:
     guarantee = adv.ZeroConcentratedDP(0.1)
-    figure = guarantee_figures.posterior_by_prior(*bounds_answer.certain(guarantee, failure), [0.0, 0.1, 1.0])
+    figure = figure_of(
+        guarantee_figures.posterior_by_prior(*bounds_answer.certain(guarantee, failure), [0.0, 0.1, 1.0])
+    )
     for ax in figure.axes:
         lines = {line.get_gid(): line for line in ax.lines}
         x, least = np.asarray(lines["highest"].get_xdata()), ax.get_ylim()[0]

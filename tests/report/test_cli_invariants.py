@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 
 import adversary as adv
 from adversary.report.answers import table_answer
-from adversary.report.figures import exact_figures
 from adversary.report.files.table_file import load_table_file
+from adversary.report.kit.figure_files import figure_of
+from adversary.report.plot import exact_figures
 from adversary.report.sections import exact_adversaries, exact_guarantees
 from tests import commands
 from tests.commands import flat, number, numbers
@@ -362,7 +363,7 @@ def test_the_figure_has_every_reader_who_is_not_sure_and_both_limits() -> None:
     scenario, tree = audited()
     limits, moves = exact_adversaries.solve(scenario, tree)["limits"], exact_adversaries.moves(scenario, tree)
     assert list(moves) == ["no idea of the others", "a rough idea", "all but a few"]
-    figure = exact_figures.odds_moved(limits, moves)
+    figure = figure_of(exact_figures.odds_moved(limits, moves))
     assert isinstance(figure, Figure)
     drawn = {line.get_gid(): line for line in figure.axes[0].get_lines()}
     assert drawn["single_record_bound"].get_xdata()[0] == pytest.approx(0.5)
@@ -373,7 +374,7 @@ def test_the_figure_has_every_reader_who_is_not_sure_and_both_limits() -> None:
     assert at == pytest.approx(float(one["prob_beyond_single_record"]), abs=1e-6)
     assert flat(figure.get_suptitle()) == "51.59 % of releases exceed pure DP for one record"
     with pytest.raises(ValueError, match="every adversary is sure"):
-        exact_figures.odds_moved(limits, {})
+        figure_of(exact_figures.odds_moved(limits, {}))
 
 
 def test_the_figure_says_where_no_bound_is_certain() -> None:
@@ -384,14 +385,14 @@ def test_the_figure_says_where_no_bound_is_certain() -> None:
     }  # fmt: skip
     at = {"adversary": [""], "definition": ["zCDP"]}
     limits = xr.Dataset({name: (list(at), [[x]]) for name, x in values.items()}, at, {"semi_adjacency": 2})
-    axes = exact_figures.odds_moved(limits, moves).axes[0]
+    axes = figure_of(exact_figures.odds_moved(limits, moves)).axes[0]
     assert flat(axes.figure.get_suptitle()) == "ZCDP sets no bound that is certain"
     assert [axes.xaxis.get_major_formatter()(e, 0) for e in (1, 7)] == ["1\n×2.72", "7\n×1,100"]
 
 
 def test_the_figure_of_a_table_has_the_three_steps() -> None:
     found = table_answer.solve(load_table_file(TOWN))["table"]
-    figure = exact_figures.table_beliefs(found, ("sex", "work"))
+    figure = figure_of(exact_figures.table_beliefs(found, ("sex", "work")))
     drawn = {line.get_gid(): line.get_xdata() for line in figure.axes[0].get_lines()}
     for name in ("prior", "given", "posterior"):
         np.testing.assert_allclose(drawn[name], found[name].values.ravel())

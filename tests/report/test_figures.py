@@ -17,19 +17,36 @@ from adversary.adversaries.path import settle_truth
 from adversary.adversaries.risk import bayes_factor_law
 from adversary.driver import EVERYTHING
 from adversary.report.answers import audit_answer
-from adversary.report.figures import audit_figures
 from adversary.report.files.scenario import Scenario
-from adversary.report.kit import style
+from adversary.report.kit.figure_files import figure_of
+from adversary.report.plot import audit_figures
+from adversary.report.plot import sheet as style
 from tests.tables import DATA
 
+
+def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    return figure_of(audit_figures.posterior_by_release(tree, level=scenario.plan.levels[scenario.plan.own].name))
+
+
+def ratio_by_prior(_: Scenario, tree: xr.DataTree) -> Figure:
+    return figure_of(audit_figures.ratio_by_prior(tree))
+
+
+def risk_by_budget(_: Scenario, tree: xr.DataTree) -> Figure:
+    return figure_of(audit_figures.risk_by_budget(tree))
+
+
+def trade_off(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    return figure_of(audit_figures.tests(scenario, tree))
+
+
 EVERY = [
-    audit_figures.posterior_by_release,
-    audit_figures.ratio_by_prior,
-    audit_figures.risk_by_budget,
-    audit_figures.tests,
+    posterior_by_release,
+    ratio_by_prior,
+    risk_by_budget,
+    trade_off,
 ]
 SINGLE = EVERY[:3]
-MEAN = audit_figures.belief_ranges
 Draw = Callable[[Scenario, xr.DataTree], Figure]
 
 
@@ -62,7 +79,7 @@ CASES = [(draw, "dare_1940") for draw in EVERY] + [(draw, "granville_1940") for 
 
 def test_the_posterior_at_each_release_is_the_readers_own() -> None:
     scenario, _ = audited("dare_1940")
-    line = lines(drawn(audit_figures.posterior_by_release, "dare_1940"), "reader 1/5")[0]
+    line = lines(drawn(posterior_by_release, "dare_1940"), "reader 1/5")[0]
     reader = scenario.adversary["1/5"]  # type: ignore[index]
     expected = reader.posterior(scenario.plan, scenario.plan.observe({"block": line.get_xdata()}))["posterior"]
     np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-12)
@@ -70,7 +87,7 @@ def test_the_posterior_at_each_release_is_the_readers_own() -> None:
 
 def test_the_average_posterior_lies_inside_its_band() -> None:
     """A twentieth of the releases with each count of the block leave the posterior below the band, and above it."""
-    figure, (_, tree) = drawn(audit_figures.posterior_by_release, "granville_1940"), audited("granville_1940")
+    figure, (_, tree) = drawn(posterior_by_release, "granville_1940"), audited("granville_1940")
     line = lines(figure, "posterior")[0]
     band = next(part for ax in figure.axes for part in ax.collections if part.get_gid() == "band")
     edges = band.get_paths()[0].vertices
@@ -88,7 +105,7 @@ def test_the_average_posterior_lies_inside_its_band() -> None:
 
 
 def test_bars_hold_the_probability_of_each_value() -> None:
-    figure = drawn(audit_figures.posterior_by_release, "dare_1940")
+    figure = drawn(posterior_by_release, "dare_1940")
     bars = [bar for bar in figure.axes[-1].patches if bar.get_gid() == "probability"]
     heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars}
     assert heights[1] == pytest.approx(0.177721, abs=1e-6)
@@ -97,7 +114,7 @@ def test_bars_hold_the_probability_of_each_value() -> None:
 
 def test_every_definition_has_its_bound_as_a_labelled_line() -> None:
     for name in ("dare_1940", "granville_1940"):
-        figure, bound = drawn(audit_figures.ratio_by_prior, name), audited(name)[1]["bound"].to_dataset()
+        figure, bound = drawn(ratio_by_prior, name), audited(name)[1]["bound"].to_dataset()
         if "adversary" in bound.dims:
             bound = bound.isel(adversary=0)
         texts = " ".join(text.get_text() for ax in figure.axes for text in ax.texts)
@@ -110,7 +127,7 @@ def test_every_definition_has_its_bound_as_a_labelled_line() -> None:
 
 
 def test_the_expected_ratio_passes_through_every_reader() -> None:
-    figure, (scenario, tree) = drawn(audit_figures.ratio_by_prior, "dare_1940"), audited("dare_1940")
+    figure, (scenario, tree) = drawn(ratio_by_prior, "dare_1940"), audited("dare_1940")
     for name, reader in scenario.adversary.items():  # type: ignore[union-attr]
         (dot,) = named(figure, f"reader {name}")
         assert dot.get_xdata()[0] == reader.prior
@@ -118,13 +135,13 @@ def test_the_expected_ratio_passes_through_every_reader() -> None:
 
 
 def test_the_expected_ratio_tends_to_the_exponential_of_twice_rho() -> None:
-    line = lines(drawn(audit_figures.ratio_by_prior, "dare_1940"), "expected")[0]
+    line = lines(drawn(ratio_by_prior, "dare_1940"), "expected")[0]
     assert line.get_ydata()[0] == pytest.approx(1.219514, abs=1e-4)
 
 
 def test_the_sweep_meets_exact_values() -> None:
     scenario, _ = audited("granville_1940")
-    (line,) = lines(drawn(audit_figures.risk_by_budget, "granville_1940"), "expected")
+    (line,) = lines(drawn(risk_by_budget, "granville_1940"), "expected")
     factors = np.geomspace(0.1, 10.0, 13)
     for i in (0, 6, 12):
         plan = scenario.plan.scaled(float(factors[i]))
@@ -137,7 +154,7 @@ def test_the_sweep_meets_exact_values() -> None:
 
 def test_every_adversary_stands_beside_the_tightest_guarantee() -> None:
     scenario, tree = audited("dare_1940")
-    figure = MEAN(tree)
+    figure = figure_of(audit_figures.before_after(tree))
     for name in scenario.adversary:  # type: ignore[union-attr]
         (dot,) = named(figure, f"expected {name}")
         assert dot.get_xdata()[0] == float(tree["risk"]["posterior_mean"].sel(adversary=name))
@@ -149,7 +166,7 @@ def test_every_adversary_stands_beside_the_tightest_guarantee() -> None:
 
 def test_titles_say_the_finding_in_at_most_twelve_words() -> None:
     for draw, name in CASES:
-        if draw is not audit_figures.tests:  # the same as of every trade-off
+        if draw is not trade_off:  # the same as of every trade-off
             title = drawn(draw, name).get_suptitle()
             assert len(title.replace("\u00a0", "").split()) <= 12, title  # 22 % is one word
 
@@ -192,7 +209,7 @@ def test_continuous_noise_is_gathered_into_bins(tmp_path: Path) -> None:
 def test_labels_of_counts_stand_apart(most: float) -> None:
     rows = {"count": [1.0, most], "posterior_mean": 0.2, "posterior_low": 0.1, "posterior_high": 0.3}
     found = xr.Dataset({name: ("row", np.broadcast_to(x, 2)) for name, x in rows.items()})
-    figure = audit_figures.risk_by_count(found, 0.1, 0.4)
+    figure = figure_of(audit_figures.risk_by_count(found, prior=0.1, bound=0.4))
     figure.draw_without_rendering()
     boxes = [one.get_window_extent() for one in figure.axes[0].get_xticklabels()]
     apart = 0.5 * boxes[0].width

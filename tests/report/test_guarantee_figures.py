@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import adversary as adv
-from adversary.report.figures import epsilon_ladder, guarantee_figures
+from adversary.report.kit.figure_files import figure_of
+from adversary.report.plot import epsilon_delta, guarantee_figures
 from tests.tables import refusals
 
 RHO = 2.63
@@ -34,15 +35,15 @@ TESTS: dict[str, tuple[Any, Any]] = {
 PRIORS = (0.5, 0.2, 0.001)
 
 DRAWN: dict[str, Callable[[], Figure]] = {
-    "trade-off of one": lambda: guarantee_figures.trade_off(adv.PureDP(0.1)),
-    "trade-off of every kind": lambda: guarantee_figures.trade_off(EVERY),
-    "trade-off with tests": lambda: guarantee_figures.trade_off(
-        {"own loss": BLOCK, "zCDP": adv.ZeroConcentratedDP(0.0992)}, TESTS
+    "trade-off of one": lambda: figure_of(guarantee_figures.trade_off(adv.PureDP(0.1))),
+    "trade-off of every kind": lambda: figure_of(guarantee_figures.trade_off(EVERY)),
+    "trade-off with tests": lambda: figure_of(
+        guarantee_figures.trade_off({"own loss": BLOCK, "zCDP": adv.ZeroConcentratedDP(0.0992)}, TESTS)
     ),
-    "ladder of a rho": lambda: epsilon_ladder(RHO),
-    "ladder of a loss": lambda: epsilon_ladder(0.0992, {"block": BLOCK}),
-    "ladder of definitions": lambda: epsilon_ladder(
-        guarantees={**EVERY, "rounded": adv.Laplace(1.0).privacy_loss() + GAUSSIAN}, deltas=[0.3, 1e-6]
+    "ladder of a rho": lambda: figure_of(epsilon_delta(rho=RHO)),
+    "ladder of a loss": lambda: figure_of(epsilon_delta({"block": BLOCK}, rho=0.0992)),
+    "ladder of definitions": lambda: figure_of(
+        epsilon_delta(guarantees={**EVERY, "rounded": adv.Laplace(1.0).privacy_loss() + GAUSSIAN}, deltas=[0.3, 1e-6])
     ),
 }
 
@@ -83,8 +84,8 @@ def test_the_title_of_a_trade_off_states_the_power_at_five_percent() -> None:
     assert adv.PureDP(0.1).power(0.05) == pytest.approx(0.0552585, abs=1e-7)
     assert "5 %" in drawn("trade-off of one").get_suptitle().replace("\u00a0", " ")
     assert "5.53\u00a0%" in drawn("trade-off of one").get_suptitle()
-    title = guarantee_figures.trade_off(
-        {"weak": adv.GaussianDP(1.0), "zCDP": adv.ZeroConcentratedDP(RHO)}
+    title = figure_of(
+        guarantee_figures.trade_off({"weak": adv.GaussianDP(1.0), "zCDP": adv.ZeroConcentratedDP(RHO)})
     ).get_suptitle()
     assert "26.0\u00a0% (weak) to 94.7\u00a0% (zCDP)" in title
 
@@ -112,8 +113,8 @@ def test_what_tests_achieve_stands_as_dots_under_the_curves() -> None:
 
 
 def test_a_test_better_than_a_guarantee_allows_is_the_finding() -> None:
-    title = guarantee_figures.trade_off(
-        {"pure": adv.PureDP(1.0)}, {"fine": (0.1, 0.2), "cheat": (0.1, 0.5)}
+    title = figure_of(
+        guarantee_figures.trade_off({"pure": adv.PureDP(1.0)}, {"fine": (0.1, 0.2), "cheat": (0.1, 0.5)})
     ).get_suptitle()
     assert "Cheat detects 50\u00a0% with 10\u00a0% false alarms" in title
     assert "allows no more than 27.2\u00a0%" in title
@@ -172,23 +173,23 @@ def test_the_certified_interval_of_a_rounded_loss_is_drawn() -> None:
 def test_names_are_never_read_as_formulas() -> None:
     name = "$\\frac$ <b>"
     for figure in (
-        guarantee_figures.trade_off({name: GAUSSIAN}, {name: (0.1, 0.1)}),
-        epsilon_ladder(guarantees={name: GAUSSIAN}),
+        figure_of(guarantee_figures.trade_off({name: GAUSSIAN}, {name: (0.1, 0.1)})),
+        figure_of(epsilon_delta(guarantees={name: GAUSSIAN})),
     ):
         figure.draw_without_rendering()
 
 
 test_bad_input_is_refused_in_the_callers_words = refusals(
-    (lambda: guarantee_figures.trade_off({}), "guarantees must hold at least one"),
+    (lambda: figure_of(guarantee_figures.trade_off({})), "guarantees must hold at least one"),
     (
-        lambda: guarantee_figures.trade_off({"x": 1.0}),
+        lambda: figure_of(guarantee_figures.trade_off({"x": 1.0})),
         "guarantees must be guarantees or losses, got float as 'x'",
         TypeError,
     ),
-    (lambda: guarantee_figures.trade_off(BLOCK, {"t": (0.1, 1.2)}), "power must be in"),
-    (lambda: guarantee_figures.trade_off(BLOCK, {"t": (-0.1, 0.2)}), "level must be in"),
-    (lambda: epsilon_ladder(), "rho or guarantees must be given"),
-    (lambda: epsilon_ladder(-1.0), "rho must be positive"),
-    (lambda: epsilon_ladder(1.0, deltas=[0.1]), "deltas must hold two different values"),
-    (lambda: epsilon_ladder(1.0, deltas=[0.0, 0.1]), "strictly between 0 and 1"),
+    (lambda: figure_of(guarantee_figures.trade_off(BLOCK, {"t": (0.1, 1.2)})), "power must be in"),
+    (lambda: figure_of(guarantee_figures.trade_off(BLOCK, {"t": (-0.1, 0.2)})), "level must be in"),
+    (lambda: figure_of(epsilon_delta()), "rho or guarantees must be given"),
+    (lambda: figure_of(epsilon_delta(rho=-1.0)), "rho must be positive"),
+    (lambda: figure_of(epsilon_delta(rho=1.0, deltas=[0.1])), "deltas must hold two different values"),
+    (lambda: figure_of(epsilon_delta(rho=1.0, deltas=[0.0, 0.1])), "strictly between 0 and 1"),
 )

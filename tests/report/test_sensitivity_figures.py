@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 import adversary as adv
 from adversary.driver.sensitivity import TRUTHS, most_moving, one_at_a_time, sweep
-from adversary.report.figures.tornado import fan, tornado
+from adversary.report.kit.figure_files import figure_of
+from adversary.report.plot import fan, tornado
 
 PLAN = adv.Plan(
     [
@@ -41,10 +42,10 @@ def part(figure: Figure, gid: str) -> list[object]:
 
 
 DRAWN = {
-    "tornado": lambda: tornado(moved()),
-    "tornado of differences": lambda: tornado(moved(), "difference_mean"),
-    "fan over priors": lambda: fan(along("prior"), "prior"),
-    "fan over budgets": lambda: fan(along("rho"), "rho"),
+    "tornado": lambda: figure_of(tornado(moved())),
+    "tornado of differences": lambda: figure_of(tornado(moved(), "difference_mean")),
+    "fan over priors": lambda: figure_of(fan(along("prior"), "prior")),
+    "fan over budgets": lambda: figure_of(fan(along("rho"), "rho")),
 }
 
 
@@ -52,10 +53,10 @@ def test_inputs_that_move_as_much_are_named_together() -> None:
     """Equal to rounding, or within the errors of simulated ends; and none where nothing moves."""
     plan, reader = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))]), adv.Adversary(0.5)
     found = one_at_a_time(plan, reader, {"block": 1}, prior=[0.2, 0.9], rho=[0.05, 0.3])
-    assert tornado(found).get_suptitle().startswith("The prior moves the expected posterior most: ")
+    assert figure_of(tornado(found)).get_suptitle().startswith("The prior moves the expected posterior most: ")
     twins = xr.concat([found.isel(input=0), found.isel(input=0), found.isel(input=1)], "input")
     twins = twins.assign_coords(input=["prior", "beliefs", "rho"])
-    title = tornado(twins).get_suptitle().replace("\n", " ")
+    title = figure_of(tornado(twins)).get_suptitle().replace("\n", " ")
     assert title == "The prior and the beliefs about others move the expected posterior equally, and most"
     gap = found["posterior_mean"].sel(end="high") - found["posterior_mean"].sel(end="low")
     apart = float(gap.max("truth").sel(input="prior") - gap.max("truth").sel(input="rho"))
@@ -63,12 +64,12 @@ def test_inputs_that_move_as_much_are_named_together() -> None:
         errors = xr.full_like(found["posterior_mean"], error).expand_dims(measure=["posterior_mean"])
         assert most_moving(found.assign(mcse=errors)) == names
     still = found.assign(posterior_mean=found["posterior_mean"].sel(end="base").broadcast_like(found["posterior_mean"]))
-    assert tornado(still).get_suptitle() == "No input moves the expected posterior"
+    assert figure_of(tornado(still)).get_suptitle() == "No input moves the expected posterior"
 
 
 @pytest.mark.parametrize("truth", TRUTHS)
 def test_bars_reach_from_the_base_to_the_ends(truth: str) -> None:
-    figure, found = tornado(moved()), moved()["posterior_mean"].sel(truth=truth)
+    figure, found = figure_of(tornado(moved())), moved()["posterior_mean"].sel(truth=truth)
     panel = figure.axes[TRUTHS.index(truth)]
     for name in found["input"].values:
         low, base, high = (float(found.sel(input=name, end=end)) for end in ("low", "base", "high"))
@@ -81,7 +82,7 @@ def test_bars_reach_from_the_base_to_the_ends(truth: str) -> None:
 
 
 def test_the_longest_bar_is_on_top_and_named_in_the_title() -> None:
-    figure, found = tornado(moved()), moved()["posterior_mean"]
+    figure, found = figure_of(tornado(moved())), moved()["posterior_mean"]
     swing = (found.sel(end="high") - found.sel(end="low")).max("truth")
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     order = swing["input"].values[np.argsort(-swing.values)].tolist()
@@ -91,14 +92,14 @@ def test_the_longest_bar_is_on_top_and_named_in_the_title() -> None:
 
 
 def test_ends_of_bars_are_labelled_with_what_the_input_is_there() -> None:
-    texts = [text.get_text() for ax in tornado(moved()).axes for text in ax.texts]
+    texts = [text.get_text() for ax in figure_of(tornado(moved())).axes for text in ax.texts]
     assert {"2\u00a0%", "90\u00a0%", "sure of 9"} <= set(texts)
     assert any(text.startswith("as it is: ") for text in texts)
 
 
 @pytest.mark.parametrize("dim", ["prior", "rho"])
 def test_bands_are_the_quantiles_of_the_sweep(dim: str) -> None:
-    figure, swept = fan(along(dim), dim), along(dim)
+    figure, swept = figure_of(fan(along(dim), dim)), along(dim)
     measure = "ratio" if dim == "prior" else "posterior"
     for ax, truth in zip(figure.axes, TRUTHS, strict=True):
         (mean,) = [line for line in ax.lines if line.get_gid() == "mean"]
@@ -115,20 +116,20 @@ def test_bands_are_the_quantiles_of_the_sweep(dim: str) -> None:
 
 def test_what_cannot_be_drawn_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="measure must be one of"):
-        tornado(moved(), "accuracy")
+        figure_of(tornado(moved(), "accuracy"))
     with pytest.raises(ValueError, match="along must be the only input swept, got 'prior'"):
-        fan(along("rho"), "prior")
+        figure_of(fan(along("rho"), "prior"))
     settled = adv.Plan([PLAN.levels[0], adv.Level("tract", adv.Exact())])
     sure = adv.Adversary(0.5, 0, {"tract": adv.Point(2)})
     found = one_at_a_time(settled, sure, TRUTH, prior=[0.1])
-    assert len(tornado(found).axes) == 1
+    assert len(figure_of(tornado(found)).axes) == 1
     with pytest.raises(ValueError, match="holds no truth possible"):
-        tornado(found.assign(posterior_mean=found["posterior_mean"] * np.nan))
+        figure_of(tornado(found.assign(posterior_mean=found["posterior_mean"] * np.nan)))
 
 
 def test_an_axis_of_probabilities_ends_where_they_do() -> None:
     moved_far = one_at_a_time(PLAN, READER, TRUTH, prior=[0.001, 0.999])
-    for ax in tornado(moved_far).axes:
+    for ax in figure_of(tornado(moved_far)).axes:
         ends = ax.spines["bottom"].get_bounds()
         assert ends == (max(0.0, ax.get_xlim()[0]), min(1.0, ax.get_xlim()[1]))
         ticks = np.asarray(ax.get_xticks())
@@ -136,7 +137,7 @@ def test_an_axis_of_probabilities_ends_where_they_do() -> None:
         assert 3 <= ticks.size <= 7
         shown = [float(label.get_text().removesuffix("\u00a0%")) for label in ax.get_xticklabels()]
         np.testing.assert_allclose(shown, 100.0 * ticks, atol=1e-9)
-    below = tornado(moved_far, "difference_mean").axes[1].get_xticklabels()
+    below = figure_of(tornado(moved_far, "difference_mean")).axes[1].get_xticklabels()
     assert any(label.get_text().startswith("-") for label in below)
 
 
@@ -144,11 +145,11 @@ def test_an_axis_of_probabilities_ends_where_they_do() -> None:
 def test_bands_and_lines_pass_through_the_same_points_and_the_scenario_is_marked(dim: str) -> None:
     swept = along(dim)
     own = float(swept[dim][2])
-    for ax in fan(swept, dim, own=own).axes:
+    for ax in figure_of(fan(swept, dim, own=own)).axes:
         lines = {line.get_gid(): line for line in ax.lines}
         assert set(np.asarray(lines["own"].get_xdata())) == {own}
         assert lines["median"].get_drawstyle() == lines["mean"].get_drawstyle() == "default"
         for band in ax.collections:
             assert set(band.get_paths()[0].vertices[:, 0]) == set(swept[dim].values)
-    for drawn in (fan(swept, dim), fan(swept, dim, own=2.0 * float(swept[dim].max()))):
+    for drawn in (figure_of(fan(swept, dim)), figure_of(fan(swept, dim, own=2.0 * float(swept[dim].max())))):
         assert not part(drawn, "own")

@@ -45,7 +45,7 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
 
     found, refused = both_readings.posteriors_by_reading(file, read)
     groups = {**_numbers(found, file.prob), "release": _release(file), "prior": _prior(file)}
-    words = {"quantity": file.quantity, "unit": file.unit, "feasibility": file.feasibility}
+    words: dict[str, Any] = {"quantity": file.quantity, "unit": file.unit, "feasibility": file.feasibility}
     words |= {"posterior_of": file.posterior_of, "noise": file.release.noise}
     tree = both_readings.tree_of(file, groups, refused, **words)
     tree["posterior"] = next(iter(found.values())).sample(DRAWS, SEED)["posterior"]
@@ -209,22 +209,22 @@ def _unsure(tree: xr.DataTree) -> list[str]:
 def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
     """Marginals, joint density and, of a population, predictive density: drawn when they are asked for."""
     named = {READINGS[reading]: one for reading, one in posteriors.items()}
-    words = {"quantity": file.quantity, "unit": file.unit}
+    words: dict[str, Any] = {"quantity": file.quantity, "unit": file.unit}
     drawn = [
         Figure(
             "marginals",
-            lambda: report.posterior_figures.marginals(named, file.prob, **words),
+            lambda: report.posterior_figures.posterior_marginals(named, file.prob, **words),
             f"Densities of both; shaded: shortest {percent(file.prob)} interval; grey: impossible.",
         ),
         Figure(
             "joint",
-            lambda: report.posterior_figures.joint(named, **words),
+            lambda: report.posterior_figures.posterior_joint(named, **words),
             "Mean and standard deviation together: regions with 50 % and 95 % of each posterior, the largest standard "
             "deviation that the bounds allow, and the published values (cross).",
         ),
         Figure(
             "predictive",
-            lambda: report.posterior_figures.predictive(named, **words),
+            lambda: report.posterior_figures.posterior_predictive(named, **words),
             "Density of one more value; grey: values outside the bounds.",
         ),
     ]

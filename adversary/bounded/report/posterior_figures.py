@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from scipy.special import ndtr
@@ -23,7 +22,8 @@ from adversary.bounded.bounded_posterior import Posterior
 from adversary.bounded.prior import Flat, NormalInverseGamma
 from adversary.bounded.region import largest_variance
 from adversary.bounded.report.posterior_words import PARAMETERS
-from adversary.report.kit import style as kit
+from adversary.report.plot import sheet as kit
+from adversary.report.plot.sheet import Panels
 
 PRIOR_POINTS = 1201
 """Of the other parameter, over which a prior is summed."""
@@ -108,7 +108,7 @@ TAIL = 0.002
 
 
 @kit.house_style
-def marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "") -> Figure:
+def posterior_marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "") -> Panels:
     """Densities of mean and standard deviation; of the first, the shortest interval shaded and the prior dashed.
 
     Parameters
@@ -119,7 +119,7 @@ def marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "",
     """
     first = next(iter(posteriors.values()))
     words = PARAMETERS[first.quantity]
-    (figure, axes), more = kit.canvas(6.8, 6.4, 2), dict[str, Artist]()
+    axes, more = kit.panels(6.8, 6.4, 2), dict[str, Artist]()
     for ax, name in zip(axes, ("mu", "sigma"), strict=True):
         x = np.linspace(*_range(posteriors, name), POINTS)
         lines = {called: as_array(one.density(name, x)) for called, one in posteriors.items()}
@@ -142,14 +142,14 @@ def marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "",
         ax.set_xlabel(_axis(words[name], quantity, unit))
         kit.panel_title(ax, f"{words[name]}: {interval((low, high))}")
     shaded = Patch(color=kit.BLUE, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
-    kit.key(figure, dict(kit.coloured(posteriors)), [shaded, *more.values()])
+    kit.key(axes, dict(kit.coloured(posteriors)), [shaded, *more.values()])
     shortest = interval(first.hdi("mu", prob))
-    kit.title(figure, f"The {_of(words['mu'], quantity)} is {shortest} with probability {percent(prob)}")
-    return figure
+    kit.title(axes, f"The {_of(words['mu'], quantity)} is {shortest} with probability {percent(prob)}")
+    return axes
 
 
 @kit.house_style
-def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
+def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "", ax: Axes | None = None) -> Axes:
     r"""Mean and standard deviation together, and the region that data within the bounds can have.
 
     The smallest regions with 50 % and 95 % of each posterior, those of the first filled. The dark curve is
@@ -158,7 +158,7 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     """
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
-    figure, ax = kit.canvas(6.8, 5.2)
+    ax = kit.panel(ax, 6.8, 5.2)
     means, deviations = _range(posteriors, "mu"), _range(posteriors, "sigma")
     ax.set(xlim=means, ylim=(0.0, deviations[1]))
     mu, sigma = np.linspace(*means, 2 * CELLS), np.linspace(deviations[1] / 2e3, deviations[1], 2 * CELLS)
@@ -184,18 +184,18 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     ax.set(xlabel=_axis(words["mu"], quantity, unit), ylabel=fill(_axis(words["sigma"], quantity, unit), LETTERS))
     dark = Line2D([], [], color=kit.INK, lw=1.4, label="largest that the bounds allow")
     cross = Line2D([], [], color=kit.INK, ls="", marker="x", label="released")
-    kit.key(figure, dict(kit.coloured(posteriors)), [dark, cross])
-    kit.title(figure, _impossible(posteriors, "the posterior", lambda one: one.infeasible))
+    kit.key(ax, dict(kit.coloured(posteriors)), [dark, cross])
+    kit.title(ax, _impossible(posteriors, "the posterior", lambda one: one.infeasible))
     kit.panel_title(ax, f"regions with {' and '.join(map(percent, LEVELS))} of the probability")
-    return figure
+    return ax
 
 
 @kit.house_style
-def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
+def posterior_predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "", ax: Axes | None = None) -> Axes:
     """Density of one more value, the first one filled; grey are values that the bounds rule out."""
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
-    figure, ax = kit.canvas(6.8, 4.0)
+    ax = kit.panel(ax, 6.8, 4.0)
     wide = max(0.0 if one.constrained else 1.2 * float(one.predictive().sd) for one in posteriors.values())
     reach = min(wide, b - a) if np.isfinite(wide) else b - a
     x = np.union1d(np.linspace(a - reach, b + reach, CELLS + 1), [a, b])
@@ -208,9 +208,9 @@ def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") ->
             ax.stairs(density, x, color=colour, alpha=0.18, lw=0, fill=True)
     _plain_density(ax, (a, b), x, max(tops))
     ax.set_xlabel(_axis("a new value", quantity, unit))
-    kit.key(figure, dict(kit.coloured(posteriors)), [Patch(color=kit.LIGHT, lw=0, label="impossible")])
-    kit.title(figure, _impossible(posteriors, "new values", lambda one: one.predictive().outside))
-    return figure
+    kit.key(ax, dict(kit.coloured(posteriors)), [Patch(color=kit.LIGHT, lw=0, label="impossible")])
+    kit.title(ax, _impossible(posteriors, "new values", lambda one: one.predictive().outside))
+    return ax
 
 
 def _impossible(posteriors: Posteriors, what: str, share: Callable[[Posterior], float]) -> str:

@@ -147,12 +147,12 @@ def line_figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[
     return [
         Figure(
             "lines",
-            lambda: report.regression_figures.lines(named, file.release, file.prob, x=file.x, y=file.y),
+            lambda: report.regression_figures.regression_lines(named, file.release, file.prob, x=file.x, y=file.y),
             f"The regression line: median, and the band that holds each height with probability {prob}.",
         ),
         Figure(
             "marginals",
-            lambda: report.regression_figures.marginals(named, file.prob),
+            lambda: report.regression_figures.regression_marginals(named, file.prob),
             f"Densities of the parameters; shaded: shortest {prob} interval.",
         ),
     ]

@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from adversary._core import Floats, interval, percent
 from adversary.bounded.regression import RegressionRelease
 from adversary.bounded.report.posterior_words import COEFFICIENTS, shortest
-from adversary.report.kit import style as kit
+from adversary.report.plot import sheet as kit
+from adversary.report.plot.sheet import Panels
 
 Draws = Mapping[str, xr.Dataset]
 CELLS = 70
@@ -28,7 +29,7 @@ POINTS = 61
 
 
 @kit.house_style
-def marginals(draws: Draws, prob: float = 0.95) -> Figure:
+def regression_marginals(draws: Draws, prob: float = 0.95) -> Panels:
     """Densities of intercept, slope and residual deviation; of the first reading, the shortest interval shaded.
 
     Parameters
@@ -36,7 +37,7 @@ def marginals(draws: Draws, prob: float = 0.95) -> Figure:
     draws : by name; intercept, slope and sigma, dims (chain, draw)
     prob : of the shaded interval
     """
-    figure, axes = kit.canvas(6.8, 7.6, 3)
+    axes = kit.panels(6.8, 7.6, 3)
     for ax, name in zip(axes, COEFFICIENTS, strict=True):
         values = {called: np.ravel(one[name].values) for called, one in draws.items()}
         edges = np.linspace(*_range(list(values.values())), CELLS + 1)
@@ -49,19 +50,21 @@ def marginals(draws: Draws, prob: float = 0.95) -> Figure:
         kit.density_axis(ax)
         kit.panel_title(ax, f"{COEFFICIENTS[name]}: {interval((low, high))}")
     shaded = Patch(color=kit.BLUE, alpha=0.12, lw=0, label=f"shortest interval, {percent(prob)}")
-    kit.key(figure, dict(kit.coloured(draws)), [shaded], columns=2)
+    kit.key(axes, dict(kit.coloured(draws)), [shaded], columns=2)
     ends = interval(shortest(np.ravel(next(iter(draws.values())).slope.values), prob))
-    kit.title(figure, f"The slope is {ends} with probability {percent(prob)}")
-    return figure
+    kit.title(axes, f"The slope is {ends} with probability {percent(prob)}")
+    return axes
 
 
 @kit.house_style
-def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: str = "", y: str = "") -> Figure:
+def regression_lines(
+    draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: str = "", y: str = "", ax: Axes | None = None
+) -> Axes:
     """The line over the range of x: its median, and the band that holds each height with probability `prob`.
 
     Grey is beyond the bounds of y.
     """
-    figure, ax = kit.canvas(6.8, 4.8)
+    ax = kit.panel(ax, 6.8, 4.8)
     at, (low, high) = np.linspace(*release.x_bounds, POINTS), release.y_bounds
     tails = np.array([(1.0 - prob) / 2.0, 0.5, (1.0 + prob) / 2.0])
     bands: dict[str, Floats] = {}
@@ -83,10 +86,10 @@ def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: st
     for name, colour in kit.coloured(list(draws)[1:], kit.COLOURS[1:]):
         more.append(Line2D([], [], color=colour, lw=1.2, ls=kit.BOUND, label=f"band {name}"))
     beyond = Patch(color=kit.LIGHT, lw=0, label="beyond the bounds")
-    kit.key(figure, dict(kit.coloured(draws)), [*more, beyond], columns=2)
+    kit.key(ax, dict(kit.coloured(draws)), [*more, beyond], columns=2)
     up = float((next(iter(draws.values())).slope > 0.0).mean())
-    kit.title(figure, f"The line rises with probability {percent(round(up, 2))}")
-    return figure
+    kit.title(ax, f"The line rises with probability {percent(round(up, 2))}")
+    return ax
 
 
 def _range(values: list[Floats]) -> tuple[float, float]:

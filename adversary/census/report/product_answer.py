@@ -28,7 +28,7 @@ from adversary._core import (
 from adversary.census.data_products import DataProduct, TableBudget, products
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import ZeroConcentratedDP
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.answers import bounds_answer
 from adversary.report.kit import Card, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
 
@@ -269,7 +269,7 @@ def document(product: DataProduct, tree: xr.DataTree) -> Document:
             figure=Figure(
                 "posterior_by_prior",
                 partial(
-                    figures.posterior_by_prior, *bounds_answer.certain(best, failure), beliefs["prior"].values.tolist()
+                    plot.posterior_by_prior, *bounds_answer.certain(best, failure), beliefs["prior"].values.tolist()
                 ),
                 f"Range of posteriors at each prior, for one {product.unit} that is changed.",
             ),

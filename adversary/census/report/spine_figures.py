@@ -11,26 +11,25 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from adversary._core import Floats, check_positive, format_bound, format_number, percent
 from adversary.census.nmf.runs import Columns, LevelFindings, blocks, column, levels_of
-from adversary.report.kit import style as kit
+from adversary.report.plot import sheet as kit
+from adversary.report.plot.sheet import Panels
 
-ORANGE = kit.COLOURS[1]
 BINS = 60
 CLOUD = 4000
 """Points of a panel above which they are drawn as pixels, so that a page stays small."""
 
 
 @kit.house_style
-def risk(
+def block_ratios(
     table: Columns,
     bounds: tuple[float, float] | None = None,
     threshold: float | None = None,
     failure: float = 0.0,
-) -> Figure:
+) -> Panels:
     """The ratio of posterior to prior over all blocks: how they are spread, and the share beyond any ratio.
 
     Parameters
@@ -46,7 +45,7 @@ def risk(
     if not ratio.size:
         raise ValueError("no block has a proven ratio" + " above zero" * bool(everywhere.size))
     inside = everywhere[column(table, "protected")] if "protected" in table else everywhere
-    figure, (spread, beyond) = kit.canvas(11.0, 4.8, 1, 2, sharex=True)
+    axes = spread, beyond = kit.panels(11.0, 4.8, 1, 2, sharex=True)
     least, most = bounds or (float(ratio.min()), float(ratio.max()))
     reach = [ratio.min(), ratio.max(), threshold or ratio.max(), *(x for x in (least, most) if 0 < x < np.inf)]
     low, high = 0.93 * min(reach), 1.07 * max(reach)
@@ -74,7 +73,7 @@ def risk(
         check_positive("threshold", threshold)
         over = float((everywhere >= threshold).mean())
         if over > 0:
-            beyond.plot([threshold], [over], "o", color=ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
+            beyond.plot([threshold], [over], "o", color=kit.ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
         said = f"{percent(over)} of blocks at {threshold:g} or more{', ' * bool(said)}{said}"
     kit.plain_log_axis(spread, "x")
     kit.plain_log_axis(beyond, "y", percent)
@@ -83,12 +82,12 @@ def risk(
     if not said:
         half, rare = (format_number(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
         said = f"half of all blocks above {half}, one in a hundred above {rare}"
-    kit.title(figure, f"A person's presence, block by block: {said}")
-    return figure
+    kit.title(axes, f"A person's presence, block by block: {said}")
+    return axes
 
 
 @kit.house_style
-def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
+def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Panels:
     """Posterior mean against noisy count, level by level, with the diagonal; axes are linear about zero, then log.
 
     `table` has `level`, `noisy`, `mean`, and `variance` if exact counts, 0 there, are to be left out; or is what was
@@ -100,7 +99,7 @@ def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
         raise ValueError("no level has two units that were measured")
     rows = -(-len(shown) // 3)
     columns = -(-len(shown) // rows)
-    figure, grid = kit.canvas(max(3.9 * columns, 6.0), 0.6 + 3.9 * rows, rows, columns, squeeze=False)
+    grid = kit.panels(max(3.9 * columns, 6.0), 0.6 + 3.9 * rows, rows, columns, squeeze=False)
     grid = grid.ravel()
     for ax, (name, one) in zip(grid, shown.items(), strict=False):
         _cloud(ax, one.points, name, one.measured)
@@ -109,16 +108,16 @@ def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
     grid[0].set_ylabel("posterior mean, people")
     name, last = list(shown.items())[-1]
     kit.title(
-        figure,
+        grid,
         f"{name} counts move by {format_number(float(np.sqrt(last.squares / last.measured)))} people (root mean "
         "square); "
         f"{percent(last.below / last.measured)} of them were published below zero",
     )
-    return figure
+    return grid[: len(shown)]
 
 
 @kit.house_style
-def cell_ratios(cells: Any, most: int = 40) -> Figure:
+def cell_ratios(cells: Any, most: int = 40, *, ax: Axes | None = None) -> Axes:
     """Ratios of posterior to prior by cell: from the median block to the largest, with what 95 % of blocks stay below.
 
     Parameters
@@ -131,7 +130,7 @@ def cell_ratios(cells: Any, most: int = 40) -> Figure:
         raise ValueError("no cell has a proven ratio")
     count = some.sizes["cell"]
     at = np.arange(count)[::-1]
-    figure, ax = kit.canvas(9.0, 1.6 + 0.22 * count)
+    ax = kit.panel(ax, 9.0, 1.6 + 0.22 * count)
     half, high, largest = (np.maximum(some[name].values, 1e-12) for name in ("half", "high", "largest"))
     ax.hlines(at, half, largest, color=kit.BLUE, lw=3.0, alpha=0.4, gid="spread")
     ax.plot(high, at, "|", color=kit.INK, ms=8, gid="most")
@@ -142,12 +141,12 @@ def cell_ratios(cells: Any, most: int = 40) -> Figure:
     ax.set(xscale="log", xlabel="posterior over prior", ylim=(-0.8, count - 0.2))
     kit.plain_log_axis(ax, "x")
     rest = f" (the first {count} of {cells.sizes['cell']})" * (cells.sizes["cell"] > count)
-    kit.title(figure, f"Largest ratios by cell, {format_number(float(largest.max()))} the most{rest}")
-    return figure
+    kit.title(ax, f"Largest ratios by cell, {format_number(float(largest.max()))} the most{rest}")
+    return ax
 
 
 @kit.house_style
-def block_cells(cells: Any, most: int = 24) -> Figure:
+def block_cells(cells: Any, most: int = 24, *, ax: Axes | None = None) -> Axes:
     """Cells of one block with the largest posterior means: noisy counts with their noise, posterior means and sets.
 
     Parameters
@@ -159,18 +158,18 @@ def block_cells(cells: Any, most: int = 24) -> Figure:
     order = np.argsort(-np.nan_to_num(mean, nan=-1.0), kind="stable")[:most][::-1]
     if not np.isfinite(mean[order]).any():
         raise ValueError("no cell has a posterior")
-    figure, ax = kit.canvas(9.0, 1.6 + 0.3 * order.size)
+    ax = kit.panel(ax, 9.0, 1.6 + 0.3 * order.size)
     at, (low, high) = np.arange(order.size), (cells[name].values[order] for name in ("hdi_lower", "hdi_upper"))
     noisy, sd = cells["noisy"].values[order], np.nan_to_num(cells["noise_sd"].values[order])
     ax.hlines(at, low, high, color=kit.BLUE, lw=5.0, alpha=0.35, gid="sets")
     ax.plot(mean[order], at, "o", color=kit.BLUE, ms=5, gid="means")
-    ax.errorbar(noisy, at - 0.25, xerr=sd, fmt="o", color=ORANGE, ms=3, lw=1.0, gid="noisy")
+    ax.errorbar(noisy, at - 0.25, xerr=sd, fmt="o", color=kit.ORANGE, ms=3, lw=1.0, gid="noisy")
     names = [f"{q}: {c}" for q, c in zip(cells["query"].values[order], cells["label"].values[order], strict=True)]
     ax.set_yticks(at, [name if len(name) <= 56 else f"{name[:55]}..." for name in names], fontsize=8)
     ax.set(xlabel="people", ylim=(-0.8, order.size - 0.2))
     ax.axvline(0.0, color=kit.LIGHT, lw=1.0, zorder=0)
-    kit.title(figure, f"{order.size} of {mean.size:,} cells: what the posterior makes of noisy counts")
-    return figure
+    kit.title(ax, f"{order.size} of {mean.size:,} cells: what the posterior makes of noisy counts")
+    return ax
 
 
 def _levels(table: Any) -> Mapping[str, LevelFindings]:

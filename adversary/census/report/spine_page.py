@@ -147,7 +147,7 @@ class _Page(SpineVerdict):
             ratios, at = cell.found.ratios, self.data["thresholds"]["threshold"].values
             marked = next((float(x) for x in at if ratios.size and x <= ratios.max()), None)
             table = {"ratio": ratios, "protected": cell.found.protected}
-            return report.spine_figures.risk(table, self.limits(cell), marked, self.failure)
+            return report.spine_figures.block_ratios(table, self.limits(cell), marked, self.failure)
 
         return Section(
             "How the risk is spread over the blocks",

@@ -1,4 +1,4 @@
-"""Answer, figure and command of the annex of real releases: `gallery`."""
+"""Answer and command of the annex of real releases: `gallery`."""
 
 import lazy_loader
 

@@ -1,1 +1,0 @@
-from .gallery_figure import releases_on_one_axis as releases_on_one_axis

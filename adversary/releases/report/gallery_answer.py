@@ -11,9 +11,9 @@ import xarray as xr
 
 from adversary._core import PERCENT, as_given, format_probability, outward_percent, percent, sentence
 from adversary.adversaries.plans import STATISTICS
-from adversary.releases import report
 from adversary.releases.audited_records import ALARMS, BASELINE, EVEN, RELATIONS, expected_posteriors
 from adversary.releases.record import Record
+from adversary.report import plot
 from adversary.report.kit import (
     Card,
     Column,
@@ -144,7 +144,7 @@ def _card(tree: xr.DataTree, records: Mapping[str, Record]) -> Card:
         ],
         figure=Figure(
             "gallery",
-            lambda: report.releases_on_one_axis(tree),
+            lambda: plot.gallery(tree),
             CAPTION.format(prior=prior, failing=failing),
             f"{summary_of(tree).verdict} Rows are sorted from the largest bound to the smallest.",
         ),

@@ -12,7 +12,7 @@ import xarray as xr
 from adversary._core import PERCENT, format_probability, outward_percent
 from adversary.adversaries.path import MEANINGS
 from adversary.driver import GROUPS, shown_bound
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.answers import explain_answer
 from adversary.report.files import Scenario
 from adversary.report.kit import (
@@ -115,7 +115,7 @@ def _card(one: Scenario, part: xr.DataTree) -> Card:
         numbers,
         Figure(
             "beliefs",
-            lambda: figures.audit_figures.belief_ranges(part),
+            lambda: plot.before_after(part),
             f"Before and after the release, and the most that {named} allows.",
             finding,
         ),

@@ -27,7 +27,7 @@ from adversary._core import (
 )
 from adversary.driver import unit_of
 from adversary.privacy import Guarantee, PrivacyUnit, definitions
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.kit import (
     Card,
     Column,
@@ -260,7 +260,7 @@ def card(
         ],
         figure=Figure(
             "posterior_by_prior",
-            lambda: figures.posterior_by_prior(*within, found["prior"].values.tolist()),
+            lambda: plot.posterior_by_prior(*within, found["prior"].values.tolist()),
             "Range of posteriors that the guarantee allows at each prior.",
             sentence(_claim(found)),
         ),
@@ -289,7 +289,7 @@ def noise_sections(
             f"With {percent(at)} false alarms, no test detects more than {outward_percent(most, True)}{PERCENT}"
             f"{beside[0]}.",
             tables=[powers],
-            figures=[Figure("trade_off", lambda: figures.trade_off(named), caption)],
+            figures=[Figure("trade_off", lambda: plot.trade_off(named), caption)],
         )
 
     def approximate(title: str) -> Section:
@@ -298,7 +298,7 @@ def noise_sections(
             title,
             f"At delta = {epsilons.texts[-1][0]}, epsilon is {limit(epsilons.rows[-1][1])}{beside[1]}.",
             tables=[epsilons],
-            figures=[Figure("epsilon_by_delta", lambda: figures.epsilon_ladder(**ladder), caption)] * bool(ladder),
+            figures=[Figure("epsilon_by_delta", lambda: plot.epsilon_delta(**ladder), caption)] * bool(ladder),
         )
 
     makers = {"Tests of “in” against “out”": tests, "Approximate DP": approximate}

@@ -27,7 +27,7 @@ from adversary._core import (
     tied,
 )
 from adversary.privacy import tolerated
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.files import ProfileFile, Utility
 from adversary.report.kit import Card, Column, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
 from adversary.report.words import coverage
@@ -208,7 +208,7 @@ def _ends(recommended: Recommended) -> dict[str, str]:
 def _card(recommended: Recommended) -> Card:
     drawing = Figure(
         "epsilon_by_reader",
-        lambda: figures.epsilon_by_reader(recommended),
+        lambda: plot.epsilon_profile(recommended),
         "The largest epsilon that the tolerance for each adversary allows, by their priors. Dots: adversaries who need "
         "the smallest epsilon, not rounded (open: approached, never reached).",
     )
@@ -346,7 +346,7 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
     which = f" of {drawn[0]}" * file.named
     drawing = Figure(
         "per_release",
-        lambda: figures.per_release({name: curves.sel(profile=name) for name in drawn}),
+        lambda: plot.epsilon_by_releases({name: curves.sel(profile=name) for name in drawn}),
         "Epsilon of each release by number of releases and composition." + _not_drawn(file.profiles, drawn),
     )
     finding = f"Each of {file.releases} releases{which} may spend epsilon = {most} (composition: {best})."
@@ -378,7 +378,7 @@ def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.D
     each = f", in each of {file.releases} releases" if _count(file) > 1 else ""
     drawing = Figure(
         "accuracy",
-        lambda: figures.accuracy(utility, file.round_down),
+        lambda: plot.accuracy(utility, file.round_down),
         "Root mean square error, and probability of a wrong decision by distance from the target."
         + _not_drawn(recommended, drawn),
     )

@@ -14,7 +14,7 @@ from adversary.adversaries.known_totals import ExactTotals, table_posterior
 from adversary.driver import UNRELIABLE
 from adversary.privacy import Guarantee, tolerated
 from adversary.privacy.invariants import VectorNoise, compare_costs, sensitivity_space
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.files import MOST_RECORDS, TableFile
 from adversary.report.kit import Column, Figure, Section, Table, attempt, tabulate
 from adversary.report.sections import exact_guarantees
@@ -202,10 +202,10 @@ def table_figures(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figu
     def table() -> Any:
         if found["table"].attrs["status"] == UNRELIABLE:
             raise ValueError("the walk over tables did not converge")
-        return figures.exact_figures.table_beliefs(found["table"], file.invariants.features)
+        return plot.table_beliefs(found["table"], file.invariants.features)
 
     def noise() -> Any:
-        return figures.exact_figures.noise_costs(found["costs"].isel(adjacency=0))
+        return plot.noise_costs(found["costs"].isel(adjacency=0))
 
     beliefs = "Probability that an unknown record is in each cell, before and after each step."
     lengths = "Expected length of the noise made for the margins, and of the usual kinds."

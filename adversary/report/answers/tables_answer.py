@@ -30,7 +30,7 @@ from adversary.budget import RiskProfile
 from adversary.driver import audit_tables, audit_two_releases
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.kit import (
     Card,
     Column,
@@ -210,7 +210,7 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
         ],
         figure=Figure(
             "risk_by_count",
-            lambda: figures.audit_figures.risk_by_count(found, prior, bound),
+            lambda: plot.risk_by_count(found, prior=prior, bound=bound),
             f"Probability that one person is in each of {cells:,} cells, after the release on average, by the people "
             "in it; larger points stand for more cells.",
         ),

@@ -148,7 +148,7 @@ def _trade_off(pairs: Mapping[str, tuple[Guarantee, Guarantee]]) -> list[Figure]
     """The first guarantee before and after."""
 
     def draw(name: str, before: Guarantee, after: Guarantee) -> Any:
-        from adversary.report.figures import trade_off
+        from adversary.report.plot import trade_off
 
         return trade_off({f"{name}, one record": before, f"{name}, beside totals": after})
 

@@ -10,14 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from io import BytesIO
 from typing import Any
 
 import xarray as xr
 
 from adversary._core import error_text
 from adversary.report.kit.answer import Summary, summary_of
-from adversary.report.kit.safe_text import printable
+from adversary.report.kit.figure_files import offscreen, to_svg
 from adversary.report.kit.tables import Table
 
 NARROW = 410.0
@@ -31,7 +30,7 @@ class Figure:
     Parameters
     ----------
     name : of its file
-    draw : makes the matplotlib figure; ValueError where there is nothing to show
+    draw : draws it, and returns its axes; ValueError where there is nothing to show
     caption : under it
     finding : what it shows, for those who cannot see it; the caption where not given
     """
@@ -50,18 +49,11 @@ class Figure:
     @cached_property
     def svg(self) -> bytes | str:
         """SVG of the figure, the same bytes for the same figure; or the reason why there is none."""
-        import matplotlib as mpl
-
-        from adversary.report.kit.style import STYLE
-
-        buffer = BytesIO()
         try:
-            figure = self.draw()
-            with mpl.rc_context({key: STYLE[key] for key in STYLE if key.startswith("svg.")}):
-                figure.savefig(buffer, format="svg", metadata={"Date": None})
+            with offscreen():
+                return to_svg(self.draw())
         except Exception as error:
             return f"Left out: {self.caption} ({error_text(error)})"
-        return printable(buffer.getvalue().decode()).encode()
 
 
 @dataclass

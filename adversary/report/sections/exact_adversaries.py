@@ -11,7 +11,7 @@ from adversary._core import Floats, format_bound, format_probability, join_words
 from adversary.adversaries.known_totals import ExactTotals, exact_totals
 from adversary.privacy import Guarantee, unit_loss, unit_rho
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.files import Scenario
 from adversary.report.kit import Figure, Section, Table, audit_words, of_reader, tabulate
 from adversary.report.kit.audit_words import definition_words
@@ -197,7 +197,7 @@ def _figures(scenario: Scenario, tree: xr.DataTree, limits: xr.Dataset, prefix: 
     moved = moves(scenario, tree)
     if not moved or audit_words.unreliable(tree["risk"].to_dataset()):
         return []
-    return [Figure(_file(prefix, "odds"), lambda: figures.exact_figures.odds_moved(limits, moved), CAPTION)]
+    return [Figure(_file(prefix, "odds"), lambda: plot.odds_moved(limits, moved), CAPTION)]
 
 
 def _steps(people: xr.Dataset, prefix: str) -> Table:

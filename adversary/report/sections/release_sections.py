@@ -10,7 +10,7 @@ import xarray as xr
 
 from adversary._core import format_probability, join_words
 from adversary.driver import GROUPS
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.files import Scenario
 from adversary.report.kit import Figure, Section, Table, tabulate
 from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, of_reader
@@ -26,7 +26,7 @@ def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
     often = ", ".join(f"{level} ({number} releases)" for level, number in runs.items())
 
     def draw(level: str) -> Any:
-        return figures.audit_figures.repeated_releases(tree, level, next(iter(scenario.readers)))
+        return plot.audit_figures.repeated_releases(tree, level, next(iter(scenario.readers)))
 
     drawn = [
         Figure(

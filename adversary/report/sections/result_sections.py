@@ -19,7 +19,7 @@ from adversary._core import (
 )
 from adversary.adversaries.path import MEANINGS, settle_truth
 from adversary.driver import GROUPS, OWN, UNRELIABLE, shown_bound
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.files import Scenario
 from adversary.report.kit import Column, Figure, Section, Table, attempt, audit_words, tabulate
 from adversary.report.kit.audit_words import (
@@ -251,9 +251,7 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
     told = " Tests use the exact counts too, which no guarantee limits." * ("invariant_ratio" in tree["risk"].data_vars)
     caption = TESTS + told
     curves = (
-        [Figure("tests", lambda: figures.audit_figures.tests(scenario, tree), caption)]
-        if "tests" in tree.children
-        else []
+        [Figure("tests", lambda: plot.audit_figures.tests(scenario, tree), caption)] if "tests" in tree.children else []
     )
     return Section(GROUPS["both_truths"].title, said, lines, [table], curves)
 
@@ -283,20 +281,20 @@ def truth_figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
     lowest = scenario.plan.levels[0].unit
     yield Figure(
         "posterior_by_release",
-        lambda: figures.audit_figures.posterior_by_release(scenario, tree),
+        lambda: plot.posterior_by_release(tree, level=scenario.plan.levels[scenario.plan.own].name),
         f"Average posterior at each released count of the {lowest}. Bars: how probable each count is.",
     )
     if "priors" in tree.children:
         yield Figure(
             "ratio_by_prior",
-            lambda: figures.audit_figures.ratio_by_prior(scenario, tree),
+            lambda: plot.ratio_by_prior(tree),
             "Posterior over prior at other priors. Solid: average over releases; dotted: 19 releases in 20 are below; "
             "dashed: bounds, rounded outward. Dots: the adversaries of this scenario.",
         )
     if "budgets" in tree.children:
         yield Figure(
             "risk_by_budget",
-            lambda: figures.audit_figures.risk_by_budget(scenario, tree),
+            lambda: plot.risk_by_budget(tree),
             "Expected posterior if the budget of every level were multiplied by one tenth to ten. Dashed: bound of the "
             "plan's own loss. Dots: as planned.",
         )

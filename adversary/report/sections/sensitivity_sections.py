@@ -15,7 +15,7 @@ import xarray as xr
 from adversary._core import format_number, format_probability
 from adversary.adversaries.risk import cautions
 from adversary.driver import TRUTHS, base_and_sweeps, group_name, most_moving, side_by_side, sweep_groups
-from adversary.report import figures
+from adversary.report import plot
 from adversary.report.files import Scenario
 from adversary.report.kit import Document, Figure, Section, Summary, Table, attempt, guarded_document, tabulate
 from adversary.report.kit.audit_words import AVERAGES, RULED_OUT, both_targets, truths
@@ -82,7 +82,7 @@ def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
     much = f": by up to {format_number(100.0 * float(swing.max()))} percentage points" if most_moving(found) else ""
     return Section(
         f"Sensitivity{': ' * bool(truth)}{truth}",
-        f"{figures.tornado.moving_words(found)}{much}.",
+        f"{plot.moving_words(found)}{much}.",
         [f"One input changes at a time, all others as they are; the target is truly in, or truly out.{whose}"],
         [_table(base, swept, truth)],
         list(_figures(base, found, swept, truth)),
@@ -97,8 +97,8 @@ def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
     each = [one[[name for name in RISKS if name in one]].reset_coords(drop=True) for _, _, one in rows]
     risk = side_by_side(dict(enumerate(each)), "row").rename(truth="target")
     risk = risk.where(risk["possible"].astype(bool))
-    inputs = [figures.INPUTS.get(dim, dim) if dim else AS_IT_IS for dim, _, _ in rows]
-    values = [figures.input_value(dim, str(value)) if dim else "" for dim, value, _ in rows]
+    inputs = [plot.INPUTS.get(dim, dim) if dim else AS_IT_IS for dim, _, _ in rows]
+    values = [plot.input_value(dim, str(value)) if dim else "" for dim, value, _ in rows]
     found = both_targets(risk, risk).assign(input=("row", inputs), value=("row", values))
     columns = {"row": None, "input": "input", "value": "value", **AVERAGES}
     words, name = dict.fromkeys(AVERAGES, RULED_OUT), f"sensitivity {truth}".strip()
@@ -108,7 +108,7 @@ def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
 def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Iterator[Figure]:
     yield Figure(
         f"tornado {truth}".strip(),
-        lambda: figures.tornado.tornado(found),
+        lambda: plot.tornado(found),
         "How far the expected posterior moves as one input goes over its values, all others as they are. Ends are "
         "labelled with the input's value there.",
     )
@@ -117,7 +117,7 @@ def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], 
             own = float(base.attrs[f"base_{dim}"])
             yield Figure(
                 f"fan_{dim} {truth}".strip(),
-                partial(figures.tornado.fan, _with_own(base, swept[dim], dim, own), dim, own=own),
+                partial(plot.fan, _with_own(base, swept[dim], dim, own), dim, own=own),
                 f"Posteriors at other {what}.",
             )
 

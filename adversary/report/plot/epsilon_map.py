@@ -15,12 +15,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm
-from matplotlib.figure import Figure
 from scipy.ndimage import distance_transform_edt
 
 from adversary._core import Floats, as_array, format_bound, format_probability, percent, shown_epsilon
 from adversary.budget import BOUNDED, Recommendation, RiskProfile, risk_surface
-from adversary.report.kit import style as kit
+from adversary.report.plot import sheet as kit
+from adversary.report.plot.sheet import Panels
 
 RARE = 1e-3
 """Smallest prior of a figure."""
@@ -54,17 +54,18 @@ class Slice(NamedTuple):
 
 
 @kit.house_style
-def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
+def epsilon_profile(recommended: Recommendation | Mapping[str, Recommendation]) -> Axes | Panels:
     """The largest epsilon each adversary's tolerance allows, over the priors, and the adversary who needs the smallest.
 
     Parameters
     ----------
     recommended : by name, at least one; a single one about both priors is drawn on plain and on log axes
     """
+    recommended = {"": recommended} if isinstance(recommended, Recommendation) else recommended
     single = len(recommended) == 1
     both = single and any(free_prior(one.profile) is None for one in recommended.values())
     pairs = [(name, one, log) for name, one in recommended.items() for log in ((False, True) if both else (False,))]
-    figure, axes = panels(len(pairs))
+    axes = panels(len(pairs))
     norm, needed = _norm(recommended), [one.loss for one in recommended.values() if one.status == BOUNDED]
     heights = (0.6 * min(needed), 4.0 * max(needed)) if needed and not single else None  # several curves share an axis
     for ax, (name, one, log) in zip(axes, pairs, strict=True):
@@ -78,11 +79,11 @@ def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
             kit.panel_title(ax, in_two_lines(name))
     outer_labels(axes)
     if any(part.get_gid() in COLOURED for ax in axes for part in ax.collections):
-        bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, shrink=0.9)
+        bar = kit.figure_of(axes).colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, shrink=0.9)
         bar.set_label("largest epsilon allowed")
         kit.plain_log_axis(bar.ax, "y")
-    kit.title(figure, _smallest_epsilon_words(recommended))
-    return figure
+    kit.title(axes, _smallest_epsilon_words(recommended))
+    return axes[0] if len(axes) == 1 else axes
 
 
 def _smallest_epsilon_words(recommended: Mapping[str, Recommendation]) -> str:
@@ -131,18 +132,18 @@ def free_prior(profile: RiskProfile) -> str | None:
     return None if flat[0] == flat[1] else "value" if flat[0] else "inclusion"
 
 
-def panels(count: int) -> tuple[Figure, list[Axes]]:
-    """Figure with `count` axes: one or two large ones, or rows of at most four small ones."""
+def panels(count: int) -> Panels:
+    """So many axes: one or two large ones, or rows of at most four small ones."""
     rows = -(-count // 4)
     columns = -(-count // rows)
-    figure, axes = kit.canvas(9.6 if count == 1 else 11.6, 4.9 if count <= 2 else 1.1 + 2.5 * rows, rows, columns)
-    axes = list(np.ravel(axes))
+    axes = kit.panels(9.6 if count == 1 else 11.6, 4.9 if count <= 2 else 1.1 + 2.5 * rows, rows, columns)
+    axes = np.ravel(axes)
     for ax in axes[count:]:
         ax.remove()
-    return figure, axes[:count]
+    return axes[:count]
 
 
-def outer_labels(axes: list[Axes]) -> None:
+def outer_labels(axes: Panels) -> None:
     """Small panels keep a label only where the next one to the left, or below, does not say the same."""
     if len(axes) <= 2:
         return

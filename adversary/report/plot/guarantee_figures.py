@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from adversary._core import (
@@ -32,7 +31,7 @@ from adversary._core import (
 from adversary.privacy import TOLERANCE, Guarantee, tolerated
 from adversary.privacy.definitions import ZeroConcentratedDP, mu_of_rho, pbdp_delta_markov, simple_epsilon
 from adversary.privacy.losses import GaussianLoss, PrivacyLoss
-from adversary.report.kit import style as kit
+from adversary.report.plot import sheet as kit
 
 Guarantees = Guarantee | Mapping[str, Guarantee]
 Label = tuple[float, str, str]
@@ -47,7 +46,12 @@ ASKED = 0.05
 
 
 @kit.house_style
-def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None) -> Figure:
+def trade_off(
+    guarantees: Guarantees,
+    points: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
     """Power of the best test against its level, on plain axes and on log axes from 0.001, and what tests have achieved.
 
     Parameters
@@ -56,7 +60,7 @@ def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, Arra
     points : (level, power) of tests by name, one or several each: an audited adversary's false alarms and detections
     """
     named, tests = named_guarantees(guarantees), _checked_points(points or {})
-    figure, whole, small = kit.plain_and_log((1e-3, 1e-3))
+    axes = whole, small = kit.plain_and_log((1e-3, 1e-3))
     asked = {name: float(one.power(ASKED)) for name, one in named.items()}
     labels: list[Label] = [(1e-3, "no information", kit.GREY)]
     for (name, one), colour in kit.coloured(named.items()):
@@ -72,12 +76,12 @@ def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, Arra
             how: Any = {"ms": 6, "mec": "white", "clip_on": ax is small, "zorder": 5, "gid": f"point {name}"}
             ax.plot(level, power, marker, color=kit.INK, label=name, **how)
     if tests:
-        kit.key(figure, {}, [one for one in whole.lines if one.get_label() in tests])
+        kit.key(axes, {}, [one for one in whole.lines if one.get_label() in tests])
     kit.edge_labels(small, labels, 1e-3, offset=-8.0)
     kit.panel_title(whole, "Every level")
     kit.panel_title(small, f"Log axes; percentages: power at {percent(ASKED)} level")
-    kit.title(figure, _closest_test(named, tests) if tests else _power_words(asked))
-    return figure
+    kit.title(axes, _closest_test(named, tests) if tests else _power_words(asked))
+    return axes[0]  # type: ignore[no-any-return]
 
 
 def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, tuple[Floats, Floats]]:
@@ -120,7 +124,9 @@ RARE = 1e-4
 
 
 @kit.house_style
-def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]) -> Figure:
+def posterior_by_prior(
+    within: Guarantee, chance: float = 0.0, priors: Sequence[float] = (0.01, 0.1, 0.5), *, ax: Axes | None = None
+) -> Axes:
     """Between which posteriors an adversary may end, at every prior: on plain axes, and on log axes for rare traits.
 
     Parameters
@@ -128,7 +134,7 @@ def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]
     within, chance : bounds that hold but for a probability, as `bounds.certain` gives them
     priors : marked
     """
-    figure, whole, rare = kit.plain_and_log((RARE, RARE / 10.0))
+    axes = whole, rare = kit.plain_and_log((RARE, RARE / 10.0))
     x = np.union1d(np.linspace(0.0, 1.0, 201), np.geomspace(RARE, 1.0, 201))
     low, high = within.posterior_bounds(x)
     marked = np.unique(np.clip(priors, 0.0, 1.0))
@@ -152,8 +158,8 @@ def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]
     kit.panel_title(rare, "Rare traits, on log axes; dots: the priors asked for")
     at = float(marked[np.argmax(ends[1] - marked)])
     found = format_interval(*within.posterior_bounds(at), percent=True)
-    kit.title(figure, f"A prior of {percent(at)} may become a posterior of {found}")
-    return figure
+    kit.title(axes, f"A prior of {percent(at)} may become a posterior of {found}")
+    return axes[0]  # type: ignore[no-any-return]
 
 
 REFERENCE = 1e-10
@@ -163,9 +169,13 @@ COMPARED = (0, (1, 1.2))
 
 
 @kit.house_style
-def epsilon_ladder(
-    rho: float | Fraction | None = None, guarantees: Guarantees | None = None, deltas: ArrayLike = (1e-12, 0.1)
-) -> Figure:
+def epsilon_delta(
+    guarantees: Guarantees | None = None,
+    *,
+    rho: float | Fraction | None = None,
+    deltas: ArrayLike = (1e-12, 0.1),
+    ax: Axes | None = None,
+) -> Axes:
     """Epsilon against delta, rung by rung: how much each sharper reading of the same noise saves.
 
     Parameters
@@ -178,7 +188,7 @@ def epsilon_ladder(
     asked = REFERENCE if low <= REFERENCE <= high else low
     ends = {name: [float(rung.epsilon(d)) for d in (high, asked, low)] for name, rung in rungs.items()}
     top = 1.06 * max((end[2] for end in ends.values() if np.isfinite(end[2])), default=1.0)
-    figure, ax = kit.canvas(9.6, 5.0)
+    ax = kit.panel(ax, 9.6, 5.0)
     ax.set(xscale="log", xlim=(low, high), ylim=(0.0, top), xlabel="delta", ylabel="epsilon (nats)")
     labels: list[Label] = []
     above = np.inf
@@ -196,10 +206,10 @@ def epsilon_ladder(
     kit.edge_labels(ax, labels, low, offset=8.0)
     kit.panel_title(ax, f"numbers: epsilon at delta = {as_given(asked)}, the dotted line")
     kit.title(
-        figure,
+        ax,
         _epsilon_range_words({name: end[1] for name, end in ends.items()}, asked, rho is None or guarantees is None),
     )
-    return figure
+    return ax
 
 
 class _Rung(NamedTuple):

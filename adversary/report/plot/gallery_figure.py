@@ -6,27 +6,29 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from adversary._core import logit, percent
-from adversary.releases.audited_records import EVEN, expected_posteriors
-from adversary.report.kit import style as kit
+from adversary.report.plot import sheet as kit
 
 LAST = 0.9995
 """End of the axis; bounds beyond it are drawn there with an arrow head."""
 TICKS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
+EVEN = 0.5
 PITCH = 0.205
 """Inches from row to row."""
 
 
 @kit.house_style
-def releases_on_one_axis(tree: xr.DataTree) -> Figure:
-    """Draw the bound of every release, and what one adversary expects, worst first, local releases apart.
+def gallery(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
+    """Bounds of many releases on one axis, and what one adversary expects, worst first, local releases apart.
 
     Parameters
     ----------
-    tree : of `adversary.releases.gallery`
+    tree : of `adversary.releases.gallery`: group "bounds" with `posterior` (release, relation, prior), `title` and
+        `model`, and group "scenarios", if there is one, with `posterior` (release, prior) and `status`
+    ax : to draw on; a new figure if not given
 
     Raises
     ------
@@ -37,16 +39,16 @@ def releases_on_one_axis(tree: xr.DataTree) -> Figure:
     if not bounds.sizes["release"]:
         raise ValueError("no release has published parameters: there is nothing to draw")
     prior = float(bounds["prior"])
-    expected = expected_posteriors(tree)
+    expected = _expected(tree)
     local = bounds["model"].values == "local"
     rows: list[str | None] = [str(name) for name in bounds["release"].values[~local]]
     rows += [None, *map(str, bounds["release"].values[local])] if local.any() else []
-    figure, ax = kit.canvas(10.2, 1.5 + PITCH * len(rows))
+    ax = kit.panel(ax, 10.2, 1.5 + PITCH * len(rows))
     start = min(prior, 0.01)
     ax.set(xlim=(logit(start) - 0.25, logit(LAST)), ylim=(len(rows) - 0.3, -0.9))
     for tick in TICKS:
-        ax.axvline(logit(tick), color=kit.LIGHT, lw=0.8, zorder=0)
-    ax.axvline(logit(prior), color=kit.INK, lw=1.2, zorder=1, gid="prior")
+        ax.axvline(float(logit(tick)), color=kit.LIGHT, lw=0.8, zorder=0)
+    ax.axvline(float(logit(prior)), color=kit.INK, lw=1.2, zorder=1, gid="prior")
     above = 0
     for place, name in enumerate(rows):
         if name is None:
@@ -70,10 +72,19 @@ def releases_on_one_axis(tree: xr.DataTree) -> Figure:
         ax.plot([], [], "|", color=kit.INK, ms=8, mew=1.6, label="the same for a replaced unit")[0],
         ax.plot([], [], "o", color=kit.BLUE, ms=5, label="one adversary: expected")[0],
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    kit.figure_of(ax).legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     total = bounds.sizes["release"]
-    kit.title(figure, f"{above} of {total} releases let a belief of {percent(prior)} become the likelier possibility")
-    return figure
+    kit.title(ax, f"{above} of {total} releases let a belief of {percent(prior)} become the likelier possibility")
+    return ax
+
+
+def _expected(tree: xr.DataTree) -> dict[str, float]:
+    """Expected posterior at the first prior by release, of the scenarios whose numbers stand."""
+    if "scenarios" not in tree:
+        return {}
+    found = tree["scenarios"].to_dataset().isel(prior=0)
+    found = found.isel(release=np.flatnonzero(found["status"].values == "ok"))
+    return dict(zip(map(str, found["release"].values), found["posterior"].values.tolist(), strict=True))
 
 
 def _draw_row(ax: Any, place: int, name: str, prior: float, most: tuple[float, float], mean: float | None) -> None:

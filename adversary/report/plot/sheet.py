@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial, wraps
 from itertools import cycle
 from textwrap import fill
@@ -10,27 +12,37 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from cycler import cycler
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
 
 from adversary._core import as_given, percent
+from adversary.report.kit.figure_files import OFFSCREEN, SVG
+from adversary.report.kit.figure_files import alt_text as alt_text
+from adversary.report.kit.figure_files import figure_of as figure_of
 from adversary.report.kit.safe_text import printable
 
-BLUE, GREY, LIGHT, INK = "#0072B2", "#777777", "#DDE3E8", "#222222"
-COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#A6761D", "#56B4E9", "#5B4B9E")
-"""After Okabe and Ito, distinct to every common form of colour blindness."""
-BOUND_COLOURS = ("#D55E00", "#CC79A7", "#A6761D", "#009E73", "#5B4B9E", INK)
+PALETTE = {
+    "ink": "#1F2933", "quiet": "#5F6B7A", "line": "#D5DBE1", "impossible": "#E9EDF1",
+    "after": "#0072B2", "finding": "#B8470B", "third": "#1A6941", "fourth": "#7D3866",
+}  # fmt: skip
+"""Colours by role: text, bounds and what was before; quieter text; spines and bars; what cannot be; the adversary after
+the release; what the title speaks of, or what is compared; a third and a fourth thing."""
+INK, GREY, LIGHT, BLUE, ORANGE = (PALETTE[role] for role in ("ink", "quiet", "line", "after", "finding"))
+COLOURS = (BLUE, ORANGE, PALETTE["third"], PALETTE["fourth"], GREY)
+BOUND_COLOURS = (ORANGE, PALETTE["third"], PALETTE["fourth"], GREY, INK)
 
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 10.5,
     "text.hinting": "none",
-    "svg.fonttype": "none",
     "axes.titlesize": 12.0,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
@@ -44,7 +56,9 @@ STYLE: Any = {
     "ytick.color": INK,
     "lines.linewidth": 2.0,
     "text.parse_math": False,
-    "svg.hashsalt": "adversary",
+    **SVG,
+    "figure.max_open_warning": 0,
+    "axes.prop_cycle": cycler(color=COLOURS),
 }
 
 
@@ -56,15 +70,54 @@ LETTER, LINE = 6.6, 13.0
 """Points that a letter and a line of a tick label take, with a gap."""
 
 
-def house_style(function: Callable[..., Figure]) -> Callable[..., Figure]:
+Panels = NDArray[Any]
+"""Several axes, in a row."""
+
+
+def style() -> ExitStack:
+    """Set the style sheet of every figure here: `adv.plot.style()` for good, `with adv.plot.style():` for a block.
+
+    Figures of `adversary.plot` have it in any case; this sets it for those drawn by hand as well. In a notebook,
+    outputs are sharp on fine screens, are not cropped, and carry their alternative text.
+
+    Returns
+    -------
+    ExitStack : restores the former settings when a `with` block ends.
+
+    >>> import matplotlib as mpl
+    >>> with style():
+    ...     [float(side) for side in mpl.rcParams["figure.figsize"]], mpl.rcParams["figure.dpi"]
+    ([7.2, 4.0], 100.0)
+    """
+    undo = ExitStack()
+    undo.callback(dict.update, mpl.rcParams, dict(mpl.rcParams))
+    mpl.rcParams.update({**STYLE, "figure.figsize": (7.2, 4.0), "figure.dpi": 100.0})
+    if "matplotlib_inline" in sys.modules and "IPython" in sys.modules:
+        _set_notebook()
+    return undo
+
+
+def _set_notebook() -> None:
+    """Outputs of a notebook: sharp, whole, and with the alternative text as their plain text."""
+    from IPython import get_ipython
+    from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+    shell: Any = get_ipython()
+    if shell is not None:
+        set_matplotlib_formats("retina", bbox_inches=None)  # type: ignore[no-untyped-call]
+        plain = shell.display_formatter.formatters["text/plain"]
+        plain.for_type(Figure, lambda figure, printer, _: printer.text(alt_text(figure)))
+
+
+def house_style[**P, T](function: Callable[P, T]) -> Callable[P, T]:
     """A figure function drawn in the house style, whatever style is set outside, its texts safe to show."""
 
     @wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Figure:
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         with mpl.rc_context(STYLE):
-            figure = function(*args, **kwargs)
-            _make_printable(figure)
-            return figure
+            axes = function(*args, **kwargs)
+            _make_printable(figure_of(axes))
+            return axes
 
     return wrapped
 
@@ -105,6 +158,31 @@ def edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, off
             color=colour, fontsize=9.5, annotation_clip=False,
             arrowprops={"color": colour, **line_of} if line else None,
         )  # fmt: skip
+
+
+def label_ends(ax: Axes, names: Mapping[str, str] | None = None) -> None:
+    """Write the name of every line beside its right end, in its colour, pushed apart where names would overlap.
+
+    Parameters
+    ----------
+    ax : with lines that have labels
+    names : what to write instead, by label
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure(dpi=100).subplots()
+    >>> _ = ax.plot([1, 2], [3, 4], label="rising")
+    >>> label_ends(ax)
+    >>> [text.get_text() for text in ax.texts]
+    ['rising']
+    """
+    drawn = [one for one in ax.lines if not str(one.get_label()).startswith("_")]
+    labels = []
+    for one in drawn:
+        label = str(one.get_label())
+        ends = [float(y) for y in np.asarray(one.get_ydata(), dtype=float) if np.isfinite(y)]
+        if ends:
+            labels.append((ends[-1], (names or {}).get(label, label), to_hex(one.get_color())))
+    edge_labels(ax, labels, ax.get_xlim()[1], offset=6.0)
 
 
 def separate_labels(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
@@ -152,9 +230,43 @@ def _legible(ax: Axes, which: str, places: Any, texts: Sequence[str]) -> bool:
     return bool((0.75 * length * np.diff(places) >= (sizes[1:] + sizes[:-1]) / 2.0).all())
 
 
-def title(figure: Figure, text: str) -> None:
-    """The figure's title: its finding from its first letter on a sentence, on as many lines as it needs."""
-    text = printable(text[:1].upper() + text[1:])
+def headline(axes: Any, title: str, subtitle: str = "", note: str = "", shape: str = "") -> None:
+    """Write a figure's title, what stands below it and at its foot, and its alternative text.
+
+    Parameters
+    ----------
+    axes : of the figure, one or several
+    title : the finding, a sentence with at most two numbers
+    subtitle : one line in a quiet colour: who, truth, average of what
+    note : source and caveats, one line below the axes
+    shape : a sentence on what can be seen; with the title it is the alternative text
+
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure().subplots()
+    >>> headline(ax, "the cost rises with the count", shape="A line from 1 to 9.")
+    >>> alt_text(ax)
+    'The cost rises with the count. A line from 1 to 9.'
+    """
+    figure, text = figure_of(axes), printable(title[:1].upper() + title[1:])
+    figure.set_label(f"{text.replace(chr(10), ' ').rstrip('.')}. {printable(shape)}".strip())
+    first = np.ravel(axes)[0]
+    if len(figure.axes) > np.size(axes) and figure.get_layout_engine() is None:
+        first.set_title(text)
+        return
+    _suptitle(figure, text)
+    if subtitle:
+        first.set_title(printable(subtitle), color=GREY, fontsize=10.0, fontweight="normal")
+    if note:
+        figure.supxlabel(printable(note), x=0.01, ha="left", fontsize=8.6, color=GREY)
+
+
+def title(axes: Any, text: str) -> None:
+    """`headline` without more."""
+    headline(axes, text)
+
+
+def _suptitle(figure: Figure, text: str) -> None:
+    """A title on as many lines as it needs."""
     made = figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
     room, letters = ROOM * figure.bbox.width, len(text)
     while (wide := made.get_window_extent().width) > room and letters > 1:
@@ -173,10 +285,24 @@ MARK: Any = (0, (4, 3))
 """Line style of a value to look for, such as the scenario's own."""
 
 
-def canvas(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Figure, Any]:
-    """A figure of so many inches, and its axes as of `Figure.subplots`."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, **how)
+def panel(ax: Axes | None, width: float, height: float) -> Axes:
+    """One axes of a new figure of so many inches; or the one that is given."""
+    return ax if ax is not None else _new_figure(width, height).subplots()
+
+
+def panels(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> Panels:
+    """Axes of a new figure of so many inches, as of `Figure.subplots`."""
+    return np.asarray(_new_figure(width, height).subplots(rows, columns, **how))
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    """A figure that pyplot shows, but where a page is drawn."""
+    size: Any = {"figsize": (width, height), "layout": "constrained"}
+    if OFFSCREEN.get():
+        return Figure(**size)
+    import matplotlib.pyplot as plt
+
+    return plt.figure(**size)
 
 
 def coloured[T](items: Iterable[T], colours: Sequence[str] = COLOURS) -> Iterator[tuple[T, str]]:
@@ -184,10 +310,10 @@ def coloured[T](items: Iterable[T], colours: Sequence[str] = COLOURS) -> Iterato
     return zip(items, cycle(colours), strict=False)
 
 
-def key(figure: Figure, colours: Mapping[str, str], more: Iterable[Artist] = (), columns: int = 3) -> None:
+def key(axes: Any, colours: Mapping[str, str], more: Iterable[Artist] = (), columns: int = 3) -> None:
     """Names of lines by their colours, and other marks, under the axes."""
     lines = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
-    figure.legend(handles=[*lines, *more], loc="outside lower center", ncols=columns, frameon=False)
+    figure_of(axes).legend(handles=[*lines, *more], loc="outside lower center", ncols=columns, frameon=False)
 
 
 def in_percent(*axes: Axis) -> None:
@@ -208,16 +334,16 @@ def probability_axis(ax: Axes, label: str, *, log: bool) -> None:
         in_percent(ax.yaxis)
 
 
-def plain_and_log(least: tuple[float, float]) -> tuple[Figure, Axes, Axes]:
+def plain_and_log(least: tuple[float, float]) -> Panels:
     """Two axes of probabilities from 0 to 1, and on log scales from these ends on, which has room at its left."""
-    figure, (whole, small) = canvas(11.6, 4.9, 1, 2)
+    axes = whole, small = panels(11.6, 4.9, 1, 2)
     whole.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
     in_percent(whole.xaxis, whole.yaxis)
     small.set(xscale="log", yscale="log", xlim=(least[0], 1.0), ylim=(least[1], 1.0))
     for which in ("x", "y"):
         plain_log_axis(small, which, percent)
     ticks_right(small)
-    return figure, whole, small
+    return axes
 
 
 def density_axis(ax: Axes) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from adversary._core import PERCENT, as_given, format_number, format_probability, join_words, percent, sentence
 from adversary.driver import TRUTHS, most_moving
-from adversary.report.kit import style as kit
+from adversary.report.plot import sheet as kit
+from adversary.report.plot.sheet import Panels
 
 INPUTS = {
     "prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings",
@@ -34,7 +34,7 @@ WIDE = 20.0
 
 
 @kit.house_style
-def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
+def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Panels:
     """Tornado plot of a measure: each input varied over its range, all others fixed.
 
     Parameters
@@ -52,7 +52,7 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
     values = found[measure].sel(truth=sides)
     swing = (values.sel(end="high") - values.sel(end="low")).max("truth")
     names = [str(name) for name in found["input"].values[np.argsort(-swing.values, kind="stable")]]
-    figure, axes = kit.canvas(5.6 * len(sides) + 1.2, 1.9 + 0.62 * len(names), 1, len(sides), sharey=True)
+    axes = kit.panels(5.6 * len(sides) + 1.2, 1.9 + 0.62 * len(names), 1, len(sides), sharey=True)
     said = _value_format(measure)
     for ax, side in zip(np.ravel(axes), sides, strict=True):
         for i, name in enumerate(names):
@@ -71,8 +71,8 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
     low, high = (said(float(values.sel(input=first, truth=side, end=end))) for end in ("low", "high"))
     what = moving_words(found, measure)
     ends = f": {low} to {high} with the target {side}" if len(most_moving(found, measure)) == 1 else ""
-    kit.title(figure, what + ends)
-    return figure
+    kit.title(axes, what + ends)
+    return np.ravel(axes)
 
 
 def moving_words(found: xr.Dataset, measure: str = "posterior_mean") -> str:
@@ -154,7 +154,7 @@ def _possible(values: xr.DataArray) -> list[str]:
 
 
 @kit.house_style
-def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
+def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Panels:
     """Posterior over releases along one input: central 90 % and 50 % of releases, median and mean.
 
     Along priors that span more than a factor of twenty the ratio is drawn: the posterior would only follow the prior.
@@ -177,7 +177,7 @@ def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
     measure = "ratio" if along == "prior" and x[-1] > WIDE * x[0] else "posterior"
     mean, bands = swept[f"{measure}_mean"], swept[f"{measure}_quantile"]
     sides = _possible(mean)
-    figure, axes = kit.canvas(5.2 * len(sides) + 0.6, 4.9, 1, len(sides), sharey=True)
+    axes = kit.panels(5.2 * len(sides) + 0.6, 4.9, 1, len(sides), sharey=True)
     axes = np.ravel(axes)
     for ax, side in zip(axes, sides, strict=True):
         _draw_fan(ax, x, mean.sel(truth=side).values, bands.sel(truth=side).transpose(along, "quantile").values)
@@ -197,8 +197,8 @@ def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
         key += f"; dashed: as it is, {input_value(along, str(own))}"
     for ax, side in zip(axes, sides, strict=True):
         kit.panel_title(ax, f"target {side}\n" + (key if ax is axes[0] else "\n"))
-    kit.title(figure, _fan_finding(mean, along, measure, sides))
-    return figure
+    kit.title(axes, _fan_finding(mean, along, measure, sides))
+    return axes
 
 
 def _draw_fan(ax: Axes, x: Any, mean: Any, bands: Any) -> None:

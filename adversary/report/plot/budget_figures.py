@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from adversary._core import Floats, as_array, format_bound, format_number, format_probability, shown_epsilon
-from adversary.report.figures import epsilon_map
-from adversary.report.kit import style as kit
+from adversary.report.plot import epsilon_map
+from adversary.report.plot import sheet as kit
+from adversary.report.plot.sheet import Panels
 
 
 @kit.house_style
-def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
+def epsilon_by_releases(curves: Mapping[str, xr.Dataset] | xr.Dataset) -> Axes | Panels:
     """Epsilon of each of several releases that together satisfy the profile, one line per composition.
 
     Parameters
@@ -32,8 +32,9 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
     ------
     ValueError : no line has one
     """
+    curves = {"": curves} if isinstance(curves, xr.Dataset) else curves
     single = len(curves) == 1
-    figure, axes = epsilon_map.panels(len(curves))
+    axes = epsilon_map.panels(len(curves))
     every = [curve["parameter"] for curve in curves.values()]
     spent = [one.where((one > 0.0) & np.isfinite(one)) for one in every]
     if not any(bool(np.isfinite(one).any()) for one in spent):
@@ -59,13 +60,13 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
         else:
             kit.panel_title(ax, epsilon_map.in_two_lines(name))
     if not single:
-        kit.key(figure, colours, columns=len(ways))
+        kit.key(axes, colours, columns=len(ways))
     epsilon_map.outer_labels(axes)
     budgets = every[0].isel(releases=-1)
     most, count = float(budgets.where(np.isfinite(budgets), 0.0).max()), int(budgets["releases"])
     said = f"Each of {count} releases may spend epsilon = {format_bound(most, False)}"
-    kit.title(figure, said if single and most else f"What each of {count} releases may spend")
-    return figure
+    kit.title(axes, said if single and most else f"What each of {count} releases may spend")
+    return axes[0] if single else axes
 
 
 BELOW = (0, (4, 2))
@@ -80,7 +81,7 @@ def with_noise(table: xr.Dataset) -> xr.Dataset:
 
 
 @kit.house_style
-def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
+def accuracy(table: xr.Dataset, round_down: int | None = None) -> Axes | Panels:
     """Error of the noise, and how often the published rate is on the wrong side of its target, against epsilon.
 
     Parameters
@@ -98,7 +99,7 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
         raise ValueError("table must hold a profile with noise to draw, got none")
     if table.sizes["profile"] == 1:
         return _accuracy_of_one(table.isel(profile=0), round_down)
-    figure, (error, wrong) = kit.canvas(9.6, 7.2, 2, sharex=True, height_ratios=(1.0, 1.25))
+    axes = error, wrong = kit.panels(9.6, 7.2, 2, sharex=True, height_ratios=(1.0, 1.25))
     epsilon = as_array(table["epsilon"])
     room = max(epsilon[-1] / epsilon[0], 1.5) ** 0.04
     error.set(xscale="log", xlim=(epsilon[0] / room, epsilon[-1] * room), ylabel="RMSE, in people")
@@ -118,8 +119,8 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
     _names_above(error, epsilon, [str(name) for name in table["profile"].values])
     heading = "true rate to target,\nper 1,000; dashed:\nbelow the target"
     wrong.legend(title=heading, framealpha=1.0, edgecolor="none", fontsize=9.5)
-    kit.title(figure, _falling(table, round_down))
-    return figure
+    kit.title(axes, _falling(table, round_down))
+    return axes
 
 
 def _falling(table: xr.Dataset, digits: int | None) -> str:
@@ -131,9 +132,9 @@ def _falling(table: xr.Dataset, digits: int | None) -> str:
     return f"{falls} between epsilon {start} and {end}"
 
 
-def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:
+def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Axes:
     """Wrong decisions against the true rate."""
-    figure, (ax,) = epsilon_map.panels(1)
+    ax: Axes = epsilon_map.panels(1)[0]
     signs = xr.DataArray([1.0 if side == "above" else -1.0 for side in row["side"].values], dims="side")
     x = as_array(1000.0 * (row.attrs["target"] + signs * row["deviation"])).ravel()
     chance = as_array(row["switch"].transpose("side", "deviation")).ravel()
@@ -154,8 +155,8 @@ def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:
     said = shown_epsilon(float(row["epsilon"]), np.inf, digits)
     error = format_number(float(row["rmse"]))
     worst = format_probability(float(np.nanmax(chance)))
-    kit.title(figure, f"Epsilon = {said}: RMSE {error}, up to {worst} wrong decisions")
-    return figure
+    kit.title(ax, f"Epsilon = {said}: RMSE {error}, up to {worst} wrong decisions")
+    return ax
 
 
 def _names_above(ax: Axes, epsilon: Floats, names: list[str]) -> None:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from adversary._core import Floats, format_number, format_probability, percent
 from adversary.privacy.definitions import PureDP
-from adversary.report.kit import style as kit
 from adversary.report.kit.audit_words import definition_words
+from adversary.report.plot import sheet as kit
+from adversary.report.plot.sheet import Panels
 
 _POINTS = 400
 
 
 @kit.house_style
-def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -> Figure:
+def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]], *, ax: Axes | None = None) -> Axes:
     """Share of releases that move the odds beyond a factor, with the bounds that use and ignore the exact totals.
 
     Parameters
@@ -35,7 +36,7 @@ def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -
         raise ValueError("every adversary is sure before the noise is read")
     rows = limits.sel(definition=_telling(limits, list(moves)), adversary=list(moves))
     ends = {key: float(rows[key][0]) for key in ("single_record_bound", "semi_adjacency_bound")}
-    figure, ax = kit.canvas(6.8, 4.6)
+    ax = kit.panel(ax, 6.8, 4.6)
     reached = (float(np.abs(moved[weight > 1e-6]).max(initial=0.0)) for moved, weight in moves.values())
     most = 1.15 * max([*(end for end in ends.values() if np.isfinite(end)), *reached])
     at = np.linspace(0.0, most, _POINTS)
@@ -55,12 +56,12 @@ def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -
             place: Any = {"xytext": (5, 0), "textcoords": "offset points", "va": "top", "fontsize": 9.5}
             ax.annotate(text, (ends[key], 1.1), color=colour, **place)
     if list(moves) != [""]:
-        kit.key(figure, colours, columns=2)
+        kit.key(ax, colours, columns=2)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda e, _: f"{e:g}\n×{_factor(e)}"))
     kit.in_percent(ax.yaxis)
     ax.set(xlabel="change of the log odds, and of the odds, after the totals", ylabel="releases that move them further")
-    kit.title(figure, _moved_title(rows))
-    return figure
+    kit.title(ax, _moved_title(rows))
+    return ax
 
 
 def _factor(e: float) -> str:
@@ -94,10 +95,10 @@ def _moved_title(rows: xr.Dataset) -> str:
 
 
 @kit.house_style
-def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
+def table_beliefs(found: xr.Dataset, features: Sequence[str], *, ax: Axes | None = None) -> Axes:
     """Probability of each cell for a record: prior, given the margins, and after the release with its limits."""
     cells = [(i, j) for i in range(found.sizes["row"]) for j in range(found.sizes["column"])]
-    figure, ax = kit.canvas(6.8, 1.6 + 0.42 * len(cells))
+    ax = kit.panel(ax, 6.8, 1.6 + 0.42 * len(cells))
     steps = {"prior": ("prior", kit.GREY), "given": ("given the margins", kit.COLOURS[1])}
     steps |= {"posterior": ("after the release", kit.BLUE)} if "posterior" in found else {}
     place = np.arange(len(cells))[::-1]
@@ -111,12 +112,12 @@ def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
     kit.in_percent(ax.xaxis)
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(steps), frameon=False, fontsize=9.5)
     largest = float(np.nanmax(np.abs(np.log(found["invariant_ratio"].values[found["given"].values > 0]))))
-    kit.title(figure, f"Margins alone change a cell's probability up to {format_number(float(np.exp(largest)))}-fold")
-    return figure
+    kit.title(ax, f"Margins alone change a cell's probability up to {format_number(float(np.exp(largest)))}-fold")
+    return ax
 
 
 @kit.house_style
-def noise_costs(one: xr.Dataset) -> Figure:
+def noise_costs(one: xr.Dataset) -> Panels:
     """Expected length of the noise made for the margins against the usual one, for changes of one number of records."""
     own = {str(name): float(one["own"].sel(mechanism=name)) for name in one["mechanism"].values}
     usual = {str(name): float(one["naive"].sel(baseline=name)) for name in one["baseline"].values}
@@ -125,7 +126,7 @@ def noise_costs(one: xr.Dataset) -> Figure:
         (f"Gaussian DP, mu = {one.attrs['mu']:g}", ["gaussian"], ["gaussian"]),
         (f"Pure DP, epsilon = {one.attrs['epsilon']:g}", pure, norms),
     ]
-    figure, axes = kit.canvas(6.8, 5.6, 2)
+    axes = kit.panels(6.8, 5.6, 2)
     for ax, (name, ours, theirs) in zip(axes, panels, strict=True):
         values = [*(own[k] for k in ours), *(usual[k] for k in theirs)]
         texts = [*(f"made for the margins\n({k})" for k in ours), *(f"usual ({k})" for k in theirs)]
@@ -139,5 +140,5 @@ def noise_costs(one: xr.Dataset) -> Figure:
         ax.set(xlim=(0.0, 1.18 * max(values)), xlabel="expected length of the noise (people)")
         kit.panel_title(ax, name)
     shorter = percent(1.0 - own["gaussian"] / usual["gaussian"])
-    kit.title(figure, f"Gaussian noise made for the margins is {shorter} shorter")
-    return figure
+    kit.title(axes, f"Gaussian noise made for the margins is {shorter} shorter")
+    return axes

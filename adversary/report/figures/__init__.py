@@ -1,5 +1,0 @@
-"""Figures: one module per subject, each function from numbers to a matplotlib figure."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
