@@ -1,59 +1,64 @@
-"""The site, from the notebooks, the how-to pages and the docstrings: `sphinx-build notebooks build/site`."""
+"""The site, from the notebooks, the pages beside them and the docstrings: `sphinx-build notebooks build/site`."""
 
-import re
+import sys
 from importlib.metadata import version as version_of
-from typing import Any
+from pathlib import Path
 
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+REPOSITORY = "https://github.com/OWNER/REPOSITORY"
+"""A placeholder, as in `_ext/page_heads.py` and on the page about pipelines."""
 project = "adversary"
 author = "The maintainers of dp-adversary"
 release = version = version_of("dp-adversary")
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-exclude_patterns = ["*.py"]
-source_suffix = {".ipynb": "myst-nb", ".md": "myst-nb"}
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "api_pages",
+    "docstrings",
+    "graphs",
+    "page_heads",
+]
+exclude_patterns = ["*.py", "_ext", "_static", "_templates"]
+templates_path = ["_templates"]
+source_suffix = {".ipynb": "myst-nb", ".md": "myst-nb", ".rst": "restructuredtext"}
 nb_execution_mode = "off"  # the notebooks hold their outputs
 nb_remove_code_source = False
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
 myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence", "deflist"]
 suppress_warnings = [
     "myst.xref_missing",  # links to files of the repository
-    "misc.highlighting_failure",  # graphs are drawn where Mermaid is known, and text elsewhere
+    "misc.highlighting_failure",  # graphs in notebooks
     "ref.python",  # a word such as `noise` is an attribute of several classes
 ]
 autodoc_typehints = "none"
-autosummary_generate = True
-autosummary_imported_members = True
-napoleon_google_docstring = False
-napoleon_use_param = False
-napoleon_use_rtype = False
+autosummary_generate = False  # pages of the reference are written by _ext/api_pages.py
+add_module_names = False
+default_role = "py:obj"
+copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "pydata_sphinx_theme"
 html_title = "adversary"
-html_theme_options = {"show_prev_next": False}
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_favicon = "_static/mark.svg"
 html_show_sourcelink = False
-
-SEEN: set[str] = set()
-
-
-def first_time(app: object, what: str, name: str, found: object, skip: bool, options: object) -> bool | None:
-    """A class or function that several doors hand out is described once, where it comes first."""
-    own = f"{getattr(found, '__module__', '')}.{getattr(found, '__qualname__', '')}"
-    if what == "module" and own in SEEN:
-        return True
-    SEEN.update({own} if what == "module" else ())
-    return None
-
-
-def plain(app: object, what: str, name: str, found: object, options: object, lines: list[str]) -> None:
-    """Bars and stars of formulas are no markup; examples have their heading."""
-    example, headed, out = False, False, list[str]()
-    for line in lines:
-        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
-        if example and not headed:
-            out += ["Examples", "--------", ""]
-        headed = headed or example
-        out.append(line if example else re.sub(r"([|*])", r"\\\1", line))
-    lines[:] = out
-
-
-def setup(app: Any) -> None:
-    """Called by Sphinx."""
-    app.connect("autodoc-skip-member", first_time)
-    app.connect("autodoc-process-docstring", plain, priority=1)
+html_sidebars = {
+    page: [] for page in ["index", "start", "gallery", "reference/api/*", *(one.stem for one in HERE.glob("*.ipynb"))]
+}
+html_theme_options = {
+    "logo": {"text": "adversary", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
+    "icon_links": [{"name": "Repository", "url": REPOSITORY, "icon": "fa-brands fa-github"}],
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "secondary_sidebar_items": {"index": [], "gallery": [], "**": ["page-toc"]},
+    "footer_start": ["version"],
+    "footer_end": [],
+    "show_prev_next": True,
+}

@@ -24,7 +24,7 @@ from adversary.adversaries.tables import Query
 from adversary.bounded.regression import RegressionRelease
 from adversary.census.spine import Tree
 
-PAGE = Path(__file__).parents[2] / "notebooks/api/models.md"
+PAGE = Path(__file__).parents[2] / "notebooks/reference/model_graphs.md"
 START = "## Graphs"
 NOISE = adv.DiscreteGaussian(2.0)
 PLAN = adv.Plan([adv.Level("block", NOISE, siblings=27), adv.Level("group", NOISE)])
