@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 @cache
 def rooms() -> dict[str, list[Entry]]:
-    """Rooms by their public path, the package itself first, and what each hands out."""
+    """Rooms by their public path, the package itself first, and what each hands out; a file inside a room is none."""
     found, waiting = dict[str, list[Entry]](), [("adversary", adversary)]
     paths, modules = dict[int, str](), {id(adversary)}
     while waiting:
@@ -41,7 +41,7 @@ def rooms() -> dict[str, list[Entry]]:
         for name in public(room):
             value = getattr(room, name)
             if isinstance(value, ModuleType):
-                if id(value) not in modules:
+                if id(value) not in modules and (room is adversary or hasattr(value, "__all__")):
                     modules.add(id(value))
                     waiting.append((f"{place}.{name}", value))
             else:
