@@ -28,7 +28,7 @@ from adversary.adversaries.risk import (
     is_unbounded,
     risk_summary,
 )
-from adversary.driver.groups import Group, Question
+from adversary.driver.groups import Group, Question, side_by_side
 from adversary.driver.posteriors import Groups
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import TOLERANCE
@@ -79,34 +79,6 @@ def risk_of(
     )
 
 
-def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
-    """Datasets along a new dim, what only some of them have missing in the others.
-
-    Parameters
-    ----------
-    parts : by the new dim's labels
-    dim : its name
-
-    >>> parts = {"in": xr.Dataset({"mean": 0.9}), "out": xr.Dataset({"mean": 0.1})}
-    >>> side_by_side(parts, "truth")["mean"].sel(truth="out").item()
-    0.1
-    """
-    found = xr.concat(
-        list(parts.values()),
-        xr.DataArray(list(parts), dims=dim, name=dim),
-        data_vars="all",
-        coords="minimal",
-        compat="override",
-        join="outer",
-        fill_value={"status": "", "route": ""},
-        combine_attrs="override",
-    )
-    for name, array in found.items():
-        if any(name in one and one[name].attrs.get("direction") == "estimate" for one in parts.values()):
-            array.attrs["direction"] = "estimate"
-    return found
-
-
 def of_both_truths(question: Question) -> Groups:
     """Groups `both_truths` (target), `empirical` (the adversary's own epsilon), `tests` (level) and `guess`."""
     laws, plan, reader, truth = question.laws, question.plan, question.adversary, question.truth
@@ -119,16 +91,17 @@ def of_both_truths(question: Question) -> Groups:
     if len(truths) == 2 and np.isfinite(reader.prior_log_odds):
         found["tests"] = _tests(laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"]))
         if not any(invariants.values()):
-            found["guess"] = _guess(float(expit(reader.prior_log_odds)), found["both_truths"]["prob_correct"])
+            found["guess"] = _guess(laws.of(plan, reader, truth).prior, found["both_truths"]["prob_correct"])
     return found
 
 
-def _guess(prior: float, correct: xr.DataArray) -> xr.Dataset:
+def _guess(prior: Any, correct: xr.DataArray) -> xr.Dataset:
     """The success of the adversary's best guess, without the release and with it, the target in with their prior."""
-    baseline = max(prior, 1.0 - prior)
-    success = prior * float(correct.sel(target="in")) + (1.0 - prior) * float(correct.sel(target="out"))
+    present, out = (correct.sel(target=side, drop=True) for side in SIDES)
+    baseline = np.maximum(prior, 1.0 - prior)
+    success = prior * present.values + (1.0 - prior) * out.values
     parts = {"baseline": baseline, "success": success, "advantage": success - baseline}
-    return xr.Dataset({name: ((), value, correct.attrs) for name, value in parts.items()})
+    return xr.Dataset({name: (present.dims, value, correct.attrs) for name, value in parts.items()})
 
 
 def _invariants(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, float]:
@@ -192,7 +165,7 @@ def of_unused_record(question: Question) -> Groups:
     """Group `baseline`; without numbers, and with the reason, where it is not known."""
     laws, what = question.laws, (question.plan, question.adversary, question.truth)
     try:
-        return {"baseline": unused_record(*what, draws=laws.draws, rng=laws.seed)}
+        return {"baseline": unused_record(*what, draws=laws.draws, rng=laws.seed, log_odds=laws.log_odds)}
     except ValueError as why:
         return {"baseline": xr.Dataset({"posterior_mean": np.nan, "ratio_mean": np.nan}, attrs={"reason": str(why)})}
 
@@ -227,25 +200,32 @@ def of_profile(question: Question) -> Groups:
     for certain that the target is in the data (inclusion 1). Nothing without a profile, or of a reader with prior 0.
     """
     laws, reader, tolerated = question.laws, question.adversary, question.profile
+    prior = np.asarray(question.cohort.prior)
     if tolerated is None or reader.prior <= 0.0:
         return {}
-    inclusion, value = (reader.prior, 1.0) if reader.attack == "participation" else (1.0, reader.prior)
-    ratio = float(tolerated(inclusion, value))
-    limit, beyond, error = min(1.0, reader.prior * ratio), 0.0, 0.0
-    if limit < 1.0:
-        law, change = laws.of(question.plan, reader, question.truth), float(logit(limit) - logit(reader.prior))
-        beyond = float(law.sf(change + TOLERANCE * max(1.0, abs(change)))[0])
-        error = float(np.sqrt(beyond * (1.0 - beyond) / law.draws)) if law.simulated else 0.0
+    one, dims = np.ones_like(prior), ("adversary",) * prior.ndim
+    inclusion, value = (prior, one) if reader.attack == "participation" else (one, prior)
+    pairs = zip(inclusion.ravel().tolist(), value.ravel().tolist(), strict=True)
+    ratio = np.array([float(tolerated(*pair)) for pair in pairs]).reshape(prior.shape)
+    limit, beyond, error = np.asarray(np.minimum(1.0, prior * ratio)), np.zeros(prior.shape), np.zeros(prior.shape)
+    if (open_ := limit < 1.0).any():
+        law = laws.of(question.plan, reader, question.truth)
+        change = logit(limit[open_]) - logit(prior[open_])
+        beyond[open_] = law.sf(change + TOLERANCE * np.maximum(1.0, np.abs(change)))
+        error = np.asarray(np.sqrt(beyond * (1.0 - beyond) / law.draws)) if law.simulated else error
     found = xr.Dataset(
         {
-            "inclusion": inclusion,
-            "value": value,
-            "ratio": ((), ratio, {"direction": "lower"}),
-            "posterior": ((), limit, {"direction": "lower"}),
-            "outside": ((), beyond, {"direction": "estimate" if error else "exact"}),
+            "inclusion": (dims, inclusion),
+            "value": (dims, value),
+            "ratio": (dims, ratio, {"direction": "lower"}),
+            "posterior": (dims, limit, {"direction": "lower"}),
+            "outside": (dims, beyond, {"direction": "estimate" if error.any() else "exact"}),
         }
     )
-    return {"tolerated": found.assign(mcse=("measure", [error])).assign_coords(measure=["outside"]) if error else found}
+    if not error.any():
+        return {"tolerated": found}
+    mcse = np.where(error, error, np.nan)[..., None]
+    return {"tolerated": found.assign(mcse=((*dims, "measure"), mcse)).assign_coords(measure=["outside"])}
 
 
 GROUPS = {

@@ -11,13 +11,13 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from adversary._core import Sampling
+from adversary._core import Sampling, posterior_ratio, scalar_or_array
 from adversary.adversaries.known_totals import ExactTotals, exact_totals
-from adversary.adversaries.path import Adversary, Truth
-from adversary.adversaries.plans import Plan, observed
-from adversary.adversaries.risk import BayesFactorLaw, invariant_factor, release_table, risk_summary
+from adversary.adversaries.path import Adversary, Truth, log_bayes_factor
+from adversary.adversaries.plans import Plan, observed, release_arrays
+from adversary.adversaries.risk import BayesFactorLaw, invariant_factor, risk_summary
 from adversary.driver.posteriors import NUTS, UNRELIABLE, Groups, Prior, Readings, read_releases, releases_to_read
-from adversary.driver.shared_laws import SharedLaws
+from adversary.driver.shared_laws import Cohort, SharedLaws
 from adversary.privacy import Guarantee, largest_change
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss, amplified_loss, way_to_loss
@@ -31,23 +31,34 @@ MODEL_REACH = 50
 
 @dataclass(frozen=True)
 class Case:
-    """One plan, one reader, one truth."""
+    """One plan, one adversary or several who differ in their prior only, one truth."""
 
     plan: Plan
-    reader: Adversary
+    cohort: Cohort
     truth: Truth
     failure: float
     totals: ExactTotals | None = None
     sampling: Sampling | None = None
 
-    def run(self, engine: str, promises: dict[str, Guarantee], draws: int, laws: SharedLaws) -> Groups:
-        """Groups of the audit; `laws` has the seed, and progress, store and scheduler of simulated or fitted work."""
+    @property
+    def reader(self) -> Adversary:
+        """The first of the adversaries."""
+        adversary: Adversary = self.cohort.adversary
+        return adversary
+
+    def run(
+        self, engine: str, promises: dict[str, Guarantee], draws: int, laws: SharedLaws, *, factors_only: bool = False
+    ) -> Groups:
+        """Groups of the audit; `laws` has the seed, and progress, store and scheduler of simulated or fitted work.
+
+        With `factors_only` the log Bayes factor of every release stands for the posteriors of all the adversaries.
+        """
         reader, seed = self.reader, laws.seed
         invariant = invariant_factor(self.plan, reader, self.truth)
-        odds = reader.prior_log_odds
-        prior = Prior(odds, invariant, float(expit(odds + invariant)) if invariant else reader.prior)
+        odds = self.cohort.log_odds
+        prior = Prior(odds, invariant, scalar_or_array(expit(odds + invariant)) if invariant else self.cohort.prior)
         if engine == "exact":
-            readings = self._by_recursion(prior, draws, seed)
+            readings = self._by_recursion(prior, draws, laws, factors_only)
             law = laws.of(self.plan, reader, self.truth)
             risk = risk_summary(law, invariant, prior.base)
         else:
@@ -58,10 +69,27 @@ class Case:
         bounds = Bounds.of(self.plan, reader, self.failure, self.totals)
         return groups_of(readings, risk, bounds.table(promises, law, readings))
 
-    def _by_recursion(self, prior: Prior, draws: int, seed: int) -> Readings:
+    def _by_recursion(self, prior: Prior, draws: int, laws: SharedLaws, factors_only: bool) -> Readings:
         """By the exact engine."""
-        release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        posterior = self.reader.posterior(self.plan, release, counts=False)
+        release, weight = laws.releases(self.plan, self.truth, draws)
+        factor = log_bayes_factor(self.plan, self.reader, release_arrays(self.plan, release))
+        own = self.reader.updated(factor)  # refuses what an adversary who is certain rules out
+        dims, start = (*prior.dims, "release"), np.asarray(prior.log_odds)[..., None]
+        if factors_only:
+            start = start.ravel()
+            law = np.zeros(start.size, dtype=np.int64)
+            posterior = xr.Dataset(
+                {
+                    "log_bayes_factor": (("law", "release"), factor[None]),
+                    "law_index": ("adversary", law),
+                    "prior_log_odds": ("adversary", start),
+                }
+            )
+        else:
+            odds = start + factor if prior.dims else own
+            ratio = posterior_ratio(np.asarray(self.cohort.prior)[..., None], factor)
+            values = {"posterior": expit(odds), "log_odds": odds, "ratio": ratio}
+            posterior = xr.Dataset({name: (dims, value) for name, value in values.items()})
         return Readings(release, weight, posterior, prior, self.truth.target, 0, "exact recursion over levels")
 
     def _by_model(self, prior: Prior, draws: int, seed: int, nuts: str | None, **how: Any) -> Readings:
@@ -135,7 +163,7 @@ class Bounds:
         table = [self._row(one, kept, law, readings) for one, kept in rows.values()]
         columns = {name: np.array([row[name] for row in table]) for name in ("posterior", "ratio", "difference")}
         result = xr.Dataset(
-            {name: (("definition", "side"), values) for name, values in columns.items()},
+            {name: (("definition", "side", *readings.prior.dims), values) for name, values in columns.items()},
             coords={"definition": list(rows), "side": ["lower", "upper"]},
         )
         for name in ("loss_bound", "outside", "failure", "k", "status"):
@@ -146,7 +174,7 @@ class Bounds:
         if self.plan.privacy_unit.periods > 1:
             result = result.assign(self._period_bounds(promises, readings))
         for name in map(str, result.data_vars):
-            if result[name].dims == ("definition", "side"):
+            if result[name].dims[:2] == ("definition", "side"):
                 result[name].attrs["direction"] = "lower and upper, by side"
             elif name.startswith("loss_bound"):
                 result[name].attrs["direction"] = "upper"
@@ -167,7 +195,7 @@ class Bounds:
         bounds = [guarantee_within(limit).posterior_bounds(readings.prior.base) for _, limit in limits]
         return {
             "loss_bound_all_periods": ("definition", [limit for _, limit in limits]),
-            "posterior_all_periods": (("definition", "side"), np.array(bounds)),
+            "posterior_all_periods": (("definition", "side", *readings.prior.dims), np.array(bounds)),
         }
 
     def _invariant_bounds(

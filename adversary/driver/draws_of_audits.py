@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from adversary._core import NAME, Sampling, __version__, check_whole
 from adversary.driver.posteriors import UNRELIABLE
@@ -54,7 +55,7 @@ def to_draws(
     """
     if not isinstance(tree, xr.DataTree) or not {"release", "risk"} <= set(tree.children):
         raise TypeError(f"tree must be the DataTree of an audit, got {type(tree).__name__}")
-    groups = [tree[group].to_dataset() for group in ("exact", "estimate") if group in tree.children]
+    groups = [with_posteriors(tree[group].to_dataset()) for group in ("exact", "estimate") if group in tree.children]
     published = tree["release"].to_dataset()
     weight = _weights(published["weight"], release)
     if any(bool(((one["status"] == UNRELIABLE) & (weight > 0)).any()) for one in groups if "status" in one):
@@ -77,6 +78,24 @@ def to_draws(
     return _tree(
         chance, before, other, published.isel(release=release, drop=True) if release is not None else None, generator
     )
+
+
+def with_posteriors(group: xr.Dataset) -> xr.Dataset:
+    """Group `exact` with `posterior` and `log_odds`, where an audit of many adversaries has none.
+
+    Parameters
+    ----------
+    group : of an audit, of all adversaries or of one
+
+    >>> factors = (("law", "release"), [[0.0, 1.0]])
+    >>> group = xr.Dataset({"log_bayes_factor": factors, "law_index": 0, "prior_log_odds": 0.0})
+    >>> with_posteriors(group)["posterior"].values.round(3).tolist()
+    [0.5, 0.731]
+    """
+    if "log_bayes_factor" not in group:
+        return group
+    odds = group["prior_log_odds"] + group["log_bayes_factor"].isel(law=group["law_index"].astype(np.int64))
+    return group.drop_vars("log_bayes_factor").assign(posterior=expit(odds), log_odds=odds)
 
 
 def _weights(weight: xr.DataArray, release: int | None) -> xr.DataArray:

@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._core import DEFAULT_FAILURE, PerThread, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of, named_guarantees
+from adversary.driver.groups import concat_groups
 from adversary.driver.model_case import FITS, RecognisedNoise, is_model, latents_of, target_side
 from adversary.driver.posteriors import NUTS, Groups, distinct_arrays, read_releases
-from adversary.driver.run_audit import ENGINES, concat_groups, named_truths, origin, unit_of
+from adversary.driver.run_audit import ENGINES, named_truths, origin, unit_of
 from adversary.driver.sweeps import Case
 from adversary.privacy import Guarantee, PrivacyUnit
 

@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+import xarray as xr
+
 from adversary.adversaries.path import Adversary, Truth
 from adversary.adversaries.plans import Plan
 from adversary.driver.posteriors import Groups
-from adversary.driver.shared_laws import SharedLaws
+from adversary.driver.shared_laws import Cohort, SharedLaws
 
 Alternative = tuple[Plan, Any, Mapping[str, Any]]
 """A plan, with the adversaries and the truths it is read by."""
@@ -25,8 +28,8 @@ class Question:
 
     Parameters
     ----------
-    laws : of the log Bayes factor, each computed once
-    plan, adversary, truth : as the audit has them
+    laws : of the log Bayes factor, each computed once, with the priors of the cohort where it has several
+    plan, cohort, truth : as the audit has them
     counts : the truth as it was given, by level
     failure : probability with which a bound may fail
     alternatives : other plans by name, each with the adversary and the truth it is read by
@@ -35,12 +38,18 @@ class Question:
 
     laws: SharedLaws
     plan: Plan
-    adversary: Adversary
+    cohort: Cohort
     truth: Truth
     counts: Mapping[str, Any]
     failure: float
     alternatives: Mapping[str, Alternative] = field(default_factory=dict)
     profile: Callable[[float, float], Any] | None = None
+
+    @property
+    def adversary(self) -> Adversary:
+        """The first of the cohort, whose laws are those of all."""
+        adversary: Adversary = self.cohort.adversary
+        return adversary
 
 
 class Group(NamedTuple):
@@ -60,3 +69,115 @@ class Group(NamedTuple):
     shown: bool = False
     given: bool = False
     listed: Sequence[str] | None = None
+
+
+def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
+    """Datasets along a new dim, what only some of them have missing in the others.
+
+    Parameters
+    ----------
+    parts : by the new dim's labels
+    dim : its name
+
+    >>> parts = {"in": xr.Dataset({"mean": 0.9}), "out": xr.Dataset({"mean": 0.1})}
+    >>> side_by_side(parts, "truth")["mean"].sel(truth="out").item()
+    0.1
+    """
+    return _joined(list(parts.values()), xr.DataArray(list(parts), dims=dim, name=dim))
+
+
+def _joined(parts: list[xr.Dataset], dim: Any) -> xr.Dataset:
+    """Datasets along a dim, numbers that are estimates in one of them said to be."""
+    found = xr.concat(
+        parts,
+        dim,
+        data_vars="all",
+        coords="minimal",
+        compat="override",
+        join="outer",
+        fill_value={"status": "", "route": ""},
+        combine_attrs="override",
+    )
+    for name, array in found.items():
+        if any(name in one and one[name].attrs.get("direction") == "estimate" for one in parts):
+            array.attrs["direction"] = "estimate"
+    return found
+
+
+def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
+    """Groups of several cases along a new dim; a single unnamed case stays as it is.
+
+    A group that only some cases have is stacked over these. Readers of the same releases share one table of them.
+    """
+    if cases[0][0] is None:
+        return cases[0][1]
+    result = {}
+    for group in dict.fromkeys(name for _, groups in cases for name in groups):
+        parts = {str(name): groups[group] for name, groups in cases if group in groups}
+        first, *others = parts.values()
+        if group == "release" and dim not in ("truth", "plan") and all(part.equals(first) for part in others):
+            result[group] = first
+            continue
+        if len({part.sizes.get("release") for part in parts.values()}) > 1:
+            parts = {name: part.assign_coords(release=np.arange(part.sizes["release"])) for name, part in parts.items()}
+        for number in ("unreliable_mass", "edge_mass") if group == "risk" else ():  # exact ones have none
+            if any(number in part for part in parts.values()):
+                parts = {name: one if number in one else one.assign({number: 0.0}) for name, one in parts.items()}
+        joined = side_by_side(parts, dim)
+        result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
+    return result
+
+
+def concat_cohorts(cases: list[tuple[Cohort, Groups]], order: Sequence[Any]) -> Groups:
+    """Groups of the cohorts of an audit along the dim adversary, in which those of several adversaries are already.
+
+    `order` has the names of all adversaries. `exact` has a row of log Bayes factors of each law where it has no
+    posteriors.
+    """
+    if all(len(cohort.names) == 1 for cohort, _ in cases) and "log_bayes_factor" not in cases[0][1].get("exact", {}):
+        return concat_groups([(cohort.names[0], groups) for cohort, groups in cases], "adversary")
+    result = {}
+    for group in dict.fromkeys(name for _, groups in cases for name in groups):
+        parts = {cohort.names: groups[group] for cohort, groups in cases if group in groups}
+        first, *others = parts.values()
+        if group == "release" and all(part.equals(first) for part in others):
+            result[group] = first
+            continue
+        every = [_along(part, names) for names, part in parts.items()]
+        if len({one.sizes.get("release") for one in every}) > 1:
+            every = [one.assign_coords(release=np.arange(one.sizes["release"])) for one in every]
+        joined = every[0] if not others else _by_law(every) if "law" in first.dims else _joined(every, "adversary")
+        names = [name for some in parts for name in some]
+        place = {name: i for i, name in enumerate(names)}
+        wanted = [place[name] for name in order if name in place]
+        joined = joined if wanted == sorted(wanted) else joined.isel(adversary=wanted)
+        result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
+    return result
+
+
+def _along(group: xr.Dataset, names: Sequence[Any]) -> xr.Dataset:
+    """A group with every number of each adversary, but for what is of their law."""
+    values = {}
+    for name, array in group.data_vars.items():
+        alone = "adversary" not in array.dims and "law" not in array.dims
+        values[name] = (
+            array.expand_dims(adversary=len(names)).copy()
+            if alone
+            else array.transpose("adversary", "law", ..., missing_dims="ignore")
+        )
+    coords = {**group.coords, "adversary": list(map(str, names))}
+    return xr.Dataset(values, coords, group.attrs)
+
+
+def _by_law(parts: list[xr.Dataset]) -> xr.Dataset:
+    """Log Bayes factors of several laws, and of each adversary the law it has."""
+    factors = xr.concat(
+        [one[["log_bayes_factor"]] for one in parts],
+        "law",
+        join="outer",
+        coords="minimal",
+        compat="override",
+        combine_attrs="override",
+    )
+    rest = [one.drop_vars("log_bayes_factor").assign(law_index=one["law_index"] + i) for i, one in enumerate(parts)]
+    return _joined(rest, "adversary").merge(factors, combine_attrs="override")

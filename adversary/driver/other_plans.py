@@ -13,9 +13,9 @@ from adversary._core import blocks
 from adversary.adversaries.path import settle_truth
 from adversary.adversaries.plans import NOT_LEVELS, Plan
 from adversary.adversaries.postprocessing import Coarsened
-from adversary.driver.both_truths import SIDES, risk_of, side_by_side, truths_of
+from adversary.driver.both_truths import SIDES, risk_of, truths_of
 from adversary.driver.case import Bounds, own_loss
-from adversary.driver.groups import Alternative, Group, Question
+from adversary.driver.groups import Alternative, Group, Question, side_by_side
 from adversary.driver.posteriors import Groups
 from adversary.privacy.mechanisms import Mechanism
 
@@ -139,17 +139,20 @@ def of_budgets(question: Question) -> Groups:
         plans = [plan.scaled(float(factor)) for factor in FACTORS]
     except ValueError:
         return {}
-    mean, limit = np.empty(FACTORS.size), np.empty(FACTORS.size)
+    means, limit = [], np.empty(FACTORS.size)
     for i in blocks.track(range(FACTORS.size), "budgets"):
         scaled = plans[i]
         law = laws.of(scaled, reader, question.truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
-        mean[i] = law.posterior_mean()[0]
+        means.append(law.posterior_mean()[0])
         bounds = Bounds.of(scaled, reader, question.failure)
         limit[i] = bounds.limit(own_loss(scaled, bounds.moved))[1]
     estimate = {"direction": "estimate"}
     return {
         "budgets": xr.Dataset(
-            {"posterior_mean": ("budget", mean, estimate), "loss_bound": ("budget", limit, {"direction": "upper"})},
+            {
+                "posterior_mean": (("budget", *law.dims), np.array(means), estimate),
+                "loss_bound": ("budget", limit, {"direction": "upper"}),
+            },
             {"budget": FACTORS, "rho": ("budget", FACTORS * total)},
         )
     }

@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
 
-from adversary._core import Floats, logit, posterior_ratio
+from adversary._core import Floats, logit, posterior_ratio, scalar_or_array
 from adversary.adversaries.path import Truth
 from adversary.adversaries.plans import Plan
 from adversary.adversaries.risk import NOTHING, BayesFactorLaw, DiscretePart, release_table, risk_summary
@@ -45,16 +45,21 @@ class Prior:
 
     Parameters
     ----------
-    log_odds : of the target, before the release
+    log_odds : of the target, before the release; (adversary,) of several
     invariant : log Bayes factor of the exact levels
-    base : probability of the target given these
+    base : probability of the target given these; (adversary,) of several
     error : Monte Carlo standard error of `base`, 0 where it is exact
     """
 
-    log_odds: float
+    log_odds: Any
     invariant: float
-    base: float
+    base: Any
     error: float = 0.0
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Dims of what depends on the prior: none, or ("adversary",) of several."""
+        return ("adversary",) * np.ndim(self.log_odds)
 
     @classmethod
     def from_chances(cls, before: tuple[float, float], settled: tuple[float, float]) -> Prior:
@@ -70,7 +75,8 @@ class Readings:
     Parameters
     ----------
     release, weight : the releases, and the share of each under the truth
-    posterior : per release `posterior`, `log_odds` and `ratio`, and what else is known of each
+    posterior : per release `posterior`, `log_odds` and `ratio`, and what else is known of each; or `log_bayes_factor`
+        (law, release) alone, with `law_index` and `prior_log_odds` of each adversary
     prior : what was held before
     target : whether the target is in, in truth
     draws : simulated releases the weights stand for, 0 where they are exact
@@ -130,13 +136,21 @@ class Readings:
 
     def reached(self, failure: float) -> float:
         """Smallest e that log odds move by more than, from the exact levels on, in at most that share of releases."""
-        start = float(logit(self.prior.base))
-        odds = np.zeros(self.weight.size) if np.isinf(start) else self.posterior["log_odds"].values - start
-        size = np.abs(np.nan_to_num(odds, posinf=np.inf, neginf=-np.inf))
+        size = np.abs(np.nan_to_num(self._moved, posinf=np.inf, neginf=-np.inf))
         order = np.argsort(-size, kind="stable")
         beyond = np.cumsum(self.weight.values[order])
         place = int(np.searchsorted(beyond, tolerated(failure, 1e-15), side="right"))
         return np.nan if self.failed else float(size[order][min(place, size.size - 1)])
+
+    @property
+    def _moved(self) -> Floats:
+        """Log Bayes factor of every release from the exact levels on; 0 for who is certain before."""
+        start = np.ravel(logit(self.prior.base))[0]
+        if np.isinf(start):
+            return np.zeros(self.weight.size)
+        if "log_bayes_factor" in self.posterior:
+            return np.asarray(self.posterior["log_bayes_factor"].values[0] - self.prior.invariant)
+        return np.asarray(self.posterior["log_odds"].values.reshape(-1, self.weight.size)[0] - start)
 
     def clearly_outside(self, limits: tuple[float, float]) -> tuple[float, float]:
         """(share of releases whose posterior lies beyond these limits by more than three errors, its own error)."""
@@ -149,17 +163,21 @@ class Readings:
 
     def described(self) -> xr.Dataset:
         """Posteriors with the target's pmf; ratios from the prior given exact levels, `invariant_ratio` to there."""
-        prior, posterior = self.prior, self.posterior
-        pmf = np.stack([1.0 - posterior["posterior"], posterior["posterior"]], axis=-1)
-        result = posterior.assign(pmf=(("release", "target"), pmf)).assign_coords(target=["out", "in"])
-        result = result.assign_attrs(method=self.method)
+        prior, result = self.prior, self.posterior.assign_attrs(method=self.method)
+        if prior.invariant:
+            ratio = scalar_or_array(posterior_ratio(expit(prior.log_odds), prior.invariant))
+            result["invariant_ratio"] = prior.dims, ratio
+        if "log_bayes_factor" in result:
+            return result
+        chance = result["posterior"]
+        pmf = np.stack([1.0 - chance, chance], axis=-1)
+        result = result.assign(pmf=((*chance.dims, "target"), pmf)).assign_coords(target=["out", "in"])
         if not prior.invariant:
             return result
-        odds, start = posterior["log_odds"].values, prior.log_odds
-        settled = np.isinf(prior.invariant) or np.isinf(start)
+        odds, start, base = result["log_odds"].values, *map(_by_release, (prior.log_odds, prior.base))
+        settled = np.isinf(prior.invariant) or np.any(np.isinf(start))
         since = np.zeros_like(odds) if settled else odds - start - prior.invariant
-        ratio = ("release", posterior_ratio(prior.base, since))
-        return result.assign(ratio=ratio, invariant_ratio=float(posterior_ratio(expit(start), prior.invariant)))
+        return result.assign(ratio=(chance.dims, posterior_ratio(base, since)))
 
     def risk(self) -> xr.Dataset:
         """The risk group; with draws, its errors are of releases and of fits. `status` says whether it stands."""
@@ -251,6 +269,11 @@ class Readings:
             name: ("measure", np.append(ends, summary["prior"].item()), {"direction": name})
             for name, ends in (("lower", least), ("upper", most))
         }
+
+
+def _by_release(prior: Any) -> Any:
+    """A number of each adversary, beside releases."""
+    return np.asarray(prior)[..., None]
 
 
 def posterior_dataset(prior: float, present: Floats, out: Floats) -> xr.Dataset:

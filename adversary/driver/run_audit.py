@@ -8,7 +8,7 @@ may be a `pymc.Model` of one's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -23,19 +23,22 @@ from adversary.adversaries.known_totals import exact_totals
 from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import STATISTICS, Plan
 from adversary.adversaries.risk import DRAWS, affordable_draws, cautions
-from adversary.driver.both_truths import side_by_side
 from adversary.driver.case import Case, named_guarantees
 from adversary.driver.further_groups import ALSO, Beside, by_name, check_also, further_groups, sweep_groups
-from adversary.driver.groups import Question
+from adversary.driver.groups import Question, concat_cohorts, concat_groups
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
 from adversary.driver.other_plans import COARSE_DRAWS
 from adversary.driver.posteriors import Groups
 from adversary.driver.sensitivity import base_and_sweeps
-from adversary.driver.shared_laws import SharedLaws
+from adversary.driver.shared_laws import Cohort, SharedLaws, cohorts
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.invariants import Databases, Margins
 
 ENGINES = ("exact", "enumerate", "importance", "mcmc")
+FEW = 20
+"""Adversaries whose posterior of every release an exact audit has; of more it has log Bayes factors, once a law."""
+POSTERIOR = "expit(prior_log_odds + log_bayes_factor[law]), of each adversary and release"
+"""Attribute of an audit without posteriors: what they are."""
 
 
 def audit(
@@ -116,9 +119,12 @@ def audit(
     Returns
     -------
     DataTree with groups `release` (noisy, sibling_sum, weight), `exact` (posterior, log_odds, ratio per release),
-    `risk` (averages) and `bound` (dims definition, side). A model's prior counts the side data observed in it. Beside
-    exact levels `risk` has `invariant_ratio`, what they alone taught, and `bound` has `semi_adjacency`, a(t), with the
-    limit of every promise for that many records (`semi_loss_bound`) and, as a warning, for the target's record alone
+    `risk` (averages) and `bound` (dims definition, side). Of more than 20 adversaries `exact` has no posteriors but
+    `log_bayes_factor` (law, release), once for all who differ in their prior only, and `law_index` and `prior_log_odds`
+    of each: a posterior is expit(prior_log_odds + log_bayes_factor[law_index]), as the attribute `posterior` says. A
+    model's prior counts the side data observed in it. Beside exact levels `risk` has `invariant_ratio`, what they alone
+    taught, and `bound` has `semi_adjacency`, a(t), with the limit of every promise for that many records
+    (`semi_loss_bound`) and, as a warning, for the target's record alone
     (`single_record_bound`): no bound, since nobody can change alone; releases exceed it with probability
     `prob_beyond_single_record`. Where posteriors are sampled: `estimate` instead of `exact`, with `mcse` and
     `log_odds_mcse` (standard errors of the posterior and of its log odds), `r_hat`, `ess`, `divergences` (with
@@ -148,23 +154,26 @@ def audit(
     drawn: list[int] = []
     others = by_name(alternatives or {}, readers, truths)
     swept, beside = Groups(), Beside(keep_going)
+    together = work.cohorts(readers, others)
+    factors_only = work.has_factors_only(readers)
     by_plan = []
     with dask_address(scheduler, workers) as address:
         how = {"progress": progress, "store": store, "scheduler": address}
         for plan_name, one_plan in plans.items():
             by_truth = []
             for truth_name, one_truth in truths.items():
-                laws = work.laws(one_plan, readers, one_truth, _child_seed(seed, one_plan, one_truth), how)
+                laws = work.laws(one_plan, together, one_truth, _child_seed(seed, one_plan, one_truth), how)
                 drawn.append(work.drawn(laws))
                 cases = []
-                for name, one in readers.items():
-                    case, more = work.case(one_plan, one, one_truth, seed), Groups()
+                for cohort in together:
+                    case, more = work.case(one_plan, cohort, one_truth, seed), Groups()
+                    own = laws.at(cohort.log_odds) if len(cohort.names) > 1 else laws
                     if isinstance(case, Case):  # only an `Adversary` has laws to answer further groups from
-                        alternative = others.get((name, truth_name), {})
-                        what = Question(laws, one_plan, one, case.truth, one_truth, failure, alternative, profile)
+                        alternative = others.get((cohort.names[0], truth_name), {})
+                        what = Question(own, one_plan, cohort, case.truth, one_truth, failure, alternative, profile)
                         more = further_groups(what, also, beside)
-                    cases.append((name, work.run(case, laws, how) | more))
-                by_truth.append((truth_name, concat_groups(cases, "adversary")))
+                    cases.append((cohort, work.run(case, own, how, factors_only) | more))
+                by_truth.append((truth_name, concat_cohorts(cases, [*readers])))
                 if sensitivity:
                     first = next(iter(readers.values()))
                     sweeps = partial(work.swept, one_plan, first, one_truth, truth_name, sensitivity, laws)
@@ -172,7 +181,9 @@ def audit(
             by_plan.append((plan_name, concat_groups(by_truth, "truth")))
     groups = concat_groups(by_plan, "plan") | swept
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    tree.attrs.update(_attributes(plans, readers, truths, work, min(drawn), seed, rng))
+    tree.attrs.update(_attributes(plans, [one.adversary for one in together], truths, work, min(drawn), seed, rng))
+    if factors_only:
+        tree.attrs["posterior"] = POSTERIOR
     if beside.left_out:
         tree.attrs["left_out"] = json.dumps(beside.left_out)
     return tree
@@ -192,13 +203,26 @@ class _Work:
     invariants: Margins | Databases | None = None
     sampling: Sampling | None = None
 
-    def laws(self, plan: Plan, readers: Mapping[Any, Any], truth: Any, seed: int, how: Mapping[str, Any]) -> SharedLaws:
+    def cohorts(self, readers: Mapping[Any, Any], others: Mapping[Any, Mapping[str, Any]]) -> list[Cohort]:
+        """Adversaries audited together; a model stands alone, and so does every adversary that is read as one."""
+        if self.engine != "exact":
+            return [Cohort.of({name: one}) for name, one in readers.items()]
+        elsewhere: dict[Any, list[Adversary]] = {name: [] for name in readers}
+        for (name, _), plans in others.items():
+            elsewhere[name] += [adversary for _, adversary, _ in plans.values()]
+        return cohorts(readers, elsewhere)
+
+    def has_factors_only(self, readers: Mapping[Any, Any]) -> bool:
+        """True of adversaries too many for a posterior of each from every release."""
+        return self.engine == "exact" and len(readers) > FEW and not any(map(is_model, readers.values()))
+
+    def laws(self, plan: Plan, together: list[Cohort], truth: Any, seed: int, how: Mapping[str, Any]) -> SharedLaws:
         """The laws of one plan and truth, of as many simulated releases as were asked for, or as all readers manage."""
         if self.engine != "exact":
             return SharedLaws(max(self.draws or DRAWS, COARSE_DRAWS), seed, how)
         if self.draws is not None:
             return SharedLaws(self.draws, seed, how)
-        known = [one for one in readers.values() if not is_model(one)]
+        known = [one.adversary for one in together if not is_model(one.adversary)]
         each = (affordable_draws(plan, one, settle_truth(plan, one, truth)) for one in known)
         return SharedLaws(min(each, default=DRAWS), seed, how)
 
@@ -206,20 +230,20 @@ class _Work:
         """Number of releases simulated to be read; an engine of models draws its own, fewer than the laws have."""
         return laws.draws if self.engine == "exact" else self.draws or DRAWS
 
-    def case(self, plan: Plan, reader: Any, truth: Any, seed: Any) -> Case | ModelCase:
-        """One plan, reader and truth, checked."""
-        totals = exact_totals(plan, self.invariants)
+    def case(self, plan: Plan, cohort: Cohort, truth: Any, seed: Any) -> Case | ModelCase:
+        """One plan, its adversaries and truth, checked."""
+        totals, reader = exact_totals(plan, self.invariants), cohort.adversary
         if not is_model(reader):
-            return Case(plan, reader, settle_truth(plan, reader, truth), self.failure, totals, self.sampling)
+            return Case(plan, cohort, settle_truth(plan, reader, truth), self.failure, totals, self.sampling)
         settled = settle_model_truth(plan, truth, self.target)
         prior_seed = int(seed.generate_state(5)[-1])
         of_model = (self.target, self.records, self.support, prior_seed)
         return ModelCase(plan, reader, settled, self.failure, *of_model, totals, self.sampling)
 
-    def run(self, case: Case | ModelCase, laws: SharedLaws, how: Mapping[str, Any]) -> Groups:
+    def run(self, case: Case | ModelCase, laws: SharedLaws, how: Mapping[str, Any], factors_only: bool) -> Groups:
         """Groups of one case."""
         if isinstance(case, Case):
-            return case.run(self.engine, self.promises, self.drawn(laws), laws)
+            return case.run(self.engine, self.promises, self.drawn(laws), laws, factors_only=factors_only)
         return case.run(self.engine, self.promises, self.draws, laws.seed, **how)
 
     def swept(
@@ -275,30 +299,6 @@ def _child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, An
     )
 
 
-def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
-    """Groups of several cases along a new dim; a single unnamed case stays as it is.
-
-    A group that only some cases have is stacked over these. Readers of the same releases share one table of them.
-    """
-    if cases[0][0] is None:
-        return cases[0][1]
-    result = {}
-    for group in dict.fromkeys(name for _, groups in cases for name in groups):
-        parts = {str(name): groups[group] for name, groups in cases if group in groups}
-        first, *others = parts.values()
-        if group == "release" and dim not in ("truth", "plan") and all(part.equals(first) for part in others):
-            result[group] = first
-            continue
-        if len({part.sizes.get("release") for part in parts.values()}) > 1:
-            parts = {name: part.assign_coords(release=np.arange(part.sizes["release"])) for name, part in parts.items()}
-        for number in ("unreliable_mass", "edge_mass") if group == "risk" else ():  # exact ones have none
-            if any(number in part for part in parts.values()):
-                parts = {name: one if number in one else one.assign({number: 0.0}) for name, one in parts.items()}
-        joined = side_by_side(parts, dim)
-        result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
-    return result
-
-
 def unit_of(unit: PrivacyUnit, contribution: float | None = None) -> dict[str, Any]:
     """The privacy unit in plain values; the contribution is None where an answer may change to any other.
 
@@ -316,7 +316,7 @@ def unit_of(unit: PrivacyUnit, contribution: float | None = None) -> dict[str, A
 
 def _attributes(
     plans: Mapping[Any, Plan],
-    readers: Mapping[Any, Any],
+    readers: Sequence[Any],
     truths: Mapping[Any, Any],
     work: _Work,
     drawn: int,
@@ -331,11 +331,11 @@ def _attributes(
         for name, one in plans.items()
     }
     named = {str(name or "truth"): dict(one) for name, one in truths.items()}
-    believers = [one for one in readers.values() if not is_model(one)]
+    believers = [one for one in readers if not is_model(one)]
     warned = [line for plan in plans.values() for line in cautions(plan, believers, truths.values())]
     warned += filter(None, [STATISTICS[plan.published].caution for plan in plans.values()])
-    shifts = (str(work.records if is_model(one) else one.shift) for one in readers.values())
-    models = work.engine != "exact" or any(is_model(one) for one in readers.values())
+    shifts = (str(work.records if is_model(one) else one.shift) for one in readers)
+    models = work.engine != "exact" or any(is_model(one) for one in readers)
     own = {
         "engine": work.engine,
         "target": work.target,

@@ -101,3 +101,41 @@ def test_discrete_gaussian_draws() -> None:
     normal = median_seconds(lambda: np.rint(rng.standard_normal(10_000_000)), 5)
     print(f"\n1e7 discrete Gaussian draws: {ours:.3f} s ({1e7 / ours:.3g} a second); rounded normals: {normal:.3f} s")
     print(f"   ratio {ours / normal:.2f}")
+
+
+def by_hand(priors: Any, width: int = 160) -> Any:
+    """Expected posterior of each prior by numpy alone: evidence of every release on a grid, then one sum a prior."""
+    rho1, rho2 = RHO
+    own, total, above = (np.arange(-half, half + 1) for half in (25, 120, 15))
+    weights = [np.exp(-rho * k.astype(float) ** 2) for rho, k in ((rho1, own), (rho1 / 27, total), (rho2, above))]
+    weights = [one / one.sum() for one in weights]
+    counts, spread = np.arange(width), rho1 / 27
+    sums, parents = np.meshgrid(total, 1 + above, indexing="ij")
+    logs = []
+    for inside in (0, 1):
+        log_terms = -spread * (sums[..., None] - counts) ** 2 - rho2 * (parents[..., None] - inside - counts) ** 2
+        top = log_terms.max(-1)
+        logs.append(top + np.log(np.exp(log_terms - top[..., None]).sum(-1)))
+    factor = ((logs[1] - logs[0])[..., None] + rho1 * (2 * (1 + own) - 1)).ravel()
+    weight = (weights[1][:, None, None] * weights[2][None, :, None] * weights[0]).ravel()
+    odds = np.log(priors) - np.log1p(-priors)
+    return np.array([weight @ (1.0 / (1.0 + np.exp(-(start + factor)))) for start in odds])
+
+
+def test_a_thousand_adversaries_who_differ_in_their_prior() -> None:
+    priors = np.arange(1, 1001) / 1002
+    many = {f"a{i}": adv.Adversary(prior, 0, READER.beliefs) for i, prior in enumerate(priors)}
+    few = dict(list(many.items())[:10])
+    seconds, one = (
+        median_seconds(lambda who=who: adv.audit(PLAN, who, TRUTH, progress=False), 3) for who in (many, few["a0"])
+    )
+    each = median_seconds(lambda: [adv.audit(PLAN, who, TRUTH, progress=False) for who in few.values()], 1) / 10
+    peer = median_seconds(lambda: by_hand(priors), 3)
+    tree = adv.audit(PLAN, many, TRUTH, progress=False)
+    size = sum(group.nbytes for group in tree.to_dict().values()) / 1e6
+    print(f"\n1,000 adversaries of one law: {seconds:.2f} s and {size:.0f} MB of results; one: {one:.3f} s;")
+    print(
+        f"   one after another {1000 * each:.0f} s, ratio {1000 * each / seconds:.0f}; numpy by hand, the means alone:"
+    )
+    print(f"   {peer:.2f} s, ratio {peer / seconds:.1f}")
+    np.testing.assert_allclose(tree["risk"]["posterior_mean"], by_hand(priors), atol=1e-9)

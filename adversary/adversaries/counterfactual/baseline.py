@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import expit
 
 from adversary._core import posterior_after
 from adversary.adversaries.path import Adversary, Truth
 from adversary.adversaries.plans import Plan, Released, release_arrays
-from adversary.adversaries.risk import DRAWS, release_table
+from adversary.adversaries.risk import DRAWS, NOTHING, BayesFactorLaw, DiscretePart, release_table
 from adversary.privacy.losses import amplified_loss
 
 
-def unused_record(plan: Plan, reader: Adversary, truth: Truth, *, draws: int = DRAWS, rng: Any = None) -> xr.Dataset:
+def unused_record(
+    plan: Plan, reader: Adversary, truth: Truth, *, draws: int = DRAWS, rng: Any = None, log_odds: Any = None
+) -> xr.Dataset:
     """Expected posterior of the target's side where the release is computed without the target's record.
 
     If P(w | h) is the law of a release under a hypothesis, and c_h what the target adds to every count under it, noise
@@ -31,10 +34,12 @@ def unused_record(plan: Plan, reader: Adversary, truth: Truth, *, draws: int = D
     reader : the adversary
     truth : checked true counts, from `settle_truth`; the target's own record is taken out of them
     draws, rng : number of simulated releases, and their seed or Generator, where they cannot be listed
+    log_odds : of several priors instead of the adversary's own, (adversary,), all finite
 
     Returns
     -------
-    Dataset of `posterior_mean` and `ratio_mean` (posterior / prior), and `mcse` (measure) where releases are simulated.
+    Dataset of `posterior_mean` and `ratio_mean` (posterior / prior), and `mcse` (measure) where releases are simulated;
+    with several priors each has the dim adversary.
     Both are those of the prior where what the adversary believes of others does not depend on the target.
 
     Raises
@@ -56,8 +61,9 @@ def unused_record(plan: Plan, reader: Adversary, truth: Truth, *, draws: int = D
     >>> round(float(unused_record(plan, reader, truth)["posterior_mean"]), 4)
     0.633
     """
+    prior = reader.prior if log_odds is None else expit(log_odds)
     if reader.count_shift(plan) == reader.shift:
-        return _dataset(reader.prior, reader.prior, 0.0)
+        return _dataset(prior, prior, 0.0 * np.asarray(prior))
     if plan.postprocessing is not None or not all(level.mechanism.is_additive for level in plan.levels):
         raise ValueError("what a person whose record is not used would face is known for noise that is added to counts")
     cells = range(plan.cells)
@@ -75,20 +81,29 @@ def unused_record(plan: Plan, reader: Adversary, truth: Truth, *, draws: int = D
         if (np.isneginf(out) & np.isneginf(present)).any():
             raise ValueError("a release without the target's record is impossible under this adversary's beliefs")
         factor += present - out
-    posterior = posterior_after(reader.prior_log_odds, amplified_loss(factor, reader.sampling_rate))
-    mean = float(weight.values @ posterior)
+    factor = amplified_loss(factor, reader.sampling_rate)
     simulated = weight.attrs["direction"] != "exact"
-    return _dataset(reader.prior, mean, float(posterior.std() / np.sqrt(weight.size)) if simulated else 0.0)
+    if log_odds is not None:
+        size = weight.size if simulated else 0
+        law = BayesFactorLaw(log_odds, truth.target, NOTHING, DiscretePart(factor, weight.values), size, 1.0, False)
+        return _dataset(prior, *law.posterior_mean())
+    posterior = posterior_after(reader.prior_log_odds, factor)
+    mean = weight.values @ posterior
+    return _dataset(prior, mean, posterior.std() / np.sqrt(weight.size) if simulated else 0.0 * mean)
 
 
-def _dataset(prior: float, mean: float, error: float) -> xr.Dataset:
-    ratio = mean / prior if prior > 0.0 else 1.0
-    measures = ["posterior_mean", "ratio_mean"]
-    found = xr.Dataset(dict(zip(measures, (mean, ratio), strict=True)))
-    for array in found.values():
-        array.attrs["direction"] = "estimate" if error else "exact"
-    if not error:
+def _dataset(prior: Any, mean: Any, error: Any) -> xr.Dataset:
+    dims, measures = ("adversary",) * np.ndim(mean), ["posterior_mean", "ratio_mean"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = [
+            np.where(np.greater(prior, 0.0), np.divide(one, prior), at_zero)
+            for one, at_zero in ((mean, 1.0), (error, np.inf))
+        ]
+    direction = {"direction": "estimate" if np.any(error) else "exact"}
+    pairs = zip(measures, (mean, ratios[0]), strict=True)
+    found = xr.Dataset({name: (dims, value, direction) for name, value in pairs})
+    if not np.any(error):
         return found
-    return found.assign(mcse=("measure", [error, error / prior])).assign_coords(
-        measure=["posterior_mean", "ratio_mean"]
+    return found.assign(mcse=((*dims, "measure"), np.stack([error, ratios[1]], axis=-1))).assign_coords(
+        measure=measures
     )

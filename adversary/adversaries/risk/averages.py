@@ -24,6 +24,7 @@ from adversary._core import (
     check_whole,
     one_number,
     posterior_ratio,
+    scalar_or_array,
 )
 from adversary.adversaries.path import Adversary, ImpossibleRelease, opposite, settle_truth
 from adversary.adversaries.plans import Level, Plan
@@ -40,7 +41,7 @@ RESOLUTION = 1e-14
 
 
 def risk_summary(
-    law: BayesFactorLaw, invariant: float = 0.0, base: float | None = None, factors: Floats | None = None
+    law: BayesFactorLaw, invariant: float = 0.0, base: Any = None, factors: Floats | None = None
 ) -> xr.Dataset:
     """Risk measures of one law of the log Bayes factor: averages over releases, decisions and quantiles.
 
@@ -48,7 +49,8 @@ def risk_summary(
     ----------
     law : law of the log Bayes factor over releases, under one truth
     invariant : log Bayes factor of the exact levels alone, nats; infinite where they settle the target
-    base : probability of "in" given the exact levels; derived from `law` and `invariant` unless given
+    base : probability of "in" given the exact levels, of each adversary; derived from `law` and `invariant` unless
+        given
     factors : quantiles of the log Bayes factor at QUANTILES, (quantile,), nats, where already computed (they are the
         same for every prior)
 
@@ -57,49 +59,56 @@ def risk_summary(
     Dataset of `posterior_mean`, `prob_correct`, `tie_mass`, `posterior_quantile` and `ratio_quantile` (quantile);
     `ratio_mean` and `difference_mean` against `base`, stored as `prior`; `invariant_ratio` = base / prior where there
     are exact levels; `wrong_to_right` and `right_to_wrong` where the law is separable; `mcse` (measure), the Monte
-    Carlo standard errors, where it is simulated. The attribute `direction` of each is "exact" or "estimate".
+    Carlo standard errors, where it is simulated. The attribute `direction` of each is "exact" or "estimate". Of a law
+    with several priors all have the dim adversary first.
     """
     posterior, correct, tie = law.posterior_mean(), law.prob_correct(), law.tie()
-    ratio = (posterior[0] / law.prior, posterior[1] / law.prior) if law.prior > 0 else law.ratio_mean()
-    start = law.log_odds
-    base = float(expit(start + invariant)) if base is None else base
+    prior, start, dims = law.prior, law.log_odds, law.dims
+    ratio = (posterior[0] / prior, posterior[1] / prior) if np.all(prior > 0) else law.ratio_mean()
+    base = scalar_or_array(expit(start + invariant)) if base is None else base
     levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES) if factors is None else factors
     settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
     since = np.zeros_like(factors) if settled else factors - invariant
     if settled:
-        posterior, ratio, correct, tie = (base, 0.0), (1.0, 0.0), (float(base == law.target), 0.0), (0.0, 0.0)
-    elif invariant and base > _SMALLEST:
+        none = 0.0 * base
+        posterior, ratio, tie = (base, none), (1.0 + none, none), (none, none)
+        correct = (scalar_or_array(np.equal(base, law.target).astype(np.float64)), none)
+    elif invariant and np.all(base > _SMALLEST):
         ratio = (posterior[0] / base, posterior[1] / base)
     elif invariant:  # the limit at prior 0: E[exp(log Bayes factor - invariant)]
-        limit, error = replace(law, log_odds=-np.inf).ratio_mean()
-        ratio = (limit * float(np.exp(-invariant)), error * float(np.exp(-invariant)))
+        limits = [one * float(np.exp(-invariant)) for one in replace(law, log_odds=-np.inf).ratio_mean()]
+        some, safe = base > _SMALLEST, np.maximum(base, _SMALLEST)
+        pairs = zip(posterior, limits, strict=True)
+        value, error = (scalar_or_array(np.where(some, mean / safe, limit)) for mean, limit in pairs)
+        ratio = (value, error)
+    odds, given = np.asarray(start)[..., None], np.asarray(base)[..., None]
     result = xr.Dataset(
         {
-            "prior": base,
-            "posterior_mean": posterior[0],
-            "ratio_mean": ratio[0],
-            "difference_mean": posterior[0] - base,
-            "prob_correct": correct[0],
-            "tie_mass": tie[0],
+            "prior": (dims, base),
+            "posterior_mean": (dims, posterior[0]),
+            "ratio_mean": (dims, ratio[0]),
+            "difference_mean": (dims, posterior[0] - base),
+            "prob_correct": (dims, correct[0]),
+            "tie_mass": (dims, tie[0]),
             "posterior_quantile": (
-                "quantile",
-                expit(start + factors) if np.isfinite(start) else 0 * levels + law.prior,
+                (*dims, "quantile"),
+                expit(odds + factors) if np.all(np.isfinite(start)) else 0 * levels + prior,
             ),
-            "ratio_quantile": ("quantile", posterior_ratio(base, since)),
+            "ratio_quantile": ((*dims, "quantile"), posterior_ratio(given, since)),
         },
         coords={"quantile": list(QUANTILES)},
     )
     if invariant:
-        result = result.assign(invariant_ratio=float(posterior_ratio(law.prior, invariant)))
+        result["invariant_ratio"] = dims, scalar_or_array(posterior_ratio(prior, invariant))
     if law.separable:
-        wrong_to_right, right_to_wrong = law.changed()
-        result = result.assign(wrong_to_right=wrong_to_right, right_to_wrong=right_to_wrong)
+        for change, mass in zip(("wrong_to_right", "right_to_wrong"), law.changed(), strict=True):
+            result[change] = dims, mass
     for name in result.data_vars:
         result[name].attrs["direction"] = "estimate" if law.simulated and name != "prior" else "exact"
     if law.simulated:
-        errors = [posterior[1], ratio[1], posterior[1], correct[1], tie[1]]
+        errors = np.stack([posterior[1], ratio[1], posterior[1], correct[1], tie[1]], axis=-1)
         measures = ["posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass"]
-        result = result.assign(mcse=("measure", errors)).assign_coords(measure=measures)
+        result = result.assign(mcse=((*dims, "measure"), errors)).assign_coords(measure=measures)
     return result
 
 
@@ -125,7 +134,7 @@ def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> flo
     0.731059
     """
     settled = settle_truth(plan, reader, truth)
-    return bayes_factor_law(plan, reader, settled).prob_correct()[0]
+    return float(bayes_factor_law(plan, reader, settled).prob_correct()[0])
 
 
 def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str = "in", rng: Any = None) -> xr.Dataset:

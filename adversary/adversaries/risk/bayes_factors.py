@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from adversary._core import Floats, check_probability, halved, logit, solve_decreasing
-from adversary.adversaries.risk.law_parts import DiscretePart, Part, pairwise_dot
+from adversary._core import Floats, check_probability, halved, logit, scalar_or_array, solve_decreasing
+from adversary.adversaries.risk.law_parts import DiscretePart, Part, outer_sum, pairwise_dot
 from adversary.privacy import tolerated
 
 TIE = 1e-9
@@ -22,19 +23,23 @@ TIE = 1e-9
 
 _EXPIT_WIDTH = 45.0
 _SEARCHED = 200_000
+_SUMS = 4_000_000
+"""Sums of one value of each part, and posteriors of several priors, that are held in memory at a time."""
 
 
 @dataclass(frozen=True)
 class BayesFactorLaw:
     """Law of the log Bayes factor of "in" over releases, under one truth: `analytic` plus the independent `listed`.
 
+    `log_odds` are those of the prior: one number or, of several adversaries who differ in their prior only, one each,
+    (adversary,), all finite. Averages over posteriors, and probabilities of decisions, then are (adversary,) too.
     `analytic` is summed analytically; `listed` has values and weights. `draws` is how many simulated releases these
     stand for, 0 if they are exact. `separable`: whether `analytic` is one release, so that the listed part's share in
     decisions can be told. `unbounded`: whether log Bayes factors of any size can occur, though the parts list only
     those that carry all but 1e-18 of the mass.
     """
 
-    log_odds: float
+    log_odds: Any
     target: int
     analytic: Part
     listed: DiscretePart
@@ -44,9 +49,14 @@ class BayesFactorLaw:
     unbounded: bool = False
 
     @property
-    def prior(self) -> float:
-        """Prior probability of "in"."""
-        return float(expit(self.log_odds))
+    def prior(self) -> Any:
+        """Prior probability of "in", of each adversary."""
+        return scalar_or_array(expit(self.log_odds))
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Dims of what depends on the prior: none, or ("adversary",) of several priors."""
+        return ("adversary",) * np.ndim(self.log_odds)
 
     def at_prior(self, prior: float) -> BayesFactorLaw:
         """This law of the log Bayes factor, for an adversary with another prior."""
@@ -93,16 +103,34 @@ class BayesFactorLaw:
         most = max(float(off.max()), 1e-300)  # squares of what is nearly infinite would be infinite
         return mean, most * float(np.sqrt(pairwise_dot(self.listed.weights, (off / most) ** 2) / self.draws))
 
-    def posterior_mean(self) -> tuple[float, float]:
+    def _one_by_one(self, measure: Callable[[BayesFactorLaw], tuple[float, float]]) -> tuple[Floats, Floats]:
+        """A measure and its error, of each of several priors."""
+        rows = [measure(replace(self, log_odds=float(one))) for one in np.ravel(self.log_odds)]
+        values, errors = np.array(rows).reshape(-1, 2).T
+        return values, errors
+
+    def posterior_mean(self) -> tuple[Any, Any]:
         """(E[P(target in | release)], its Monte Carlo standard error)."""
+        if self.dims:
+            return self._posterior_means()
         if np.isinf(self.log_odds):
             return self.prior, 0.0
         law = self if self.simulated else replace(self, analytic=self.analytic.condensed, listed=self.listed.condensed)
         return law._average(law._per_listed(lambda z: expit(self.log_odds + z)))
 
-    def ratio_mean(self) -> tuple[float, float]:
+    def _posterior_means(self) -> tuple[Floats, Floats]:
+        """`posterior_mean` of several priors, of a listed law by one list of its condensed values."""
+        first, rest = self.analytic.condensed, self.listed.condensed
+        if self.simulated or not isinstance(first, DiscretePart) or first.values.size * rest.values.size > _SUMS:
+            return self._one_by_one(BayesFactorLaw.posterior_mean)
+        whole, odds = DiscretePart(*outer_sum(first, rest)).condensed, np.ravel(self.log_odds)
+        parts = np.array_split(odds, odds.size * whole.values.size // _SUMS + 1)
+        means = np.concatenate([expit(part[:, None] + whole.values) @ whole.weights for part in parts])
+        return means, np.zeros(odds.size)
+
+    def ratio_mean(self) -> tuple[Any, Any]:
         """(E[posterior / prior], standard error); its limit E[exp(log Bayes factor)] at prior 0."""
-        if self.prior > 0:
+        if np.all(self.prior > 0):
             mean, error = self.posterior_mean()
             return mean / self.prior, error / self.prior
         with np.errstate(over="ignore"):
@@ -121,6 +149,18 @@ class BayesFactorLaw:
         outer, inner = self._by_size
         found = given(outer.values, inner)
         return self._average(found) if outer is self.listed else (pairwise_dot(outer.weights, found), 0.0)
+
+    def _masses(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """(P(low < log Bayes factor <= high), standard error), of several intervals."""
+        outer, inner = self._by_size
+        if self.simulated or outer.values.size > low.size:
+            pairs = [self._mass(float(start), float(end)) for start, end in zip(low, high, strict=True)]
+            chances, errors = np.array(pairs).reshape(-1, 2).T
+            return chances, errors
+        total = np.zeros(low.size)
+        for value, weight in zip(outer.values, outer.weights, strict=True):
+            total += weight * (inner.sf(_gap(low, value)) - inner.sf(_gap(high, value)))
+        return total, np.zeros(low.size)
 
     def _mass(self, low: float, high: float = np.inf) -> tuple[float, float]:
         """(P(low < log Bayes factor <= high), standard error)."""
@@ -143,25 +183,29 @@ class BayesFactorLaw:
             return self.listed, first
         return first, self.listed
 
-    def decided_in(self) -> tuple[float, float]:
+    def decided_in(self) -> tuple[Any, Any]:
         """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
-        return self._mass(self._tie - self.log_odds)
+        start = self._tie - self.log_odds
+        return self._masses(start, np.full_like(start, np.inf)) if self.dims else self._mass(float(start))
 
-    def prob_correct(self) -> tuple[float, float]:
+    def prob_correct(self) -> tuple[Any, Any]:
         """(P(the best guess is right), standard error) under this law's truth."""
         inside, error = self.decided_in()
         return inside if self.target else 1.0 - inside, error
 
-    def tie(self) -> tuple[float, float]:
+    def tie(self) -> tuple[Any, Any]:
         """(P(posterior = 1/2), standard error), to within the tie tolerance."""
-        return self._mass(float(np.nextafter(-self.log_odds - self._tie, -np.inf)), self._tie - self.log_odds)
+        start, end = np.nextafter(-self.log_odds - self._tie, -np.inf), self._tie - self.log_odds
+        return self._masses(start, np.asarray(end)) if self.dims else self._mass(float(start), float(end))
 
     @property
     def _tie(self) -> float:
         return TIE * min(1.0, self.spacing)
 
-    def changed(self) -> tuple[float, float]:
+    def changed(self) -> tuple[Any, Any]:
         """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
+        if self.dims:
+            return self._changes()
         alone = self.analytic.sf(np.full(1, self._tie - self.log_odds))[0]
         gain = self.analytic.sf(_gap(self._tie - self.log_odds, self.listed.values)) - alone
         to_in, to_out = (
@@ -170,9 +214,21 @@ class BayesFactorLaw:
         )
         return (to_in, to_out) if self.target else (to_out, to_in)
 
+    def _changes(self) -> tuple[Floats, Floats]:
+        """`changed` of several priors, by the lowest release's values: each decides alone, and the rest against it."""
+        first, limit = self.analytic, self._tie - np.ravel(self.log_odds)
+        if not isinstance(first, DiscretePart) or first.values.size > limit.size:
+            return self._one_by_one(BayesFactorLaw.changed)
+        to_in, to_out = np.zeros(limit.size), np.zeros(limit.size)
+        for value, weight in zip(first.values, first.weights, strict=True):
+            left, decided = _gap(limit, value), value > limit
+            to_in += np.where(decided, 0.0, weight * self.listed.sf(left))
+            to_out += np.where(decided, weight * self.listed.cdf(np.nextafter(left, np.inf)), 0.0)
+        return (to_in, to_out) if self.target else (to_out, to_in)
+
     def outside(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
         """(P(|log Bayes factor - centre| > bound), standard error), up to rounding."""
-        if np.isinf(bound) or np.isinf(self.log_odds) or np.isinf(centre):
+        if np.isinf(bound) or np.any(np.isinf(self.log_odds)) or np.isinf(centre):
             return 0.0, 0.0
         return self._prob_beyond(tolerated(bound, 1e-12), centre)
 

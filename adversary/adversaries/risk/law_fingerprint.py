@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import pickle
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 
-from adversary.adversaries.beliefs import Others, is_law
+from adversary.adversaries.beliefs import Belief, Others, is_law
 from adversary.adversaries.path import Adversary, Truth
 from adversary.adversaries.plans import Plan
 
@@ -27,23 +28,40 @@ def same_law(one: Adversary, other: Adversary) -> bool:
 
     Returns
     -------
-    True if `known`, `beliefs`, `hypotheses` and `sampling_rate` are equal
+    True if `known`, `beliefs`, `hypotheses` and `sampling_rate` are equal; beliefs are compared by their content
 
     >>> same_law(Adversary(prior=0.1), Adversary(prior=0.5)), same_law(Adversary(known=0), Adversary(known=1))
     (True, False)
     """
-    parts = ((who.known, who.beliefs, who.hypotheses, who.sampling_rate) for who in (one, other))
-    return next(parts) == next(parts)
+    parts = ((who.known, who.hypotheses, who.sampling_rate, who.beliefs.keys()) for who in (one, other))
+    return next(parts) == next(parts) and all(_alike(one.beliefs[name], other.beliefs[name]) for name in one.beliefs)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """True of equal beliefs, or tuples of them: the same object, or of the same words and the same content."""
+    if one is other or type(one) is not type(other):
+        return one is other
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return repr(one) == repr(other) and _belief_digest(one) == _belief_digest(other)
+
+
+@lru_cache(maxsize=1 << 14)
+def _belief_digest(belief: Belief) -> str:
+    return _digest(belief)
 
 
 def law_fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
-    """Digest that tells one adversary's stored blocks from another's, the same in every process."""
+    """Digest that tells one law's stored blocks from another's, the same in every process and for every prior."""
     chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
     siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
-    who = (reader.prior_log_odds, reader.hypotheses, reader.sampling_rate)
-    told = (plan, chains, *who, truth.counts.tolist(), truth.target, siblings)
+    who = (reader.hypotheses, reader.sampling_rate)
+    return _digest((plan, chains, *who, truth.counts.tolist(), truth.target, siblings))
+
+
+def _digest(value: Any) -> str:
     content = BytesIO()
-    _Fingerprint(content).dump(told)
+    _Fingerprint(content).dump(value)
     return hashlib.sha256(content.getvalue()).hexdigest()
 
 

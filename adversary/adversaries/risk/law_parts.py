@@ -84,8 +84,12 @@ class DiscretePart:
         Each weight is spread over the nodes of its interval as Chebyshev interpolation would: expit's poles, a distance
         of pi away, leave an error of about (8 pi / width)^-nodes. Weights may be negative.
         """
-        if self.values.size <= _FEW or not np.isfinite(self.values).all():
+        if self.values.size <= _FEW:
             return self
+        if not (finite := np.isfinite(self.values)).all():
+            inside, rest = DiscretePart(self.values[finite], self.weights[finite]).condensed, ~finite
+            values = np.append(inside.values, self.values[rest])
+            return DiscretePart(values, np.append(inside.weights, self.weights[rest]))
         place = (self.values - self.values[0]) / _WIDTH
         cell = np.floor(place)
         starts = np.append(0, np.flatnonzero(np.diff(cell)) + 1)

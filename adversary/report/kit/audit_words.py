@@ -12,7 +12,7 @@ import xarray as xr
 
 from adversary._core import format_interval, format_number, give_or_take, join_words, percentage
 from adversary.driver import UNRELIABLE as UNRELIABLE
-from adversary.driver import group_name
+from adversary.driver import group_name, with_posteriors
 from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.mechanisms import Mechanism
@@ -67,14 +67,14 @@ def both_targets(risk: xr.Dataset, one: xr.Dataset, **more: tuple[xr.Dataset | N
 
 
 def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The part of a group that is about one adversary.
+    """The part of a group that is about one adversary, with posteriors where there are log Bayes factors.
 
     Parameters
     ----------
     data : group of an audit, with dim `adversary` where there are several
     name : of the adversary
     """
-    return data.sel(adversary=name, drop=True) if "adversary" in data.dims else data
+    return with_posteriors(data.sel(adversary=name, drop=True) if "adversary" in data.dims else data)
 
 
 def truths(scenario: Scenario) -> dict[str, Scenario]:
