@@ -98,9 +98,9 @@ def simulate(
     return np.concatenate(list(blocks.values()))
 
 
-def _block(function: Callable[[int, np.random.Generator], Floats], asked: tuple[int, np.random.SeedSequence]) -> Floats:
+def _block(function: Callable[[int, np.random.Generator], Floats], task: tuple[int, np.random.SeedSequence]) -> Floats:
     """Draws of one block, with a generator of their own."""
-    size, child = asked
+    size, child = task
     return function(size, np.random.default_rng(child))
 
 
@@ -154,8 +154,8 @@ def map_blocks[T](
     """
     if store is None:
         done = map_unordered(function, list(items.values()), **workers)
-        found = dict(track(done, description, enabled=progress, total=len(items)))
-        return {name: found[place] for place, name in enumerate(items)}
+        results = dict(track(done, description, enabled=progress, total=len(items)))
+        return {name: results[place] for place, name in enumerate(items)}
     how = {"progress": progress, "description": description, **workers}
     written = write_blocks(function, items, store, encode=array_as_bytes, file="{}.npy", versions=ARRAYS, **how)
     for name in written.damaged:

@@ -71,8 +71,8 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
     safe = np.where(broken, 0.0, flat)
 
     def statistic(name: str, **options: Any) -> Floats:
-        found = getattr(array_stats, name)(safe, chain_axis=0, draw_axis=1, **options)
-        return np.asarray(found, dtype=np.float64)
+        values = getattr(array_stats, name)(safe, chain_axis=0, draw_axis=1, **options)
+        return np.asarray(values, dtype=np.float64)
 
     with np.errstate(invalid="ignore", divide="ignore"):
         r_hat, mcse = statistic("rhat"), statistic("mcse")
@@ -92,10 +92,10 @@ def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
     draws : by name, each (chain, draw)
     remedy : ends the warning
     """
-    found = diagnose(np.stack(list(draws.values()), axis=-1))
+    diagnosis = diagnose(np.stack(list(draws.values()), axis=-1))
     bad = [
         f"{name}: effective size {ess:.0f}, R-hat {r_hat:.3f}"
-        for name, ess, r_hat, passed in zip(draws, found.ess, found.r_hat, found.passed, strict=True)
+        for name, ess, r_hat, passed in zip(draws, diagnosis.ess, diagnosis.r_hat, diagnosis.passed, strict=True)
         if not passed
     ]
     if bad:
@@ -104,7 +104,7 @@ def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
             f"and in the tails, and R-hat stay within {LARGEST_RHAT}; {remedy}",
             skip_file_prefixes=(str(Path(__file__).parents[1]),),
         )
-    return found
+    return diagnosis
 
 
 def trajectories_passed(diverging: NDArray[np.bool_], energy: Floats) -> bool:
@@ -116,5 +116,5 @@ def trajectories_passed(diverging: NDArray[np.bool_], energy: Floats) -> bool:
     energy : (chain, draw)
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = array_stats.bfmi(energy)  # type: ignore[no-untyped-call]
-    return bool(not diverging.any() and (np.asarray(found) >= SMALLEST_BFMI).all())
+        energy_ratio = array_stats.bfmi(energy)  # type: ignore[no-untyped-call]
+    return bool(not diverging.any() and (np.asarray(energy_ratio) >= SMALLEST_BFMI).all())

@@ -321,8 +321,8 @@ def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> F
             break
         low, high = np.where(above, high, low), np.where(above, 2.0 * high + 1.0, high)
     high = halved(lambda middle: np.asarray(function(middle)) <= 0.0, low, high)
-    found = np.where(np.asarray(function(np.zeros(count))) <= 0.0, 0.0, high)
-    return np.where(never, np.inf, found)
+    root = np.where(np.asarray(function(np.zeros(count))) <= 0.0, 0.0, high)
+    return np.where(never, np.inf, root)
 
 
 def halved(safe: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, least: float = 0.0) -> Floats:
@@ -344,6 +344,6 @@ def halved(safe: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Float
         done = (high - low <= 4e-16 * np.maximum(np.abs(high), least)) | (middle <= low) | (middle >= high)
         if done.all():
             break
-        kept = safe(middle)
-        low, high = np.where(kept | done, low, middle), np.where(kept & ~done, middle, high)
+        holds = safe(middle)
+        low, high = np.where(holds | done, low, middle), np.where(holds & ~done, middle, high)
     return high

@@ -50,7 +50,7 @@ class Written:
     """Files of all blocks by name, and the names of those that were there already, and of those found damaged."""
 
     files: dict[str, Path]
-    kept: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
 
 
@@ -179,8 +179,8 @@ class _Store:
         ):
             for place, content in track(done, description, enabled=progress, total=len(todo)):
                 self.save(todo[place], content)
-        kept, damaged = (tuple(n for n in items if states[n] == state) for state in ("whole", "damaged"))
-        return Written({name: self.place(name) for name in items}, kept, damaged)
+        whole, damaged = (tuple(n for n in items if states[n] == state) for state in ("whole", "damaged"))
+        return Written({name: self.place(name) for name in items}, whole, damaged)
 
     def _status_line(self, items: Mapping[str, Any]) -> str:
         whole = sum(self.state(name) == "whole" for name in items)
@@ -242,10 +242,10 @@ def _claim(path: Path, manifest: dict[str, Any], resume: bool) -> None:
         raise ValueError(f"{place} is damaged: delete {path} to begin anew") from None
     if differs := _first_difference("", there, manifest):
         name, old, new = differs
-        said = f"{name} is {old} there, and {new} now"
+        difference = f"{name} is {old} there, and {new} now"
         if _DIGEST.fullmatch(old) and _DIGEST.fullmatch(new):
-            said = f"its {name} were others, by their digest"
-        raise ValueError(f"{path} has results of other work: {said}: delete it, or choose another directory")
+            difference = f"its {name} were others, by their digest"
+        raise ValueError(f"{path} has results of other work: {difference}: delete it, or choose another directory")
 
 
 def _first_difference(name: str, old: Any, new: Any) -> tuple[str, str, str] | None:
@@ -253,8 +253,8 @@ def _first_difference(name: str, old: Any, new: Any) -> tuple[str, str, str] | N
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             inside = f"{name}.{key}" if name else key
-            if found := _first_difference(inside, old.get(key), new.get(key)):
-                return found
+            if difference := _first_difference(inside, old.get(key), new.get(key)):
+                return difference
         return None
     return None if old == new else (name, json.dumps(old), json.dumps(new))
 

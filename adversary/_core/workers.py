@@ -132,8 +132,8 @@ def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: in
     >>> in_threads(abs, [-1, 2, -3], 2)
     [1, 2, 3]
     """
-    found = dict(map_unordered(function, items, threads=threads))
-    return [found[place] for place in range(len(items))]
+    results = dict(map_unordered(function, items, threads=threads))
+    return [results[place] for place in range(len(items))]
 
 
 class PerThread[R]:
@@ -152,8 +152,8 @@ class PerThread[R]:
         if not hasattr(self._here, "value"):
             with _MAKING:
                 self._here.value = self._function(*self._arguments)
-        found: R = self._here.value
-        return found
+        value: R = self._here.value
+        return value
 
     @cached_property
     def _pickled(self) -> bytes:

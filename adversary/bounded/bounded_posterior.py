@@ -131,8 +131,8 @@ class Posterior:
     def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
         """The set of highest density as a union of intervals, for one release."""
         self._require_single()
-        found = self.in_units(name, np.array(self._marginals(name)[0].stretches(_share("prob", prob))), 0)
-        return [(float(lo), float(hi)) for lo, hi in found]
+        stretches = self.in_units(name, np.array(self._marginals(name)[0].stretches(_share("prob", prob))), 0)
+        return [(float(lo), float(hi)) for lo, hi in stretches]
 
     def eti(self, name: str, prob: float = 0.95) -> Any:
         """Equal-tailed interval (low, high)."""
@@ -148,15 +148,15 @@ class Posterior:
         """Marginal density at x, per unit of the data; the axes of x come last."""
         points, factor = self._points(name, x)
         laws = self._marginals(name)
-        found = as_array([law.density(row) for law, row in zip(laws, points, strict=True)])
-        return self._at(found * factor, x, f"{name}_grid")
+        density = as_array([law.density(row) for law, row in zip(laws, points, strict=True)])
+        return self._at(density * factor, x, f"{name}_grid")
 
     def cdf(self, name: str, x: ArrayLike) -> Any:
         """Marginal probability of at most x; the axes of x come last."""
         points, _ = self._points(name, x)
         laws = self._marginals(name)
-        found = as_array([law.cdf(row) for law, row in zip(laws, points, strict=True)])
-        return self._at(np.clip(found, 0.0, 1.0), x, f"{name}_grid")
+        cdf = as_array([law.cdf(row) for law, row in zip(laws, points, strict=True)])
+        return self._at(np.clip(cdf, 0.0, 1.0), x, f"{name}_grid")
 
     def expect(self, function: Callable[[Floats, Floats], ArrayLike]) -> Any:
         """Mean of a function of (mu, sigma2), which gets arrays (mu, 1) and (sigma2,) in the units of the data.
@@ -164,15 +164,15 @@ class Posterior:
         It may return several, (..., mu, sigma2), whose means come last. It should be smooth: sharp edges, as of an
         indicator, are seen only as finely as the grid.
         """
-        found = self.expectations(function)
-        return self.with_release_shape(found, {f"value_{i}": None for i in range(found.ndim - 1)})
+        expectations = self.expectations(function)
+        return self.with_release_shape(expectations, {f"value_{i}": None for i in range(expectations.ndim - 1)})
 
     def expectations(
         self, function: Callable[[Floats, Floats], ArrayLike], several: tuple[int, ...] | None = None
     ) -> Floats:
         """`expect` in rows, one a release; `several` is the shape of the means of one, for no releases at all."""
-        found = [self._expect_row(i, function) for i in range(len(self.solutions))]
-        return np.array(found) if found else np.zeros((0, *(several or ())))
+        rows = [self._expect_row(i, function) for i in range(len(self.solutions))]
+        return np.array(rows) if rows else np.zeros((0, *(several or ())))
 
     def with_release_shape(self, rows: ArrayLike, extra: Extra | None = None) -> Any:
         """Rows, one a release, in the shape of the releases and with their labels; `extra` names further axes."""

@@ -109,9 +109,9 @@ class BoundedRelease:
 
     def having(self, numbers: Mapping[str, Any]) -> BoundedRelease:
         """Copy with other `numbers`, all of them, which are not checked again."""
-        found = copy.copy(self)
-        found._set(numbers)
-        return found
+        changed = copy.copy(self)
+        changed._set(numbers)
+        return changed
 
     def _set(self, numbers: Mapping[str, Any]) -> None:
         mean, variance, n, *budgets = numbers.values()

@@ -34,11 +34,11 @@ def drawn(posterior: Any, draws: int, rng: Any) -> xr.DataTree:
         unit_v = np.minimum(unit_v, unit_mu * (1.0 - unit_mu))
     mu, sigma2 = (posterior.in_units(name, unit, 0) for name, unit in (("mu", unit_mu), ("sigma2", unit_v)))
     values = {"mu": mu, "sigma2": sigma2, "sigma": np.sqrt(sigma2)}
-    found = xr.Dataset({name: (("chain", "draw"), x[None]) for name, x in values.items()})
-    found = found.assign_coords(chain=[0], draw=np.arange(size)).assign_attrs(
+    dataset = xr.Dataset({name: (("chain", "draw"), x[None]) for name, x in values.items()})
+    dataset = dataset.assign_coords(chain=[0], draw=np.arange(size)).assign_attrs(
         sampling="independent draws by quadrature"
     )
-    return xr.DataTree.from_dict({"posterior": found})
+    return xr.DataTree.from_dict({"posterior": dataset})
 
 
 def _uniform_in_cell(shares: Floats, cells: Any, generator: np.random.Generator) -> Floats:

@@ -85,9 +85,9 @@ class NormalInverseGamma:
 
     def having(self, numbers: Mapping[str, Any]) -> NormalInverseGamma:
         """Copy with other `numbers`, which are not checked again."""
-        found = copy.copy(self)
-        found._set(numbers)
-        return found
+        changed = copy.copy(self)
+        changed._set(numbers)
+        return changed
 
     def _set(self, numbers: Mapping[str, Any]) -> None:
         for name, value in numbers.items():
@@ -163,9 +163,9 @@ def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Pri
     if release.shape == () == prior.shape:
         return release, prior, Labels()
     if release.labels.dims or prior.labels.dims:
-        found = broadcast_arguments(release.numbers | prior.numbers)
-        release = release.having({name: found[name] for name in release.numbers})
-        prior = prior.having({name: found[name] for name in prior.numbers})
+        numbers = broadcast_arguments(release.numbers | prior.numbers)
+        release = release.having({name: numbers[name] for name in release.numbers})
+        prior = prior.having({name: numbers[name] for name in prior.numbers})
     common_shape({"release": np.empty(release.shape), "prior": np.empty(prior.shape)})
     return release, prior, Labels.of(*release.numbers.values(), *prior.numbers.values())
 
@@ -232,10 +232,10 @@ def question_of(
 
 
 def _rows(columns: tuple[Any, ...], shape: tuple[int, ...]) -> Floats:
-    found = np.empty((*shape, len(columns)))
+    rows = np.empty((*shape, len(columns)))
     for j, column in enumerate(columns):
-        found[..., j] = column
-    return found.reshape(-1, len(columns))
+        rows[..., j] = column
+    return rows.reshape(-1, len(columns))
 
 
 def _on_unit(prior: Prior, bounds: tuple[float, float]) -> Callable[[Floats, Floats], Floats]:

@@ -89,8 +89,10 @@ def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: b
 
     def logs(mu: Floats) -> Floats:
         noise = 0.0 if constrained else _log_noise(release, mu, v[:, None])
-        found = log_density(mu, np.broadcast_to(v[:, None], mu.shape)) + noise
-        return np.where(np.isfinite(found), found, -np.inf)  # a pole at a point is seen by the points about it
+        log_values = log_density(mu, np.broadcast_to(v[:, None], mu.shape)) + noise
+        return np.where(
+            np.isfinite(log_values), log_values, -np.inf
+        )  # a pole at a point is seen by the points about it
 
     def graded(anchors: list[Floats]) -> Floats:
         points = _geometric_points(anchors, reach)
@@ -104,10 +106,10 @@ def _log_masses(log_density: LogDensity, release: BoundedRelease, constrained: b
         best = np.take_along_axis(points, np.argmax(logs(points), 1)[:, None], 1)[:, 0]
         points = graded([best])
     points = graded([*anchors, best])
-    found = logs(points)
+    log_values = logs(points)
     with np.errstate(divide="ignore"):
         widths = np.log(np.diff(points, axis=1))
-    middle = np.logaddexp(found[:, 1:], found[:, :-1]) - np.log(2.0)
+    middle = np.logaddexp(log_values[:, 1:], log_values[:, :-1]) - np.log(2.0)
     return np.asarray(log_sum_exp(middle + widths) + np.log(v))
 
 

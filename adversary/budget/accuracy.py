@@ -209,20 +209,22 @@ def tradeoff_table(
     unit, _ = NOISES[check_word("noise", noise, tuple(NOISES))]
     rates = [_fraction("deviation", deviation) for deviation in deviations]
     counts = [rate_counts(base, target, rate) for rate in rates]
-    found = {name: recommend_epsilon(p, statistic=statistic, round_down=round_down) for name, p in profiles.items()}
+    recommended = {
+        name: recommend_epsilon(p, statistic=statistic, round_down=round_down) for name, p in profiles.items()
+    }
     parameters = [
         one.epsilon
         if not one.epsilon > 0.0 or (unit == "epsilon" and releases == 1)
         else allocate(replace(one, loss=one.epsilon), noise, failure=failure, releases=releases).parameter
-        for one in found.values()
+        for one in recommended.values()
     ]
     noises = [mechanism_for(noise, x) if x > 0.0 else None for x in parameters]
     ways = [[switch_of_rate(m, base, target, rate) if m else (np.nan,) * 2 for rate in rates] for m in noises]
     errors = [rmse(m) if m else np.nan for m in noises]
     table = xr.Dataset(
         {
-            "epsilon": ("profile", [one.epsilon for one in found.values()]),
-            "status": ("profile", [one.status for one in found.values()]),
+            "epsilon": ("profile", [one.epsilon for one in recommended.values()]),
+            "status": ("profile", [one.status for one in recommended.values()]),
             "parameter": ("profile", parameters),
             "sd": ("profile", errors),
             "rmse": ("profile", errors),
@@ -307,9 +309,9 @@ def split_rho(
     if not tables:
         raise ValueError("tables must be at least one, got none")
     noise = DiscreteGaussian(1.0)  # of no consequence: the columns alone are read
-    asked = [PublishedTable(tuple(by), noise, name) for name, by in tables.items()]
-    people = data if isinstance(data, Population) else population(data, asked)
-    counted = [people.table(one.by, one.name).answer(people.counts) for one in resolve_tables(asked, people)]
+    published = [PublishedTable(tuple(by), noise, name) for name, by in tables.items()]
+    people = data if isinstance(data, Population) else population(data, published)
+    counted = [people.table(one.by, one.name).answer(people.counts) for one in resolve_tables(published, people)]
     means = np.array([float(one.mean()) for one in counted])
     if not means.all():
         raise ValueError("the counts are all 0: no split has a smaller relative error than another")
@@ -319,9 +321,9 @@ def split_rho(
     weight = as_array(check_positive("weights", [float(given.get(name, 1.0)) for name in tables]))
     shares = np.sqrt(weight) / means
     shares = shares / shares.sum()
-    found = recommend_epsilon(profile, statistic=statistic)
-    if found.status != BOUNDED:
-        raise ValueError(f"no rho is the largest: {found.words}")
+    recommended = recommend_epsilon(profile, statistic=statistic)
+    if recommended.status != BOUNDED:
+        raise ValueError(f"no rho is the largest: {recommended.words}")
     values = statistic == "any" and profile.about_values
 
     def loss(rho: Floats) -> float:
@@ -331,16 +333,16 @@ def split_rho(
         both = None if two is None else releases * two
         return equivalent_epsilon(releases * one, failure, values=values, two=both)
 
-    start = allocate(found, "zCDP", failure=failure, releases=releases).parameter
-    total = largest(lambda x: loss(x * shares), found.loss, start, SPLIT_PRECISION) if start > 0.0 else 0.0
+    start = allocate(recommended, "zCDP", failure=failure, releases=releases).parameter
+    total = largest(lambda x: loss(x * shares), recommended.loss, start, SPLIT_PRECISION) if start > 0.0 else 0.0
     rho = np.array([float(_DIGITS.create_decimal_from_float(one)) for one in total * shares])
     if not rho.all():
-        raise ValueError(f"no rho above 0 keeps the profile with failure {failure:g}: {found.words}")
+        raise ValueError(f"no rho above 0 keeps the profile with failure {failure:g}: {recommended.words}")
     deviation, even = (
         np.sqrt([DiscreteGaussian.from_rho(float(one)).variance for one in part])
         for part in (rho, np.full(rho.size, rho.sum() / rho.size))
     )
     columns = {"rho": rho, "weight": weight, "mean_count": means, "deviation": deviation, "error": deviation / means}
     columns["even_error"] = even / means
-    whole = {"total": rho.sum(), "loss": loss(rho), "allowed": found.loss}
+    whole = {"total": rho.sum(), "loss": loss(rho), "allowed": recommended.loss}
     return xr.Dataset({k: ("table", v) for k, v in columns.items()} | whole, {"table": list(tables)})

@@ -155,7 +155,7 @@ def attained_profile(
     equivalent = np.where(room < np.inf, np.maximum(epsilon_of_room(rows, columns, room, statistic), 0.0), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         wasted = np.where(np.isfinite(equivalent), 1.0 - equivalent / allowed, np.nan)
-    found = {
+    attained = {
         "attained": 1.0 / (rows * columns + room),
         "bound": as_array(relative_risk_bound(rows, columns, allowed, "upper", statistic)),
         "attained_epsilon": equivalent,
@@ -163,7 +163,7 @@ def attained_profile(
         "wasted": wasted,
     }
     return xr.Dataset(
-        {name: (("inclusion", "value"), values) for name, values in found.items()},
+        {name: (("inclusion", "value"), values) for name, values in attained.items()},
         coords={"inclusion": p, "value": q},
         attrs={
             "mechanism": repr(mechanism),

@@ -78,8 +78,8 @@ class Evidence:
     def beyond(self, s: Floats, p: Floats, q: Floats, truth: str = "in S") -> Floats:
         """P(S > s) under a truth; finite arrays that broadcast."""
         s, p, q = np.broadcast_arrays(s, p, q)
-        found = [self._survival(p[part], q[part], truth)(s[part]) for s, p, q, part in self._pieces(s, p, q)]
-        return np.concatenate([np.zeros(0), *found]).reshape(s.shape)
+        chances = [self._survival(p[part], q[part], truth)(s[part]) for s, p, q, part in self._pieces(s, p, q)]
+        return np.concatenate([np.zeros(0), *chances]).reshape(s.shape)
 
     def quantile(self, failure: Floats, p: Floats, q: Floats) -> Floats:
         """Smallest s with P(S > s) <= failure under every truth, from above: "in S" makes S stochastically largest.
@@ -91,11 +91,11 @@ class Evidence:
             most, least = (-np.log(self.extreme(p, q, upper)) for upper in (True, False))
         if ((failure == 0.0) | (failure == 1.0)).all():
             return np.where(failure == 0.0, most, least)
-        found = [
+        quantiles = [
             _smallest_threshold(self._survival(p[part], q[part], "in S"), failure[part], least[part], most[part])
             for failure, p, q, least, most, part in self._pieces(failure, p, q, least, most)
         ]
-        return np.concatenate(found).reshape(failure.shape)
+        return np.concatenate(quantiles).reshape(failure.shape)
 
     def _pieces(self, *arrays: Floats) -> list[Any]:
         """Flat arrays and a slice of them at a time, so that adversaries times nodes fit in memory."""
@@ -154,8 +154,8 @@ def _smallest_threshold(survival: Survival, allowed: Floats, least: Floats, most
     low, high = np.clip(least - 1.0, -_FARTHEST, _FARTHEST), np.minimum(most, _FARTHEST)
     never = (high < most) & (survival(high) > allowed)
     high = halved(lambda s: survival(s) <= allowed, low, high, 1.0)
-    found = np.where(never | (allowed == 0.0), most, np.minimum(high + 8.0 * TIE * (1.0 + np.abs(high)), most))
-    return np.where(allowed == 1.0, least, found)
+    threshold = np.where(never | (allowed == 0.0), most, np.minimum(high + 8.0 * TIE * (1.0 + np.abs(high)), most))
+    return np.where(allowed == 1.0, least, threshold)
 
 
 @lru_cache(maxsize=1)
@@ -177,8 +177,8 @@ def _over_laplace(loss: LaplaceLoss, u: int, v: int, s: Floats, log_other: Float
         """V at which U must exceed `level`, within [-e, e]."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.exp(log_out + s - level)
-            found = level - s + np.log1p(-share) - log_other
-        return np.clip(np.where(share < 1.0, found, -np.inf), -e, e)
+            log_odds = level - s + np.log1p(-share) - log_other
+        return np.clip(np.where(share < 1.0, log_odds, -np.inf), -e, e)
 
     low, high = crossing(-e), crossing(e)
     ends = 0.5 * np.exp(np.array([0.0, -e]))[:: 1 if v == _Q else -1]  # masses of V at -e and e

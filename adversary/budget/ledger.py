@@ -179,28 +179,28 @@ class Ledger:
     def _cost(self, guarantee: Guarantee) -> tuple[float, float]:
         """(what adds up, delta) of one release by the rule; ValueError where there is none."""
         pure = guarantee.loss_bound(0.0)
-        found: float | None = None
+        rho: float | None = None
         if self.rule == SUM and isinstance(guarantee, ApproximateDP):
             return float(guarantee.epsilon0), float(guarantee.delta0)
         if self.rule == SUM and np.isfinite(pure):
-            found = float(pure)
+            rho = float(pure)
         elif self.rule == ZCDP and guarantee.implied_rho is not None:
-            found = float(guarantee.implied_rho)
+            rho = float(guarantee.implied_rho)
         elif self.rule == RENYI:
             try:
-                found = renyi_divergence(guarantee, float(self.limit.alpha))  # type: ignore[attr-defined]
+                rho = renyi_divergence(guarantee, float(self.limit.alpha))  # type: ignore[attr-defined]
             except TypeError:
-                found = None
+                rho = None
         elif self.rule == GAUSSIAN and isinstance(guarantee, GaussianDP):
-            found = float(guarantee.mu) ** 2
+            rho = float(guarantee.mu) ** 2
         elif self.rule == GAUSSIAN and isinstance(guarantee, PureDP):
-            found = pure_mu(float(guarantee.epsilon0)) ** 2
-        if found is None:
+            rho = pure_mu(float(guarantee.epsilon0)) ** 2
+        if rho is None:
             raise ValueError(
                 f"the rule {self.rule!r} cannot add {guarantee.describe()}, which implies no {_ADDED[self.rule]}: "
                 f"enter what does, or begin another ledger, by a rule that adds it"
             )
-        return found, 0.0
+        return rho, 0.0
 
     @cached_property
     def _capacity(self) -> tuple[float, float]:

@@ -64,16 +64,16 @@ class Recommendation:
     def words(self) -> str:
         """The recommendation in a sentence or two."""
         profile = self.profile.words
-        found = f" {SEARCHED}" if self.method == SEARCH else ""
+        caveat = f" {SEARCHED}" if self.method == SEARCH else ""
         if self.status == UNCONSTRAINED:
-            return f"Every epsilon keeps this profile ({profile}): no release moves its adversaries beyond it.{found}"
+            return f"Every epsilon keeps this profile ({profile}): no release moves its adversaries beyond it.{caveat}"
         if self.status == UNATTAINABLE:
             who = self._who(" (", ")")
             return f"No epsilon above 0 keeps this profile ({profile}): some adversaries may learn nothing at all{who}."
         shown = shown_epsilon(self.epsilon, self.loss, self.round_down)
         if self.epsilon < self.loss:
             shown += f", rounded down from {format_bound(self.loss, False)},"
-        return f"epsilon = {shown} is the largest that allows {profile}. {self._binding()}{found}"
+        return f"epsilon = {shown} is the largest that allows {profile}. {self._binding()}{caveat}"
 
     def _binding(self) -> str:
         if not self.attained:
@@ -137,11 +137,11 @@ def _of_part(
     part: Tolerance, profile: RiskProfile, statistic: str, decimals: int | None, method: str
 ) -> Recommendation:
     """The recommendation of one part of a profile."""
-    found = None if method == "numeric" else part.closed(part.domain, statistic)
-    if found is None and method == "closed":
+    closed_form = None if method == "numeric" else part.closed(part.domain, statistic)
+    if closed_form is None and method == "closed":
         raise ValueError(f"there is no closed form for this profile ({part.words}): use method='auto'")
-    if found is not None:
-        best, loss, bracket, how = found, found.epsilon, (found.epsilon,) * 2, "closed"
+    if closed_form is not None:
+        best, loss, bracket, how = closed_form, closed_form.epsilon, (closed_form.epsilon,) * 2, "closed"
     else:
         lower, best, certified = least_epsilon(part, statistic)
         unlimited = part.is_function and best.epsilon == np.inf

@@ -138,12 +138,12 @@ def allocate(
     >>> found.parameter, found.total
     (0.0009, ZeroConcentratedDP(rho=0.0108))
     """
-    found = _recommended(recommended)
+    recommendation = _recommended(recommended)
     form = Form(definition, composition, releases, delta, delta_each)
     chance = float(check_probability("failure", failure))
     decimals = None if round_down is None else int(check_whole("round_down", round_down, minimum=0))
-    values = found.statistic == "any" and found.profile.about_values
-    parameter = _largest_of(form, found, chance, values)
+    values = recommendation.statistic == "any" and recommendation.profile.about_values
+    parameter = _largest_of(form, recommendation, chance, values)
     status = BOUNDED if 0.0 < parameter < np.inf else UNCONSTRAINED if parameter == np.inf else UNATTAINABLE
     if status == BOUNDED and decimals is not None:
         parameter = rounded_down(parameter, decimals)
@@ -152,32 +152,32 @@ def allocate(
         one, total, two = form.guarantees(parameter, values=values)
     return ReleaseBudget(
         parameter, form.unit, form.definition, one, total, form.releases, form.composition, chance, form.delta, status,
-        form.delta_each, two, found,
+        form.delta_each, two, recommendation,
     )  # fmt: skip
 
 
-def _recommended(asked: Recommendation | RiskProfile) -> Recommendation:
-    return asked if isinstance(asked, Recommendation) else recommend_epsilon(asked)
+def _recommended(given: Recommendation | RiskProfile) -> Recommendation:
+    return given if isinstance(given, Recommendation) else recommend_epsilon(given)
 
 
-def _largest_of(form: Form, found: Recommendation, failure: float, values: bool) -> float:
+def _largest_of(form: Form, recommendation: Recommendation, failure: float, values: bool) -> float:
     """Largest parameter of a form that keeps a recommendation; infinite if all do, 0 or NaN if none above 0 does."""
-    if found.status != BOUNDED:
-        return found.loss
+    if recommendation.status != BOUNDED:
+        return recommendation.loss
     if failure == 1.0:
         return float("inf")
-    if found.loss < LEAST and form.definition != "pure DP":
+    if recommendation.loss < LEAST and form.definition != "pure DP":
         return 0.0
-    start = form.guess(found.loss)
+    start = form.guess(recommendation.loss)
     if form.releases > 1 and form.definition in SIMILAR:
-        start = _largest_of(replace(form, definition=SIMILAR[form.definition]), found, failure, False) or start
+        start = _largest_of(replace(form, definition=SIMILAR[form.definition]), recommendation, failure, False) or start
     precision = 1e-8 if form.releases > 1 and form.definition in SIMILAR else 1e-11
-    parameter = largest(lambda x: form.equivalent(x, failure, False), found.loss, start, precision)
-    if values and parameter > 0.0 and form.equivalent(parameter, failure, True) > found.loss:
-        parameter = largest(lambda x: form.equivalent(x, failure, True), found.loss, parameter, precision)
+    parameter = largest(lambda x: form.equivalent(x, failure, False), recommendation.loss, start, precision)
+    if values and parameter > 0.0 and form.equivalent(parameter, failure, True) > recommendation.loss:
+        parameter = largest(lambda x: form.equivalent(x, failure, True), recommendation.loss, parameter, precision)
     if parameter > 0.0 or form.definition in NOISES:
         return parameter
-    return 0.0 if form.equivalent(0.0, failure, values) <= found.loss else float("nan")
+    return 0.0 if form.equivalent(0.0, failure, values) <= recommendation.loss else float("nan")
 
 
 def largest(function: Callable[[float], float], limit: float, start: float, precision: float = 1e-11) -> float:
@@ -233,10 +233,10 @@ def budget_table(
     -------
     Dataset of `parameter`, `unit`, `status`, `definition` and `composition`, dims ("form",)
     """
-    found = _recommended(recommended)
+    recommendation = _recommended(recommended)
     rows = [
         allocate(
-            found, name, failure=failure, delta=delta, releases=releases, composition=how,
+            recommendation, name, failure=failure, delta=delta, releases=releases, composition=how,
             delta_each=delta_each if name == "approximate DP" else 0.0,
         )
         for name, how in blocks.track(forms, "release budgets", enabled=progress)
@@ -245,8 +245,10 @@ def budget_table(
     table = xr.Dataset({name: ("form", np.array([getattr(row, name) for row in rows])) for name in names})
     table["parameter"].attrs["long_name"] = "parameter of each release"
     labels = [f"{name}, {how}" if name in COMPOSED else name for name, how in forms]
-    asked = {"releases": releases, "failure": failure, "delta": delta, "delta_each": delta_each}
-    return table.assign_coords(form=labels).assign_attrs(asked, epsilon=found.loss, profile=found.profile.words)
+    settings = {"releases": releases, "failure": failure, "delta": delta, "delta_each": delta_each}
+    return table.assign_coords(form=labels).assign_attrs(
+        settings, epsilon=recommendation.loss, profile=recommendation.profile.words
+    )
 
 
 def release_curve(
@@ -273,11 +275,11 @@ def release_curve(
     -------
     Dataset of `parameter` and `status`, dims ("composition", "releases")
     """
-    found = _recommended(recommended)
+    recommendation = _recommended(recommended)
     ways = compositions or (COMPOSITIONS if definition in COMPOSED else ("exact",))
     cells = [
         allocate(
-            found, definition, failure=failure, delta=delta, releases=n, composition=how, delta_each=delta_each
+            recommendation, definition, failure=failure, delta=delta, releases=n, composition=how, delta_each=delta_each
         )
         for how, n in blocks.track(list(product(ways, releases)), "release budgets", enabled=progress)
     ]  # fmt: skip

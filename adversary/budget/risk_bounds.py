@@ -117,21 +117,21 @@ def epsilon_for_risk(inclusion: ArrayLike, value: ArrayLike, ratio: ArrayLike, s
     check_statistic(statistic)
     check_prior("inclusion", inclusion)
     check_prior("value", value)
-    asked = check_number("ratio", ratio)
-    if not (asked > 0.0).all():
-        raise ValueError(f"ratio must be positive, got {asked[~(asked > 0.0)].ravel()[0]}")
+    wanted = check_number("ratio", ratio)
+    if not (wanted > 0.0).all():
+        raise ValueError(f"ratio must be positive, got {wanted[~(wanted > 0.0)].ravel()[0]}")
     return over_labels(lambda p, q, r: epsilon_at(p, q, r, statistic), inclusion, value, ratio)
 
 
 def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> Floats:
     """`epsilon_for_risk` unchecked, for priors in [0, 1]: at 0 the limit; -inf where no ratio can be as low."""
     with np.errstate(divide="ignore"):
-        found = epsilon_of_room(p, q, 1.0 / np.asarray(ratio) - p * q, statistic)
+        epsilon = epsilon_of_room(p, q, 1.0 / np.asarray(ratio) - p * q, statistic)
     if np.min(ratio, initial=np.inf) > 1.0:
-        return np.maximum(found, 0.0, out=found)  # rounding of a ratio just above 1
-    found = np.where((ratio == 1.0) & (p * q < 1.0), 0.0, found)
-    found = np.where(np.asarray(ratio) > 0.0, found, -np.inf)
-    return np.where((ratio > 1.0) & (found < 0.0), 0.0, found)
+        return np.maximum(epsilon, 0.0, out=epsilon)  # rounding of a ratio just above 1
+    epsilon = np.where((ratio == 1.0) & (p * q < 1.0), 0.0, epsilon)
+    epsilon = np.where(np.asarray(ratio) > 0.0, epsilon, -np.inf)
+    return np.where((ratio > 1.0) & (epsilon < 0.0), 0.0, epsilon)
 
 
 def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:
@@ -186,14 +186,14 @@ def risk_surface(
     rows, columns = p[:, None], q[None, :]
     if callable(what):
         tolerated = what(rows, columns)
-        found = {"tolerated": tolerated, "epsilon": epsilon_at(rows, columns, tolerated, statistic)}
+        surface = {"tolerated": tolerated, "epsilon": epsilon_at(rows, columns, tolerated, statistic)}
     else:
         epsilon = float(check_non_negative("epsilon", what, finite=False))
         ratio = _risk(*_distinguished(rows, columns, statistic), epsilon)
-        found = {"ratio": ratio, "posterior": np.minimum(rows * columns * ratio, 1.0)}
+        surface = {"ratio": ratio, "posterior": np.minimum(rows * columns * ratio, 1.0)}
     dims = ("inclusion", "value")
     return xr.Dataset(
-        {name: (dims, values) for name, values in found.items()},
+        {name: (dims, values) for name, values in surface.items()},
         coords={"inclusion": p, "value": q},
         attrs={"statistic": statistic},
     )

@@ -131,9 +131,9 @@ def _grid_search(tolerance: Tolerance, statistic: str) -> Binding:
         a = np.clip(at[0][:, None, None] + wide[0][:, None, None] * steps[:, None], p[0], p[-1])
         b = np.clip(at[1][:, None, None] + wide[1][:, None, None] * steps, q[0], q[-1])
         a, b = (side.reshape(row.size, -1) for side in np.broadcast_arrays(a, b))
-        found = epsilon_at(a, b, tolerance.ratios(a, b), statistic)
-        lowest = found.argmin(1)[:, None]
-        there = np.array([np.take_along_axis(side, lowest, 1)[:, 0] for side in (found, a, b)])
+        least_epsilon = epsilon_at(a, b, tolerance.ratios(a, b), statistic)
+        lowest = least_epsilon.argmin(1)[:, None]
+        there = np.array([np.take_along_axis(side, lowest, 1)[:, 0] for side in (least_epsilon, a, b)])
         better = there[0] < best
         best, at, wide = np.where(better, there[0], best), np.where(better, there[1:], at), 0.5 * wide
     if not best.min() > 0.0:  # no information, or less: no need to go on
@@ -161,9 +161,9 @@ def _local_search(tolerance: Tolerance, statistic: str, epsilon: float, p: float
         corners = np.array([start, start - [width[0], 0.0], start - [0.0, width[1]]])
         options = {"initial_simplex": corners, "xatol": 1e-10, "fatol": 1e-13}
         with np.errstate(invalid="ignore"):  # corners where nothing is asked for
-            found = minimize(need, start, method="Nelder-Mead", options=options)
-        priors = [float(np.clip(x, *end)) for x, end in zip(found.x, ends, strict=True)]
-        best = min(best, Binding(float(found.fun), *priors), key=_epsilon_needed)
+            optimum = minimize(need, start, method="Nelder-Mead", options=options)
+        priors = [float(np.clip(x, *end)) for x, end in zip(optimum.x, ends, strict=True)]
+        best = min(best, Binding(float(optimum.fun), *priors), key=_epsilon_needed)
     return best
 
 
@@ -231,8 +231,8 @@ def _split_cells(cells: Cells) -> Cells:
     (p0, p1), (q0, q1) = _split_interval(cells[0], cells[1]), _split_interval(cells[2], cells[3])
     sides = np.broadcast_arrays(p0[:, None], p1[:, None], q0[None], q1[None])
     low_p, high_p, low_q, high_q = (side.ravel() for side in sides)
-    kept = (low_p <= high_p) & (low_q <= high_q)
-    return low_p[kept], high_p[kept], low_q[kept], high_q[kept]
+    possible = (low_p <= high_p) & (low_q <= high_q)
+    return low_p[possible], high_p[possible], low_q[possible], high_q[possible]
 
 
 def _split_interval(low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -250,7 +250,7 @@ def _limit(best: Binding, tolerance: Tolerance) -> Binding:
         return NOBODY
     near = 1e3 * NEAREST
     p, q = (
-        0.0 if found <= near and low == 0.0 else found
-        for found, (low, _) in zip((best.inclusion, best.value), tolerance.domain, strict=True)
+        0.0 if prior <= near and low == 0.0 else prior
+        for prior, (low, _) in zip((best.inclusion, best.value), tolerance.domain, strict=True)
     )
     return Binding(best.epsilon, p, q)

@@ -92,15 +92,15 @@ class Tolerance(ABC):
         (p0, p1), (q0, q1) = self.domain
         p, q = np.broadcast_arrays(p, q)
         inside = (p >= p0) & (p <= p1) & (q >= q0) & (q <= q1)
-        found = np.full(p.shape, np.inf)
-        found[inside] = self.tolerated(p[inside], q[inside])
-        if (bad := ~(found >= 1.0)).any():
+        ratios = np.full(p.shape, np.inf)
+        ratios[inside] = self.tolerated(p[inside], q[inside])
+        if (bad := ~(ratios >= 1.0)).any():
             at = f"({p[bad][0]:.6g}, {q[bad][0]:.6g})"
             raise ValueError(
-                f"a risk profile must be a ratio in [1, inf] everywhere, got {found[bad][0]:.6g} at (p, q) = {at}: "
+                f"a risk profile must be a ratio in [1, inf] everywhere, got {ratios[bad][0]:.6g} at (p, q) = {at}: "
                 "less than no information cannot be released"
             )
-        return found
+        return ratios
 
 
 @dataclass(frozen=True)
@@ -204,20 +204,20 @@ class Custom(Tolerance):
     def tolerated(self, p: Floats, q: Floats) -> Any:
         p, q = np.broadcast_arrays(p, q)
         with np.errstate(all="ignore"):
-            found = self._values(np.array(p), np.array(q))
-        if found.shape not in ((), p.shape):
-            raise TypeError(f"a custom profile must return one ratio per prior, shape {p.shape}, got {found.shape}")
-        return found
+            values = self._values(np.array(p), np.array(q))
+        if values.shape not in ((), p.shape):
+            raise TypeError(f"a custom profile must return one ratio per prior, shape {p.shape}, got {values.shape}")
+        return values
 
     def _values(self, p: Floats, q: Floats) -> Floats:
         try:
-            found = self.function(p, q)
+            values = self.function(p, q)
         except (TypeError, ValueError):  # it takes single numbers: `if p > 0.5`, `math.log(p)`
-            found = np.array([self.function(float(a), float(b)) for a, b in zip(p.ravel(), q.ravel(), strict=True)])
-            found = found.reshape(p.shape) if found.ndim == 1 else found
-        if np.asarray(found).dtype.kind not in "iuf":
-            raise TypeError(f"a custom profile must return numbers, got {found!r}")
-        return as_array(found)
+            values = np.array([self.function(float(a), float(b)) for a, b in zip(p.ravel(), q.ravel(), strict=True)])
+            values = values.reshape(p.shape) if values.ndim == 1 else values
+        if np.asarray(values).dtype.kind not in "iuf":
+            raise TypeError(f"a custom profile must return numbers, got {values!r}")
+        return as_array(values)
 
     domain = EVERYBODY
     is_function = True

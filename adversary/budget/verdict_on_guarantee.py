@@ -67,7 +67,7 @@ class Verdict:
         return self.loss / 2.0 if self.neighbours == "bounded" and self.statistic == "any" else self.loss
 
     @property
-    def kept(self) -> bool:
+    def satisfied(self) -> bool:
         """True where the status is "kept"."""
         return self.status == KEPT
 
@@ -83,23 +83,23 @@ class Verdict:
         covered = (
             "" if self.neighbours == "unbounded" else " of adversaries who are sure that the person is in the data"
         )
-        found = f" {SEARCHED}" if self.searched else ""
+        caveat = f" {SEARCHED}" if self.searched else ""
         if self.allowed == np.inf:
-            return f"The profile ({self.profile}) asks nothing{covered}: every guarantee keeps it.{found}"
-        if not self.allowed > 0.0 and not self.kept:
+            return f"The profile ({self.profile}) asks nothing{covered}: every guarantee keeps it.{caveat}"
+        if not self.allowed > 0.0 and not self.satisfied:
             return f"No release keeps the profile ({self.profile}): it asks for no information at all, or for less."
         who = "the release itself" if self.definition == "privacy loss" else f"the guarantee ({self.definition})"
         worth, allows = self._sides()
         finding = f"{who} {worth} {chance}, and the profile ({self.profile}) allows {allows}{covered}."
         others = " It does not cover other adversaries." if covered else ""
-        return f"{'Kept' if self.kept else 'Broken'}: {finding}{others}{found}"
+        return f"{'Kept' if self.satisfied else 'Broken'}: {finding}{others}{caveat}"
 
     def _sides(self) -> tuple[str, str]:
         """The two losses in words: rounded outward, to as many digits as show which is the larger."""
         if self.loss == np.inf:
             return "bounds no privacy loss", format_bound(self.allowed, False)
         plainly = format_bound(self.loss, True), format_bound(self.allowed, False)
-        shown = format_uncrossed(self.loss, self.allowed, range(4, 10)) if self.kept else plainly
+        shown = format_uncrossed(self.loss, self.allowed, range(4, 10)) if self.satisfied else plainly
         loss, allowed = shown or (plainly[0], "just that")
         return f"bounds the privacy loss by {loss}", allowed
 
@@ -133,20 +133,20 @@ def verdict(
     check_guarantee("guarantee", guarantee)
     chance = float(check_probability("failure", failure))
     replaced = check_word("neighbours", neighbours, NEIGHBOURS) == "bounded"
-    found = recommend_epsilon(profile, statistic=statistic)
-    asked = found.status
+    recommendation = recommend_epsilon(profile, statistic=statistic)
+    first_status = recommendation.status
     if replaced:
-        found = recommend_epsilon(profile.within(inclusion=(1.0, 1.0)), statistic=statistic)
+        recommendation = recommend_epsilon(profile.within(inclusion=(1.0, 1.0)), statistic=statistic)
     values = statistic == "any" and profile.about_values and not replaced
-    allowed = found.loss * (2.0 if replaced and statistic == "any" else 1.0)
+    allowed = recommendation.loss * (2.0 if replaced and statistic == "any" else 1.0)
     limit = tolerated(allowed)
     certain, loss = (equivalent_epsilon(guarantee, f, values=values, two=two) for f in (0.0, chance))
     if certain <= limit or loss >= certain * (1.0 - TOLERANCE) < np.inf:
         chance, loss = 0.0, certain
     status = KEPT if loss <= limit else BROKEN
-    if replaced and found.status == UNCONSTRAINED and asked != UNCONSTRAINED:
+    if replaced and recommendation.status == UNCONSTRAINED and first_status != UNCONSTRAINED:
         status = NOT_COVERED
-    searched = found.method == SEARCH
+    searched = recommendation.method == SEARCH
     given = guarantee.definition, loss, allowed, chance, status, profile.words, neighbours, searched
     return Verdict(*given, profile, statistic)
 
@@ -201,9 +201,9 @@ def own_verdict(plan: Plan, profile: RiskProfile, failure: float, statistic: str
 def _of_plan(
     plan: Plan, profile: RiskProfile, one: Guarantee, failure: float, statistic: str, two: Guarantee | None = None
 ) -> Verdict:
-    found = verdict(profile, one, failure, statistic=statistic, neighbours=plan.neighbours, two=two)
-    covered = not has_exact(plan) or found.allowed == np.inf
-    return found if covered else replace(found, loss=np.inf, failure=failure, status=NOT_COVERED)
+    one_verdict = verdict(profile, one, failure, statistic=statistic, neighbours=plan.neighbours, two=two)
+    covered = not has_exact(plan) or one_verdict.allowed == np.inf
+    return one_verdict if covered else replace(one_verdict, loss=np.inf, failure=failure, status=NOT_COVERED)
 
 
 def verdicts(
@@ -253,7 +253,7 @@ def verdicts(
     columns = {name: [getattr(one, name) for one in rows.values()] for name in ("loss", "allowed", "failure", "status")}
     columns |= {"true": true, "words": [_words(plan, one) for one in rows.values()]}
     sure = plan.neighbours == "bounded" and profile.domain[0][0] < 1.0
-    found = xr.Dataset(
+    table = xr.Dataset(
         {
             **{name: ("definition", np.array(values)) for name, values in columns.items()},
             **{name: float(getattr(best, name)) for name in ("epsilon", "inclusion", "value")},
@@ -270,8 +270,8 @@ def verdicts(
         },
     )
     for name, direction in (("loss", "upper"), ("allowed", "lower"), ("epsilon", "lower")):
-        found[name].attrs["direction"] = direction
-    return found
+        table[name].attrs["direction"] = direction
+    return table
 
 
 def _words(plan: Plan, one: Verdict) -> str:

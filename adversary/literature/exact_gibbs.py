@@ -86,7 +86,7 @@ class ExactGibbs(GibbsStep):
         return point, [{}]
 
 
-def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, ArrayLike]) -> Any:
+def published_gibbs_law(plan: Plan, adversary: Adversary, observed: Mapping[str, ArrayLike]) -> Any:
     r"""P(in) under the stationary law of the published, faulty two-level chain. For comparison only.
 
     .. math:: \frac{a}{a + 1 - b}, \qquad a = E[q(X_2) \mid \text{out}], \quad b = E[q(X_2) \mid \text{in}],
@@ -100,7 +100,7 @@ def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, Ar
     ----------
     plan : Plan
         Two levels, one cell.
-    reader : Adversary
+    adversary : Adversary
         With a known count at the lowest level.
     observed : mapping
         ``noisy[level]`` and ``sibling_sum[level]`` as `observed` names them: scalars, or arrays over releases.
@@ -114,7 +114,7 @@ def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, Ar
     ----------
     Kazan and Reiter (2025), eqs 2.10 and 2.11, and the tables of its section 2.4.
     """
-    chain = reader.level_beliefs(plan) if len(plan.levels) == 2 and plan.cells == 1 else ()
+    chain = adversary.level_beliefs(plan) if len(plan.levels) == 2 and plan.cells == 1 else ()
     known = chain[0].known_count if chain else None
     if known is None or not plan.levels[0].siblings:
         raise ValueError("the published chain is for two levels with siblings, one cell, and a known count below")
@@ -122,7 +122,7 @@ def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, Ar
     siblings = low.siblings or 0
     names = (f"noisy[{low.name}]", f"noisy[{high.name}]", f"sibling_sum[{low.name}]")
     noisy1, noisy2, total = np.broadcast_arrays(*(np.asarray(observed[name], dtype=np.float64) for name in names))
-    inside = np.array(reader.contributions()) + known
+    inside = np.array(adversary.contributions()) + known
     totals = _totals(chain[1], inside, high.mechanism, noisy2, total)
     link = low.mechanism.total(siblings)
 
@@ -132,7 +132,7 @@ def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, Ar
     log_link = [log_prob(link, total, totals - k) for k in inside]
     own = log_prob(low.mechanism, noisy1, inside)
     with np.errstate(divide="ignore"):
-        choose_in = expit(logit(reader.prior) + own[..., 1:] - own[..., :1] + log_link[1] - log_link[0])
+        choose_in = expit(logit(adversary.prior) + own[..., 1:] - own[..., :1] + log_link[1] - log_link[0])
     stay = []
     for k, log_h in zip(inside, log_link, strict=True):
         log_p = log_h + log_prob(high.mechanism, noisy2, totals) + np.asarray(chain[1].log_prob(totals, k))

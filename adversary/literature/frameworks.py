@@ -68,11 +68,11 @@ def blowfish(law: JointLaw, query: Any, mechanism: Mechanism, constraint: Event 
     He, Machanavajjhala and Ding 2014 are among these pairs; a policy with fewer secrets than all
     values is a case for `pufferfish`, and outside Theorem 7. With independent records and no constraint this is DP.
     """
-    kept = np.ones(law.array.shape, dtype=np.bool_) if constraint is None else law.holds(constraint, "constraint")
-    if not kept.any():
+    possible = np.ones(law.array.shape, dtype=np.bool_) if constraint is None else law.holds(constraint, "constraint")
+    if not possible.any():
         raise ValueError("constraint must hold for some database of the law's records, got none")
-    tied = common_coarsening(blocks(law.array), blocks(kept.astype(np.float64)))
-    return Hypotheses.of(law, query, mechanism).widest(kept, tied)
+    tied = common_coarsening(blocks(law.array), blocks(possible.astype(np.float64)))
+    return Hypotheses.of(law, query, mechanism).widest(possible, tied)
 
 
 def dependent(
@@ -119,16 +119,16 @@ def pufferfish(
     """
     family = [laws] if isinstance(laws, JointLaw) else list(laws)
     pairs = None if secrets is None else list(secrets)
-    found = []
+    distances = []
     for law in family:
         hypotheses = Hypotheses.of(law, query, mechanism)
         for pair in _value_pairs(law) if pairs is None else pairs:
             events = [law.holds(event, "secrets") & law.possible for event in pair]
             if all(event.any() for event in events):
-                found.append(hypotheses.releases.distance(*map(hypotheses.weights, events)))
-    if not found:
+                distances.append(hypotheses.releases.distance(*map(hypotheses.weights, events)))
+    if not distances:
         raise ValueError("secrets must hold a pair that is possible under some law, got none")
-    return max(found)
+    return max(distances)
 
 
 def membership(law: JointLaw, query: Any, mechanism: Mechanism, level: str = "database") -> float:

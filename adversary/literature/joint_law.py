@@ -226,14 +226,14 @@ def blocks(weight: Floats) -> list[frozenset[int]]:
 
     The sets that split off form an algebra, closed under intersection, so an axis' block is the smallest of them.
     """
-    left, found = list(range(weight.ndim)), []
+    left, blocks_of_axes = list(range(weight.ndim)), []
     while left:
         others = left[1:]
         sizes = (c for size in range(len(left)) for c in combinations(others, size))
         block = next(frozenset({left[0], *c}) for c in sizes if _splits(weight, (left[0], *c)))
-        found.append(block)
+        blocks_of_axes.append(block)
         left = [axis for axis in left if axis not in block]
-    return found
+    return blocks_of_axes
 
 
 def _splits(weight: Floats, inside: tuple[int, ...]) -> bool:

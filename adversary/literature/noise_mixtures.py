@@ -102,7 +102,7 @@ class Mixtures:
         scale = float(self._divergences(uniform, weights).max())
         if scale <= 0.0:
             return 0.0
-        found = minimize(
+        optimum = minimize(
             lambda prior: -(prior @ self._divergences(prior, weights)) / scale,
             uniform,
             jac=lambda prior: -self._divergences(prior, weights) / scale,
@@ -111,7 +111,7 @@ class Mixtures:
             method="SLSQP",
             options={"ftol": 1e-15},
         )
-        prior = np.maximum(found.x, 1e-15)
+        prior = np.maximum(optimum.x, 1e-15)
         return min(scale, float(self._divergences(prior / prior.sum(), weights).max()))
 
     def _divergences(self, prior: Floats, weights: Floats) -> Floats:

@@ -169,8 +169,8 @@ class Guarantee(ABC):
 
     def describe(self) -> str:
         """The definition by name with its parameters, those rounded up that are long: a weaker guarantee."""
-        told = " and ".join(f"{name} {format_parameter(x)}" for name, x in self.budget.items())
-        return f"{self.name} with {told}" if told else self.name
+        parameters = " and ".join(f"{name} {format_parameter(x)}" for name, x in self.budget.items())
+        return f"{self.name} with {parameters}" if parameters else self.name
 
     @property
     def after_postprocessing(self) -> Guarantee:
@@ -316,8 +316,8 @@ class Guarantee(ABC):
         p, t = check_probability("prior", prior), check_probability("recall", recall)
         share = np.where(t > 0.0, as_array(self.level(t)) / np.where(t > 0.0, t, 1.0), np.exp(-self.maximum))
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            found = 1.0 / (1.0 + (1.0 - p) / p * share)
-        return scalar_or_array(np.where(p == 0.0, 0.0, np.maximum(found, p)))
+            precision = 1.0 / (1.0 + (1.0 - p) / p * share)
+        return scalar_or_array(np.where(p == 0.0, 0.0, np.maximum(precision, p)))
 
     @property
     def maximum(self) -> float:

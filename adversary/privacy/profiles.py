@@ -68,10 +68,12 @@ def epsilon_from_profile(guarantee: Profile, delta: ArrayLike) -> Any:
     """Smallest epsilon >= 0 at which the profile, the worse direction, is at most delta."""
     target = check_probability("delta", delta)
     wanted = target[target > 0.0]
-    found = np.full(target.shape, guarantee.loss_bound(0.0) if (target == 0.0).any() else 0.0)
+    epsilon = np.full(target.shape, guarantee.loss_bound(0.0) if (target == 0.0).any() else 0.0)
     if wanted.size:
-        found[target > 0.0] = solve_decreasing_each(lambda e: as_array(guarantee.worst_delta(e)) - wanted, wanted.size)
-    return scalar_or_array(found)
+        epsilon[target > 0.0] = solve_decreasing_each(
+            lambda e: as_array(guarantee.worst_delta(e)) - wanted, wanted.size
+        )
+    return scalar_or_array(epsilon)
 
 
 def either_way(guarantee: Profile, e: Floats) -> Floats:

@@ -115,8 +115,8 @@ def _looked_up(values: NDArray[Any], log_p: Floats, at: NDArray[Any]) -> Floats:
     """log_p (simulation, ..., value) of these values (value,) at others (..., k); minus infinity if not listed."""
     place = np.clip(np.searchsorted(values, at), 0, values.size - 1)
     shape = np.broadcast_shapes(place.shape, (*log_p.shape[:-1], 1))
-    found = np.take_along_axis(log_p, np.broadcast_to(place, shape), axis=-1)
-    return np.where(values[place] == at, found, -np.inf)
+    log_pmf = np.take_along_axis(log_p, np.broadcast_to(place, shape), axis=-1)
+    return np.where(values[place] == at, log_pmf, -np.inf)
 
 
 def likelihoods(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Callable[[NDArray[Any]], Floats]]:
@@ -130,16 +130,16 @@ def likelihoods(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Callab
     return result
 
 
-def posterior_of(plan: Plan, reader: Adversary) -> Posterior:
+def posterior_of(plan: Plan, adversary: Adversary) -> Posterior:
     """The exact posterior P(in | release) of an `Adversary`, as the posterior to calibrate, without PyMC.
 
-    Truths and releases still come from a model: `calibrate(hierarchical_counts(plan, reader),
-    posterior=posterior_of(plan, reader), variables=["in"])`. Improper beliefs have no prior to be calibrated under.
+    Truths and releases still come from a model: `calibrate(hierarchical_counts(plan, adversary),
+    posterior=posterior_of(plan, adversary), variables=["in"])`. Improper beliefs have no prior to be calibrated under.
 
     Parameters
     ----------
     plan : what is published, and its noise
-    reader : the adversary, with proper beliefs
+    adversary : the adversary, with proper beliefs
 
     Returns
     -------
@@ -161,7 +161,7 @@ def posterior_of(plan: Plan, reader: Adversary) -> Posterior:
             for kind in ("noisy", "sibling_sum", "siblings")
         }
         release = plan.observe(**{kind: values for kind, values in numbers.items() if values})
-        inside = reader.posterior(plan, release, counts=False)["posterior"].values
+        inside = adversary.posterior(plan, release, counts=False)["posterior"].values
         return {"in": (np.array([0, 1]), np.stack([1 - inside, inside], axis=-1))}
 
     return posterior
@@ -193,7 +193,7 @@ def posterior_draws(
         latents = {name: np.stack([one.latents[name] for one in fits]) for name in fitter.prior.latents}
         latents = {name: value.reshape(size, -1, *value.shape[3:]) for name, value in latents.items()}
         every = [*latents, *(name for name in variables if name not in latents)]
-        found = groups.chosen(latents, every, ("simulation", "draw"))
-        return {name: found[name].values for name in every}
+        draws = groups.chosen(latents, every, ("simulation", "draw"))
+        return {name: draws[name].values for name in every}
 
     return posterior

@@ -58,8 +58,8 @@ def _chosen_first(fgraph: Any, node: Any) -> list[Variable] | None:
     alike = all(isinstance(op, Elemwise) and len(one.owner.inputs) == 1 for op, one in zip(ops, branches, strict=True))
     if not alike or ops[0] != ops[1]:
         return None
-    found = ops[0](pt.switch(condition, *(one.owner.inputs[0] for one in branches)))
-    return [found] if found.dtype == node.outputs[0].dtype else None
+    chosen = ops[0](pt.switch(condition, *(one.owner.inputs[0] for one in branches)))
+    return [chosen] if chosen.dtype == node.outputs[0].dtype else None
 
 
 @node_rewriter([Elemwise])  # type: ignore[untyped-decorator]
@@ -315,6 +315,6 @@ def _reshaped(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
         return None
     batch, shape = batches
     lead = batch.ndim - node.inputs[0].ndim
-    found = batch.reshape([*(batch.shape[i] for i in range(lead)), *(shape[i] for i in range(node.op.ndim))])
+    reshaped = batch.reshape([*(batch.shape[i] for i in range(lead)), *(shape[i] for i in range(node.op.ndim))])
     alike = [i for i in range(lead) if batch.type.broadcastable[i]]
-    return [pt.specify_broadcastable(found, *alike) if alike else found]
+    return [pt.specify_broadcastable(reshaped, *alike) if alike else reshaped]

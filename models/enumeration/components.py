@@ -69,9 +69,9 @@ class Components:
         """Connected parts of what elements of `terms` and of `targets` read; `values` are of the grid's latents."""
         reads, count = cls.axes_of(grid, values), len(grid.lengths)
         graphs, conditions = split_checks(terms)
-        found = element_reads([*graphs, *conditions, *targets], reads) if reads else []
+        reads_of_terms = element_reads([*graphs, *conditions, *targets], reads) if reads else []
         label = np.arange(count)
-        for rows in found:
+        for rows in reads_of_terms:
             for row in np.unique(rows.reshape(-1, count), axis=0):
                 met = np.unique(label[row])
                 label[np.isin(label, met[1:])] = met[:1].sum()
@@ -97,9 +97,9 @@ class Components:
     def with_first(self, graphs: Sequence[TensorVariable], also: Sequence[int]) -> tuple[Components, tuple[int, ...]]:
         """With these axes first and those that some element of the graphs reads, the longest last; and their number of
         states in each component."""
-        found = element_reads(graphs, self.reads) if self.reads else []
+        reads_of_terms = element_reads(graphs, self.reads) if self.reads else []
         read = np.isin(np.arange(len(self.grid.lengths)), also)
-        for rows in found:
+        for rows in reads_of_terms:
             read |= rows.reshape(-1, read.size).any(axis=0)
         lengths = self.grid.lengths
         members = tuple(tuple(sorted(own, key=lambda i: (not read[i], lengths[i], i))) for own in self.members)
@@ -173,8 +173,8 @@ class Components:
         lengths = self.grid.lengths
         indices: list[Any] = [None] * len(lengths)
         for c, (own, place) in enumerate(zip(self.members, places, strict=True)):
-            found = np.unravel_index(self._places(c, place), [lengths[i] for i in own]) if own else ()
-            for i, index in zip(own, found, strict=True):
+            positions = np.unravel_index(self._places(c, place), [lengths[i] for i in own]) if own else ()
+            for i, index in zip(own, positions, strict=True):
                 indices[i] = index
         return self.grid.filled(indices)
 
@@ -193,8 +193,8 @@ class Components:
         label = np.empty(len(self.grid.lengths), dtype=np.int64)
         for number, own in enumerate(self.members):
             label[list(own)] = number
-        found = element_reads(graphs, self.reads)
-        return [np.where(rows.any(axis=-1), label[rows.argmax(axis=-1)], last) for rows in found]
+        reads_of_terms = element_reads(graphs, self.reads)
+        return [np.where(rows.any(axis=-1), label[rows.argmax(axis=-1)], last) for rows in reads_of_terms]
 
     def columns(self, terms: Sequence[TensorVariable]) -> tuple[list[TensorVariable], Summed]:
         """Graphs of one point, and from these over batches (..., *shape) to the sums of terms by component.
@@ -230,8 +230,8 @@ def _by_owner(batch: TensorVariable, owner: Places, rank: int, count: int) -> Te
     """Sums (..., component) of the elements (..., *shape) of one term."""
     lead = batch.ndim - rank
     alike = tuple(lead + i for i, n in enumerate(owner.shape) if n == 1)
-    kept = batch.sum(axis=alike, keepdims=True) if alike else batch
-    flat, labels = kept.reshape((*(kept.shape[i] for i in range(lead)), owner.size)), owner.ravel()
+    reduced = batch.sum(axis=alike, keepdims=True) if alike else batch
+    flat, labels = reduced.reshape((*(reduced.shape[i] for i in range(lead)), owner.size)), owner.ravel()
     every = np.unique(labels)
     total: Any = 0.0
     if count - 1 in every or every.size == 1:  # elements of no component may be many
@@ -266,9 +266,9 @@ def split_checks(terms: Sequence[TensorVariable]) -> tuple[list[TensorVariable],
     """
     graphs, conditions = [], []
     for term in terms:
-        graph, asked = _without_checks(term)
+        graph, their_checks = _without_checks(term)
         graphs.append(soft_checks(graph))
-        open_ones = [one for one in asked if not all(isinstance(v, Constant) for v in graph_inputs([one]))]
+        open_ones = [one for one in their_checks if not all(isinstance(v, Constant) for v in graph_inputs([one]))]
         conditions += [soft_checks(pt.switch(one, np.float64(0.0), np.float64(-np.inf))) for one in open_ones]
     return graphs, conditions
 
@@ -284,8 +284,8 @@ def _without_checks(term: TensorVariable) -> tuple[TensorVariable, list[TensorVa
     if not isinstance(node.op, CheckParameterValue):
         return term, []
     graph, conditions = _without_checks(node.inputs[0])
-    asked = [one for condition in node.inputs[1:] for one in _each(condition)]
-    return graph, [*conditions, *asked]
+    checks = [one for condition in node.inputs[1:] for one in _each(condition)]
+    return graph, [*conditions, *checks]
 
 
 def _each(condition: Any) -> list[TensorVariable]:
@@ -318,11 +318,11 @@ def _ruled_out(graph: Any, known: frozenset[Any]) -> list[TensorVariable]:
     match node.op:
         case Elemwise(scalar_op=Switch()):
             condition, *branches = node.inputs
-            found = []
+            impossible = []
             for branch, other, truth in ((*branches, True), (*branches[::-1], False)):
                 if _is_nothing(branch):
-                    found += [*_met_where(condition, truth, known), *_ruled_out(other, known)]
-            return found
+                    impossible += [*_met_where(condition, truth, known), *_ruled_out(other, known)]
+            return impossible
         case Elemwise(scalar_op=Add()) | MakeVector():
             return [one for part in node.inputs for one in _ruled_out(part, known)]
         case Join():

@@ -62,8 +62,8 @@ def element_reads(graphs: Sequence[TensorVariable], own: Mapping[Any, Reads]) ->
         inputs = [known.get(v) for v in node.inputs]
         if isinstance(node.op, Shape | Shape_i) or all(one is None for one in inputs):
             continue
-        found = _read(node.op, node, inputs)
-        known |= dict.fromkeys(node.outputs, _union(inputs, 0)) if found is None else {node.outputs[0]: found}
+        rows = _read(node.op, node, inputs)
+        known |= dict.fromkeys(node.outputs, _union(inputs, 0)) if rows is None else {node.outputs[0]: rows}
     nothing = np.zeros(parts, dtype=bool)
     return [_of_rank(known.get(graph, nothing), graph) for graph in graphs]
 
@@ -125,11 +125,11 @@ def _(op: Elemwise, node: Any, inputs: list[Reads | None]) -> Reads | None:
     rows = [None if one is None else _of_rank(one, v) for one, v in zip(inputs, node.inputs, strict=True)]
     fixed = [np.asarray(v.data) if isinstance(v, Constant) else None for v in node.inputs]
     if isinstance(op.scalar_op, Mul):  # what is multiplied by zero is not read
-        found = _joined(rows)
+        joined = _joined(rows)
         for value in fixed:
-            if found is not None and value is not None and not value.all():
-                found = found & (value != 0)[..., None]
-        return found
+            if joined is not None and value is not None and not value.all():
+                joined = joined & (value != 0)[..., None]
+        return joined
     if isinstance(op.scalar_op, Switch) and fixed[0] is not None:
         chosen = [
             one & mask[..., None]
@@ -143,11 +143,11 @@ def _(op: Elemwise, node: Any, inputs: list[Reads | None]) -> Reads | None:
 @_read.register
 def _(op: DimShuffle, node: Any, inputs: list[Reads | None]) -> Reads | None:
     reads = _of_rank(inputs[0], node.inputs[0])  # type: ignore[arg-type]
-    kept = [axis for axis in op.new_order if axis != "x"]
-    gone = [axis for axis in range(reads.ndim - 1) if axis not in kept]
-    found = reads.any(axis=tuple(gone), keepdims=True).transpose(*kept, *gone, reads.ndim - 1)
-    found = found.reshape(*found.shape[: len(kept)], -1)
-    return np.expand_dims(found, tuple(i for i, axis in enumerate(op.new_order) if axis == "x"))
+    order = [axis for axis in op.new_order if axis != "x"]
+    gone = [axis for axis in range(reads.ndim - 1) if axis not in order]
+    reduced = reads.any(axis=tuple(gone), keepdims=True).transpose(*order, *gone, reads.ndim - 1)
+    reduced = reduced.reshape(*reduced.shape[: len(order)], -1)
+    return np.expand_dims(reduced, tuple(i for i, axis in enumerate(op.new_order) if axis == "x"))
 
 
 @_read.register
@@ -222,13 +222,13 @@ def _(op: Dot, node: Any, inputs: list[Reads | None]) -> Reads | None:
     table = table != 0
     if a is None:
         return np.asarray(np.tensordot(table, reads, axes=(-1, 0 if right.ndim == 1 else right.ndim - 2)) > 0)
-    found = np.tensordot(reads, table, axes=(left.ndim - 1, 0)) > 0  # (*rows, part, *columns)
-    return np.moveaxis(found, left.ndim - 1, -1)
+    joined = np.tensordot(reads, table, axes=(left.ndim - 1, 0)) > 0  # (*rows, part, *columns)
+    return np.moveaxis(joined, left.ndim - 1, -1)
 
 
 def _places(op: Any, node: Any, first: int) -> tuple[list[Any], list[bool]]:
     """Indices as numbers, the whole axis in place of those that are not fixed; and which ones these are."""
-    found: list[Any] = []
+    places: list[Any] = []
     opened: list[bool] = []
     for index in indices_from_subtensor(node.inputs[first:], op.idx_list):
         if isinstance(index, slice):
@@ -236,12 +236,12 @@ def _places(op: Any, node: Any, first: int) -> tuple[list[Any], list[bool]]:
             fixed = iter([_fixed(end) for end in own])
             ends = [None if end is None else next(fixed) for end in (index.start, index.stop, index.step)]
             opened.append(sum(end is not None for end in ends) < len(own))
-            found.append(slice(None) if opened[-1] else slice(*(None if end is None else int(end) for end in ends)))
+            places.append(slice(None) if opened[-1] else slice(*(None if end is None else int(end) for end in ends)))
         else:
             place = _fixed(index)
             opened.append(place is None)
-            found.append(slice(None) if place is None else place if place.ndim else int(place))
-    return found, opened
+            places.append(slice(None) if place is None else place if place.ndim else int(place))
+    return places, opened
 
 
 @_read.register(Subtensor)
@@ -268,10 +268,10 @@ def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
         return None
     if any(is_open and isinstance(entry, slice) for is_open, entry in zip(opened, op.idx_list, strict=True)):
         return None
-    found = whole[tuple(places)]
+    picked = whole[tuple(places)]
     axes = [is_open for is_open, place in zip(opened, places, strict=True) if isinstance(place, slice)]
-    found = found.any(axis=tuple(np.flatnonzero(axes).tolist())) if any(axes) else found
-    return found | _union(positions, 0) if any(one is not None for one in positions) else np.asarray(found)
+    picked = picked.any(axis=tuple(np.flatnonzero(axes).tolist())) if any(axes) else picked
+    return picked | _union(positions, 0) if any(one is not None for one in positions) else np.asarray(picked)
 
 
 @_read.register(IncSubtensor)
@@ -287,12 +287,12 @@ def _(op: Any, node: Any, inputs: list[Reads | None]) -> Reads | None:
     every = not any(opened)
     if not every and any(isinstance(one, np.ndarray) for one in places):
         places = [slice(None) if isinstance(one, np.ndarray) else one for one in places]
-    found = np.array(whole)
+    replaced = np.array(whole)
     if every and all(one is None for one in positions):
         rows = np.zeros(parts, dtype=bool) if change is None else change
-        found[tuple(places)] = rows if op.set_instead_of_inc else found[tuple(places)] | rows
+        replaced[tuple(places)] = rows if op.set_instead_of_inc else replaced[tuple(places)] | rows
     else:
-        found[tuple(places)] |= (
+        replaced[tuple(places)] |= (
             _union([change, *positions], 0) if any(x is not None for x in (change, *positions)) else False
         )
-    return found
+    return replaced

@@ -78,8 +78,8 @@ def enumerate_posterior(
     >>> round(enumerate_posterior(model, {"noisy": 1.5}).posterior.item(), 6)
     0.562177
     """
-    found: xr.Dataset = compile_enumerator(model, tuple(observed), target, support)(observed)
-    return found
+    posterior: xr.Dataset = compile_enumerator(model, tuple(observed), target, support)(observed)
+    return posterior
 
 
 def compile_enumerator(
@@ -251,8 +251,8 @@ class Enumerator:
     @property
     def grid(self) -> Grid:
         """Values of every latent."""
-        found: Grid = self.components.grid
-        return found
+        grid: Grid = self.components.grid
+        return grid
 
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
         batches, place = self.batches(observed)

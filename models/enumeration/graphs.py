@@ -49,8 +49,8 @@ class Conditioned:
     def given_terms(self, settled: Sequence[str] = ()) -> list[TensorVariable]:
         """Potentials and observed variables that do not depend on the release, and the released variables named."""
         values = self.model.replace_rvs_by_values(self.model.potentials)
-        kept = [p for p, v in zip(self.model.potentials, values, strict=True) if not self.uses_release(v)]
-        known = self._terms_of([*kept, *(self.model[name] for name in settled)])
+        potentials = [p for p, v in zip(self.model.potentials, values, strict=True) if not self.uses_release(v)]
+        known = self._terms_of([*potentials, *(self.model[name] for name in settled)])
         side = self._terms_of([rv for rv in self.model.observed_RVs if rv.name not in self.released])
         return [*known, *(term for term in side if not self.uses_release(term))]
 

@@ -57,8 +57,8 @@ class Marginal:
         unused = [Slot(n, v.dtype, v.type.shape).unused for n, v in conditioned.released.items()]
 
         def table(start: int, stop: int) -> NDArray[Any]:
-            (found,) = evaluate(*components.states(start, stop), *unused)
-            return np.broadcast_to(found, (stop - start, 1, *found.shape[2:]))[:, 0]
+            (values,) = evaluate(*components.states(start, stop), *unused)
+            return np.broadcast_to(values, (stop - start, 1, *values.shape[2:]))[:, 0]
 
         values = np.unique(np.concatenate([np.unique(table(*block)) for block in components.blocks]))
         shape = table(0, 1).shape[1:]
@@ -68,10 +68,10 @@ class Marginal:
         parts = {int(c): np.flatnonzero(owners == c) for c in np.unique(owners)}
         index = {c: np.empty((components.sizes[c], own.size), dtype=kind) for c, own in parts.items()}
         for start, stop in components.blocks:
-            found = np.searchsorted(values, table(start, stop).reshape(stop - start, -1)).astype(kind)
+            at = np.searchsorted(values, table(start, stop).reshape(stop - start, -1)).astype(kind)
             for c, own in parts.items():
                 size = max(0, min(stop, components.sizes[c]) - start)
-                index[c][start : start + size] = found[:size, own]
+                index[c][start : start + size] = at[:size, own]
         labels = conditioned.model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(len(shape))]
         values = values if values.dtype.kind == "f" else values.astype(np.int64)
         coords = {dim: conditioned.model.coords.get(dim) for dim in labels}
@@ -161,10 +161,10 @@ def _law(one: PlacedTotal, log_p: Floats, sizes: Sequence[int]) -> Floats:
 def _whole(marginal: Marginal, totals: list[Floats]) -> Floats:
     """Log masses of all cells of a target, from those of its pieces."""
     values = len(marginal.values)
-    found = np.empty((sum(len(piece.cells) for piece in marginal.pieces), values, totals[0].shape[1]))
+    table = np.empty((sum(len(piece.cells) for piece in marginal.pieces), values, totals[0].shape[1]))
     for piece, total in zip(marginal.pieces, totals, strict=True):
-        found[list(piece.cells)] = total.reshape(len(piece.cells), values, -1)
-    return found.reshape(-1, found.shape[-1])
+        table[list(piece.cells)] = total.reshape(len(piece.cells), values, -1)
+    return table.reshape(-1, table.shape[-1])
 
 
 def _refuse_undefined(grid: Grid, log_p: Floats, states: list[NDArray[np.int64]]) -> None:

@@ -133,12 +133,12 @@ class Grid:
     def filled(self, indices: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """Values (place, *shape) of each latent, from the number (place,) of the value of each axis."""
         left = iter(indices)
-        found = []
+        states = []
         for name, axes in self.axes.items():
             columns = [values[next(left)] for values in axes]
             flat = [column if column.ndim == 2 else column[:, None] for column in columns]
-            found.append(np.concatenate(flat, axis=1).reshape(-1, *self.shapes[name]))
-        return found
+            states.append(np.concatenate(flat, axis=1).reshape(-1, *self.shapes[name]))
+        return states
 
 
 def log_totals(grid: Grid, log_density: Callable[..., Any], batches: Sequence[NDArray[Any]]) -> NDArray[np.float64]:

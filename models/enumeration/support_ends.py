@@ -212,7 +212,7 @@ def _window(values: Values, bounds: tuple[Any, Any] | None, reach: int) -> Value
 def _pieces(grid: Grid, windows: Mapping[str, Values]) -> tuple[Grid, ...]:
     """Grids of all states in the windows and not in the grid: the first cell outside it, those before inside."""
     cells = [(name, i) for name in windows for i in range(len(grid.axes[name]))]
-    found = []
+    grids = []
     for k, (name, _) in enumerate(cells):
         axes = {other: list(own) for other, own in grid.axes.items()}
         for other, i in cells[k + 1 :]:
@@ -220,8 +220,8 @@ def _pieces(grid: Grid, windows: Mapping[str, Values]) -> tuple[Grid, ...]:
         name, place = cells[k]
         axes[name][place] = np.setdiff1d(windows[name], grid.axes[name][place])
         if axes[name][place].size:
-            found.append(Grid(axes, grid.shapes))
-    return tuple(found)
+            grids.append(Grid(axes, grid.shapes))
+    return tuple(grids)
 
 
 def edge_of_draws(

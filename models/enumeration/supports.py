@@ -117,7 +117,7 @@ def _shared_total(
     if bounds is None:
         raise ValueError(f"latent {rv.name!r} has a total without a finite support: give that one values in support")
     low, high = (np.broadcast_to(bound, shape[:-1]).ravel() for bound in bounds)
-    found = []
+    compositions = []
     for least, most in zip(low.astype(int).tolist(), high.astype(int).tolist(), strict=True):
         size = sum(math.comb(n + shape[-1] - 1, shape[-1] - 1) for n in range(least, most + 1))
         if size > _LARGEST_LIST:
@@ -125,8 +125,8 @@ def _shared_total(
                 f"latent {rv.name!r} has {size:.3g} values, more than {_LARGEST_LIST:.0e} that can be listed: write "
                 "its cells as pm.Binomial, one given those before it, or merge cells"
             )
-        found.append(np.concatenate([_compositions(n, shape[-1]) for n in range(least, most + 1)]))
-    return found
+        compositions.append(np.concatenate([_compositions(n, shape[-1]) for n in range(least, most + 1)]))
+    return compositions
 
 
 def _compositions(total: int, cells: int) -> Values:
@@ -197,12 +197,12 @@ def unbounded_latents(
     -------
     Shape and smallest value, by name.
     """
-    found = {}
+    unbounded = {}
     for name, rv in latents.items():
         bounds = None if name in given else law_bounds(rv, given, moving)
         if bounds is not None and not np.isfinite(bounds[1]).all():
-            found[name] = (tuple(int(n) for n in _number(rv.shape)), int(np.min(bounds[0])))
-    return found
+            unbounded[name] = (tuple(int(n) for n in _number(rv.shape)), int(np.min(bounds[0])))
+    return unbounded
 
 
 def _truncate_bounds(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:

@@ -62,14 +62,14 @@ class Total:
         """Running convolutions, (draw, value) each, from log weights (draw, state) of every leaf; normalised by the
         largest weight of each."""
         rows = max(len(one) for one in log_weights)
-        found = [np.ones((rows, 1))]
+        partial_sums = [np.ones((rows, 1))]
         for weights, shift in zip(_scaled(log_weights)[0], self.shifts, strict=True):
-            last = found[-1]
+            last = partial_sums[-1]
             law = np.zeros((rows, last.shape[1] + int(shift.max())))
             for state, raised in enumerate(shift.tolist()):
                 law[:, raised : raised + last.shape[1]] += weights[:, state : state + 1] * last
-            found.append(law)
-        return found
+            partial_sums.append(law)
+        return partial_sums
 
     def law(self, log_weights: Sequence[Floats]) -> Floats:
         """Log law (draw, value) of the sum, from log weights (draw, state) of every leaf."""
@@ -90,7 +90,7 @@ class Total:
     def draw(self, value: Places, log_weights: Sequence[Floats], rng: np.random.Generator) -> list[Places]:
         """States (draw,) of every leaf given the number (draw,) of the sum's value."""
         steps, scaled = self.steps(log_weights), _scaled(log_weights)[0]
-        left, found = np.array(value), []
+        left, states = np.array(value), []
         for weights, shift, before in zip(scaled[::-1], self.shifts[::-1], steps[-2::-1], strict=True):
             place = left[:, None] - shift
             inside = (place >= 0) & (place < before.shape[1])
@@ -98,9 +98,9 @@ class Total:
             chance = np.where(inside, np.take_along_axis(rows, np.where(inside, place, 0), axis=1) * weights, 0.0)
             cumulative = chance.cumsum(axis=1)
             state = (cumulative <= (rng.random(len(left)) * cumulative[:, -1])[:, None]).sum(axis=1)
-            found.append(state)
+            states.append(state)
             left = left - shift[state]
-        return found[::-1]
+        return states[::-1]
 
 
 def _scaled(log_weights: Sequence[Floats]) -> tuple[list[Floats], Floats]:
@@ -128,12 +128,12 @@ class PlacedTotal:
     @classmethod
     def all_of(cls, components: Components, totals: Sequence[Total]) -> tuple[PlacedTotal, ...]:
         """Place each sum: the component and value numbers of its axis, and the components of its leaves."""
-        found = []
+        placed = []
         for total in totals:
             component, numbers = components.value_numbers(total.axis)
             leaves = tuple(components.value_numbers(leaf)[0] for leaf in total.leaves)
-            found.append(cls(total, component, numbers, leaves))
-        return tuple(found)
+            placed.append(cls(total, component, numbers, leaves))
+        return tuple(placed)
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _parted(graphs: Graphs, terms: Sequence[Graphs], targets: Graphs) -> tuple[l
 
 def _candidates(fgraph: FunctionGraph, reads: Mapping[Any, Reads], values: Graphs) -> list[tuple[Any, Reads]]:
     """Sums of whole numbers that each read one latent, and the axes these read, (*shape of what is added up, axis)."""
-    found = []
+    candidates = []
     known = set(values)
     for node in fgraph.toposort():
         if not isinstance(node.op, Sum) or node.inputs[0].dtype[0] not in "iub":
@@ -243,8 +243,8 @@ def _candidates(fgraph: FunctionGraph, reads: Mapping[Any, Reads], values: Graph
         shape = node.inputs[0].type.shape
         if None in shape or (rows.sum(axis=-1) > 1).any():
             continue
-        found.append((node, np.broadcast_to(rows, (*shape, rows.shape[-1]))))
-    return found
+        candidates.append((node, np.broadcast_to(rows, (*shape, rows.shape[-1]))))
+    return candidates
 
 
 def _leaves(
@@ -256,9 +256,9 @@ def _leaves(
     graphs, conditions = split_checks(terms)
     hidden = {stand: np.zeros((*(1,) * stand.ndim, axes), dtype=bool) for stand in stands}
     every = [*graphs, *conditions, *targets]
-    found = [rows.reshape(-1, axes) for rows in element_reads(every, {**reads, **hidden})]
+    reads_of_leaves = [rows.reshape(-1, axes) for rows in element_reads(every, {**reads, **hidden})]
     alone = np.ones(axes, dtype=bool)
-    for i, (graph, rows) in enumerate(zip(every, found, strict=True)):
+    for i, (graph, rows) in enumerate(zip(every, reads_of_leaves, strict=True)):
         outside = i >= len(every) - len(targets) or not set(released).isdisjoint(ancestors([graph]))
         alone &= ~(rows if outside else rows[rows.sum(axis=1) > 1]).any(axis=0)
     return alone
@@ -313,5 +313,5 @@ def _added_by(grid: Grid, values: Graphs, terms: TensorVariable) -> Places:
     """Value of each element in every state of the latent it reads, (state, *shape)."""
     singles = Components(grid, (*((i,) for i in range(len(grid.lengths))), ()), {})
     states = singles.states(0, max(singles.sizes))
-    (found,) = compile_batches([terms], dict.fromkeys(values, (None, 1)))(*states)
-    return np.asarray(np.broadcast_to(found[:, 0], (max(singles.sizes), *terms.type.shape)), dtype=np.int64)
+    (added,) = compile_batches([terms], dict.fromkeys(values, (None, 1)))(*states)
+    return np.asarray(np.broadcast_to(added[:, 0], (max(singles.sizes), *terms.type.shape)), dtype=np.int64)

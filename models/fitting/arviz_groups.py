@@ -94,38 +94,38 @@ class Groups:
         many = leading[2:]
         sizes = next(iter(latents.values())).shape[: len(leading)]
         names = self.names(variables, int(np.prod(sizes)))
-        found = {"posterior": self.chosen(latents, names, leading), "prior": self.chosen(prior, names, leading[:2])}
+        result = {"posterior": self.chosen(latents, names, leading), "prior": self.chosen(prior, names, leading[:2])}
         if chances is not None and (name := chance_name(chances[0])) not in self.source.named_vars:
             drawn = (leading, chances[1]), (leading[:2], chances[2])
             for group, (dims, chance) in zip(("posterior", "prior"), drawn, strict=True):
-                found[group][name] = dims, spread_constant(chance, rng)
-        found["posterior_predictive"] = self.predicted(latents, leading, rng)
-        found["prior_predictive"] = self.predicted(prior, leading[:2], rng)
-        found["log_prior"], found["log_likelihood"] = self.log_densities(latents, released, leading, not many)
-        terms = [*found["log_prior"].values(), *found["log_likelihood"].values()]
+                result[group][name] = dims, spread_constant(chance, rng)
+        result["posterior_predictive"] = self.predicted(latents, leading, rng)
+        result["prior_predictive"] = self.predicted(prior, leading[:2], rng)
+        result["log_prior"], result["log_likelihood"] = self.log_densities(latents, released, leading, not many)
+        terms = [*result["log_prior"].values(), *result["log_likelihood"].values()]
         lp = sum((term.values.reshape(*sizes, -1).sum(axis=-1) for term in terms), start=np.zeros(sizes))
         known = {name: value for name, value in stats.items() if not np.isnan(value).all()}
-        told = {"diverging": stats["diverging"] == 1, "lp": lp}
-        told["energy"] = np.where(np.isnan(stats["energy"]), -lp, stats["energy"])
+        statistics = {"diverging": stats["diverging"] == 1, "lp": lp}
+        statistics["energy"] = np.where(np.isnan(stats["energy"]), -lp, stats["energy"])
         counts = {n: v.astype(np.int64) for n, v in known.items() if n in _COUNTS and not np.isnan(v).any()}
-        found["sample_stats"] = label_arrays(self.source, {**known, **told, **counts}, leading)
+        result["sample_stats"] = label_arrays(self.source, {**known, **statistics, **counts}, leading)
         library = "nutpie" if known else NAME
         made = {"inference_library": library, "inference_library_version": version(library)}
         made["created_at"] = datetime.now(UTC).isoformat()
-        every = found | self.data(released, many)
+        every = result | self.data(released, many)
         return {name: group.assign_attrs(made) for name, group in every.items() if group.data_vars}
 
     def chosen(self, latents: Arrays, names: Sequence[str], leading: tuple[str, ...]) -> xr.Dataset:
         """Draws of these variables, of draws of every latent."""
         extra, given = [name for name in names if name not in latents], self.given
-        found = dict(latents)
+        at_full_size = dict(latents)
         if extra:
             sizes = next(iter(latents.values())).shape[: len(leading)]
             values = self._evaluated([given.values_of(name) for name in extra], latents, {}, leading)
             for name, value in zip(extra, values, strict=True):
                 full = np.broadcast_to(value, (int(np.prod(sizes)), *value.shape[1:]))
-                found[name] = full.reshape(*sizes, *value.shape[1:])
-        return self._labelled({name: found[name] for name in names}, leading)
+                at_full_size[name] = full.reshape(*sizes, *value.shape[1:])
+        return self._labelled({name: at_full_size[name] for name in names}, leading)
 
     def predicted(self, latents: Arrays, leading: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
         """One release, and new side data that are not huge, of every draw; nothing of a fit that failed, which has no
@@ -148,21 +148,21 @@ class Groups:
         """Log prior, a term for every latent and potential, and log likelihood, one for every element observed."""
         model, given = self.given.model, self.given
         potentials = model.replace_rvs_by_values(model.potentials)
-        told = [p for p, v in zip(model.potentials, potentials, strict=True) if given.uses_release(v)]
+        of_release = [p for p, v in zip(model.potentials, potentials, strict=True) if given.uses_release(v)]
         observed = [rv for rv in model.observed_RVs if rv.name in given.released]
         draws = int(np.prod(next(iter(latents.values())).shape[: len(leading)]))
         others = [rv for rv in model.observed_RVs if rv.name not in given.released]
         if side and draws * sum(model.rvs_to_values[rv].eval().size for rv in others) <= LARGEST:
             observed += others
-        before = [*model.free_RVs, *(p for p in model.potentials if p not in told)]
-        variables = [*before, *observed, *told]
+        before = [*model.free_RVs, *(p for p in model.potentials if p not in of_release)]
+        variables = [*before, *observed, *of_release]
         graphs = model.logp(vars=variables, sum=False, jacobian=False)
         outputs = [sum_terms([graph]) for graph in graphs[: len(before)]] + graphs[len(before) :]
-        found = self._evaluated(outputs, latents, released, leading)
+        densities = self._evaluated(outputs, latents, released, leading)
         sizes, groups = next(iter(latents.values())).shape[: len(leading)], []
         for part in (slice(len(before)), slice(len(before), None)):
             rng, terms = np.random.default_rng(0), {}
-            for one, term in zip(variables[part], found[part], strict=True):
+            for one, term in zip(variables[part], densities[part], strict=True):
                 full = np.array(np.broadcast_to(term, (draws, *term.shape[1:])))
                 terms[one.name] = _break_ties(full, rng).reshape(*sizes, *term.shape[1:])
             groups.append(label_arrays(model, terms, leading))

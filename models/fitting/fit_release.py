@@ -113,16 +113,16 @@ def fit(
     prior = {name: value.reshape(*sizes, *value.shape[1:]) for name, value in prior.items()}
     sampled = bool(fitter.prior.values)
     chances = None if target is None else (target, one.chance, first.reshape(sizes))
-    found = groups.all_of(one.latents, prior, row, one.stats, CHAIN_DRAW, variables, generator, chances)
+    result = groups.all_of(one.latents, prior, row, one.stats, CHAIN_DRAW, variables, generator, chances)
     before = None if target is None else fitter.prior.before()[0]
     edge = _edge(model, support, prior, one.latents) if support else None
-    found["estimate" if sampled else "exact"] = _summary(one, before, sampled, edge)
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
+    result["estimate" if sampled else "exact"] = _summary(one, before, sampled, edge)
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in result.items()})
     engine = "enumeration" if not sampled else "importance" if one.trace is None else "pymc" if step else "nutpie"
     if engine == "pymc":
         for group in tree.children.values():
             group.attrs |= {"inference_library": engine, "inference_library_version": version(engine)}
-    tree.attrs |= attributes(engine, sampling, rng) | dict(found["posterior"].attrs)
+    tree.attrs |= attributes(engine, sampling, rng) | dict(result["posterior"].attrs)
     return tree
 
 
@@ -135,19 +135,19 @@ def _edge(model: Any, support: Mapping[str, ArrayLike], prior: Arrays, latents: 
 
 def _summary(one: Fit, before: float | None, sampled: bool, edge: float | None) -> xr.Dataset:
     """Summary of the target, and of the draws where there are any; `edge` is the probability a support lacks."""
-    found: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     stands = one.passed and (edge is None or edge <= LARGEST_EDGE)
     if before is not None:
-        found = {"posterior": one.posterior if stands else np.nan, "prior": before}
-        found |= {"mcse": one.mcse, "log_odds_mcse": one.log_odds_mcse} if sampled else {}
+        summary = {"posterior": one.posterior if stands else np.nan, "prior": before}
+        summary |= {"mcse": one.mcse, "log_odds_mcse": one.log_odds_mcse} if sampled else {}
     if sampled:
-        found |= {name: getattr(one, name) for name in ("r_hat", "ess", "divergences", "k_hat")}
+        summary |= {name: getattr(one, name) for name in ("r_hat", "ess", "divergences", "k_hat")}
     if sampled or edge is not None:
-        found["status"] = "ok" if stands else "unreliable"
+        summary["status"] = "ok" if stands else "unreliable"
     if edge is not None:
-        found["edge_mass"] = edge
+        summary["edge_mass"] = edge
     return xr.Dataset(
-        {name: value for name, value in found.items() if value == value or name in ("posterior", "edge_mass")}
+        {name: value for name, value in summary.items() if value == value or name in ("posterior", "edge_mass")}
     )
 
 

@@ -130,13 +130,13 @@ class Fitter:
         sampling = sampling or Sampling()
         first, second = runner.seed_sequence(rng).spawn(2)
         prior = WeighedPrior.of(model, observed, target, support, settled, first, sampling.prior_draws)
-        found = cls(prior, sampling, nuts)
+        fitter = cls(prior, sampling, nuts)
         if not prior.is_smooth or has_enough_draws(prior):
-            return found
+            return fitter
         if prior.may_be_refined and prior.terms.knows_more:
-            found = replace(found, expected=seconds_of_side_data(prior))
-            tell_cost(found.expected, "draws of the latents given the side data", progress)
-        return found.given_side_data(second)
+            fitter = replace(fitter, expected=seconds_of_side_data(prior))
+            tell_cost(fitter.expected, "draws of the latents given the side data", progress)
+        return fitter.given_side_data(second)
 
     def given_side_data(self, seed: np.random.SeedSequence) -> Fitter:
         """This fitter with draws of both hypotheses given the side data, in place of draws of the prior.
@@ -161,18 +161,18 @@ class Fitter:
         starts = starting_points(prior.points(held.values), held.answer.weights, sampling.chains, rng)
         sampler = Nuts.of(self.prior, False, sampling.compile_kwargs)
         trace = sampler.sample({}, starts, long, int(second.generate_state(1, np.uint64)[0] >> 1))
-        told = diagnose(trace.points)
+        diagnosis = diagnose(trace.points)
         points = trace.points.reshape(-1, trace.points.shape[-1])
-        passed = bool(told.passed.all() and trace.passed)
+        passed = bool(diagnosis.passed.all() and trace.passed)
         chance = expit(self._log_odds(prior.split(points), {})).reshape(trace.diverging.shape) if passed else None
         if chance is None or not held.reached or not replace(self, prior=prior)._agrees(held, trace, chance):
             raise ValueError(
-                f"the posterior given the side data could not be sampled: R-hat {told.r_hat.max():.3g}, effective size "
-                f"{told.ess.min():.0f}, {trace.diverging.sum()} divergences"
+                f"the posterior given the side data could not be sampled: R-hat {diagnosis.r_hat.max():.3g}, effective "
+                f"size {diagnosis.ess.min():.0f}, {trace.diverging.sum()} divergences"
                 + ", and draws of the prior show places that the chains have not been to" * passed
                 + ": give a longer Sampling, another parametrisation, or a prior that is nearer to the side data"
             )
-        independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
+        independent = np.linspace(0, len(points) - 1, int(min(diagnosis.ess.min(), len(points)))).astype(np.int64)
         return replace(self, prior=given_chains(self.prior, points[independent]))
 
     @cached_property
@@ -186,22 +186,22 @@ class Fitter:
         self,
         observed: Mapping[str, ArrayLike],
         seeds: Sequence[np.random.SeedSequence],
-        kept: int,
+        traces: int,
         progress: bool = False,
     ) -> list[Fit]:
-        """Every release, with so many draws kept of each chain."""
+        """Every release, with so many draws traces of each chain."""
         released = self.prior.batched(observed)
         each = [runner.seed_sequence(seed).spawn(3) for seed in seeds]
-        found = []
+        fits = []
         for i, sample in enumerate(self.prior.weigh(observed, [three[0] for three in each])):
             row = {name: value[i] for name, value in released.items()}
             fit = None
             if self._to_be_sampled(sample):
-                fit = self._by_nuts(sample, row, each[i][2], kept, progress)
+                fit = self._by_nuts(sample, row, each[i][2], traces, progress)
             if fit is None or (self.nuts != "always" and not fit.passed):
-                fit = self._by_importance(sample, row, kept, np.random.default_rng(each[i][1]))
-            found.append(fit)
-        return found
+                fit = self._by_importance(sample, row, traces, np.random.default_rng(each[i][1]))
+            fits.append(fit)
+        return fits
 
     def _to_be_sampled(self, sample: Sample) -> bool:
         if self.step is not None:
@@ -209,10 +209,10 @@ class Fitter:
         needed = sample.reached and not sample.reliable
         return self.prior.is_smooth and (self.nuts == "always" or (self.nuts == "where needed" and needed))
 
-    def _by_importance(self, sample: Sample, row: Arrays, kept: int, rng: np.random.Generator) -> Fit:
+    def _by_importance(self, sample: Sample, row: Arrays, traces: int, rng: np.random.Generator) -> Fit:
         """By draws of the prior, drawn again by their weights."""
-        answer, sizes = sample.answer, (self.sampling.chains, kept)
-        latents, chance = None, np.full(sizes[0] * kept, answer.present)
+        answer, sizes = sample.answer, (self.sampling.chains, traces)
+        latents, chance = None, np.full(sizes[0] * traces, answer.present)
         if answer.weights.any():
             latents, chance = self.prior.draws_and_chances(sample, row, chance.size, rng)
         return Fit(
@@ -237,13 +237,13 @@ class Fitter:
             }
         return {name: value.reshape(*sizes, *value.shape[1:]) for name, value in latents.items()}
 
-    def _by_nuts(self, sample: Sample, row: Arrays, seed: Any, kept: int, progress: bool) -> Fit:
+    def _by_nuts(self, sample: Sample, row: Arrays, seed: Any, traces: int, progress: bool) -> Fit:
         """By NUTS, and if that fails once more and longer."""
         first, second = seed.spawn(2)
-        found = self.fit_once(sample, row, self.sampling, first, kept, progress)
-        if found.passed or not sample.reached:
-            return found
-        return self.fit_once(sample, row, self.sampling.longer(LONGER), second, kept, progress)
+        fit = self.fit_once(sample, row, self.sampling, first, traces, progress)
+        if fit.passed or not sample.reached:
+            return fit
+        return self.fit_once(sample, row, self.sampling.longer(LONGER), second, traces, progress)
 
     def fit_once(
         self,
@@ -251,7 +251,7 @@ class Fitter:
         row: Arrays,
         sampling: Sampling,
         seed: np.random.SeedSequence,
-        kept: int,
+        traces: int,
         progress: bool = False,
     ) -> Fit:
         """One fit by NUTS of one release: the verdict on all its draws, and evenly spaced ones of each chain."""
@@ -267,7 +267,7 @@ class Fitter:
         one = self.prior.terms.is_one([value[:1] for value in values])
         open_target = self.prior.terms.one_reads_draws or (one.any() and not one.all())
         settled = not open_target or bool(target.constant[0] and sample.reliable)
-        place = np.linspace(0, sizes[1] - 1, min(kept, sizes[1])).astype(np.int64)
+        place = np.linspace(0, sizes[1] - 1, min(traces, sizes[1])).astype(np.int64)
         kept_trace = trace.at(place)
         shape = kept_trace.diverging.shape
         flat = self.prior.split(kept_trace.points.reshape(-1, trace.points.shape[-1]))
@@ -317,8 +317,10 @@ class Fitter:
         mean = weights @ expected
         error = np.sqrt(weights**2 @ (expected - mean) ** 2)
         off = np.append(drawn.mean(axis=(0, 1)) - mean, chance.mean() - sample.answer.present)
-        told = diagnose(np.concatenate([drawn, chance[..., None]], axis=-1))
-        slack = _ERRORS * np.hypot(np.append(error, sample.answer.mcse), np.nan_to_num(told.mcse)) + 1.0 / chance.size
+        diagnosis = diagnose(np.concatenate([drawn, chance[..., None]], axis=-1))
+        slack = (
+            _ERRORS * np.hypot(np.append(error, sample.answer.mcse), np.nan_to_num(diagnosis.mcse)) + 1.0 / chance.size
+        )
         return bool((np.abs(off) <= slack).all())
 
     def _places(self, points: Floats) -> Floats:

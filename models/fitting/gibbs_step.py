@@ -43,8 +43,8 @@ class GibbsStep(BlockedStep):
                 "probability (model.check_start_vals)"
             )
         cumulative = np.cumsum(np.exp(log_p - top))
-        found: NDArray[Any] = states[np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")]
-        return found
+        state: NDArray[Any] = states[np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")]
+        return state
 
 
 def _local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:

@@ -135,9 +135,9 @@ def fit_many(
     for start in range(0, size, width):
         window = slice(start, min(start + width, size))
         data, seeds = {name: value[window] for name, value in released.items()}, children[window]
-        told = (kind.descr, sampling, nuts, version("nutpie"))
+        settings = (kind.descr, sampling, nuts, version("nutpie"))
         numbers = [] if store is None else [*data.values(), *prior.at_first_draws(data)]
-        work[f"fits-{runner.work_name(seeds[0], told, numbers=numbers)}"] = data, seeds
+        work[f"fits-{runner.work_name(seeds[0], settings, numbers=numbers)}"] = data, seeds
     blocks = runner.map_blocks(
         partial(_fit_block, compiled, kind),
         work,
@@ -147,18 +147,18 @@ def fit_many(
         scheduler=scheduler,
         workers=workers,
     )
-    found = np.concatenate(list(blocks.values()))
+    records = np.concatenate(list(blocks.values()))
     before = prior.before()
     after = prior.before({name: released[name] for name in settled}) if settled else before
-    sampled = ~np.isnan(found["divergences"])
-    traces = {name: np.moveaxis(found[_LATENT + name], 0, 2) for name in prior.latents}
-    stats = {name: np.moveaxis(found[name], 0, 2) for name in STATS}
+    sampled = ~np.isnan(records["divergences"])
+    traces = {name: np.moveaxis(records[_LATENT + name], 0, 2) for name in prior.latents}
+    stats = {name: np.moveaxis(records[name], 0, 2) for name in STATS}
     generator = np.random.default_rng(draw_seed)
     drawn, chance = prior.draws_and_chances(prior.known_sample(), {}, sampling.chains * draws_kept(sampling), generator)
     first = {name: value.reshape(sampling.chains, -1, *value.shape[1:]) for name, value in drawn.items()}
-    chances = target, np.moveaxis(found[CHANCE], 0, 2), chance.reshape(sampling.chains, -1)
+    chances = target, np.moveaxis(records[CHANCE], 0, 2), chance.reshape(sampling.chains, -1)
     return Fits(
-        _estimate(found),
+        _estimate(records),
         _groups(Groups.of(model, tuple(observed)), traces, first, released, stats, generator, chances),
         before,
         after,
@@ -208,11 +208,11 @@ def _groups(
     traces = {name: value[:, :, drawn] for name, value in traces.items()}
     here = {n: v[drawn] for n, v in released.items()}, {n: v[:, :, drawn] for n, v in stats.items()}
     of_target = chances[0], chances[1][:, :, drawn], chances[2]
-    found = groups.all_of(traces, first, *here, AXES, None, rng, of_target)
+    result = groups.all_of(traces, first, *here, AXES, None, rng, of_target)
     if drawn.size == every.size:
-        return found
-    by_release = {n: g for n, g in found.items() if "release" in g.dims}
-    return found | {n: g.assign_coords(release=drawn).reindex(release=every) for n, g in by_release.items()}
+        return result
+    by_release = {n: g for n, g in result.items() if "release" in g.dims}
+    return result | {n: g.assign_coords(release=drawn).reindex(release=every) for n, g in by_release.items()}
 
 
 def _method(prior: Any, sampled: int, size: int) -> str:
@@ -245,10 +245,10 @@ def _record(fitter: Fitter) -> np.dtype[Any]:
     return np.dtype([(name, "f8") for name in SUMMARY] + [(name, "f8", sizes) for name in (*STATS, CHANCE)] + latents)
 
 
-def _estimate(found: NDArray[Any]) -> xr.Dataset:
+def _estimate(records: NDArray[Any]) -> xr.Dataset:
     """Summaries per release; no probability where the answer cannot be trusted."""
-    passed = found["passed"] == 1
-    values = {name: found[name] for name in SUMMARY[:-1]}
+    passed = records["passed"] == 1
+    values = {name: records[name] for name in SUMMARY[:-1]}
     for name in ("posterior", "complement"):
         values[name] = np.where(passed, values[name], np.nan)
     if np.isnan(values["divergences"]).all():

@@ -147,7 +147,7 @@ class Nuts:
         running = None
         try:
             running = nutpie.sample(ready, **lengths, **options, return_raw_trace=True, blocking=False)
-            drawn, told = running.wait().get_arrow_trace()
+            drawn, traces = running.wait().get_arrow_trace()
         except RuntimeError:  # no place with a finite density was found to start from
             nothing = np.full((*shape, self.centre.size), np.nan)
             return Trace(nothing, dict.fromkeys(STATS, nothing[..., 0]))
@@ -155,13 +155,13 @@ class Nuts:
             if running is not None:
                 running.cancel()
             raise
-        kept = [_column(one, "tuning") == 0 for one in told]
+        sampled = [_column(one, "tuning") == 0 for one in traces]
 
         def stacked(tables: Any, name: str) -> Floats:
-            return np.stack([_column(one, name)[keep] for one, keep in zip(tables, kept, strict=True)])
+            return np.stack([_column(one, name)[keep] for one, keep in zip(tables, sampled, strict=True)])
 
         points = self.centre + self.scale * stacked(drawn, "z").reshape(*shape, -1)
-        return Trace(points, {name: stacked(told, column) for name, column in _COLUMNS.items()})
+        return Trace(points, {name: stacked(traces, column) for name, column in _COLUMNS.items()})
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,9 @@ class OwnSteps:
         names = [given.rvs_to_values[given[name]].name for name in terms.given.continuous]
         shape = (sampling.chains, sampling.draws)
         points = [drawn["posterior"][name].values.reshape(*shape, -1) for name in names]
-        told = {name: drawn["sample_stats"].get(name) for name in STATS}
+        statistics = {name: drawn["sample_stats"].get(name) for name in STATS}
         unknown = np.full(shape, np.nan)
-        stats = {n: unknown if v is None or v.shape != shape else v.values.astype(float) for n, v in told.items()}
+        stats = {n: unknown if v is None or v.shape != shape else v.values.astype(float) for n, v in statistics.items()}
         return Trace(np.concatenate(points, axis=-1).astype(np.float64), stats)
 
 

@@ -80,8 +80,8 @@ class HistogramGibbs(GibbsStep):
         high = min((int(n) for n in counts[direction < 0]), default=STRETCH)
         first = -int(self.rng.integers(STRETCH))
         steps = np.arange(max(first, low), min(first + STRETCH - 1, high) + 1)
-        found: NDArray[Any] = (counts + steps[:, None, None] * direction).astype(counts.dtype)
-        return found
+        state: NDArray[Any] = (counts + steps[:, None, None] * direction).astype(counts.dtype)
+        return state
 
     def _direction(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """(unit, cell) a random direction; of one count, where a random unit or cell comes out twice."""

@@ -95,7 +95,7 @@ class States:
         parted: Graphs = []
         conditions: Graphs = []
         for term in terms:
-            graphs, asked = split_checks([term])
+            graphs, checks = split_checks([term])
             (graph,), (rows,) = graphs, self.components.axes_read(graphs)
             kinds, place = np.unique(rows, axis=0, return_inverse=True)
             together = len(self._distinct(np.flatnonzero(rows.any(axis=0)))[0])
@@ -108,7 +108,7 @@ class States:
                 continue
             flat = graph.flatten()
             parted += [flat[np.flatnonzero(place.ravel() == kind)] for kind in range(len(kinds))]
-            conditions += asked
+            conditions += checks
         return whole, parted, conditions
 
     @property
@@ -167,14 +167,14 @@ class Pure:
         return max(cells for _, cells in self.compiled)
 
     def __call__(self, draws: Sequence[NDArray[Any]], size: int, far: bool = False) -> Floats:
-        found = np.zeros((size, self.states))
+        sums = np.zeros((size, self.states))
         for compiled, cells in self.compiled:
             width = max(1, _CACHED // cells)
             for start in range(0, size, width):
                 (part,) = compiled(*(d[start : start + width, None, None] for d in draws))
                 with np.errstate(invalid="ignore"):
-                    found[start : start + width] += part[:, :, 0]
-        return _possible(found, far)
+                    sums[start : start + width] += part[:, :, 0]
+        return _possible(sums, far)
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,9 @@ class Group:
 
     def table(self, data: Sequence[NDArray[Any]]) -> Floats:
         """All other terms: (state, release)."""
-        (found,) = self._plain(*(d[:, None] for d in data))
+        (values,) = self._plain(*(d[:, None] for d in data))
         releases = max((d.shape[1] for d in data), default=1)
-        return _possible(np.broadcast_to(found[0], (found.shape[1], releases)))
+        return _possible(np.broadcast_to(values[0], (values.shape[1], releases)))
 
 
 def _compile(terms: Sequence[TensorVariable], states: States, places: Mapping[Any, tuple[int | None, ...]]) -> Compiled:

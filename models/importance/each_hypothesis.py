@@ -107,22 +107,22 @@ def given_what_is_known(prior: WeighedPrior, rng: np.random.Generator, wanted: i
     rng : generator
     wanted : number of draws that are enough, given side data; unless given, as many as those of the prior
     """
-    found, longest = _proposed(prior, rng, wanted), dict[str, NDArray[np.int64]]()
+    population, longest = _proposed(prior, rng, wanted), dict[str, NDArray[np.int64]]()
     for _ in range(_REBUILT):
-        if not (longer := _longer_supports(found, rng)):
-            return found
+        if not (longer := _longer_supports(population, rng)):
+            return population
         longest |= longer
-        found = _proposed(prior.again(longest), rng, wanted)
-    return replace(found, lost=1.0) if _longer_supports(found, rng) else found
+        population = _proposed(prior.again(longest), rng, wanted)
+    return replace(population, lost=1.0) if _longer_supports(population, rng) else population
 
 
 def _longer_supports(prior: WeighedPrior, rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
     """Values of summed latents without a largest one, where those they have leave out too much at these draws."""
     given, joint = prior.terms.given, prior.log_joint({})
     names = unbounded_latents({name: given.model[name] for name in given.latents}, {}, given.moving)
-    found: dict[str, NDArray[np.int64]] = {}
+    supports: dict[str, NDArray[np.int64]] = {}
     if not names:
-        return found
+        return supports
     heavy = [np.exp(part - part.max()) for part in (part[:, 0] - prior.log_density for part in joint)]
     place = np.concatenate([rng.choice(w.size, _CHECKED, p=w / w.sum()) for w in heavy if np.isfinite(w).all()])
     drawn = prior.terms.latents([value[place] for value in prior.values], {}, rng, place.size)
@@ -132,8 +132,8 @@ def _longer_supports(prior: WeighedPrior, rng: np.random.Generator) -> dict[str,
         while length < 2 * _LONGEST and _lack(tail, drawn, np.arange(start, start + length)) > _ROUNDING:
             length *= 2
         if length > own:
-            found[name] = np.arange(start, start + length)
-    return found
+            supports[name] = np.arange(start, start + length)
+    return supports
 
 
 def _lack(tail: Tail, drawn: Arrays, values: NDArray[np.int64]) -> float:
@@ -172,9 +172,9 @@ def _proposed(prior: WeighedPrior, rng: np.random.Generator, wanted: int | None)
     size, pilot = _sizes(prior, wanted)
     if prior.terms.knows_more:
         few = max(_FEWEST_DRAWS, size // 4)
-        kept: dict[str, Any] = {name: getattr(prior, name)[:few] for name in ("log_prior", "log_density")}
-        kept["worked_out"] = None if prior.worked_out is None else prior.worked_out[:few]
-        prior = replace(prior, values=tuple(value[:few] for value in prior.values), **kept)
+        first_rows: dict[str, Any] = {name: getattr(prior, name)[:few] for name in ("log_prior", "log_density")}
+        first_rows["worked_out"] = None if prior.worked_out is None else prior.worked_out[:few]
+        prior = replace(prior, values=tuple(value[:few] for value in prior.values), **first_rows)
     joint, far = ([part[:, 0] for part in parts] for parts in (prior.log_joint({}), prior.far.joint({})))
     _, guide = prior.far.counted(prior.held_sample(), far, np.logaddexp(*joint))
 
@@ -201,18 +201,21 @@ def given_chains(prior: WeighedPrior, points: Floats) -> WeighedPrior:
     return _with(prior, Population(points, (present, out), log_prior, np.logaddexp(present, out)))
 
 
-def _with(prior: WeighedPrior, found: Population) -> WeighedPrior:
+def _with(prior: WeighedPrior, population: Population) -> WeighedPrior:
     """A prior with other draws, those without weight left out, and with points far from them too."""
-    log_weights = np.logaddexp(*found.log_joint) - found.log_density
+    log_weights = np.logaddexp(*population.log_joint) - population.log_density
     weights = np.exp(log_weights - log_weights.max())
-    kept, rng = np.flatnonzero(weights > 0), np.random.default_rng(prior.rng)
-    values = tuple(prior.split(found.points[kept]))
-    place = rng.choice(kept.size, kept.size, p=weights[kept] / weights[kept].sum())
+    weighted, rng = np.flatnonzero(weights > 0), np.random.default_rng(prior.rng)
+    values = tuple(prior.split(population.points[weighted]))
+    place = rng.choice(weighted.size, weighted.size, p=weights[weighted] / weights[weighted].sum())
     far = prior.far.joined(FarPoints.around(prior.terms, [value[place] for value in values], prior.log_share, rng))
-    changed: dict[str, Any] = {"log_prior": found.log_prior[kept], "log_density": found.log_density[kept]}
-    changed |= {"proposal": found.proposal, "known": found.proposal is None}
-    changed["worked_out"] = None if found.pure is None else found.pure[kept]
-    return replace(prior, values=values, far=far.made_by(found), **changed)
+    changed: dict[str, Any] = {
+        "log_prior": population.log_prior[weighted],
+        "log_density": population.log_density[weighted],
+    }
+    changed |= {"proposal": population.proposal, "known": population.proposal is None}
+    changed["worked_out"] = None if population.pure is None else population.pure[weighted]
+    return replace(prior, values=values, far=far.made_by(population), **changed)
 
 
 def releases_under(
@@ -257,12 +260,12 @@ def releases_under(
         return releases_of_worlds(model, truth, released, draws, rng)
     except RareTruth as rare:
         try:
-            found = _rare_releases(model, truth, released, draws, rng)
+            releases = _rare_releases(model, truth, released, draws, rng)
         except (NotImplementedError, ValueError):  # a model that PyMC cannot copy, or whose prior cannot be weighed
-            found = None
-        if found is None:
+            releases = None
+        if releases is None:
             raise ValueError(str(rare)) from None
-        return found
+        return releases
 
 
 def _releases_of_known(
@@ -296,9 +299,9 @@ def _rare_releases(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
 ) -> Arrays | None:
     """Releases of latents drawn given a truth by better proposals; None where these do not do."""
-    held, asked = check_truth(model, truth, released)
-    target, wanted = next(iter(asked.items()), (None, np.zeros((), dtype=np.int64)))
-    if len(asked) > 1 or wanted.shape or wanted not in (0, 1):
+    held, awaited = check_truth(model, truth, released)
+    target, wanted = next(iter(awaited.items()), (None, np.zeros((), dtype=np.int64)))
+    if len(awaited) > 1 or wanted.shape or wanted not in (0, 1):
         return None
     given = pm.observe(model, held) if held else model
     prior = WeighedPrior.of(given, tuple(released), target, rng=rng.integers(2**63), draws=max(DRAWS, _WORLDS * draws))

@@ -99,8 +99,8 @@ def with_draws(
     every = [*graphs, *swaps.values()]
     inputs = list(graph_inputs([*every, *swaps]))
     copies = clone_get_equiv(inputs, [*every, *swaps], copy_inputs=False, copy_orphans=False)
-    kept = [variable for variable in inputs if not isinstance(variable, Constant)]
-    fgraph = FunctionGraph(kept, [copies[variable] for variable in every], clone=False)
+    variables = [variable for variable in inputs if not isinstance(variable, Constant)]
+    fgraph = FunctionGraph(variables, [copies[variable] for variable in every], clone=False)
     for variable, swap in swaps.items():
         if copies[variable] in fgraph.variables:
             fgraph.replace(copies[variable], copies[swap])

@@ -112,18 +112,18 @@ class PriorPredictive:
         A vector that was sorted counts as if it had been drawn until it was in order.
         """
         parts: list[Draws] = []
-        found = proposed = 0
-        while found < worlds:
+        accepted = proposed = 0
+        while accepted < worlds:
             if proposed > _HOPELESS * worlds + _FEWEST:
                 raise ValueError(
-                    f"of {proposed} worlds drawn variable by variable only {found} have a positive prior probability: "
-                    "write the model so that what it draws is possible"
+                    f"of {proposed} worlds drawn variable by variable only {accepted} have a positive prior "
+                    "probability: write the model so that what it draws is possible"
                 )
-            batch = max(_FEWEST, worlds - found) if proposed else worlds
+            batch = max(_FEWEST, worlds - accepted) if proposed else worlds
             parts.append(self._propose(batch, rng))
-            found, proposed = found + len(next(iter(parts[-1].values()))), proposed + batch
+            accepted, proposed = accepted + len(next(iter(parts[-1].values()))), proposed + batch
         drawn = {name: np.concatenate([part[name] for part in parts])[:worlds] for name in self.shapes}
-        return drawn, found / proposed * float(np.exp(self.log_share))
+        return drawn, accepted / proposed * float(np.exp(self.log_share))
 
     def _propose(self, worlds: int, rng: np.random.Generator) -> Draws:
         """Worlds that are accepted of so many proposed ones."""
@@ -183,8 +183,8 @@ def _all_at_once(outputs: list[TensorVariable], terms: list[TensorVariable]) -> 
         new |= zip(node.outputs, made, strict=True)
 
     def spread(graph: TensorVariable) -> TensorVariable:
-        found = new.get(graph, graph)
-        return found if found.ndim > graph.ndim else pt.repeat(graph[None], worlds, axis=0)
+        batch = new.get(graph, graph)
+        return batch if batch.ndim > graph.ndim else pt.repeat(graph[None], worlds, axis=0)
 
     values = [spread(graph) for graph in fgraph.outputs]
     weights = [value.reshape((worlds, -1)).sum(axis=1) for value in values[len(outputs) :]]
@@ -239,8 +239,8 @@ def _compile(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Cal
 
     def seeded(rng: np.random.Generator, *arguments: Any) -> list[NDArray[Any]]:
         reseed_rngs(generators, int(rng.integers(2**63)))
-        found: list[NDArray[Any]] = function(*arguments)
-        return found
+        values: list[NDArray[Any]] = function(*arguments)
+        return values
 
     return seeded
 

@@ -172,12 +172,12 @@ class FarPoints:
         real = np.repeat(kinds, [value[0].size for value in values])
         moved = real & (one | (np.arange(size) % 2 == 0)[:, None])
         middle = np.median(points, axis=0)
-        found = unstacked(np.where(moved, middle + factor * (drawn - middle), drawn), values)
+        moved_points = unstacked(np.where(moved, middle + factor * (drawn - middle), drawn), values)
         with np.errstate(all="ignore"):
-            log_prior = terms.base(found, far=True) - log_share
+            log_prior = terms.base(moved_points, far=True) - log_share
         possible = np.isfinite(log_prior)
         log_prior = log_prior[possible]
-        return cls(terms, tuple(value[possible] for value in found), log_prior, log_prior)
+        return cls(terms, tuple(value[possible] for value in moved_points), log_prior, log_prior)
 
     def joined(self, other: FarPoints) -> FarPoints:
         """These points and others."""

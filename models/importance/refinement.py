@@ -65,9 +65,9 @@ class Mixture:
         wide, narrow = (min(max(int(share * largest), least), largest) for share in _NEIGHBOURS)
         order = distances.argsort(axis=1)[:, :wide]
         near = np.take_along_axis(distances, order, axis=1)
-        kept = near <= _FARTHER ** (2.0 / points.shape[1]) * near[:, least - 1 : least]
-        kept[1::2, narrow:] = False
-        share = kept / kept.sum(axis=1, keepdims=True)
+        neighbours = near <= _FARTHER ** (2.0 / points.shape[1]) * near[:, least - 1 : least]
+        neighbours[1::2, narrow:] = False
+        share = neighbours / neighbours.sum(axis=1, keepdims=True)
         groups = chosen[order]
         middle = groups - (share[..., None] * groups).sum(axis=1, keepdims=True)
         spread = (middle * share[..., None]).transpose(0, 2, 1) @ middle
@@ -88,12 +88,12 @@ class Mixture:
         constant = gammaln((_FREEDOM + d) / 2) - gammaln(_FREEDOM / 2) - d / 2 * np.log(_FREEDOM * np.pi)
         inverse = np.linalg.inv(self.factors).transpose(0, 2, 1)
         logdet = np.log(np.abs(np.diagonal(self.factors, axis1=1, axis2=2))).sum(axis=1)
-        found = np.empty(len(points))
+        log_density = np.empty(len(points))
         for start in range(0, len(points), _AT_ONCE):
             away = (points[None, start : start + _AT_ONCE] - self.centres[:, None]) @ inverse
             log_t = -(_FREEDOM + d) / 2 * np.log1p((away**2).sum(axis=2) / _FREEDOM) - logdet[:, None]
-            found[start : start + _AT_ONCE] = logsumexp(log_t, axis=0)
-        return np.asarray(found + constant - np.log(len(self.centres)))
+            log_density[start : start + _AT_ONCE] = logsumexp(log_t, axis=0)
+        return np.asarray(log_density + constant - np.log(len(self.centres)))
 
 
 def temper(log_weights: Floats, wanted: float) -> Floats:
@@ -225,12 +225,12 @@ def refine(
     heavy = np.any([part > part.max() - _NEGLIGIBLE for part in start.log_weights], axis=0) & mixes
     # Rows: log joint density under each hypothesis, and log density under the prior, what was before, and each mixture.
     columns = np.stack([*start.log_joint, start.log_prior, start.log_density])[:, heavy]
-    points, found = start.points[heavy], start
+    points, population = start.points[heavy], start
     pure = None if start.pure is None else start.pure[heavy]
     first = points, columns, proposal, pure
     left = STAGES + (_PILOTS if drawn_now < size else 0)
     while left:
-        near = [found, guide] if guide is not None and found is start else [found]
+        near = [population, guide] if guide is not None and population is start else [population]
         log_weights = [np.concatenate(parts) for parts in zip(*(one.log_weights for one in near), strict=True)]
         mixture = Mixture.around(np.concatenate([one.points for one in near]), _evenly(*log_weights), rng)
         drawn = mixture.draw(drawn_now, rng)
@@ -241,15 +241,15 @@ def refine(
         points, proposal = np.concatenate([points, drawn]), proposal.with_one_more(mixture, drawn_now)
         pure = None if pure is None else np.concatenate([pure, own])
         log_density = proposal.combined(columns[3], [*columns[4:]])
-        found = Population(points, (columns[0], columns[1]), columns[2], log_density, proposal, pure)
+        population = Population(points, (columns[0], columns[1]), columns[2], log_density, proposal, pure)
         left -= 1
-        if enough(*found.log_weights):
+        if enough(*population.log_weights):
             break
-        effective = min(counted(part[-drawn_now:]) for part in found.log_weights)
+        effective = min(counted(part[-drawn_now:]) for part in population.log_weights)
         if drawn_now < size and effective >= _PILOTED * drawn_now:
             drawn_now, left = size, min(left, STAGES)
             points, columns, proposal, pure = first  # mixtures stand on pilots, which would weigh too little under them
-    return found
+    return population
 
 
 def counted(log_weights: Floats) -> float:
@@ -264,5 +264,5 @@ def counted(log_weights: Floats) -> float:
 def _evenly(present: Floats, out: Floats) -> Floats:
     """Log weights of which half are of each hypothesis, so that draws are made where the rarer one has its mass too."""
     totals = logsumexp(present), logsumexp(out)
-    kept = [one - total for one, total in zip((present, out), totals, strict=True) if total > -np.inf]
-    return np.asarray(logsumexp(kept, axis=0))
+    columns = [one - total for one, total in zip((present, out), totals, strict=True) if total > -np.inf]
+    return np.asarray(logsumexp(columns, axis=0))

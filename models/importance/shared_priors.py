@@ -53,12 +53,14 @@ def shared_draws(priors: Sequence[WeighedPrior]) -> list[WeighedPrior]:
     densities = np.stack([one.terms.base(values, far=True) for one in priors])
     shares = np.array(sizes)[:, None] / sum(sizes)
     log_density = logsumexp(densities, axis=0, b=shares)
-    found = []
+    draws_by_model = []
     for one, own in zip(priors, densities, strict=True):
         there = [other.terms.base(one.far.values, far=True) for other in priors] if one.far.values else densities[:, :0]
         far = replace(one.far, log_density=logsumexp(there, axis=0, b=shares))
-        found.append(replace(one, values=values, log_prior=own, log_density=log_density, far=far, worked_out=None))
-    return found
+        draws_by_model.append(
+            replace(one, values=values, log_prior=own, log_density=log_density, far=far, worked_out=None)
+        )
+    return draws_by_model
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,8 @@ class PooledDraws:
         parts, sizes, lost, densities = [], {}, {}, {}
         for (key, model), child in zip(models.items(), blocks.seed_sequence(seed).spawn(len(models)), strict=True):
             densities[key] = _log_density(model, names)
-            found, _ = PriorPredictive.of(model, (), values=tuple(names)).draw(draws, np.random.default_rng(child))
-            own = [found[name].astype(model.rvs_to_values[model[name]].dtype) for name in names]
+            latents, _ = PriorPredictive.of(model, (), values=tuple(names)).draw(draws, np.random.default_rng(child))
+            own = [latents[name].astype(model.rvs_to_values[model[name]].dtype) for name in names]
             possible = np.isfinite(densities[key](own))
             for value in own:
                 possible &= np.isfinite(value.reshape(len(value), -1)).all(axis=1)
@@ -207,9 +209,9 @@ def _log_density(model: pm.Model, names: Sequence[str]) -> Callable[[Sequence[ND
 
     def density(values: Sequence[NDArray[Any]]) -> Floats:
         with np.errstate(all="ignore"):
-            (found,) = compiled(*values)
-        found = np.broadcast_to(found, len(values[0])).astype(np.float64)
-        return np.where(np.isnan(found) | (found == np.inf), -np.inf, found)
+            (log_density,) = compiled(*values)
+        log_density = np.broadcast_to(log_density, len(values[0])).astype(np.float64)
+        return np.where(np.isnan(log_density) | (log_density == np.inf), -np.inf, log_density)
 
     return density
 

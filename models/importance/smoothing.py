@@ -50,9 +50,9 @@ class Importance:
         weights, possible = np.zeros(log_likelihood.size), np.flatnonzero(log_likelihood > -np.inf)
         if possible.size == 0:
             return cls(weights, np.inf, -np.inf)
-        kept = log_likelihood[possible]
-        top = kept.max()
-        smoothed, k_hat = _smooth_tail(kept - top)
+        finite = log_likelihood[possible]
+        top = finite.max()
+        smoothed, k_hat = _smooth_tail(finite - top)
         total = smoothed.sum()
         weights[possible] = smoothed / total
         return cls(weights, k_hat, float(np.log(total) + top))

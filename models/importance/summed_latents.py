@@ -135,24 +135,24 @@ class Parted:
         names = [name for name, axes in grid.axes.items() for _ in axes]
         totals = PlacedTotal.all_of(components, summed.totals)
         parted = replace(given, latents=latents, continuous=drawn)
-        found = cls(parted, components, met, summed.terms, summed.targets[0], totals)
-        return found, list(dict.fromkeys(names[i] for i in axes if i < len(names)))
+        parted_model = cls(parted, components, met, summed.terms, summed.targets[0], totals)
+        return parted_model, list(dict.fromkeys(names[i] for i in axes if i < len(names)))
 
 
 def _supports(
     given: Conditioned, support: dict[str, ArrayLike]
 ) -> tuple[dict[str, tuple[tuple[int, ...], list[Any]]], frozenset[str]]:
     """Shape and values of the cells of every discrete latent that has few enough of them; and which of them are cut."""
-    found, known = {}, set(support)
+    supports, known = {}, set(support)
     for name in given.latents:
         rv = given.model[name]
         try:
             for start in (start for _, start in unbounded_latents({name: rv}, support, given.moving).values()):
                 support[name] = _cut_values(given, name, start)
-            found[name] = support_of(rv, support, given.moving)
+            supports[name] = support_of(rv, support, given.moving)
         except ValueError:
             continue
-    return found, frozenset(set(found).intersection(support) - known)
+    return supports, frozenset(set(supports).intersection(support) - known)
 
 
 def _cut_values(given: Conditioned, name: str, start: int) -> NDArray[np.int64]:

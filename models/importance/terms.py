@@ -120,10 +120,10 @@ class Terms:
 
     def met_table(self, table: Floats) -> Floats:
         """A table (state, 1) of one release summed over the states apart, (row, component); nothing in unused rows."""
-        found = np.full((max(self.met.sizes), len(self.met.sizes)), -np.inf)
+        by_component = np.full((max(self.met.sizes), len(self.met.sizes)), -np.inf)
         for c, part in enumerate(self.by_component(table)):
-            found[: part.shape[0], c] = logsumexp(part[..., 0], axis=1)
-        return found
+            by_component[: part.shape[0], c] = logsumexp(part[..., 0], axis=1)
+        return by_component
 
     def log_density(
         self, point: Mapping[TensorVariable, TensorVariable], table: TensorVariable, joint: bool
@@ -161,11 +161,11 @@ class Terms:
 
     def _with_totals(self, at: Floats, tables: Sequence[Floats]) -> Floats:
         """Terms (draw, state, release or 1) with the laws of the sums in the states of these."""
-        found = at.copy() if self.totals else at
+        log_terms = at.copy() if self.totals else at
         for one in self.totals:
             law = one.total.law(self._leaf_weights(one, at, tables))
-            found[:, self.met.slices[one.component]] += law[:, self._met_numbers(one), None]
-        return found
+            log_terms[:, self.met.slices[one.component]] += law[:, self._met_numbers(one), None]
+        return log_terms
 
     @property
     def knows_more(self) -> bool:
@@ -216,8 +216,8 @@ class Terms:
                 places[leaf] = place
         states = self.states.components.at(places)[: len(self.given.latents)]
         values = [s.astype(v.dtype) for s, v in zip(states, self.given.latents.values(), strict=True)]
-        found = self.back(*draws, *values)
-        drawn = dict(zip(self.given.continuous, found, strict=True))
+        latents = self.back(*draws, *values)
+        drawn = dict(zip(self.given.continuous, latents, strict=True))
         return dict(zip(self.given.latents, states, strict=True)) | drawn
 
     @property
@@ -278,7 +278,7 @@ class Terms:
             others = [(self.met.slices[c], logsumexp(tables[c], axis=1)) for c in self._summed if c != self.component]
         size, slice_of = len(draws[0]) if draws else 1, self.met.slices[self.component]
         pure = self.pure[0](draws, size, far) if pure is None else pure
-        found = [np.empty((size, releases)) for _ in parts]
+        log_joint = [np.empty((size, releases)) for _ in parts]
         cells = self.met.total * releases if group.mixed else max(self.met.total, releases)
         width = max(1, (_MIXED_AT_ONCE if group.mixed else _CELLS_AT_ONCE) // max(cells, 1))
         for start in range(0, size, width):
@@ -287,26 +287,26 @@ class Terms:
             rest = np.zeros((1, 1))
             for met, states in others:
                 rest = rest + _summed_over_states(at[:, met], states)
-            for out, (states, where) in zip(found, parts, strict=True):
-                kept = at[:, slice_of]
-                kept = kept if where is None else np.where(where[window, :, None], kept, -np.inf)
-                out[window] = _summed_over_states(kept, states) + rest
-        return found[0], found[1]
+            for out, (states, where) in zip(log_joint, parts, strict=True):
+                log_terms = at[:, slice_of]
+                log_terms = log_terms if where is None else np.where(where[window, :, None], log_terms, -np.inf)
+                out[window] = _summed_over_states(log_terms, states) + rest
+        return log_joint[0], log_joint[1]
 
 
 def _sum_over(at: Floats, states: Floats) -> Floats:
     """Log of the sum over states of exp(at (draw, state) + states (state,)): (draw,), few draws at a time."""
     if at.shape[1] == 1:
         return np.asarray(at[:, 0] + states)
-    found, width = np.empty(len(at)), max(1, _CACHED // at.shape[1])
+    log_sums, width = np.empty(len(at)), max(1, _CACHED // at.shape[1])
     for start in range(0, len(at), width):
         rows = at[start : start + width] + states
         top = np.maximum(rows.max(axis=1), -1e300)
         rows -= top[:, None]
         np.exp(rows, out=rows)
         with np.errstate(divide="ignore"):
-            found[start : start + width] = np.log(rows.sum(axis=1)) + top
-    return found
+            log_sums[start : start + width] = np.log(rows.sum(axis=1)) + top
+    return log_sums
 
 
 def _summed_over_states(at: Floats, states: Floats) -> Floats:
@@ -320,12 +320,12 @@ def _summed_over_states(at: Floats, states: Floats) -> Floats:
     rows = at[..., 0]
     row_top, top = (np.maximum(x.max(axis=axis), -1e300) for x, axis in ((rows, 1), (states, 0)))
     with np.errstate(divide="ignore"):
-        found = np.log(np.exp(rows - row_top[:, None]) @ np.exp(states - top)) + row_top[:, None] + top
+        log_sums = np.log(np.exp(rows - row_top[:, None]) @ np.exp(states - top)) + row_top[:, None] + top
     lost = row_top.max() + top + _UNDERFLOW  # what a product of exponentials cannot tell from zero
-    for i in np.flatnonzero(found.max(axis=0) - _NEGLIGIBLE < lost):
+    for i in np.flatnonzero(log_sums.max(axis=0) - _NEGLIGIBLE < lost):
         with np.errstate(divide="ignore"):
-            found[:, i] = logsumexp(rows + states[:, i], axis=1)
-    return np.asarray(found)
+            log_sums[:, i] = logsumexp(rows + states[:, i], axis=1)
+    return np.asarray(log_sums)
 
 
 def _sum_over_each(at: Floats, states: Floats) -> Floats:

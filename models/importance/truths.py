@@ -53,19 +53,19 @@ def releases_of_worlds(
     >>> bool((releases_of_worlds(model, {"in": 1}, ["noisy"], 50, np.random.default_rng(1))["noisy"] > 90).all())
     True
     """
-    held, asked = _held_and_awaited(model, truth, released)
+    held, awaited = _held_and_awaited(model, truth, released)
     log_weight = _log_weight(model, held, released)
     graphs = {f"released {name}": model[name] for name in released}
-    graphs |= {f"asked {name}": model[name] for name in asked} | {"log weight": log_weight}
+    graphs |= {f"asked {name}": model[name] for name in awaited} | {"log weight": log_weight}
     worlds = PriorPredictive.of(model, (), graphs, held={model[n]: v for n, v in held.items()})
     parts: list[dict[str, NDArray[Any]]] = []
     rows = sum(int(rv.size.eval()) for rv in model.observed_RVs)
     few = min(_WORLDS * draws, max(_FEWEST_PROBED, _CELLS_PROBED // max(rows, 1)))  # before many rows are read
     for tries in range(1, _TRIES + 1):
-        found, _ = worlds.draw(few if tries <= _FIRST else _WORLDS * draws, rng)
-        parts.append(found)
-        every = {name: np.concatenate([part[name] for part in parts]) for name in found}
-        weights = _weights(every, asked)
+        drawn, _ = worlds.draw(few if tries <= _FIRST else _WORLDS * draws, rng)
+        parts.append(drawn)
+        every = {name: np.concatenate([part[name] for part in parts]) for name in drawn}
+        weights = _weights(every, awaited)
         effective = weights.sum() ** 2 / max((weights**2).sum(), 1e-300)
         if effective >= _FEWEST * draws:
             break
@@ -133,9 +133,9 @@ def _held_and_awaited(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str]
 ) -> tuple[dict[str, TensorVariable], dict[str, NDArray[Any]]]:
     """Latents to hold, and deterministics to wait for."""
-    values, asked = check_truth(model, truth, released)
+    values, awaited = check_truth(model, truth, released)
     held = {name: pt.constant(value, dtype=value.dtype) for name, value in values.items()}
-    return held, asked
+    return held, awaited
 
 
 def _log_weight(model: pm.Model, held: Mapping[str, TensorVariable], released: Sequence[str]) -> TensorVariable:
@@ -150,9 +150,9 @@ def _log_weight(model: pm.Model, held: Mapping[str, TensorVariable], released: S
     return sum_terms(terms)
 
 
-def _weights(worlds: Mapping[str, NDArray[Any]], asked: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+def _weights(worlds: Mapping[str, NDArray[Any]], awaited: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
     log_weight = np.asarray(worlds["log weight"], dtype=np.float64)
-    for name, value in asked.items():
+    for name, value in awaited.items():
         same = (worlds[f"asked {name}"] == value).reshape(len(log_weight), -1).all(axis=1)
         log_weight = np.where(same, log_weight, -np.inf)
     top = log_weight.max()
@@ -161,7 +161,7 @@ def _weights(worlds: Mapping[str, NDArray[Any]], asked: Mapping[str, NDArray[Any
 
 def _resample(weights: NDArray[np.float64], draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Worlds by their weights, in random order; each once where all weigh the same."""
-    kept = np.flatnonzero(weights)
-    if np.ptp(weights[kept]) < 1e-12 and kept.size >= draws:
-        return rng.permutation(kept)[:draws]
+    weighted = np.flatnonzero(weights)
+    if np.ptp(weights[weighted]) < 1e-12 and weighted.size >= draws:
+        return rng.permutation(weighted)[:draws]
     return rng.choice(weights.size, draws, p=weights / weights.sum())

@@ -143,39 +143,38 @@ class WeighedPrior:
         """Releases of these draws, (release, *shape), to see how well draws explain releases of their own."""
         released = self.terms.given.released
         try:
-            found = releases_given(self.model, self.latents, list(released), np.random.default_rng(self.rng))
+            drawn = releases_given(self.model, self.latents, list(released), np.random.default_rng(self.rng))
         except NotImplementedError as error:
             raise ValueError(_UNDRAWABLE.format(error)) from error
-        return {name: found[name].astype(value.dtype) for name, value in released.items()}
+        return {name: drawn[name].astype(value.dtype) for name, value in released.items()}
 
     def before(self, settled: Mapping[str, NDArray[Any]] | None = None) -> tuple[float, float]:
         """P(target = 1) before the release, given those settled, and its error: Monte Carlo, and what is lost."""
-        found = self.held(settled)
-        if not found.weights.any():
+        sample = self.held(settled)
+        if not sample.weights.any():
             raise ValueError("what is published exactly is impossible under the model")
-        heavy = found.k_hat > LARGEST_KHAT and (bool(settled) or self.terms.knows_more)
-        if not self.sees_both or (found.spread > 0 and (found.ess < FEWEST or heavy)):
-            raise ValueError(self._too_few(found, bool(settled) or self.terms.knows_more))
-        return found.present, float(np.hypot(found.mcse, self.lost))
+        heavy = sample.k_hat > LARGEST_KHAT and (bool(settled) or self.terms.knows_more)
+        if not self.sees_both or (sample.spread > 0 and (sample.ess < FEWEST or heavy)):
+            raise ValueError(self._too_few(sample, bool(settled) or self.terms.knows_more))
+        return sample.present, float(np.hypot(sample.mcse, self.lost))
 
     @cached_property
     def sees_both(self) -> bool:
         """False where the target is computed from what is drawn, and is the same in all draws: its prior is unknown."""
         return not self.terms.one_reads_draws or 0.0 < self.held().present < 1.0
 
-    def _too_few(self, found: Hypotheses, known: bool) -> str:
+    def _too_few(self, answer: Hypotheses, known: bool) -> str:
         """Message of too few draws, and the remedy."""
         size = self.log_prior.size
         if known:
             return (
-                f"what the model knows beside the release leaves {found.ess:.0f} of {size} draws of its continuous "
-                f"latents, fewer than {FEWEST} or with too heavy a tail (k-hat {found.k_hat:.2g}), to average its "
+                f"what the model knows beside the release leaves {answer.ess:.0f} of {size} draws of its continuous "
+                f"latents, fewer than {FEWEST} or with too heavy a tail (k-hat {answer.k_hat:.2g}), to average its "
                 "prior over: put it into their laws instead"
             )
-        own = found.ess if 0.0 < found.present < 1.0 else 0.0
-        few = (
-            f"of {size} draws of the prior {own:.0f} speak for the target being {int(found.present < 0.5)}, fewer than "
-        )
+        own = answer.ess if 0.0 < answer.present < 1.0 else 0.0
+        rare = int(answer.present < 0.5)
+        few = f"of {size} draws of the prior {own:.0f} speak for the target being {rare}, fewer than "
         if own and (wanted := size * ENOUGH / own) <= MOST_PRIOR_DRAWS:
             more = int(np.ceil(wanted / 10_000)) * 10_000
             return f"{few}{FEWEST}: the target is rare, use adversary.Sampling(prior_draws={more})"
@@ -202,9 +201,9 @@ class WeighedPrior:
         best = float(best_of(np.logaddexp(*joint), self.log_prior, self.log_density)[0])
         explained = best - self.far.best(far)[0] if self.terms.knows_more else np.inf
         answer = Hypotheses.of(*(part[:, 0] - self.log_density for part in joint))
-        found = Sample(self.values, self.pure, self.terms.table(settled or {}), answer, float(explained), self.lost)
+        sample = Sample(self.values, self.pure, self.terms.table(settled or {}), answer, float(explained), self.lost)
         both = np.logaddexp(joint[0][:, 0], joint[1][:, 0])
-        return self.far.counted(found, (far[0][:, 0], far[1][:, 0]), both)[0]
+        return self.far.counted(sample, (far[0][:, 0], far[1][:, 0]), both)[0]
 
     def weigh(self, observed: Mapping[str, ArrayLike], rng: Any = None, refine: bool = True) -> Iterator[Sample]:
         """One release after another: the draws weighed by it, or those of a better proposal where they do not do."""
@@ -225,13 +224,13 @@ class WeighedPrior:
                 if self.values:
                     explained = self.reach.explained(float(best[i]), float(far_best[i]))
                 answer = Hypotheses.of(present - self.log_density, out - self.log_density)
-                found = Sample(self.values, self.pure, own, answer, explained, self.lost)
-                found, guide = self.far.counted(found, there, np.logaddexp(present, out))
+                sample = Sample(self.values, self.pure, own, answer, explained, self.lost)
+                sample, guide = self.far.counted(sample, there, np.logaddexp(present, out))
                 row = {name: value[i] for name, value in rows.items()}
-                if not found.settled and refine and self.may_be_refined and best[i] > -np.inf:
+                if not sample.settled and refine and self.may_be_refined and best[i] > -np.inf:
                     generator = np.random.default_rng(seeds[start + i])
-                    found = found.or_better(self._refine(row, own, (present, out), there, guide, generator))
-                yield self._with_cut(found, row)
+                    sample = sample.or_better(self._refine(row, own, (present, out), there, guide, generator))
+                yield self._with_cut(sample, row)
 
     def _with_cut(self, sample: Sample, row: Arrays) -> Sample:
         """A sample that says how probable the ends of the values are that it sums over, from some of its draws."""
@@ -262,12 +261,12 @@ class WeighedPrior:
     ) -> Sample:
         """Draws of mixtures around those of the prior that are near to one release; `far` as `FarPoints` has it."""
         released = {name: value[None] for name, value in row.items()}
-        found = self.population(released, table, log_joint, _is_reliable, _REFINED, rng, guide)
-        both, answer = np.logaddexp(*found.log_joint), Hypotheses.of(*found.log_weights)
-        best = best_of(both[:, None], found.log_prior, found.log_density)
+        population = self.population(released, table, log_joint, _is_reliable, _REFINED, rng, guide)
+        both, answer = np.logaddexp(*population.log_joint), Hypotheses.of(*population.log_weights)
+        best = best_of(both[:, None], population.log_prior, population.log_density)
         explained = self.reach.explained(float(best[0]), float(self.far.best([part[:, None] for part in far])[0]))
-        sample = Sample(self.split(found.points), None, table, answer, explained, self.lost)
-        return self.far.made_by(found).counted(sample, far, both)[0]
+        sample = Sample(self.split(population.points), None, table, answer, explained, self.lost)
+        return self.far.made_by(population).counted(sample, far, both)[0]
 
     def population(
         self,
@@ -378,8 +377,8 @@ def _draw_prior(
     """Many values of the latents that are not summed out, and the share of the prior that their transforms leave."""
     if not given.continuous:
         return (), 1.0
-    found, share = PriorPredictive.of(model, (), values=tuple(given.continuous)).draw(draws, rng)
-    return tuple(found[name].astype(value.dtype) for name, value in given.continuous.items()), share
+    drawn, share = PriorPredictive.of(model, (), values=tuple(given.continuous)).draw(draws, rng)
+    return tuple(drawn[name].astype(value.dtype) for name, value in given.continuous.items()), share
 
 
 def _systematic(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -99,10 +99,10 @@ def released_loss(
     """
     losses = []
     for name in names:
-        found = getattr(model[name].tag, "mechanism", None)
-        if found is None or not found[1] or found[0].is_exact:
+        tag = getattr(model[name].tag, "mechanism", None)
+        if tag is None or not tag[1] or tag[0].is_exact:
             return NoPrivacy()
-        mechanism, count, cells = found
+        mechanism, count, cells = tag
         sensitivity, calibrated = mechanism.calibration
         if unit is not None:
             if mechanism.is_local and count == 1:

@@ -181,10 +181,10 @@ def block_reconstruction(
     for table in tables:
         if any(axis not in range(law.ndim) for axis in table):
             raise ValueError(f"tables must be by features 0 to {law.ndim - 1}, got {list(table)}")
-    asked = int(np.ravel_multi_index(tuple(target), law.shape))
+    target_cell = int(np.ravel_multi_index(tuple(target), law.shape))
     with pm.Model() as model:
         record = pm.Categorical("record", law.ravel())
-        pm.Deterministic("in", pt.eq(record, asked).astype("int64"))
+        pm.Deterministic("in", pt.eq(record, target_cell).astype("int64"))
         counts = pt.eq(np.arange(law.size), record).astype("int64")
         if size > 1:
             counts = counts + pm.Multinomial("others", n=size - 1, p=law.ravel())

@@ -30,7 +30,7 @@ from .belief_laws import Count, Limit, OthersOfLevel, Upper, has_rate
 
 
 def hierarchical_counts(
-    plan: Plan, reader: Adversary, upper: Upper = None, *, individually: bool = False, rates: bool = False
+    plan: Plan, adversary: Adversary, upper: Upper = None, *, individually: bool = False, rates: bool = False
 ) -> pm.Model:
     """Published counts around one target, as an adversary sees them (see the module for the equations).
 
@@ -40,7 +40,7 @@ def hierarchical_counts(
         Levels, lowest first; one without siblings holds the same people as the next and has no sibling sum. With two
         cells, variables have dim ``cell``: the target counts in cell 0 if in, in cell 1 if out. Numbers may be changed
         after the noise: clamped or rounded one by one, or made to add up.
-    reader : Adversary
+    adversary : Adversary
         Prior, hypotheses, beliefs. What "in" means is its `attack`: see `adversary.attacks`.
     upper : int or mapping of level name to int, optional
         Largest total to consider where a belief is improper. The others of such a level (each sibling, under a flat
@@ -78,8 +78,8 @@ def hierarchical_counts(
     0.5605
     """
     dims = ("cell",) if plan.cells > 1 else None
-    believed = list(zip(*(reader.level_beliefs(plan, cell) for cell in range(plan.cells)), strict=True))
-    contributions = np.array([reader.contributions(cell) for cell in range(plan.cells)])
+    believed = list(zip(*(adversary.level_beliefs(plan, cell) for cell in range(plan.cells)), strict=True))
+    contributions = np.array([adversary.contributions(cell) for cell in range(plan.cells)])
     out, present = contributions.T if dims else contributions[0]
     least, most = int(contributions.min()), int(contributions.max())
     limit = Limit(upper, most + max(belief.known_count or 0 for belief in believed[0]))
@@ -87,11 +87,11 @@ def hierarchical_counts(
     if individually and not any(belief.each is not None for row in believed for belief in row):
         raise ValueError("individually: no belief is about each sibling; give some upper level Each(law)")
     if rates and not any(has_rate(belief) for row in believed for belief in row):
-        raise ValueError(f"rates: no belief is GammaPoisson or BetaBinomial, got {dict(reader.beliefs)}")
+        raise ValueError(f"rates: no belief is GammaPoisson or BetaBinomial, got {dict(adversary.beliefs)}")
 
     with pm.Model(coords={"level": plan.names, **({"cell": range(plan.cells)} if dims else {})}) as model:
-        target = pm.Bernoulli("in", p=np.float64(reader.prior))
-        sampled = pm.Bernoulli("sampled", p=np.float64(reader.sampling_rate)) if reader.sampling_rate < 1.0 else 1
+        target = pm.Bernoulli("in", p=np.float64(adversary.prior))
+        sampled = pm.Bernoulli("sampled", p=np.float64(adversary.sampling_rate)) if adversary.sampling_rate < 1.0 else 1
         count = Count(out + (present - out) * target * sampled, least, most)
         for below, level, beliefs in zip([None, *plan.levels[:-1]], plan.levels, believed, strict=True):
             outside = OthersOfLevel(level.name, f"others[{level.name}]", beliefs, count, limit, dims, rates)
@@ -120,13 +120,13 @@ def _must_be_apart(plan: Plan) -> bool:
     return plan.postprocessing is None and None in sums
 
 
-def membership(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
+def membership(plan: Plan, adversary: Adversary, upper: Upper = None) -> pm.Model:
     """One published level, is the target in the cell? `hierarchical_counts` of a plan with exactly one level.
 
     Parameters
     ----------
     plan : Plan
-    reader : Adversary
+    adversary : Adversary
     upper : int, optional
 
     Returns
@@ -147,4 +147,4 @@ def membership(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
     """
     if len(plan.levels) != 1:
         raise ValueError(f"membership is about one level, the plan has {[*plan.names]}: use hierarchical_counts")
-    return hierarchical_counts(plan, reader, upper)
+    return hierarchical_counts(plan, adversary, upper)

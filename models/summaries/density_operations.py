@@ -40,9 +40,9 @@ class Sloped(ScalarOp):
         return self.function(*map(float, inputs))
 
     def pullback(self, inputs: Any, outputs: Any, grads: Any) -> list[Any]:
-        found = dict(zip(self.slopes, outputs[1:], strict=True))
+        gradients = dict(zip(self.slopes, outputs[1:], strict=True))
         return [
-            grads[0] * found[i] if i in found else grad_undefined(self, i, x, "this input is data")
+            grads[0] * gradients[i] if i in gradients else grad_undefined(self, i, x, "this input is data")
             for i, x in enumerate(inputs)
         ]
 

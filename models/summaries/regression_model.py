@@ -146,18 +146,18 @@ def _bounded(law: RegressionLaw, tight: bool) -> tuple[Any, Any, Any]:
     precision = pt.gammainccinv(np.float64(law.a0), pm.Uniform("quantile", np.float64(0), np.float64(1)) * share)
     sigma2 = pm.Deterministic("sigma2", np.float64(law.b0) / precision)
     zero, one = np.float64(0), np.float64(1)
-    kept = zero
+    log_mass = zero
     centre, sd = _slope(law, sigma2)
     if tight:
         slope = TruncatedNormal("slope", centre, sd, lower=-one, upper=one)
-        kept = kept + log_normal_mass(-one, one, centre, sd)
+        log_mass = log_mass + log_normal_mass(-one, one, centre, sd)
         low, high = pt.maximum(zero, -slope), pt.minimum(one, one - slope)
     else:
         slope = pm.Normal("slope", centre, sd)
         low, high = pt.minimum(zero, -slope), pt.maximum(one, one - slope)
     centre, sd = _intercept(law, slope, sigma2)
     intercept = TruncatedNormal("intercept", centre, sd, lower=low, upper=high)
-    pm.Potential("region", kept + log_normal_mass(low, high, centre, sd))
+    pm.Potential("region", log_mass + log_normal_mass(low, high, centre, sd))
     return intercept, slope, sigma2
 
 

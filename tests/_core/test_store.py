@@ -61,7 +61,7 @@ def whole(tmp_path: Path) -> dict[str, bytes]:
 def test_every_item_has_a_file_and_a_checksum(tmp_path: Path) -> None:
     found = made(tmp_path / "out")
     assert list(found.files) == list(ITEMS)
-    assert (found.kept, found.damaged) == ((), ())
+    assert (found.unchanged, found.damaged) == ((), ())
     for name, seed in ITEMS.items():
         np.testing.assert_array_equal(arrays_of(found.files[name])["x"], draw(seed)["x"])
         assert json.loads((tmp_path / "out" / RECORDS / f"{name}.json").read_text())["size"] > 0
@@ -74,9 +74,9 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path, whole: 
         made(out, first)
     found = made(out, second)
     assert (first.asked, second.asked) == ([0, 1, 2], [3, 4])
-    assert found.kept == ("c0", "c1", "c2")
+    assert found.unchanged == ("c0", "c1", "c2")
     assert contents(out) == whole
-    assert made(out, third).kept == tuple(ITEMS)
+    assert made(out, third).unchanged == tuple(ITEMS)
     assert third.asked == []
 
 
@@ -151,7 +151,7 @@ def test_blocks_without_a_manifest_are_nobodys_and_those_of_an_older_one_are_ref
 
 def test_works_share_a_folder_where_their_names_tell_all(tmp_path: Path) -> None:
     some, more = ({f"c{i}": i for i in part} for part in ((1, 3), range(5)))
-    kept = [write_blocks(draw, names, tmp_path).kept for names in (some, more, some)]
+    kept = [write_blocks(draw, names, tmp_path).unchanged for names in (some, more, some)]
     assert kept == [(), ("c1", "c3"), ("c1", "c3")]
 
 
@@ -173,7 +173,7 @@ def test_names_stay_inside_the_directory(tmp_path: Path) -> None:
     assert {file.parent for file in found.files.values()} == {tmp_path / "out"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     again = write_blocks(draw, {name: i for i, name in enumerate(names)}, tmp_path / "out", work={})
-    assert again.kept == tuple(names)
+    assert again.unchanged == tuple(names)
 
 
 def test_two_at_work_in_one_directory_are_kept_apart(tmp_path: Path, whole: dict[str, bytes]) -> None:
@@ -197,7 +197,7 @@ def test_an_error_says_in_which_block_it_was(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no") as caught:
         made(tmp_path, fails)
     assert caught.value.__notes__ == ["in block 'c0'"]
-    assert not made(tmp_path, work={"a": 2}, resume=False).kept  # nothing came of it: nothing is mixed
+    assert not made(tmp_path, work={"a": 2}, resume=False).unchanged  # nothing came of it: nothing is mixed
 
 
 def test_a_full_disk_leaves_nothing_half_written(
@@ -219,7 +219,7 @@ def test_a_full_disk_leaves_nothing_half_written(
             made(out)
     assert caught.value.filename == str(out)
     assert set(contents(out)) == {MANIFEST, "c0.npz", "c1.npz", f"{RECORDS}/c0.json", f"{RECORDS}/c1.json"}
-    assert made(out).kept == ("c0", "c1")
+    assert made(out).unchanged == ("c0", "c1")
     assert contents(out) == whole
 
 
@@ -365,7 +365,7 @@ def test_a_driver_that_is_killed_loses_the_blocks_in_flight_only(
     again = Counting()
     found = made(out, again)
     assert 3 in again.asked
-    assert len(again.asked) + len(found.kept) == len(ITEMS)
-    assert workers == "2" or found.kept == ("c0", "c1", "c2")
+    assert len(again.asked) + len(found.unchanged) == len(ITEMS)
+    assert workers == "2" or found.unchanged == ("c0", "c1", "c2")
     assert found.damaged == ()
     assert contents(out) == whole

@@ -71,8 +71,11 @@ def test_a_prior_and_every_key_of_the_reading_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(file.prior.Lambda0, [[0.25, 0], [0, 0.25]])
     assert (file.prior.a0, file.prior.b0) == (20, 5000)
     assert (file.constrained, file.region, file.prob, file.draws) == (False, "tight", 0.9, 100)
-    assert (file.asked(prob=0.5, constrained=True).prob, file.asked(constrained=True).constrained) == (0.5, True)
-    assert file.asked().release is file.release
+    assert (file.with_options(prob=0.5, constrained=True).prob, file.with_options(constrained=True).constrained) == (
+        0.5,
+        True,
+    )
+    assert file.with_options().release is file.release
 
 
 @pytest.mark.parametrize(

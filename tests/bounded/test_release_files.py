@@ -58,11 +58,11 @@ def test_one_statistic_fractions_gaussian_noise_and_every_key_of_the_reading(tmp
 
 def test_what_is_asked_for_replaces_what_the_file_says(tmp_path: Path) -> None:
     file = load_release_file(written(tmp_path, RELEASE + PRIOR))
-    asked = file.asked(prior=parse_prior("flat"), prob=0.5, constrained=False)
+    asked = file.with_options(prior=parse_prior("flat"), prob=0.5, constrained=False)
     assert (type(asked.prior), asked.prob, asked.constrained) == (Flat, 0.5, False)
-    assert file.asked() == file
+    assert file.with_options() == file
     with pytest.raises(ValueError, match="prob must be between 0 and 1, both excluded, got 1"):
-        file.asked(prob=1.0)
+        file.with_options(prob=1.0)
 
 
 @pytest.mark.parametrize(

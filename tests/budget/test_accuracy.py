@@ -217,9 +217,9 @@ def test_a_split_keeps_the_profile_and_a_little_more_does_not(statistic: str, re
     found = adv.budget.split_rho(TOWN, LEVELS, PROFILE, statistic=statistic, releases=releases)
     assert found["mean_count"].values.tolist() == [7.5, 15.0, 30.0]
     kept = loss_of(found["rho"].values, statistic, releases)
-    assert kept.kept
+    assert kept.satisfied
     assert (float(found["loss"]), float(found["allowed"])) == (pytest.approx(kept.loss, rel=1e-9), kept.allowed)
-    assert not loss_of(1.001 * found["rho"].values, statistic, releases).kept
+    assert not loss_of(1.001 * found["rho"].values, statistic, releases).satisfied
     assert float(found["total"]) == pytest.approx(float(found["rho"].sum()), rel=1e-15)
 
 

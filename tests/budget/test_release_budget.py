@@ -35,7 +35,7 @@ def test_the_parameter_is_the_largest_that_keeps_the_profile(profile: str, defin
     form = Form(definition, composition, 3, DELTA)
     assert form.equivalent(made.parameter * (1 + 1e-6), FAILURE, values) > found.loss
     judged = verdict(found.profile, made.total, FAILURE, statistic=found.statistic, two=made.two)
-    assert judged.kept
+    assert judged.satisfied
     assert judged.allowed == found.loss
 
 

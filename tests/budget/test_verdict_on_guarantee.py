@@ -32,7 +32,7 @@ def test_what_is_kept_for_certain_is_said_to_be() -> None:
 
 
 def test_zcdp_is_kept_with_a_failure_and_broken_without() -> None:
-    assert verdict(TWENTY, adv.ZeroConcentratedDP(0.01)).kept
+    assert verdict(TWENTY, adv.ZeroConcentratedDP(0.01)).satisfied
     none = verdict(TWENTY, adv.ZeroConcentratedDP(0.01), 0.0)
     assert (none.status, none.loss) == ("broken", np.inf)
     assert "bounds no privacy loss for certain" in none.words
@@ -40,8 +40,8 @@ def test_zcdp_is_kept_with_a_failure_and_broken_without() -> None:
 
 
 def test_one_count_is_allowed_twice_as_much_by_a_difference() -> None:
-    assert verdict(TWENTY, adv.PureDP(0.8), statistic="count").kept
-    assert not verdict(TWENTY, adv.PureDP(0.8)).kept
+    assert verdict(TWENTY, adv.PureDP(0.8), statistic="count").satisfied
+    assert not verdict(TWENTY, adv.PureDP(0.8)).satisfied
 
 
 def test_a_better_known_pair_is_used() -> None:
@@ -60,7 +60,7 @@ def test_replaced_records_are_judged_on_readers_sure_of_inclusion() -> None:
         assert judged.allowed == pytest.approx(2 * ALLOWED)
         said = "who are sure that the person is in the data. It does not cover other adversaries."
         assert judged.words.endswith(said)
-        assert not verdict(TWENTY, adv.PureDP(0.82), statistic=statistic, neighbours="bounded").kept
+        assert not verdict(TWENTY, adv.PureDP(0.82), statistic=statistic, neighbours="bounded").satisfied
 
 
 def test_replaced_records_say_nothing_of_inclusion() -> None:
@@ -68,7 +68,7 @@ def test_replaced_records_say_nothing_of_inclusion() -> None:
     judged = verdict(inclusion, adv.PureDP(0.8), neighbours="bounded")
     assert judged.status == "not covered"
     assert "unsure whether the person is in the data" in judged.words
-    assert verdict(inclusion, adv.PureDP(0.8)).kept
+    assert verdict(inclusion, adv.PureDP(0.8)).satisfied
 
 
 def test_a_profile_that_asks_nothing_is_kept_by_everything() -> None:
@@ -83,7 +83,7 @@ def test_a_profile_that_no_release_keeps_is_broken() -> None:
     judged = verdict(RiskProfile.constant(1.0), adv.PureDP(0.1))
     assert (judged.status, judged.allowed) == ("broken", 0.0)
     assert judged.words.startswith("No release keeps the profile")
-    assert verdict(RiskProfile.constant(1.0), adv.PureDP(0.0)).kept
+    assert verdict(RiskProfile.constant(1.0), adv.PureDP(0.0)).satisfied
 
 
 def test_words_round_outward_and_never_contradict_the_status() -> None:

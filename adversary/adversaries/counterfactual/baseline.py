@@ -21,7 +21,7 @@ from adversary.privacy.losses import amplified_loss
 
 
 def unused_record(
-    plan: Plan, reader: Adversary, truth: Truth, *, draws: int = DRAWS, rng: Any = None, log_odds: Any = None
+    plan: Plan, adversary: Adversary, truth: Truth, *, draws: int = DRAWS, rng: Any = None, log_odds: Any = None
 ) -> xr.Dataset:
     """Expected posterior of the target's side where the release is computed without the target's record.
 
@@ -31,7 +31,7 @@ def unused_record(
     Parameters
     ----------
     plan : what is published; noise that is added to counts, exact counts among them
-    reader : the adversary
+    adversary : the adversary
     truth : checked true counts, from `settle_truth`; the target's own record is taken out of them
     draws, rng : number of simulated releases, and their seed or Generator, where they cannot be listed
     log_odds : of several priors instead of the adversary's own, (adversary,), all finite
@@ -56,38 +56,38 @@ def unused_record(
     >>> from adversary.adversaries.path import settle_truth
     >>> from adversary.adversaries.plans import Level
     >>> plan = Plan([Level("block", Geometric(1.0), siblings=2), Level("tract", Geometric(1.0))])
-    >>> reader = Adversary(prior=0.5, beliefs={"tract": Point(4)})
-    >>> truth = settle_truth(plan, reader, {"block": 1, "tract": 4})
-    >>> round(float(unused_record(plan, reader, truth)["posterior_mean"]), 4)
+    >>> adversary = Adversary(prior=0.5, beliefs={"tract": Point(4)})
+    >>> truth = settle_truth(plan, adversary, {"block": 1, "tract": 4})
+    >>> round(float(unused_record(plan, adversary, truth)["posterior_mean"]), 4)
     0.633
     """
-    prior = reader.prior if log_odds is None else expit(log_odds)
-    if reader.count_shift(plan) == reader.shift:
+    prior = adversary.prior if log_odds is None else expit(log_odds)
+    if adversary.count_shift(plan) == adversary.shift:
         return _dataset(prior, prior, 0.0 * np.asarray(prior))
     if plan.postprocessing is not None or not all(level.mechanism.is_additive for level in plan.levels):
         raise ValueError("what a person whose record is not used would face is known for noise that is added to counts")
     cells = range(plan.cells)
-    own = np.array([reader.contributions(cell)[truth.target] for cell in cells])
+    own = np.array([adversary.contributions(cell)[truth.target] for cell in cells])
     without = Truth(truth.counts - own, truth.target, truth.siblings)
     release, weight = release_table(plan, without, draws=draws, rng=rng)
     released = release_arrays(plan, release)
     factor = np.zeros(weight.size)
     for cell in cells:
-        one, path = released.cell(cell), reader.path(plan, cell)
+        one, path = released.cell(cell), adversary.path(plan, cell)
         out, present = (
             path.log_likelihoods(Released(one.noisy + added, one.sums, one.siblings))[:, side]
-            for side, added in enumerate(reader.contributions(cell))
+            for side, added in enumerate(adversary.contributions(cell))
         )
         if (np.isneginf(out) & np.isneginf(present)).any():
             raise ValueError("a release without the target's record is impossible under this adversary's beliefs")
         factor += present - out
-    factor = amplified_loss(factor, reader.sampling_rate)
+    factor = amplified_loss(factor, adversary.sampling_rate)
     simulated = weight.attrs["direction"] != "exact"
     if log_odds is not None:
         size = weight.size if simulated else 0
         law = BayesFactorLaw(log_odds, truth.target, NOTHING, DiscretePart(factor, weight.values), size, 1.0, False)
         return _dataset(prior, *law.posterior_mean())
-    posterior = posterior_after(reader.prior_log_odds, factor)
+    posterior = posterior_after(adversary.prior_log_odds, factor)
     mean = weight.values @ posterior
     return _dataset(prior, mean, posterior.std() / np.sqrt(weight.size) if simulated else 0.0 * mean)
 
@@ -101,9 +101,9 @@ def _dataset(prior: Any, mean: Any, error: Any) -> xr.Dataset:
         ]
     direction = {"direction": "estimate" if np.any(error) else "exact"}
     pairs = zip(measures, (mean, ratios[0]), strict=True)
-    found = xr.Dataset({name: (dims, value, direction) for name, value in pairs})
+    risks = xr.Dataset({name: (dims, value, direction) for name, value in pairs})
     if not np.any(error):
-        return found
-    return found.assign(mcse=((*dims, "measure"), np.stack([error, ratios[1]], axis=-1))).assign_coords(
+        return risks
+    return risks.assign(mcse=((*dims, "measure"), np.stack([error, ratios[1]], axis=-1))).assign_coords(
         measure=measures
     )

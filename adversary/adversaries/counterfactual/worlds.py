@@ -242,12 +242,12 @@ def _log_odds(log_mass: xr.DataArray) -> xr.DataArray:
         after = np.logaddexp.accumulate(np.concatenate([none, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
         return np.asarray(x - np.logaddexp(before, after))
 
-    found: xr.DataArray = xr.apply_ufunc(odds, log_mass, input_core_dims=[["record"]], output_core_dims=[["record"]])
-    return found
+    log_odds: xr.DataArray = xr.apply_ufunc(odds, log_mass, input_core_dims=[["record"]], output_core_dims=[["record"]])
+    return log_odds
 
 
 def _warn(dim: str, bad: xr.DataArray, what: str) -> None:
-    found = bad[dim].values[bad.any([d for d in bad.dims if d != dim]).values].tolist()
-    if found:
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        warnings.warn(f"{dim} {found[0]!r}{more} {what}", RuntimeWarning, stacklevel=3)
+    labels = bad[dim].values[bad.any([d for d in bad.dims if d != dim]).values].tolist()
+    if labels:
+        more = f" (and {len(labels) - 1} more)" if len(labels) > 1 else ""
+        warnings.warn(f"{dim} {labels[0]!r}{more} {what}", RuntimeWarning, stacklevel=3)

@@ -66,10 +66,10 @@ def _over_pairs(story: KnownMargins, tables: Integers, radius: Callable[[Others,
 
 def _others(tables: Integers, law: Floats, cell: tuple[int, int]) -> Others:
     """The other records' tables (table, r c) where the record is in the cell, and their probabilities."""
-    kept = np.flatnonzero(law > 0)
-    rest = tables[kept].copy()
+    positive = np.flatnonzero(law > 0)
+    rest = tables[positive].copy()
     rest[:, cell[0], cell[1]] -= 1
-    return rest.reshape(kept.size, -1), law[kept] / law[kept].sum()
+    return rest.reshape(positive.size, -1), law[positive] / law[positive].sum()
 
 
 def _distance(one: Integers, other: Integers) -> Integers:
@@ -174,8 +174,8 @@ def table_posterior(
     result = _laws_of_tables(story, given, after)
     if guarantee is not None or isinstance(mechanism, VectorNoise):
         radius, sharp = record_radius(story, tables)
-        promise = _promise(guarantee, mechanism, story, radius)
-        result = _odds_and_bounds(result, promise, failure, radius).assign_attrs(radius_exact=sharp)
+        guaranteed = _promise(guarantee, mechanism, story, radius)
+        result = _odds_and_bounds(result, guaranteed, failure, radius).assign_attrs(radius_exact=sharp)
     result = result.assign_coords({dim: (dim, index) for dim, index in labels.items() if dim in result.dims})
     return result if many else result.isel(release=0, drop=True)
 
@@ -220,8 +220,8 @@ def _laws_of_tables(story: KnownMargins, given: TableLaw, after: TableLaw | None
         attrs: dict[str, Any] = {"engine": "walk", "status": "estimate" if reliable else "unreliable"}
     else:
         attrs = {"engine": "enumeration", "status": "exact", "tables": len(last.tables)}
-    found = xr.Dataset(variables, attrs=attrs)
-    return found.assign_coords({dim: np.arange(found.sizes[dim]) for dim in (*_DIMS, "count")})
+    posteriors = xr.Dataset(variables, attrs=attrs)
+    return posteriors.assign_coords({dim: np.arange(posteriors.sizes[dim]) for dim in (*_DIMS, "count")})
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
@@ -237,16 +237,16 @@ def _promise(guarantee: Guarantee | None, mechanism: Any, story: KnownMargins, r
         return guarantee.group(radius)
     if radius > LARGEST_CYCLE:
         return NoPrivacy()
-    promise: Guarantee = mechanism.under(sensitivity_space(story.rows, story.columns, radius))
-    return promise
+    guaranteed: Guarantee = mechanism.under(sensitivity_space(story.rows, story.columns, radius))
+    return guaranteed
 
 
-def _odds_and_bounds(found: xr.Dataset, promise: Guarantee | None, failure: float, radius: int) -> xr.Dataset:
+def _odds_and_bounds(posteriors: xr.Dataset, guaranteed: Guarantee | None, failure: float, radius: int) -> xr.Dataset:
     """Movement of the odds of a record, and its bounds."""
-    bound = 0.0 if promise is None else promise.loss_bound(failure)
-    result = found.assign(radius=radius, odds_bound=xr.DataArray(bound, attrs={"direction": "upper"}))
-    if "posterior" not in found:
+    bound = 0.0 if guaranteed is None else guaranteed.loss_bound(failure)
+    result = posteriors.assign(radius=radius, odds_bound=xr.DataArray(bound, attrs={"direction": "upper"}))
+    if "posterior" not in posteriors:
         return result
-    after, before = (np.clip(found[name].values, 0.0, 1.0) for name in ("posterior", "given"))
+    after, before = (np.clip(posteriors[name].values, 0.0, 1.0) for name in ("posterior", "given"))
     with np.errstate(invalid="ignore"):
         return result.assign(log_odds_factor=(_BY_RELEASE, logit(after) - logit(before)))

@@ -78,7 +78,7 @@ def walk(
     chain, sign = np.arange(sampling.chains)[:, None], np.array([1, 1, -1, -1])
     flat = random_tables(rows, columns, sampling.chains, generator).reshape(sampling.chains, -1)
     whole = None if together is None else _finite(together, flat.reshape(shape))
-    kept = np.empty((sampling.draws, *flat.shape), dtype=np.int64)
+    tables = np.empty((sampling.draws, *flat.shape), dtype=np.int64)
     moves = _moves(*places, columns.size, sizes, sampling.chains, generator)
     for draw in range(-sampling.tune, sampling.draws):
         for _ in range(2 * free):
@@ -98,8 +98,8 @@ def walk(
                 accepted = log_uniform < gain
             flat = np.where(accepted[:, None], proposed, flat)
         if draw >= 0:
-            kept[draw] = flat
-    return np.ascontiguousarray(np.moveaxis(kept, 0, 1)).reshape(sampling.chains, sampling.draws, *shape[1:])
+            tables[draw] = flat
+    return np.ascontiguousarray(np.moveaxis(tables, 0, 1)).reshape(sampling.chains, sampling.draws, *shape[1:])
 
 
 def _refuse_impossible(terms: Floats, low: Integers, high: Integers) -> None:

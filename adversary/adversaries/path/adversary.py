@@ -302,8 +302,8 @@ def _bound(name: str, belief: Belief, siblings: int | None) -> Belief:
         return belief
     if siblings is None:
         raise ValueError(f"beliefs: level {name!r} is the lowest: no siblings lie below it for Each to be about")
-    told: Belief = belief.each.among(siblings)
-    return told
+    siblings_total: Belief = belief.each.among(siblings)
+    return siblings_total
 
 
 def _per_cell(name: str, belief: Any) -> Any:
@@ -332,7 +332,7 @@ def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int, measur
     return max(most.values())
 
 
-def log_bayes_factor(plan: Plan, reader: Adversary, released: Released, *, lowest: bool = True) -> Floats:
+def log_bayes_factor(plan: Plan, adversary: Adversary, released: Released, *, lowest: bool = True) -> Floats:
     """Log Bayes factor of every release, log P(release | in) - log P(release | out), summed over cells.
 
     Of an adversary who does not know whether the target was sampled, log(1 - q + q BF).
@@ -340,7 +340,7 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released, *, lowes
     Parameters
     ----------
     plan : what is published
-    reader : the adversary
+    adversary : the adversary
     released : arrays (release, level, cell) of that plan, from `release_arrays`
     lowest : False leaves out the first cell's release of the lowest level, which is independent of all others for an
         adversary who knows everybody else there
@@ -355,13 +355,13 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released, *, lowes
     >>> log_bayes_factor(plan, Adversary(), release_arrays(plan, plan.observe({"block": 1}))).round(6).tolist()
     [1.0]
     """
-    return amplified_loss(_if_sampled(plan, reader, released, lowest=lowest), reader.sampling_rate)
+    return amplified_loss(_if_sampled(plan, adversary, released, lowest=lowest), adversary.sampling_rate)
 
 
-def _if_sampled(plan: Plan, reader: Adversary, released: Released, *, lowest: bool = True) -> Floats:
+def _if_sampled(plan: Plan, adversary: Adversary, released: Released, *, lowest: bool = True) -> Floats:
     """Log Bayes factors for an adversary who knows that the target was sampled."""
     parts = [
-        reader.path(plan, cell).log_bayes_factor(released.cell(cell), lowest=lowest or cell > 0)
+        adversary.path(plan, cell).log_bayes_factor(released.cell(cell), lowest=lowest or cell > 0)
         for cell in range(plan.cells)
     ]
     with np.errstate(invalid="ignore"):  # one cell may rule out the hypothesis that the other makes certain
@@ -370,11 +370,11 @@ def _if_sampled(plan: Plan, reader: Adversary, released: Released, *, lowest: bo
     return np.asarray(total)
 
 
-def _count_pmfs(plan: Plan, reader: Adversary, released: Released, posterior: Floats) -> xr.DataArray:
+def _count_pmfs(plan: Plan, adversary: Adversary, released: Released, posterior: Floats) -> xr.DataArray:
     """Marginal posterior pmfs, dims (release, level[, cell], value)."""
     pieces: dict[tuple[int, int], tuple[Floats, Floats]] = {}
     for cell in range(plan.cells):
-        path = reader.path(plan, cell)
+        path = adversary.path(plan, cell)
         weight = np.stack([1.0 - posterior, posterior], axis=1)
         for step, (total, table) in zip(path.steps, path.joint(released.cell(cell)), strict=True):
             weight = np.einsum("ri,rij->rj", weight, np.exp(table))
@@ -387,11 +387,11 @@ def _count_pmfs(plan: Plan, reader: Adversary, released: Released, posterior: Fl
     for (level, cell), (total, weight) in pieces.items():
         pmf[rows, level, cell, (total - first).astype(np.int64)] = weight
     used = np.flatnonzero((pmf > 1e-18).any(axis=(0, 1, 2)))
-    kept = slice(int(used[0]), int(used[-1]) + 1)
+    shown = slice(int(used[0]), int(used[-1]) + 1)
     array = xr.DataArray(
-        pmf[..., kept],
+        pmf[..., shown],
         dims=("release", "level", "cell", "value"),
-        coords={"level": list(plan.names), "value": np.arange(first, last + 1)[kept]},
+        coords={"level": list(plan.names), "value": np.arange(first, last + 1)[shown]},
         name="count",
     )
     return array.isel(cell=0) if plan.cells == 1 else array

@@ -62,9 +62,9 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
     [[-800.0, 0.0]]
     """
     places = log_table.shape[1] - log_message.shape[1]
-    told = np.flatnonzero(~np.isneginf(log_message).all(axis=0))
-    if told.size:  # the others add nothing, and would be gone over where sums are small
-        first, last = int(told[0]), int(told[-1]) + 1
+    finite_columns = np.flatnonzero(~np.isneginf(log_message).all(axis=0))
+    if finite_columns.size:  # the others add nothing, and would be gone over where sums are small
+        first, last = int(finite_columns[0]), int(finite_columns[-1]) + 1
         log_table, log_message = log_table[:, first : places + last], log_message[:, first:last]
     logs = log_table, log_message
     tops = [np.where(np.isfinite(top), top, 0.0) for top in (values.max(axis=1) for values in logs)]
@@ -166,9 +166,9 @@ def _tilted(logs: Sequence[Floats], tilt: float) -> tuple[Integers, Floats, NDAr
 
 def _about_peak(log_values: Floats) -> tuple[int, Floats]:
     """Place of the first value within 150 nats of a peak of 1, and values from it to the last such; 0 for others."""
-    kept = np.flatnonzero(log_values > -_KEPT)
-    near = log_values[kept[0] : kept[-1] + 1]
-    return int(kept[0]), np.where(near > -_KEPT, np.exp(np.maximum(near, -_KEPT)), 0.0)
+    near_peak = np.flatnonzero(log_values > -_KEPT)
+    near = log_values[near_peak[0] : near_peak[-1] + 1]
+    return int(near_peak[0]), np.where(near > -_KEPT, np.exp(np.maximum(near, -_KEPT)), 0.0)
 
 
 def _exp_of_most(log_values: Floats) -> Floats:

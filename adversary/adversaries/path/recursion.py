@@ -132,9 +132,9 @@ class Path:
                 ratio = as_array(noise.log_ratio(seen, x[1], x[0]))
                 own = own + ratio[place.reshape(len(noisy), len(read))].sum(axis=1)
             refuse_impossible(np.isnan(own))
-            found = own if len(self.steps) == 1 else own + self.evidence_above(released, x)
-        refuse_impossible(np.isnan(found))
-        return found
+            log_factor = own if len(self.steps) == 1 else own + self.evidence_above(released, x)
+        refuse_impossible(np.isnan(log_factor))
+        return log_factor
 
     def log_likelihoods(self, released: Released) -> Floats:
         """log P(release | out) and log P(release | in) of one cell's releases, up to one constant: (release, 2)."""

@@ -65,8 +65,8 @@ class Step:
 
     def exact_part(self) -> Step:
         """The step with only its exact releases, and no sibling sum."""
-        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if n.is_exact]
-        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None)
+        exact = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if n.is_exact]
+        return Step(tuple(i for i, _ in exact), tuple(n for _, n in exact), self.belief, None)
 
     @property
     def reach(self) -> float:

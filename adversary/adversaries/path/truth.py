@@ -40,7 +40,7 @@ class Truth:
         return counts | {"siblings": {name: each[:, 0] if single else each for name, each in self.siblings.items()}}
 
 
-def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Truth:
+def settle_truth(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> Truth:
     """Check true counts against the plan and the adversary's beliefs, and settle whether the target is in.
 
     A truth that a belief excludes is refused, except by `Point`, which stands for an adversary who is sure and may be
@@ -49,7 +49,7 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     Parameters
     ----------
     plan : what is published
-    reader : the adversary
+    adversary : the adversary
     truth : true count of each level by name, a number or one per cell. With two cells, single counts are those of the
         first cell and the second holds as many others. "in": 1 or 0 names the target's side, required where the counts
         do not settle it. "siblings": {level: counts} gives the siblings of a level's unit one by one: as many as the
@@ -62,16 +62,16 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     Raises
     ------
     ValueError : a truth that the plan, the beliefs or an exact level exclude, or that leaves the target's side open
-    TypeError : `reader` is not an Adversary
+    TypeError : `adversary` is not an Adversary
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.adversaries.plans import Level
     >>> settle_truth(Plan([Level("block", Geometric(1.0))]), Adversary(known=3), {"block": 4}).target
     1
     """
-    if not isinstance(reader, Adversary):
+    if not isinstance(adversary, Adversary):
         raise TypeError(
-            f"adversary must be an Adversary, got {type(reader).__name__}: a pm.Model is for adversary.audit"
+            f"adversary must be an Adversary, got {type(adversary).__name__}: a pm.Model is for adversary.audit"
         )
     named = truth.get("in")
     if named is not None and named not in (0, 1):
@@ -80,10 +80,10 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     single = plan.cells > 1 and all(np.ndim(value) == 0 for value in cells.values())
     one_cell = Plan(plan.levels) if single else plan
     counts = one_cell.counts(cells)
-    lowest = reader.level_beliefs(plan, 0)[0]
-    held = [t for t in (0, 1) if np.isfinite(lowest.log_prob(counts[0, 0], reader.contributions(0)[t]))]
+    lowest = adversary.level_beliefs(plan, 0)[0]
+    held = [t for t in (0, 1) if np.isfinite(lowest.log_prob(counts[0, 0], adversary.contributions(0)[t]))]
     if not held:
-        supports = [lowest.support(k) for k in sorted(reader.contributions(0))]
+        supports = [lowest.support(k) for k in sorted(adversary.contributions(0))]
         raise ValueError(
             f"truth of level {plan.names[0]!r} is {counts[0, 0]}, outside the adversary's belief"
             f"{'' if lowest.known_count is None else f' ({lowest.known_count} others are known there)'}: "
@@ -95,13 +95,13 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
         raise ValueError(f'truth: "in" = {named} contradicts a count of {counts[0, 0]} at level {plan.names[0]!r}')
     target = held[0] if named is None else int(named)
     if single:
-        known = reader.known if isinstance(reader.known, int) else reader.known[1]
-        other = known + reader.contributions(1)[target] + counts[:, 0] - counts[0, 0]
+        known = adversary.known if isinstance(adversary.known, int) else adversary.known[1]
+        other = known + adversary.contributions(1)[target] + counts[:, 0] - counts[0, 0]
         counts = np.stack([counts[:, 0], other], axis=1)
     siblings = one_cell.sibling_counts({**cells, "siblings": truth.get("siblings", {})})
     siblings = {name: np.repeat(each, 2, axis=1) if single else each for name, each in siblings.items()}
     for cell in range(plan.cells):
-        chain, below = reader.level_beliefs(plan, cell), reader.contributions(cell)[target]
+        chain, below = adversary.level_beliefs(plan, cell), adversary.contributions(cell)[target]
         for level, belief, count in zip(plan.levels, chain, counts[:, cell], strict=True):
             if belief.known_total is None and not np.isfinite(belief.log_prob(count, below)):
                 raise ValueError(
@@ -130,13 +130,13 @@ def _check_each(name: str, belief: Belief, counts: Integers) -> None:
             )
 
 
-def opposite(plan: Plan, reader: Adversary, truth: Truth) -> Truth:
+def opposite(plan: Plan, adversary: Adversary, truth: Truth) -> Truth:
     """The truth under the other hypothesis: the target changes side, everybody else stays.
 
     Parameters
     ----------
     plan : what is published
-    reader : the adversary
+    adversary : the adversary
     truth : checked true counts, from `settle_truth`
 
     Returns
@@ -149,11 +149,13 @@ def opposite(plan: Plan, reader: Adversary, truth: Truth) -> Truth:
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.adversaries.plans import Level
-    >>> plan, reader = Plan([Level("block", Geometric(1.0))]), Adversary(known=3)
-    >>> opposite(plan, reader, settle_truth(plan, reader, {"block": 4})).counts.tolist()
+    >>> plan, adversary = Plan([Level("block", Geometric(1.0))]), Adversary(known=3)
+    >>> opposite(plan, adversary, settle_truth(plan, adversary, {"block": 4})).counts.tolist()
     [[3]]
     """
     target = 1 - truth.target
-    moved = [reader.contributions(cell)[target] - reader.contributions(cell)[1 - target] for cell in range(plan.cells)]
+    moved = [
+        adversary.contributions(cell)[target] - adversary.contributions(cell)[1 - target] for cell in range(plan.cells)
+    ]
     other = Truth(truth.counts + np.array(moved), target, truth.siblings)
-    return settle_truth(plan, reader, {**other.by_level(plan), "in": target})
+    return settle_truth(plan, adversary, {**other.by_level(plan), "in": target})

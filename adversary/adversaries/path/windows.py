@@ -134,8 +134,10 @@ class Windows:
         for i in range(step + 1, len(self.steps)):
             here, link = self.steps[i], self.steps[i - 1].link if i else None
             summed, one_by_one = self._noise_of_sum(i, released), link is not None and link.believes(released)
-            told = link is None or (isinstance(link, AdjustedLink) and link.formula) or summed is not None or one_by_one
-            if not (here.noises or here.adjusted) or not told or not _at_most_one(here.belief):
+            tractable = (
+                link is None or (isinstance(link, AdjustedLink) and link.formula) or summed is not None or one_by_one
+            )
+            if not (here.noises or here.adjusted) or not tractable or not _at_most_one(here.belief):
                 return np.full(len(released), np.inf)
             rho = [min(noise.curvature, _SHARP) for noise in here.noises] or [1.0]  # an adjusted count is one release
             centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
@@ -217,9 +219,9 @@ class Windows:
         if not wide.size:
             return first, last
         belief, sources = self.steps[i].belief, self._sources(i, inside, released)
-        told = len(sources) > len(self.steps[i].noises) or not i or self.steps[i - 1].link is None
+        falls_on_both_sides = len(sources) > len(self.steps[i].noises) or not i or self.steps[i - 1].link is None
         falling = all(n.summands[0].parabola or n.summands[0].laplace_rate for n, *_ in sources)
-        if not (told and falling and belief.independent):
+        if not (falls_on_both_sides and falling and belief.independent):
             return first, last
         low, high = inside[0][wide].min(), inside[1][wide].max()
         start, stop = first[wide].min(), last[wide].max()
@@ -244,9 +246,9 @@ class Windows:
             certain = peaks - misfit[rows, None]
             if i + 1 == len(self.steps):
                 certain = np.maximum(certain, lower.max(axis=1, keepdims=True))
-            kept = upper >= certain - NEAR_NATS - np.log(count * block)
-            first[rows] = np.maximum(first[rows], head[kept.argmax(axis=1)])
-            last[rows] = np.minimum(last[rows], tail[count - 1 - kept[:, ::-1].argmax(axis=1)])
+            near_bound = upper >= certain - NEAR_NATS - np.log(count * block)
+            first[rows] = np.maximum(first[rows], head[near_bound.argmax(axis=1)])
+            last[rows] = np.minimum(last[rows], tail[count - 1 - near_bound[:, ::-1].argmax(axis=1)])
         return first, last
 
     def _ceiling(self, i: int) -> float:

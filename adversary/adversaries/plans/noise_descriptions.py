@@ -116,10 +116,10 @@ def _added_noise(where: str, row: Mapping[str, Any]) -> Mechanism:
     """The noise of a row, by its kind and its number."""
     for (kind, number), made in FORMATS.items():
         if kind in row and number in row:
-            said = str(getattr(row[kind], "name", row[kind])).casefold()
-            if said not in made:
+            kind_name = str(getattr(row[kind], "name", row[kind])).casefold()
+            if kind_name not in made:
                 known = ", ".join(made)
-                raise ValueError(f"{where}: {kind} must be one of {known}, got {row[kind]!r}{meant(said, made)}")
-            return made[said](float(check_positive(f"{where}: {number}", row[number])))
+                raise ValueError(f"{where}: {kind} must be one of {known}, got {row[kind]!r}{meant(kind_name, made)}")
+            return made[kind_name](float(check_positive(f"{where}: {number}", row[number])))
     known = "; ".join(" and ".join(keys) for keys in FORMATS)
     raise ValueError(f"{where}: must have {known}, got {', '.join(map(str, row))}")

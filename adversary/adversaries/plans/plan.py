@@ -180,13 +180,13 @@ class Plan:
         log = solve_decreasing(
             lambda x: factor * total - self._narrowed(math.exp(min(x, 600.0))).total_rho, -600.0, 1.0
         )
-        found = self._narrowed(math.exp(min(log, 600.0)))
-        if not np.isclose(found.total_rho, factor * total, rtol=1e-9, atol=0.0):
+        narrowed = self._narrowed(math.exp(min(log, 600.0)))
+        if not np.isclose(narrowed.total_rho, factor * total, rtol=1e-9, atol=0.0):
             raise ValueError(
                 f"no width of the noise gives this plan rho {factor * total:g}, as a level's table has no width; at "
-                f"the narrowest and the widest it is {found.total_rho:g}"
+                f"the narrowest and the widest it is {narrowed.total_rho:g}"
             )
-        return found
+        return narrowed
 
     def _narrowed(self, factor: float) -> Plan:
         """The plan with the noise of every level narrower by the root of a factor."""
@@ -360,13 +360,13 @@ def _with_queries(levels: tuple[Level, ...], queries: Mapping[str, Mapping[str, 
         for query, one in noise.items():
             if isinstance(one, Mechanism) and one.is_exact:
                 raise ValueError(f"query {query!r} of level {name!r} must be noisy: exact totals are invariants")
-    found: list[Level] = []
+    flattened: list[Level] = []
     for level in levels:
         if isinstance(level, Level):
             also = queries.get(level.name, {}).items()
-            found += [Level(f"{level.name}, {query}", noise, 0, level.name) for query, noise in also]
-        found.append(level)
-    return tuple(found)
+            flattened += [Level(f"{level.name}, {query}", noise, 0, level.name) for query, noise in also]
+        flattened.append(level)
+    return tuple(flattened)
 
 
 def _split_postprocessing(

@@ -235,8 +235,8 @@ def _placed(siblings: int, total: int, draws: int, rng: np.random.Generator) -> 
 
 
 def _probable(noisy: Integers, log_p: Floats) -> Siblings:
-    kept = log_p > log_p.max() - _EXACT_NATS
-    return Siblings.of(noisy[kept], log_p[kept][None])
+    probable = log_p > log_p.max() - _EXACT_NATS
+    return Siblings.of(noisy[probable], log_p[probable][None])
 
 
 @lru_cache(maxsize=4)

@@ -112,13 +112,13 @@ def risk_summary(
     return result
 
 
-def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> float:
+def prob_correct(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> float:
     """Probability, over releases of this truth, that the adversary's best guess about the target is right (0-1 loss).
 
     Parameters
     ----------
     plan : what is published
-    reader : the adversary
+    adversary : the adversary
     truth : true counts by level name, as for `settle_truth`
 
     Returns
@@ -133,8 +133,8 @@ def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> flo
     >>> round(prob_correct(Plan([Level("block", Geometric(1.0))]), Adversary(), {"block": 1}), 6)
     0.731059
     """
-    settled = settle_truth(plan, reader, truth)
-    return float(bayes_factor_law(plan, reader, settled).prob_correct()[0])
+    settled = settle_truth(plan, adversary, truth)
+    return float(bayes_factor_law(plan, adversary, settled).prob_correct()[0])
 
 
 def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str = "in", rng: Any = None) -> xr.Dataset:
@@ -218,22 +218,22 @@ def sequential(
     noises = [mechanisms] * values.size if isinstance(mechanisms, Mechanism) else list(mechanisms)
     if len(noises) != values.size:
         raise ValueError(f"mechanisms must be one, or one for each of {values.size} releases, got {len(noises)}")
-    plan, reader = _same_people("release", noises), Adversary(prior, int(check_whole("known", known, minimum=0)))
-    factors = np.array([_factor(level, reader, value) for level, value in zip(plan.levels, values, strict=True)])
+    plan, one_person = _same_people("release", noises), Adversary(prior, int(check_whole("known", known, minimum=0)))
+    factors = np.array([_factor(level, one_person, value) for level, value in zip(plan.levels, values, strict=True)])
     with np.errstate(invalid="ignore"):
         total = np.cumsum(factors)
     if np.isnan(total).any():
         worst = int(np.isnan(total).argmax())
         why = "neither count could give it" if np.isnan(factors[worst]) else "an earlier one rules it out"
         raise ValueError(f"release {worst + 1} is impossible: {why}")
-    odds = np.append(reader.prior_log_odds, reader.updated(total))
+    odds = np.append(one_person.prior_log_odds, one_person.updated(total))
     variables = {
         "factor": _change(odds, factors),
         "log_factor": factors,
         "posterior": expit(odds[1:]),
         "ratio": posterior_ratio(prior, total),
     }
-    averages = _average_risk(plan, reader, truth, rng)
+    averages = _average_risk(plan, one_person, truth, rng)
     return averages.assign({name: ("release", value) for name, value in variables.items()})
 
 
@@ -246,11 +246,11 @@ def _same_people(name: str, mechanisms: Iterable[Mechanism]) -> Plan:
     return Plan(Level(f"{name} {i + 1}", noise, None if i == last else 0) for i, noise in enumerate(noises))
 
 
-def _factor(level: Level, reader: Adversary, value: float) -> float:
+def _factor(level: Level, adversary: Adversary, value: float) -> float:
     """Log Bayes factor of one release alone; NaN where neither count could give it."""
     plan = Plan([Level(level.name, level.mechanism)])
     plan.observe({level.name: value})
-    out, present = reader.path(plan).known_counts()
+    out, present = adversary.path(plan).known_counts()
     return float(level.mechanism.log_ratio(value, present, out))
 
 
@@ -261,17 +261,17 @@ def _change(odds: Floats, factors: Floats) -> Floats:
         return np.exp(np.where(np.isneginf(odds[:-1]), factors, change))
 
 
-def _average_risk(plan: Plan, reader: Adversary, truth: str, rng: Any) -> xr.Dataset:
+def _average_risk(plan: Plan, adversary: Adversary, truth: str, rng: Any) -> xr.Dataset:
     """Averages over releases, for an adversary who knows everybody else."""
     target = 1 - side_of(truth)
-    count = int(np.ravel(reader.known)[0]) + target
-    settled = settle_truth(plan, reader, {**dict.fromkeys(plan.names, count), "in": target})
-    return risk_summary(bayes_factor_law(plan, reader, settled, rng=rng))
+    count = int(np.ravel(adversary.known)[0]) + target
+    settled = settle_truth(plan, adversary, {**dict.fromkeys(plan.names, count), "in": target})
+    return risk_summary(bayes_factor_law(plan, adversary, settled, rng=rng))
 
 
 def empirical_epsilon(
     plan: Plan,
-    reader: Adversary,
+    adversary: Adversary,
     truth: Mapping[str, Any],
     failure: float = DEFAULT_FAILURE,
     *,
@@ -301,13 +301,13 @@ def empirical_epsilon(
     >>> round(empirical_epsilon(Plan([Level("block", Geometric(0.7))]), Adversary(), {"block": 1}, failure=0), 9)
     0.7
     """
-    settled = settle_truth(plan, reader, truth)
+    settled = settle_truth(plan, adversary, truth)
     truths = [settled]
     with suppress(ValueError):
-        truths.append(opposite(plan, reader, settled))
-    laws = [bayes_factor_law(plan, reader, truths[0], draws=draws, rng=rng)]
+        truths.append(opposite(plan, adversary, settled))
+    laws = [bayes_factor_law(plan, adversary, truths[0], draws=draws, rng=rng)]
     with suppress(ImpossibleRelease):
-        laws += [bayes_factor_law(plan, reader, other, draws=draws, rng=rng) for other in truths[1:]]
+        laws += [bayes_factor_law(plan, adversary, other, draws=draws, rng=rng) for other in truths[1:]]
     return empirical_epsilon_of(laws, failure)
 
 

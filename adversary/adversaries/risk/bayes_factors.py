@@ -141,14 +141,14 @@ class BayesFactorLaw:
     def sf(self, threshold: ArrayLike) -> Floats:
         """P(log Bayes factor > threshold), for every threshold; an infinite factor is not above an infinite one."""
         outer, inner = replace(self, draws=0)._by_size
-        found = [pairwise_dot(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)]
-        return np.minimum(found, 1.0)  # weights add up to one within rounding
+        chances = [pairwise_dot(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)]
+        return np.minimum(chances, 1.0)  # weights add up to one within rounding
 
     def _chance(self, given: Callable[[Floats, Part], Floats]) -> tuple[float, float]:
         """(probability, standard error) from that given every value of the part listed, by the other part's tails."""
         outer, inner = self._by_size
-        found = given(outer.values, inner)
-        return self._average(found) if outer is self.listed else (pairwise_dot(outer.weights, found), 0.0)
+        chances = given(outer.values, inner)
+        return self._average(chances) if outer is self.listed else (pairwise_dot(outer.weights, chances), 0.0)
 
     def _masses(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """(P(low < log Bayes factor <= high), standard error), of several intervals."""
@@ -263,8 +263,8 @@ class BayesFactorLaw:
             low = np.where(wide, 2.0 * low, low)
         while (short := ~within(high) & (high <= 1e300)).any():
             low, high = np.where(short, np.maximum(low, high), low), np.where(short, 2.0 * high + 1.0, high)
-        found = halved(within, low, high)
-        return np.where(within(np.full(allowed.size, -np.inf)), -np.inf, np.where(high > 1e300, np.inf, found))
+        quantiles = halved(within, low, high)
+        return np.where(within(np.full(allowed.size, -np.inf)), -np.inf, np.where(high > 1e300, np.inf, quantiles))
 
 
 def _gap(threshold: float | Floats, values: Floats) -> Floats:

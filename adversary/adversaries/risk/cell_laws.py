@@ -36,13 +36,15 @@ POINTS = 2**12
 """Simulated releases, a scrambled Sobol sequence: as accurate in a smooth average as many times as many draws."""
 
 
-def laws_of_cells(plan: Plan, reader: Adversary, truths: Sequence[Truth], *, rng: Any = None) -> list[BayesFactorLaw]:
+def laws_of_cells(
+    plan: Plan, adversary: Adversary, truths: Sequence[Truth], *, rng: Any = None
+) -> list[BayesFactorLaw]:
     """The law of the log Bayes factor of each of many truths, read by the same adversary.
 
     Parameters
     ----------
     plan : what is published
-    reader : the adversary; where counts only matter by their differences, whose `known` goes with every truth
+    adversary : the adversary; where counts only matter by their differences, whose `known` goes with every truth
     truths : checked true counts, from `settle_truth`
     rng : seed of simulated releases, where there are too many to list
 
@@ -54,38 +56,38 @@ def laws_of_cells(plan: Plan, reader: Adversary, truths: Sequence[Truth], *, rng
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.adversaries.path import settle_truth
     >>> from adversary.adversaries.plans import Level
-    >>> plan, reader = Plan([Level("block", Geometric(1.0))]), Adversary(known=3)
-    >>> law, = laws_of_cells(plan, reader, [settle_truth(plan, reader, {"block": 4})])
+    >>> plan, adversary = Plan([Level("block", Geometric(1.0))]), Adversary(known=3)
+    >>> law, = laws_of_cells(plan, adversary, [settle_truth(plan, adversary, {"block": 4})])
     >>> round(law.posterior_mean()[0], 6)
     0.606776
     """
-    path = reader.path(plan)
+    path = adversary.path(plan)
     flat = all(step.belief.flat for step in path.steps[1:])
-    if not (shift_invariant(plan, reader) and flat and len(path.steps) > 1 and reader.sampling_rate == 1.0):
-        return [bayes_factor_law(plan, reader, truth, draws=DRAWS, rng=rng) for truth in truths]
+    if not (shift_invariant(plan, adversary) and flat and len(path.steps) > 1 and adversary.sampling_rate == 1.0):
+        return [bayes_factor_law(plan, adversary, truth, draws=DRAWS, rng=rng) for truth in truths]
     laws: list[Any] = [None] * len(truths)
     for target in {truth.target for truth in truths}:
         alike = [i for i, truth in enumerate(truths) if truth.target == target]
-        cells = _Cells(plan, path, reader.prior_log_odds, truths[alike[0]], blocks.seed_sequence(rng))
+        cells = _Cells(plan, path, adversary.prior_log_odds, truths[alike[0]], blocks.seed_sequence(rng))
         others = np.array([_others(path, truths[i]) for i in alike])
         for i, law in zip(alike, cells.laws(others), strict=True):
             laws[i] = law
     return laws
 
 
-def shift_invariant(plan: Plan, reader: Adversary) -> bool:
+def shift_invariant(plan: Plan, adversary: Adversary) -> bool:
     """True where only differences of counts matter: additive whole-number noise, and beliefs that do not cap a total.
 
     Parameters
     ----------
     plan : what is published
-    reader : the adversary
+    adversary : the adversary
 
     Returns
     -------
     bool
     """
-    first, *above = reader.level_beliefs(plan)
+    first, *above = adversary.level_beliefs(plan)
     additive = all(isinstance(level.mechanism, IntegerNoise) for level in plan.levels)
     alone = plan.cells == 1 and plan.postprocessing is None and first.known_count is not None
     return additive and alone and all(belief.flat or belief.known_count == 0 for belief in above)
@@ -112,14 +114,14 @@ class _Cells:
 
     def laws(self, others: Integers) -> Iterator[BayesFactorLaw]:
         """One law for each row of others, (cell, step above the lowest)."""
-        found: dict[tuple[int, ...], BayesFactorLaw] = {}
+        laws_by_truth: dict[tuple[int, ...], BayesFactorLaw] = {}
         clipped = np.minimum(others, [2 * noise.reach() for noise in self._links])  # no sum is cut further up
         for upper in np.unique(clipped[:, 1:], axis=0):
             rows = (clipped[:, 1:] == upper).all(axis=1)
             lowest = np.unique(clipped[rows, 0])
             for own, evidence in zip(lowest, self._evidence(lowest, upper), strict=True):
-                found[(int(own), *map(int, upper))] = self._law(evidence)
-        return (found[tuple(map(int, row))] for row in clipped)
+                laws_by_truth[(int(own), *map(int, upper))] = self._law(evidence)
+        return (laws_by_truth[tuple(map(int, row))] for row in clipped)
 
     def _law(self, evidence: Floats) -> BayesFactorLaw:
         _, weights, draws = self._upper_releases
@@ -198,15 +200,15 @@ class _Cells:
         """
         sums, reach = self._upper_releases[0][:, 0], int(self._links[0].reach())
         away = [int(self.example.counts[0, 0] - x) for x in self.path.known_counts()]
-        found = np.empty((2, len(sums), lowest.size))
+        log_evidence = np.empty((2, len(sums), lowest.size))
         for start in range(0, len(sums), _ROWS):
             weight, terms = self._terms(0, start, tuple(map(int, upper)))
             last = np.clip(lowest + sums[start : start + _ROWS, None], -reach, reach).astype(np.int64) + reach
             for side, u in enumerate(away):
                 total = np.cumsum(weight * terms[:, 1 + u : 1 + u + weight.size], axis=1)
                 with np.errstate(divide="ignore"):
-                    found[side, start : start + _ROWS] = np.log(np.take_along_axis(total, last, axis=1))
-        yield from (found[1] - found[0]).T
+                    log_evidence[side, start : start + _ROWS] = np.log(np.take_along_axis(total, last, axis=1))
+        yield from (log_evidence[1] - log_evidence[0]).T
 
     def _terms(self, step: int, start: int, upper: tuple[int, ...]) -> tuple[Floats, Floats]:
         """(probabilities of the siblings' noise, E of a step), given the others of the steps above it.
@@ -218,18 +220,18 @@ class _Cells:
             return self._shared[key]
         link, noise = self._links[step], self._upper_releases[0][start : start + _ROWS]
         k = np.arange(-link.reach(), link.reach() + 1.0)
-        weight, found = np.exp(link.log_likelihood(k, 0.0)), self._own_terms(step, start)
+        weight, at_counts = np.exp(link.log_likelihood(k, 0.0)), self._own_terms(step, start)
         if step + 1 < len(self._links):
             above, terms = self._terms(step + 1, start, upper[1:])
             reach = (above.size - 1) // 2
             within = np.arange(-reach, reach + 1.0) <= (upper[0] + noise[:, step + 1])[:, None]
             message = (sliding_window_view(terms, above.size, axis=1) @ (above * within)[:, :, None])[:, :, 0]
-            found = found * (message / message.max(axis=1, keepdims=True))
+            at_counts = at_counts * (message / message.max(axis=1, keepdims=True))
         if step:
             if len(self._shared) >= _SHARED:
                 self._shared.clear()
-            self._shared[key] = weight, found
-        return weight, found
+            self._shared[key] = weight, at_counts
+        return weight, at_counts
 
     def _own_terms(self, step: int, start: int) -> Floats:
         """Likelihood of the published totals of a step over its maximum, (release, v): E(v) without the message."""

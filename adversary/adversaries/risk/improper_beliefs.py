@@ -33,21 +33,21 @@ def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[
     ------
     ValueError : a truth that the plan or an adversary's beliefs exclude
     """
-    found: dict[str, set[int]] = {}
-    for reader, truth in product(readers, truths):
-        for name, count in _tilted_beliefs(plan, reader, truth):
-            found.setdefault(name, set()).add(count)
+    tilted: dict[str, set[int]] = {}
+    for adversary, truth in product(readers, truths):
+        for name, count in _tilted_beliefs(plan, adversary, truth):
+            tilted.setdefault(name, set()).add(count)
     return [
         tilt_warning(plan, name, f"the true count there is small ({' or '.join(map(str, sorted(counts)))})")
-        for name, counts in found.items()
+        for name, counts in tilted.items()
     ]
 
 
-def _tilted_beliefs(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _tilted_beliefs(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """(level, true count) of every belief without an end about a count near its lower end."""
-    counts = settle_truth(plan, reader, truth).counts
+    counts = settle_truth(plan, adversary, truth).counts
     for cell in range(plan.cells):
-        for i, given in enumerate(reader.level_beliefs(plan, cell)):
+        for i, given in enumerate(adversary.level_beliefs(plan, cell)):
             inside = counts[i - 1, cell] if i else 0
             if not given.proper and counts[i, cell] - inside < few_others(plan, i):
                 yield plan.names[i], int(counts[i, cell])

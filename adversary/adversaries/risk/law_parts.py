@@ -222,8 +222,8 @@ def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
         mass = np.bincount(key.ravel() - first, weights.ravel())
         return np.asarray(key >= first + int(np.searchsorted(np.cumsum(mass), lost)))
     ascending = np.sort(weights, axis=None)
-    kept: NDArray[np.bool_] = weights >= ascending[np.searchsorted(np.cumsum(ascending), lost)]
-    return kept
+    probable_rows: NDArray[np.bool_] = weights >= ascending[np.searchsorted(np.cumsum(ascending), lost)]
+    return probable_rows
 
 
 def _merge_equal(part: DiscretePart) -> DiscretePart:

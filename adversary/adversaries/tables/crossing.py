@@ -112,20 +112,20 @@ class CrossingTables:
         messages = plan.run(laws, row_likelihoods(noises, noisy))[place]
         with np.errstate(divide="ignore", invalid="ignore"):
             present, out = messages[:, 1:] @ belief[place], messages[:, :-1] @ belief[place]
-            found = np.log(present) - np.log(out)
+            log_factor = np.log(present) - np.log(out)
         # a number that no count can have published, of whichever cell, is a release of neither hypothesis
-        return np.where(self._possible(queries, noisy, place), found, np.nan)
+        return np.where(self._possible(queries, noisy, place), log_factor, np.nan)
 
     def _possible(self, queries: Sequence[Query], noisy: Sequence[Floats], place: int) -> NDArray[np.bool_]:
         """Releases of which every number is one that some count of its cell can have published, (release,)."""
-        found = np.ones(len(noisy[0]), dtype=bool)
+        possible = np.ones(len(noisy[0]), dtype=bool)
         for query, table, values in zip(queries, self.tables, noisy, strict=True):
             most = (self.belief.shape[-1] - 1) * np.bincount(query.rows, minlength=query.size)
             most[query.rows[place]] += 1
             for row, last in enumerate(most):
                 at = table.noise.log_likelihood(values[:, row, None], np.arange(last + 1.0))
-                found &= (np.asarray(at) > -np.inf).any(axis=1)
-        return found
+                possible &= (np.asarray(at) > -np.inf).any(axis=1)
+        return possible
 
     def log_bayes_factor_known(self, released: Sequence[ArrayLike], target: Sequence[int], others: ArrayLike) -> Floats:
         """Log Bayes factor for an adversary who knows all other records: the sum of the tables' log likelihood ratios.
@@ -149,17 +149,17 @@ class CrossingTables:
     def _check(self, released: Sequence[ArrayLike]) -> list[Floats]:
         if len(released) != len(self.tables):
             raise ValueError(f"released must be one array for each of {len(self.tables)} tables, got {len(released)}")
-        found = []
+        checked = []
         for table, given in zip(self.tables, released, strict=True):
             shape, noisy = tuple(self.features[one] for one in table.by), as_array(given)
             if noisy.shape == shape:
                 noisy = noisy[None]
             if noisy.shape[1:] != shape:
                 raise ValueError(f"released of table {table.name!r} must have the shape {shape}, got {noisy.shape}")
-            found.append(noisy)
-        if len({len(one) for one in found}) > 1:
-            raise ValueError(f"released must have as many releases of every table, got {[len(one) for one in found]}")
-        return found
+            checked.append(noisy)
+        if len({len(one) for one in checked}) > 1:
+            raise ValueError(f"released must have as many releases of every table, got {[len(one) for one in checked]}")
+        return checked
 
     def _query(self, table: PublishedTable) -> Query:
         sizes = self.features.items()
@@ -190,9 +190,9 @@ def row_likelihoods(noises: Sequence[Mechanism], noisy: Sequence[Floats]) -> Wei
     def weights(row: int, offset: Any, length: int) -> Floats:
         table = int(np.searchsorted(starts, row, side="right")) - 1
         sums = np.asarray(offset)[:, None] + np.arange(length, dtype=np.float64)
-        found = noises[table].log_likelihood(noisy[table][:, row - starts[table]][:, None], np.maximum(sums, 0.0))
-        found = np.where(sums < 0.0, -np.inf, found)
-        top = found.max(axis=1, keepdims=True)
-        return np.asarray(np.exp(found - np.where(np.isfinite(top), top, 0.0)))
+        log_weights = noises[table].log_likelihood(noisy[table][:, row - starts[table]][:, None], np.maximum(sums, 0.0))
+        log_weights = np.where(sums < 0.0, -np.inf, log_weights)
+        top = log_weights.max(axis=1, keepdims=True)
+        return np.asarray(np.exp(log_weights - np.where(np.isfinite(top), top, 0.0)))
 
     return weights

@@ -103,16 +103,16 @@ class CrossingRisk:
         ----------
         noisy : releases of each table, (release, row)
         """
-        releases, each = len(noisy[0]), int(np.clip(_MEMORY / self.plan.kept, 1, 256))
+        releases, each = len(noisy[0]), int(np.clip(_MEMORY / self.plan.stored, 1, 256))
         for start in range(0, releases, each):
             part = [one[start : start + each] for one in noisy]
             laws = self.windows.laws(part)
             messages = self.plan.run(laws, row_likelihoods(self.world.noises, part))
-            found = np.zeros((self.world.size, len(part[0])))
+            log_factors = np.zeros((self.world.size, len(part[0])))
             for cell, message in enumerate(messages):
                 law, offset = laws[cell]
-                found[cell] = self._factor(cell, message, law, offset)
-            yield found
+                log_factors[cell] = self._factor(cell, message, law, offset)
+            yield log_factors
 
     def _factor(self, cell: int, message: Floats, law: Floats, offset: Any) -> Floats:
         """Of one cell: P(release | one more) over P(release | others), others known or believed in."""
@@ -175,7 +175,7 @@ class _Windows:
 
     def laws(self, noisy: Sequence[Floats]) -> dict[int, tuple[Floats, Any]]:
         """The belief about every cell's count, scaled, and the first of the counts, by cell."""
-        found: dict[int, tuple[Floats, Any]] = {}
+        laws_by_cell: dict[int, tuple[Floats, Any]] = {}
         for cell, (table, row) in enumerate(self.shown):
             if table < 0:
                 offset = np.full(len(noisy[0]), float(self.first[cell]))
@@ -188,8 +188,8 @@ class _Windows:
                 log = self.believed[cell].log_pmf(count)
                 top = log.max(axis=1, keepdims=True)
                 law = np.exp(log - np.where(np.isfinite(top), top, 0.0))
-            found[cell] = law, offset
-        return found
+            laws_by_cell[cell] = law, offset
+        return laws_by_cell
 
 
 def known_least(world: Joined, who: TableAdversary) -> Integers:
@@ -263,15 +263,15 @@ def drawn_tables(world: Joined, counts: Integers, draws: int, rng: Any) -> list[
 def _released(noise: Mechanism, counts: Integers, uniform: Floats, generator: np.random.Generator) -> Floats:
     """Releases of counts (row,) by the inverse distribution function at (release, row); plain draws if it has none."""
     if not noise.is_continuous:
-        found = np.zeros(uniform.shape)
+        values_drawn = np.zeros(uniform.shape)
         common = noise.is_additive
         for count in [0] if common else np.unique(counts):
             values, weights = noise.releases(int(count))
             upto = np.cumsum(weights)
             here = np.ones(counts.size, dtype=bool) if common else counts == count
             place = np.searchsorted(upto, uniform[:, here] * upto[-1], side="right")
-            found[:, here] = values[np.minimum(place, values.size - 1)]
-        return found + counts if common else found
+            values_drawn[:, here] = values[np.minimum(place, values.size - 1)]
+        return values_drawn + counts if common else values_drawn
     if noise.is_additive and noise.parabola is not None:
         tiny = np.finfo(np.float64).tiny
         return np.asarray(counts + np.sqrt(noise.variance) * ndtri(np.clip(uniform, tiny, 1.0 - 1e-16)))

@@ -317,17 +317,17 @@ def linear_variances(queries: Sequence[Query], variance: Floats) -> Floats:
     spread = np.zeros(number)
     for contrast in product(*((False, True) if (size > 1).any() else (False,) for size in sizes)):
         seen = [i for i in used if _sees(queries[i], contrast)]
-        kept = [a for a, inside in enumerate(contrast) if not inside]
-        normal = np.zeros((int(np.prod([number[a] for a in kept])),) * 2)
+        outside = [a for a, inside in enumerate(contrast) if not inside]
+        normal = np.zeros((int(np.prod([number[a] for a in outside])),) * 2)
         for i in seen:
             block: Any = np.ones((1, 1))
-            for a in kept:
+            for a in outside:
                 block = np.kron(block, _shared(queries[i].groups[a], atoms[a], sizes[a]))
             normal += block / variance[i]
-        part = _inverse_diagonal(normal).reshape([number[a] if a in kept else 1 for a in range(len(shape))])
+        part = _inverse_diagonal(normal).reshape([number[a] if a in outside else 1 for a in range(len(shape))])
         for a, size in enumerate(sizes):
             ends = [-1 if b == a else 1 for b in range(len(shape))]
-            factor = (1.0 / size if a in kept else 1.0 - 1.0 / size).reshape(ends)
+            factor = (1.0 / size if a in outside else 1.0 - 1.0 / size).reshape(ends)
             with np.errstate(invalid="ignore"):
                 part = np.where(factor > 0.0, part * factor, 0.0)
         spread = spread + part
@@ -341,10 +341,10 @@ def _inverse_diagonal(matrix: Floats) -> Floats:
     count, labels = connected_components(matrix != 0.0, directed=False)
     if count > 1:
         order = np.argsort(labels, kind="stable")
-        found = np.empty(len(matrix))
+        diagonal = np.empty(len(matrix))
         for own in np.split(order, np.cumsum(np.bincount(labels))[:-1]):
-            found[own] = _inverse_diagonal(matrix[np.ix_(own, own)])
-        return found
+            diagonal[own] = _inverse_diagonal(matrix[np.ix_(own, own)])
+        return diagonal
     if len(matrix) == 1:
         return np.full(1, 1.0 / matrix[0, 0] if matrix[0, 0] > 0.0 else np.inf)
     try:

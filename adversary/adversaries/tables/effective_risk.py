@@ -90,8 +90,8 @@ def effective_risks(world: Joined, who: TableAdversary, variance: Floats, counts
         elif least is None:
             rows.append(risk_of_loss(_loss_of(own, float(v)), prior, int(side), limit))
         else:
-            found = flat_risk(float(v), int(n), prior, int(side), limit)
-            rows.append(tuple(float(x[0]) for x in vars(found).values()))
+            risks = flat_risk(float(v), int(n), prior, int(side), limit)
+            rows.append(tuple(float(x[0]) for x in vars(risks).values()))
     return CellRisks.of(rows).at(place.ravel())
 
 

@@ -49,7 +49,7 @@ class Elimination:
         starts = np.cumsum([0, *(int(one.max()) + 1 for one in rows)])
         self.steps: list[Step] = []
         self.width = dict(enumerate(map(int, widths)))
-        self.terms, self.kept = 0.0, float(sum(self.width.values()))
+        self.terms, self.stored = 0.0, float(sum(self.width.values()))
         self._index, self._most = index, most
         self._open = {
             cell: frozenset(int(start + one[cell]) for start, one in zip(starts, rows, strict=False))
@@ -86,7 +86,7 @@ class Elimination:
 
     def _new(self, width: int) -> int:
         node, self._next = self._next, self._next + 1
-        self.width[node], self.kept = width, self.kept + width
+        self.width[node], self.stored = width, self.stored + width
         return node
 
     def _simplify(self) -> None:
@@ -136,7 +136,7 @@ class Elimination:
             for row in rows:
                 nodes_of[row].append(node)
         seen: set[int] = set()
-        found = []
+        components = []
         for start, rows in self._open.items():
             if not rows or start in seen:
                 continue
@@ -149,8 +149,8 @@ class Elimination:
                         if other not in seen:
                             seen.add(other)
                             stack.append(other)
-            found.append(sorted(component, key=lambda node: self._first[node]))
-        return found
+            components.append(sorted(component, key=lambda node: self._first[node]))
+        return components
 
     def _take_in(self, nodes: list[int]) -> None:
         """The cheapest of some orders of the sums of a component."""
@@ -163,12 +163,12 @@ class Elimination:
         best: _Order | None = None
         tried: list[list[int] | None] = [*orders, *([None] if len(nodes) <= _GREEDY else [])]
         for order in tried:
-            found = _Order(self, nodes, order, self._most if best is None else best.terms)
-            if best is None or found.terms < best.terms:
-                best = found
+            better = _Order(self, nodes, order, self._most if best is None else best.terms)
+            if best is None or better.terms < best.terms:
+                best = better
         assert best is not None
         self.terms += best.terms
-        self.kept += best.kept
+        self.stored += best.stored
         if self.terms <= self._most:
             self.steps += best.steps(self)
 
@@ -180,7 +180,7 @@ class _Order:
         self._members = Counter(row for node in nodes for row in plan._open[node])
         self._axes: list[tuple[frozenset[int], int]] = []
         self._records: list[Any] = []
-        self.terms = self.kept = 0.0
+        self.terms = self.stored = 0.0
         left = list(nodes if order is None else order)
         while left and self.terms <= most:
             if order is None:
@@ -190,8 +190,8 @@ class _Order:
                 left.remove(node)
             else:
                 node = left.pop(0)
-            size, cost, kept, axes, record = self._tried(plan, node)
-            self.terms, self.kept = self.terms + cost, self.kept + size + kept
+            size, cost, held, axes, record = self._tried(plan, node)
+            self.terms, self.stored = self.terms + cost, self.stored + size + held
             self._axes = axes
             self._records.append((node, record))
             self._members.subtract(plan._open[node])

@@ -43,10 +43,10 @@ class Fold:
 
     def forward(self, of: Pass) -> None:
         a, b = of.value[self.one], of.value[self.other]
-        found = np.zeros((len(a), a.shape[1] + b.shape[1] - 1))
+        product = np.zeros((len(a), a.shape[1] + b.shape[1] - 1))
         for k in range(b.shape[1]):
-            found[:, k : k + a.shape[1]] += a * b[:, k : k + 1]
-        of.put(self.out, found, [of.offset[self.one][0] + of.offset[self.other][0]])
+            product[:, k : k + a.shape[1]] += a * b[:, k : k + 1]
+        of.put(self.out, product, [of.offset[self.one][0] + of.offset[self.other][0]])
 
     def backward(self, of: Pass) -> None:
         gradient, a, b = of.gradient(self.out), of.value[self.one], of.value[self.other]
@@ -81,16 +81,16 @@ class Absorb:
             terms = terms * factor
         terms = terms * _lift(own, terms.ndim, 2)
         if self.joins is None:
-            found = terms.sum(axis=1)
+            result = terms.sum(axis=1)
         elif self.joins < 0:
-            found = np.moveaxis(terms, 1, -1)
+            result = np.moveaxis(terms, 1, -1)
         else:
             shape = [*terms.shape[:1], *terms.shape[2:]]
             shape[self.joins + 1] += own.shape[1] - 1
-            found = np.zeros(shape)
+            result = np.zeros(shape)
             for x in range(own.shape[1]):
-                found[self._place(x, terms)] += terms[:, x]
-        of.put(self.out, found, self._offsets(of))
+                result[self._place(x, terms)] += terms[:, x]
+        of.put(self.out, result, self._offsets(of))
 
     def backward(self, of: Pass) -> None:
         gradient, state, (own, factors) = of.gradient(self.out), of.value[self.state], self._factors(of)
@@ -106,11 +106,11 @@ class Absorb:
             above = above * factor
         of.give(self.law, (above * terms).reshape(len(above), width, -1).sum(axis=2) * self._alone(of))
         above = above * _lift(own, above.ndim, 2)
-        pivot, kept = self._pivot(factors, state.ndim - 1)
+        pivot, remaining = self._pivot(factors, state.ndim - 1)
         for axis in self.done:
             if axis != pivot:
-                above = np.expand_dims(above, kept.index(axis) + 2)
-        for factor in self._on_done(factors, pivot, kept):
+                above = np.expand_dims(above, remaining.index(axis) + 2)
+        for factor in self._on_done(factors, pivot, remaining):
             above = above * factor
         if pivot is None:
             of.give(self.state, above.sum(axis=1))
@@ -120,36 +120,36 @@ class Absorb:
 
     def _pivot(self, factors: list[Factor], axes: int) -> tuple[int | None, list[int]]:
         """(an axis that is done, of which one factor depends on nothing else, a product of matrices; other axes)."""
-        found = (axis for axis in self.done if [on for on, _ in factors if axis in on] == [(axis,)])
-        pivot = next(found, None)
+        pivots = (axis for axis in self.done if [on for on, _ in factors if axis in on] == [(axis,)])
+        pivot = next(pivots, None)
         return pivot, [axis for axis in range(axes) if axis != pivot]
 
     def _summed(self, state: Floats, factors: list[Factor], width: int) -> Floats:
         """The state without the axes that are done, for every number of people, (release, number, *axes)."""
-        pivot, kept = self._pivot(factors, state.ndim - 1)
+        pivot, remaining = self._pivot(factors, state.ndim - 1)
         if pivot is None:
-            found = np.broadcast_to(state[:, None], (len(state), width, *state.shape[1:]))
+            state_sum = np.broadcast_to(state[:, None], (len(state), width, *state.shape[1:]))
         else:
             turned = np.moveaxis(state, pivot + 1, 1)
-            found = dict(factors)[pivot,] @ turned.reshape(*turned.shape[:2], -1)
-            found = found.reshape(len(state), width, *turned.shape[2:])
-        for factor in self._on_done(factors, pivot, kept):
-            found = found * factor
-        gone = tuple(kept.index(axis) + 2 for axis in self.done if axis != pivot)
-        return np.asarray(found.sum(axis=gone) if gone else found)
+            state_sum = dict(factors)[pivot,] @ turned.reshape(*turned.shape[:2], -1)
+            state_sum = state_sum.reshape(len(state), width, *turned.shape[2:])
+        for factor in self._on_done(factors, pivot, remaining):
+            state_sum = state_sum * factor
+        gone = tuple(remaining.index(axis) + 2 for axis in self.done if axis != pivot)
+        return np.asarray(state_sum.sum(axis=gone) if gone else state_sum)
 
-    def _on_done(self, factors: list[Factor], pivot: int | None, kept: list[int]) -> Iterator[Floats]:
+    def _on_done(self, factors: list[Factor], pivot: int | None, remaining: list[int]) -> Iterator[Floats]:
         """Factors on axes that are done, but for the pivot, (release, number, *axes but for that)."""
         for axes, factor in factors:
             if axes != (pivot,) and {*axes} & {*self.done}:
-                yield _along(factor, axes, kept)
+                yield _along(factor, axes, remaining)
 
     def _left(self, factors: list[Factor], axes: int) -> Iterator[Floats]:
         """Factors on axes that are left alone, (release, number, *axes left)."""
-        kept = [axis for axis in range(axes) if axis not in self.done]
+        remaining = [axis for axis in range(axes) if axis not in self.done]
         for on, factor in factors:
             if not {*on} & {*self.done}:
-                yield _along(factor, on, kept)
+                yield _along(factor, on, remaining)
 
     def _place(self, x: int, terms: Floats) -> Any:
         """Index into the new state for the terms of x people: shifted by x on the axis that they join."""
@@ -165,11 +165,11 @@ class Absorb:
 
     def _alone(self, of: Pass) -> Floats:
         """Likelihood of the rows that this sum alone completes, (release, number of people)."""
-        found = np.ones_like(of.value[self.law])
+        own = np.ones_like(of.value[self.law])
         for row, axes in self.complete:
             if not axes:
-                found = found * of.weights(row, of.offset[self.law][0], found.shape[1])
-        return found
+                own = own * of.weights(row, of.offset[self.law][0], own.shape[1])
+        return own
 
     def _factors(self, of: Pass) -> tuple[Floats, list[Factor]]:
         """(weights of each number of people, likelihoods of the other completed rows by the axes in their sums).
@@ -177,7 +177,7 @@ class Absorb:
         (release, number) and (release, number, *sums).
         """
         law, state, width = of.value[self.law], of.value[self.state], of.value[self.law].shape[1]
-        found: dict[tuple[int, ...], Floats] = {}
+        by_axes: dict[tuple[int, ...], Floats] = {}
         for row, axes in self.complete:
             if not axes:
                 continue
@@ -185,8 +185,8 @@ class Absorb:
             offset = sum((of.offset[self.state][axis] for axis in axes), of.offset[self.law][0])
             weights = of.weights(row, offset, sum(sizes) - len(sizes) + 1)
             own = weights[:, np.add.outer(np.arange(width), sum(np.ix_(*map(np.arange, sizes[1:]))))]
-            found[axes] = found[axes] * own if axes in found else own
-        return law * self._alone(of), [*found.items()]
+            by_axes[axes] = by_axes[axes] * own if axes in by_axes else own
+        return law * self._alone(of), [*by_axes.items()]
 
 
 @dataclass(frozen=True)
@@ -202,13 +202,13 @@ class Merge:
         state = np.moveaxis(of.value[self.state], self.other + 1, -1)
         shape = list(state.shape[:-1])
         shape[self.one + 1] += state.shape[-1] - 1
-        found = np.zeros(shape)
+        merged = np.zeros(shape)
         for k in range(state.shape[-1]):
-            found[self._place(k, state)] += state[..., k]
+            merged[self._place(k, state)] += state[..., k]
         offset = [*of.offset[self.state]]
         offset[self.one] = offset[self.one] + offset[self.other]
         del offset[self.other]
-        of.put(self.out, found, offset)
+        of.put(self.out, merged, offset)
 
     def backward(self, of: Pass) -> None:
         gradient, state = of.gradient(self.out), np.moveaxis(of.value[self.state], self.other + 1, -1)
@@ -237,8 +237,8 @@ class Pass:
         """Of a row, which both passes need."""
         if row not in self._used:
             self._used[row] = self._weights(row, offset, length)
-        found: Floats = self._used[row]
-        return found
+        weights: Floats = self._used[row]
+        return weights
 
     def put(self, node: int, value: Floats, offset: list[Any]) -> None:
         """A value, scaled to a largest term of 1 in each release."""
@@ -255,14 +255,14 @@ class Pass:
         return self.derivative[node]
 
 
-def _lift(values: Floats, ndim: int, kept: int = 1) -> Floats:
-    return values.reshape(*values.shape[:kept], *(1,) * (ndim - kept))
+def _lift(values: Floats, ndim: int, leading: int = 1) -> Floats:
+    return values.reshape(*values.shape[:leading], *(1,) * (ndim - leading))
 
 
-def _along(factor: Floats, axes: tuple[int, ...], kept: Sequence[int]) -> Floats:
-    """(release, number, *sums), with the sums on their places among the axes kept."""
+def _along(factor: Floats, axes: tuple[int, ...], remaining: Sequence[int]) -> Floats:
+    """(release, number, *sums), with the sums on their places among the axes remaining."""
     sizes = dict(zip(axes, factor.shape[2:], strict=True))
-    return factor.reshape(*factor.shape[:2], *(sizes.get(axis, 1) for axis in kept))
+    return factor.reshape(*factor.shape[:2], *(sizes.get(axis, 1) for axis in remaining))
 
 
 def _scaled(values: Floats) -> Floats:

@@ -92,7 +92,7 @@ def differenced(world: Joined, tables: Sequence[PublishedTable]) -> NDArray[np.b
     Chipperfield, Gow and Loong 2016, "The Australian Bureau of Statistics and releasing frequency tables via a remote
     server", Statistical Journal of the IAOS 32: keys that depend on who is in a cell.
     """
-    found = np.zeros(world.size, dtype=bool)
+    exposed = np.zeros(world.size, dtype=bool)
     occupied = np.flatnonzero(world.counts)
     alike = [i for i, owner in enumerate(world.owner) if tables[owner].repeat == "same"]
     for i, j in permutations(alike, 2):
@@ -108,5 +108,5 @@ def differenced(world: Joined, tables: Sequence[PublishedTable]) -> NDArray[np.b
         short = np.flatnonzero(inside & (around[first] - size == 1))
         for part in short:
             alone = occupied[(outer[occupied] == first[part]) & (inner[occupied] != part)]
-            found[alone] = True
-    return found
+            exposed[alone] = True
+    return exposed

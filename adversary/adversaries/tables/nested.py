@@ -144,11 +144,11 @@ class Nested:
         """Levels with a belief without an end, and few others there, (position, level)."""
         size = len(self.levels)
         others = np.diff(positions[:, size + 1 :])
-        found = np.zeros((len(positions), size), dtype=bool)
+        tilted = np.zeros((len(positions), size), dtype=bool)
         for i in range(1, size):
             belief = who.beliefs.get(self.names[i])
-            found[:, i] = belief is not None and not belief.proper and others[:, i - 1] < few_others(plan, i)
-        return found
+            tilted[:, i] = belief is not None and not belief.proper and others[:, i - 1] < few_others(plan, i)
+        return tilted
 
 
 def _distinct(states: Integers) -> tuple[Integers, NDArray[np.int64]]:
@@ -178,8 +178,8 @@ def _laws(plan: Plan, who: Adversary, states: Integers, knows: bool, rng: Any) -
     for others in np.unique(known):
         rows = np.flatnonzero(known == others)
         one = replace(who, known=int(others))
-        found = laws_of_cells(plan, one, [_truth(plan, one, states[i]) for i in rows], rng=rng)
-        for row, law in zip(rows, found, strict=True):
+        batch = laws_of_cells(plan, one, [_truth(plan, one, states[i]) for i in rows], rng=rng)
+        for row, law in zip(rows, batch, strict=True):
             laws[row] = law
     return laws
 

@@ -175,16 +175,16 @@ class Joined:
             chosen = [i for i, column in enumerate(axis.columns) if column in seen]
             if chosen:
                 axes.append(Axis(tuple(axis.columns[i] for i in chosen), axis.labels[first][:, chosen]))
-        kept = [a for a, axis in enumerate(population.axes) if seen & set(axis.columns)]
-        counts, most = (added(x, summed, kept) for x in (population.counts, np.asarray(population.most)))
-        if not kept:
-            axes, kept = [Axis(("all",), np.array([["all"]]))], [0]
+        used_axes = [a for a, axis in enumerate(population.axes) if seen & set(axis.columns)]
+        counts, most = (added(x, summed, used_axes) for x in (population.counts, np.asarray(population.most)))
+        if not used_axes:
+            axes, used_axes = [Axis(("all",), np.array([["all"]]))], [0]
             counts, most = (x.reshape(1) for x in (counts, most))
         finest = Population(tuple(axes), counts, most, population.understood)
         queries, noises, owner = [], [], []
         for i, table in enumerate(tables):
             for one in table.single_releases:
-                queries.append(Query(one.name, tuple(tuple(groups[a][i].tolist()) for a in kept)))
+                queries.append(Query(one.name, tuple(tuple(groups[a][i].tolist()) for a in used_axes)))
                 noises.append(one.noise)
                 owner.append(i)
         return cls(finest, tuple(queries), tuple(noises), tuple(owner), tuple(names), tuple(summed))
@@ -234,10 +234,10 @@ def _renumbered(group: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
     return tuple(code.setdefault(group[i], len(code)) for i in chosen)
 
 
-def added(values: Any, places: Sequence[Any], kept: Any) -> Any:
-    """Numbers over categories added up over the groups of each axis; an axis that is not kept is summed away."""
+def added(values: Any, places: Sequence[Any], used: Any) -> Any:
+    """Numbers over categories added up over the groups of each axis; an axis that is not used is summed away."""
     for axis in reversed(range(values.ndim)):
-        if axis not in kept:
+        if axis not in used:
             values = values.sum(axis=axis)
             continue
         size = int(places[axis].max()) + 1

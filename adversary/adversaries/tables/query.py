@@ -205,8 +205,8 @@ def pl94_persons() -> tuple[Query, ...]:
     groupings = {"HHINSTLEVELS": (0, 1, 1, 1, 1, 2, 2, 2)}
     queries = []
     for name in names:
-        kept = name.split("*")
-        recodes = [DETAILED if axis in kept else COLLAPSED for axis in axes]
+        axis_names = name.split("*")
+        recodes = [DETAILED if axis in axis_names else COLLAPSED for axis in axes]
         queries.append(
             Query.of(name, shape, ["HHINSTLEVELS", *recodes[1:]] if name in groupings else recodes, groupings)
         )

@@ -78,8 +78,8 @@ def _log_cut(power: float, rate: Floats, cap: float, centre: Floats, weight: flo
     feasible with v = rate / x, over v up to the cap: shape of `rate`, (mean, variance)."""
     rates, centres = rate.ravel(), np.broadcast_to(centre, rate.shape).ravel()
     places = np.array_split(np.arange(rates.size), rates.size // _AT_ONCE + 1)
-    found = [_log_cut_of(power, rates[i], cap, centres[i], weight, rough) for i in places]
-    return np.concatenate(found).reshape(rate.shape)
+    cuts = [_log_cut_of(power, rates[i], cap, centres[i], weight, rough) for i in places]
+    return np.concatenate(cuts).reshape(rate.shape)
 
 
 def _log_cut_of(power: float, rate: Floats, cap: float, centre: Floats, weight: float, rough: bool) -> Floats:

@@ -115,9 +115,9 @@ class Sweeps:
             drawn = centre[pending, None] + rng.standard_normal((pending.size, block, size)) @ root[pending]
             if not self.constrained:
                 return np.ones((pending.size, block), dtype=bool), (drawn,)
-            kept = kept_constraints(drawn, self.n)
-            worst[:] = (~kept).sum(axis=(0, 1))
-            return kept.all(axis=-1), (drawn,)
+            accepted = kept_constraints(drawn, self.n)
+            worst[:] = (~accepted).sum(axis=(0, 1))
+            return accepted.all(axis=-1), (drawn,)
 
         worst = np.zeros(len(CONSTRAINTS), dtype=np.int64)
         (sums,), left = first_accepted(propose, len(centre), self.tries)
@@ -159,15 +159,15 @@ class Sweeps:
             size, rate = (pending.size, block), scale[pending, None]
             normal = rng.standard_normal((*size, 2)) @ root[pending]
             if not self.constrained:
-                tau, kept = rng.standard_gamma(shape, size) / rate, np.ones(size, dtype=bool)
+                tau, accepted = rng.standard_gamma(shape, size) / rate, np.ones(size, dtype=bool)
             elif self.published:
-                tau, kept = gamma_below(shape, rate, LARGEST_SIGMA2, size, rng)
+                tau, accepted = gamma_below(shape, rate, LARGEST_SIGMA2, size, rng)
             else:
-                tau, kept = gamma_above(shape, rate, 1.0 / LARGEST_SIGMA2, size, rng)
+                tau, accepted = gamma_above(shape, rate, 1.0 / LARGEST_SIGMA2, size, rng)
             theta = centre[pending, None] + normal / np.sqrt(tau)[..., None]
             if self.constrained:
-                kept = kept & in_region(theta, self.tight)
-            return kept, (theta, 1.0 / tau)
+                accepted = accepted & in_region(theta, self.tight)
+            return accepted, (theta, 1.0 / tau)
 
         (theta, sigma2), left = first_accepted(propose, len(centre), self.tries)
         if left.size and self.published:
@@ -192,8 +192,8 @@ def first_accepted(propose: Proposal, chains: int, tries: int) -> tuple[tuple[Fl
     chosen: tuple[Floats, ...] | None = None
     while pending.size and done < tries:
         size = min(block, tries - done)
-        kept, proposals = propose(pending, size)
-        hit, first = kept.any(axis=1), kept.argmax(axis=1)
+        accepted, proposals = propose(pending, size)
+        hit, first = accepted.any(axis=1), accepted.argmax(axis=1)
         if chosen is None:
             chosen = tuple(np.empty((chains, *part.shape[2:])) for part in proposals)
         for target, part in zip(chosen, proposals, strict=True):
@@ -215,8 +215,8 @@ def gamma_above(
     step = rng.standard_exponential(size) / np.where(far, rate - (shape - 1.0) / low, 1.0)
     log_accept = (shape - 1.0) * (np.log1p(step / low) - step / low)
     plain = rng.standard_gamma(shape, size) / rate
-    kept = np.where(far, np.log1p(-rng.random(size)) <= log_accept, plain >= low)
-    return np.where(far, low + step, np.maximum(plain, low)), kept
+    accepted = np.where(far, np.log1p(-rng.random(size)) <= log_accept, plain >= low)
+    return np.where(far, low + step, np.maximum(plain, low)), accepted
 
 
 def gamma_below(
@@ -227,8 +227,8 @@ def gamma_below(
     back = rng.standard_exponential(size) / np.where(far, shape - rate * high, 1.0)
     log_accept = -rate * high * (np.expm1(-back) + back)
     plain = rng.standard_gamma(shape, size) / rate
-    kept = np.where(far, np.log1p(-rng.random(size)) <= log_accept, plain <= high)
-    return np.where(far, high * np.exp(-back), np.minimum(plain, high)), kept
+    accepted = np.where(far, np.log1p(-rng.random(size)) <= log_accept, plain <= high)
+    return np.where(far, high * np.exp(-back), np.minimum(plain, high)), accepted
 
 
 def inverse_gaussian(mean: Floats, shape: float, rng: np.random.Generator) -> Floats:

@@ -23,16 +23,16 @@ File = ReleaseFile | RegressionFile
 def posteriors_by_reading[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
     """The posteriors by the names of `READINGS`, the one asked for first, and of the other why, if there is none."""
     names = list(READINGS) if file.constrained else list(READINGS)[::-1]
-    found: dict[str, P] = {}
+    posteriors: dict[str, P] = {}
     refused: dict[str, str] = {}
     for name in names:
         try:
-            found[name] = read(name)
+            posteriors[name] = read(name)
         except (ValueError, RuntimeError) as error:
             if name == names[0]:
                 raise ValueError(f"{file.path}: {error}") from None
             refused[name] = str(error)
-    return found, refused
+    return posteriors, refused
 
 
 def tree_of(file: File, groups: Mapping[str, xr.Dataset], refused: Mapping[str, str], **more: Any) -> xr.DataTree:
@@ -89,8 +89,8 @@ def side_by_side(tree: xr.DataTree, group: str, columns: Mapping[str, Column], n
 
 def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[float, float]:
     """Ends of the shortest interval of a parameter; of the posterior that was asked for, if none is named."""
-    found = tree["parameters"].to_dataset()["hdi"]
-    low, high = found.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
+    intervals = tree["parameters"].to_dataset()["hdi"]
+    low, high = intervals.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
     return low, high
 
 

@@ -43,19 +43,19 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
         feasibility = file.feasibility if constrained else "event"  # without the bounds nothing is infeasible
         return posterior(file.release, file.prior, constrained, feasibility, cap=file.cap, quantity=file.posterior_of)
 
-    found, refused = both_readings.posteriors_by_reading(file, read)
-    groups = {**_numbers(found, file.prob), "release": _release(file), "prior": _prior(file)}
+    posteriors, refused = both_readings.posteriors_by_reading(file, read)
+    groups = {**_numbers(posteriors, file.prob), "release": _release(file), "prior": _prior(file)}
     words: dict[str, Any] = {"quantity": file.quantity, "unit": file.unit, "feasibility": file.feasibility}
     words |= {"posterior_of": file.posterior_of, "noise": file.release.noise}
     tree = both_readings.tree_of(file, groups, refused, **words)
-    tree["posterior"] = next(iter(found.values())).sample(DRAWS, SEED)["posterior"]
-    tree["density"] = xr.DataTree.from_dict({name: one.to_xarray()["density"] for name, one in found.items()})
-    return both_readings.summarised(tree, _intervals(file, tree)[0], _unsure(tree)), found
+    tree["posterior"] = next(iter(posteriors.values())).sample(DRAWS, SEED)["posterior"]
+    tree["density"] = xr.DataTree.from_dict({name: one.to_xarray()["density"] for name, one in posteriors.items()})
+    return both_readings.summarised(tree, _intervals(file, tree)[0], _unsure(tree)), posteriors
 
 
-def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
-    """Everything about the posteriors: of their parameters, of a new value, and of how they were found."""
-    every, at, dims = list(found.values()), {"reading": list(found)}, ("reading", "parameter")
+def _numbers(posteriors: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
+    """Everything about the posteriors: of their parameters, of a new value, and of how they were posteriors."""
+    every, at, dims = list(posteriors.values()), {"reading": list(posteriors)}, ("reading", "parameter")
     names = list(PARAMETERS[every[0].quantity])
 
     def of(key: str, *given: float) -> Any:
@@ -196,8 +196,8 @@ def _describe_release(file: ReleaseFile) -> list[str]:
 def _unsure(tree: xr.DataTree) -> list[str]:
     """A warning for each posterior whose quadrature has not converged."""
     fit = tree["fit"].to_dataset()
-    found = zip(fit["reading"].values, fit["quadrature_error"].values, strict=True)
-    errors = {READINGS[str(name)]: float(error) for name, error in found}
+    fits = zip(fit["reading"].values, fit["quadrature_error"].values, strict=True)
+    errors = {READINGS[str(name)]: float(error) for name, error in fits}
     return [
         f"The numbers {called} are unreliable: their quadrature has not converged (estimated error {error:.0e}). "
         "Prior and release contradict each other, or the release itself."

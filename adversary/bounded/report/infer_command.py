@@ -35,7 +35,7 @@ def infer_command(
     """The posterior of the real mean and deviation behind noisy ones, or of a regression line behind noisy sums."""
     with _collect_warnings() as notes:
         believed = None if prior is None else parse_prior(prior)
-        file = load_any_release_file(release).asked(believed, prob, False if unconstrained else None)
+        file = load_any_release_file(release).with_options(believed, prob, False if unconstrained else None)
         kind: Any = regression_answer if isinstance(file, RegressionFile) else bounded_answer
         tree, posteriors = kind.solve(file)
     summary = summary_of(tree)

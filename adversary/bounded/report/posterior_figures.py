@@ -57,11 +57,11 @@ def prior_marginal(
 
     at = np.maximum(x, np.finfo(np.float64).tiny ** 0.25) if name == "sigma" else x
     joint = density(means[:, None], at) if name == "sigma" else density(at, deviations[:, None])
-    found = np.trapezoid(joint, means if name == "sigma" else deviations, axis=0)
+    marginal = np.trapezoid(joint, means if name == "sigma" else deviations, axis=0)
     if not constrained:
-        return np.asarray(found)
+        return np.asarray(marginal)
     mass = np.trapezoid(np.trapezoid(density(means[:, None], deviations), deviations, axis=1), means)
-    return np.asarray(found / mass)
+    return np.asarray(marginal / mass)
 
 
 def joint_density(one: Posterior, mu: Floats, sigma: Floats) -> Floats:
@@ -245,8 +245,8 @@ def _levels(density: Floats) -> list[float]:
     """Density at the edge of the smallest region with each of LEVELS, the lowest first; one where they are the same."""
     ordered = np.sort(density.ravel())[::-1]
     inside = np.cumsum(ordered) / ordered.sum()
-    found = {float(ordered[np.searchsorted(inside, prob)]) for prob in LEVELS}
-    return sorted(level for level in found if level < ordered[0]) or [0.5 * float(ordered[0])]
+    levels = {float(ordered[np.searchsorted(inside, prob)]) for prob in LEVELS}
+    return sorted(level for level in levels if level < ordered[0]) or [0.5 * float(ordered[0])]
 
 
 def _axis(what: str, quantity: str, unit: str) -> str:

@@ -37,21 +37,21 @@ def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
         )["posterior"].to_dataset()  # fmt: skip
         return drawn.assign(sigma=np.sqrt(drawn.sigma2))
 
-    found, refused = both_readings.posteriors_by_reading(file, read)
-    main, *others = found
+    posteriors, refused = both_readings.posteriors_by_reading(file, read)
+    main, *others = posteriors
     groups = {
-        **_numbers(file, found), "release": _release(file), "prior": _prior(file),
-        "posterior": found[main], **{name: found[name] for name in others},
+        **_numbers(file, posteriors), "release": _release(file), "prior": _prior(file),
+        "posterior": posteriors[main], **{name: posteriors[name] for name in others},
     }  # fmt: skip
     tree = both_readings.tree_of(file, groups, refused, x=file.x, y=file.y, region=file.region)
     line = f"slope{of_what(file.x, file.y)}"
     verdict = f"The {line} is {interval_text(tree, 'slope')} with probability {percent(file.prob)}."
-    return both_readings.summarised(tree, verdict), found
+    return both_readings.summarised(tree, verdict), posteriors
 
 
-def _numbers(file: RegressionFile, found: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Everything about the draws: of their parameters, and of how they were found."""
-    draws = np.array([[np.ravel(one[name].values) for name in COEFFICIENTS] for one in found.values()])
+def _numbers(file: RegressionFile, posteriors: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Everything about the draws: of their parameters, and of how they were posteriors."""
+    draws = np.array([[np.ravel(one[name].values) for name in COEFFICIENTS] for one in posteriors.values()])
     tails = np.quantile(draws, [(1.0 - file.prob) / 2.0, (1.0 + file.prob) / 2.0], axis=-1)
     dims, estimate = ("reading", "parameter"), {"direction": "estimate"}
     parameters = {
@@ -61,12 +61,12 @@ def _numbers(file: RegressionFile, found: Mapping[str, xr.Dataset]) -> dict[str,
         "eti": ((*dims, "end"), np.moveaxis(tails, 0, -1)),
     }
     fit = {
-        "positive": [float((one.slope > 0.0).mean()) for one in found.values()],
-        "infeasible": [_infeasible(file, one) for one in found.values()],
-        "ess": [one.attrs["ess"] for one in found.values()],
-        "r_hat": [one.attrs["r_hat"] for one in found.values()],
+        "positive": [float((one.slope > 0.0).mean()) for one in posteriors.values()],
+        "infeasible": [_infeasible(file, one) for one in posteriors.values()],
+        "ess": [one.attrs["ess"] for one in posteriors.values()],
+        "r_hat": [one.attrs["r_hat"] for one in posteriors.values()],
     }
-    at = {"reading": list(found)}
+    at = {"reading": list(posteriors)}
     return {
         "parameters": xr.Dataset(parameters, {**at, "parameter": list(COEFFICIENTS), "end": ["lower", "upper"]}),
         "fit": xr.Dataset({key: ("reading", as_array(values), estimate) for key, values in fit.items()}, at),

@@ -104,7 +104,9 @@ class RegressionFile(Told):
     x: str
     y: str
 
-    def asked(self, prior: Any = None, prob: float | None = None, constrained: bool | None = None) -> RegressionFile:
+    def with_options(
+        self, prior: Any = None, prob: float | None = None, constrained: bool | None = None
+    ) -> RegressionFile:
         """Copy with another probability or reading, where one is given, checked as in a file.
 
         Raises

@@ -127,7 +127,7 @@ class ReleaseFile(Told):
     unit: str
     posterior_of: str = QUANTITIES[0]
 
-    def asked(
+    def with_options(
         self, prior: Flat | NormalInverseGamma | None = None, prob: float | None = None, constrained: bool | None = None
     ) -> ReleaseFile:
         """Copy with another prior, probability or reading, where one is given, checked as in a file."""

@@ -245,7 +245,7 @@ def statistics_chain(
     """
     draws, burn, thin = size
     ystar, sstar, rate1, rate2 = release
-    kept = np.full((draws, 4), np.nan)
+    states = np.full((draws, 4), np.nan)
     mu = ybar = min(max(ystar, 0.0), 1.0)
     sigma2 = s2 = min(max(sstar, 1e-4), 0.2499)
     precision, largest = 0.5 * rate1 * rate1, math.inf
@@ -263,8 +263,8 @@ def statistics_chain(
         if math.isnan(sigma2 + s2):
             break
         if sweep >= burn and (sweep - burn) % thin == thin - 1:
-            kept[(sweep - burn) // thin] = (mu, sigma2, ybar, s2)
-    return kept
+            states[(sweep - burn) // thin] = (mu, sigma2, ybar, s2)
+    return states
 
 
 @compiled
@@ -301,7 +301,7 @@ def records_chain(
 ) -> Floats:
     """As `statistics_chain`, with every record in the state; a fifth column holds the share of records that moved."""
     draws, burn, thin = size
-    kept = np.full((draws, 5), np.nan)
+    states = np.full((draws, 5), np.nan)
     y = rng.random(n)
     ybar, s2 = _statistics(y)
     mu, sigma2 = ybar, min(max(0.5 * ybar * (1.0 - ybar), 1e-4), cap)
@@ -312,5 +312,5 @@ def records_chain(
         if math.isnan(sigma2 + s2):
             break
         if sweep >= burn and (sweep - burn) % thin == thin - 1:
-            kept[(sweep - burn) // thin] = (mu, sigma2, ybar, s2, accepted / n)
-    return kept
+            states[(sweep - burn) // thin] = (mu, sigma2, ybar, s2, accepted / n)
+    return states

@@ -97,39 +97,39 @@ def coverage_study(
     >>> dict(study.sizes)
     {'n': 1, 'truth': 1, 'epsilon': 1, 'prior': 1, 'constrained': 2, 'estimate': 2}
     """
-    asked = design(n, truths, epsilon, priors, constrained, datasets, prob, bounds, parameter, population, feasibility)
+    study = design(n, truths, epsilon, priors, constrained, datasets, prob, bounds, parameter, population, feasibility)
     if store is not None and rng is None:
         raise ValueError("store needs rng: without a seed no later call could go on from what is kept")
     root = seed_sequence(rng)
-    values = outcomes(asked, root, store=store, progress=progress, workers=workers, scheduler=scheduler)
-    parts = averages(values, _true_values(asked)[:, None, None, None]) | _of_truths(asked)
-    return xr.Dataset(parts, _coords(asked), _attrs(asked, root))
+    values = outcomes(study, root, store=store, progress=progress, workers=workers, scheduler=scheduler)
+    parts = averages(values, _true_values(study)[:, None, None, None]) | _of_truths(study)
+    return xr.Dataset(parts, _coords(study), _attrs(study, root))
 
 
-def _true_values(asked: Design) -> Floats:
+def _true_values(study: Design) -> Floats:
     """The parameter that is to be covered, of every truth."""
-    return np.array([PARAMETERS[asked.parameter](mu, sigma) for mu, sigma in asked.truths.values()])
+    return np.array([PARAMETERS[study.parameter](mu, sigma) for mu, sigma in study.truths.values()])
 
 
-def _of_truths(asked: Design) -> dict[str, Any]:
+def _of_truths(study: Design) -> dict[str, Any]:
     """`true_value`, and `moment` where it is known."""
-    parts = {"true_value": ("truth", _true_values(asked))}
-    if isinstance(asked.population, TruncatedNormal):
-        moments = [asked.population.moments(*pair) for pair in asked.truths.values()]
-        parts["moment"] = ("truth", np.array([PARAMETERS[asked.parameter](*pair) for pair in moments]))
+    parts = {"true_value": ("truth", _true_values(study))}
+    if isinstance(study.population, TruncatedNormal):
+        moments = [study.population.moments(*pair) for pair in study.truths.values()]
+        parts["moment"] = ("truth", np.array([PARAMETERS[study.parameter](*pair) for pair in moments]))
     return parts
 
 
-def _coords(asked: Design) -> dict[str, Any]:
+def _coords(study: Design) -> dict[str, Any]:
     """Labels: budgets as numbers where mean and variance have the same, else as "0.1 + 0.2"."""
-    same = all(first == second for first, second in asked.epsilon)
-    truth, epsilon = np.array(list(asked.truths.values())), np.array(asked.epsilon)
+    same = all(first == second for first, second in study.epsilon)
+    truth, epsilon = np.array(list(study.truths.values())), np.array(study.epsilon)
     return {
-        "n": list(asked.n),
-        "truth": list(asked.truths),
-        "epsilon": epsilon[:, 0] if same else [f"{first!r} + {second!r}" for first, second in asked.epsilon],
-        "prior": list(asked.priors),
-        "constrained": list(asked.constrained),
+        "n": list(study.n),
+        "truth": list(study.truths),
+        "epsilon": epsilon[:, 0] if same else [f"{first!r} + {second!r}" for first, second in study.epsilon],
+        "prior": list(study.priors),
+        "constrained": list(study.constrained),
         "estimate": list(ESTIMATES),
         "mu": ("truth", truth[:, 0]),
         "sigma": ("truth", truth[:, 1]),
@@ -138,16 +138,16 @@ def _coords(asked: Design) -> dict[str, Any]:
     }
 
 
-def _attrs(asked: Design, root: np.random.SeedSequence) -> dict[str, Any]:
+def _attrs(study: Design, root: np.random.SeedSequence) -> dict[str, Any]:
     return {
-        "parameter": asked.parameter,
-        "covers": f"{asked.parameter} as a parameter of the population, not as a moment of data within the bounds",
-        "population": "truncated normal" if isinstance(asked.population, TruncatedNormal) else _named(asked.population),
-        "prob": asked.prob,
-        "bounds": list(asked.bounds),
-        "datasets": asked.datasets,
-        "feasibility": asked.feasibility,
-        "priors": json.dumps({name: _named(prior) for name, prior in asked.priors.items()}),
+        "parameter": study.parameter,
+        "covers": f"{study.parameter} as a parameter of the population, not as a moment of data within the bounds",
+        "population": "truncated normal" if isinstance(study.population, TruncatedNormal) else _named(study.population),
+        "prob": study.prob,
+        "bounds": list(study.bounds),
+        "datasets": study.datasets,
+        "feasibility": study.feasibility,
+        "priors": json.dumps({name: _named(prior) for name, prior in study.priors.items()}),
         "seed": str(root.entropy),
         "spawn_key": json.dumps(root.spawn_key),
         "versions": json.dumps({name: version(name) for name in (NAME, "numpy", "scipy", "xarray")}),
@@ -216,8 +216,8 @@ def outcomes(
     names = [design.label(root, *task) for task in tasks]
     there: dict[str, Any] = {"threads": threads} if scheduler is None else {"scheduler": scheduler, "workers": workers}
     there |= {"progress": progress, "description": "blocks of data sets"}
-    found = map_blocks(partial(_analyse_block, design, root), dict(zip(names, tasks, strict=True)), store, **there)
-    values = np.concatenate([found[name] for name in names])
+    blocks = map_blocks(partial(_analyse_block, design, root), dict(zip(names, tasks, strict=True)), store, **there)
+    values = np.concatenate([blocks[name] for name in names])
     return values.reshape(*design.shape, design.datasets, len(COLUMNS))
 
 

@@ -164,16 +164,16 @@ def _truths(truths: Any, bounds: tuple[float, float]) -> dict[str, tuple[float, 
         _distinct("truths", tuple(tuple(pair) for pair in pairs))
         if len(named) < len(pairs):  # numbers that look alike
             named = {f"mu = {pair[0]!r}, sigma = {pair[1]!r}": pair for pair in pairs}
-    found = {}
+    parsed = {}
     for name, pair in named.items():
         _check_pair(pair)
         mu, sigma = float(pair[0]), float(pair[1])
         if not bounds[0] <= mu <= bounds[1]:
             raise ValueError(f"truths must have mu within bounds={bounds}, got {mu!r}")
         check_positive("sigma of truths", sigma)
-        found[name] = (mu, sigma)
-    _distinct("truths", tuple(found.values()))
-    return found
+        parsed[name] = (mu, sigma)
+    _distinct("truths", tuple(parsed.values()))
+    return parsed
 
 
 def _check_pair(pair: Any) -> None:
@@ -204,12 +204,12 @@ def _priors(priors: Any) -> dict[str, Prior]:
     """Priors by name; a single one is called by itself."""
     if not isinstance(priors, Mapping):
         priors = {priors if isinstance(priors, str) else type(priors).__name__: priors}
-    found = {str(name): as_prior(prior) for name, prior in priors.items()}
-    for name, prior in found.items():
+    parsed = {str(name): as_prior(prior) for name, prior in priors.items()}
+    for name, prior in parsed.items():
         if isinstance(prior, NormalInverseGamma) and prior.shape != ():
             raise ValueError(f"priors must hold one prior under each name, got {prior.shape} of them as {name!r}")
-    _distinct("priors", tuple(found))
-    return found
+    _distinct("priors", tuple(parsed))
+    return parsed
 
 
 def _sample_fingerprint(population: Population, cell: Cell) -> str:

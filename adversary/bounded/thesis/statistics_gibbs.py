@@ -106,9 +106,9 @@ def gibbs(
     def chain(generator: np.random.Generator) -> Floats:
         return statistics_chain(generator, size, *problem[:4], top)
 
-    kept = run(chain, chains, rng)
+    states = run(chain, chains, rng)
     name = "gibbs, conditional of sigma2 as printed (erratum E1)" if published else "gibbs"
-    return as_tree(kept, release, {"sampler": name, "feasibility": "event", **settings(problem, size, prior)})
+    return as_tree(states, release, {"sampler": name, "feasibility": "event", **settings(problem, size, prior)})
 
 
 def as_problem(
@@ -194,26 +194,26 @@ def settings(problem: Problem, size: tuple[int, int, int], prior: Any) -> dict[s
     }
 
 
-def as_tree(kept: Floats, release: BoundedRelease, attrs: dict[str, Any]) -> xr.DataTree:
+def as_tree(states: Floats, release: BoundedRelease, attrs: dict[str, Any]) -> xr.DataTree:
     """Draws on [0, 1] as a DataTree in the units of the data, diagnosed; a warning where they are not reliable."""
     import xarray as xr
 
     (low, _), width = release.bounds, release.width
     offset, factor = (low, 0.0, low, 0.0), (width, width**2, width, width**2)
-    coords = {name: np.arange(size) for name, size in zip(("chain", "draw"), kept.shape, strict=False)}
+    coords = {name: np.arange(size) for name, size in zip(("chain", "draw"), states.shape, strict=False)}
     remedy = "raise draws or thin, or use adv.bounded.posterior"
-    diagnosis = diagnose_named({name: kept[..., i] for i, name in enumerate(NAMES)}, remedy)
+    diagnosis = diagnose_named({name: states[..., i] for i, name in enumerate(NAMES)}, remedy)
     variables = {
         name: (
             ("chain", "draw"),
-            offset[i] + factor[i] * kept[..., i],
+            offset[i] + factor[i] * states[..., i],
             {"ess": diagnosis.ess[i], "r_hat": diagnosis.r_hat[i]},
         )
         for i, name in enumerate(NAMES)
     }
     posterior = xr.Dataset(variables, coords, {**attrs, "bounds": [float(x) for x in release.bounds]})
     tree = xr.DataTree.from_dict({"posterior": posterior})
-    if kept.shape[-1] > len(NAMES):
-        moved = (("chain", "draw"), kept[..., len(NAMES)])
+    if states.shape[-1] > len(NAMES):
+        moved = (("chain", "draw"), states[..., len(NAMES)])
         tree["sample_stats"] = xr.DataTree(xr.Dataset({"acceptance_rate": moved}, coords))
     return tree

@@ -97,10 +97,10 @@ def _least(guarantee: Guarantee, p: Floats, reference: int, logs: Floats) -> flo
         return np.asarray(np.exp(log_l) + delta @ p[rest] + own)
 
     for _ in range(4):
-        found = bound(logs)
-        at = int(np.argmin(found))
+        need = bound(logs)
+        at = int(np.argmin(need))
         logs = np.linspace(logs[max(at - 1, 0)], logs[min(at + 1, logs.size - 1)], 41)
-    return float(found.min())
+    return float(need.min())
 
 
 def attribute_of_report(mechanism: Mechanism, prior: ArrayLike) -> AttributeInference:

@@ -135,10 +135,10 @@ def coefficients_from_joint(joint: xr.DataArray) -> xr.Dataset:
     rho_t = _largest_update(informed, dated)
     feasible = (2.0 - rho_p) * (1.0 - rho_c) * (1.0 - rho_t) >= 1.0 - SLACK
     odds = odds_from_coefficients(rho_p, rho_c, rho_t) if feasible else np.nan
-    found = {"rho_p": rho_p, "rho_c": rho_c, "rho_t": rho_t, "odds": odds}
+    numbers = {"rho_p": rho_p, "rho_c": rho_c, "rho_t": rho_t, "odds": odds}
     smallest = float(conditional_priors(joint)["odds"].min())
     status = "attained" if feasible else "unattainable"
-    return xr.Dataset({**found, "status": status, "smallest_odds": smallest})
+    return xr.Dataset({**numbers, "status": status, "smallest_odds": smallest})
 
 
 def conditional_priors(joint: xr.DataArray, pair: tuple[Any, Any] | None = None) -> xr.Dataset:

@@ -122,8 +122,8 @@ def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
         p = check_probability("prior", prior)
         inside = (p > 0) & (p < 1)
         log_odds = np.log(prior_odds(np.where(inside, p, 0.5)))
-        found = p * (1.0 - as_array(guarantee.delta(log_odds)))
-        return np.where(inside, np.minimum(found, np.minimum(p, 1.0 - p)), 0.0)
+        excess = p * (1.0 - as_array(guarantee.delta(log_odds)))
+        return np.where(inside, np.minimum(excess, np.minimum(p, 1.0 - p)), 0.0)
 
     return over_labels(error, prior)
 

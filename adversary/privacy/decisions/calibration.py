@@ -128,8 +128,8 @@ class AnyNoise(NoiseFamily):
         return np.asarray(np.log(ratio - self.delta * (1.0 + ratio)))
 
     def capped(self, cap: Floats, r: Floats) -> tuple[Floats, Any]:
-        found, possible = super().capped(cap, r)
-        return found, possible & (self.delta == 0.0)
+        epsilon, possible = super().capped(cap, r)
+        return epsilon, possible & (self.delta == 0.0)
 
     def guarantee(self, parameter: float) -> Guarantee:
         return ApproximateDP(parameter, self.delta) if self.delta else PureDP(parameter)
@@ -154,8 +154,8 @@ class GaussianNoise(NoiseFamily):
         return np.where(live, gaussian_mu(np.where(live, np.abs(t), 0.0), np.where(live, delta, 0.0)), np.inf)
 
     def capped(self, cap: Floats, r: Floats) -> tuple[Floats, Any]:
-        found, possible = super().capped(cap, r)
-        return np.zeros_like(found), possible
+        epsilon, possible = super().capped(cap, r)
+        return np.zeros_like(epsilon), possible
 
     def guarantee(self, parameter: float) -> Guarantee:
         return GaussianDP(parameter)

@@ -91,7 +91,7 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
 
     recall, level = xr.apply_ufunc(best, r, b2, output_core_dims=[[], []], vectorize=True)
     score = (1.0 + b2) * recall / (recall + r * level + b2)
-    found = {
+    scores = {
         "f_score": score,
         "posterior_threshold": score / (1.0 + b2),
         "loss_threshold": np.log(r * score / (1.0 + b2 - score)),
@@ -99,7 +99,7 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
         "level": level,
         "precision": recall / (recall + r * level),
     }
-    return xr.Dataset(found | _of_the_release(guarantee, level), attrs=whose(guarantee))
+    return xr.Dataset(scores | _of_the_release(guarantee, level), attrs=whose(guarantee))
 
 
 def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, float]:
@@ -120,9 +120,9 @@ def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, floa
     for _ in range(4):
         level = as_array(guarantee.level(recall))
         best = int(np.argmax(_scores(recall, level, odds, b2)))
-        found = float(recall[best]), float(level[best])
+        best_point = float(recall[best]), float(level[best])
         recall = np.linspace(recall[max(best - 1, 0)], recall[min(best + 1, recall.size - 1)], CURVE.size)
-    return found
+    return best_point
 
 
 @singledispatch

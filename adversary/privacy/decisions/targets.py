@@ -145,8 +145,8 @@ def epsilon_from_point(
         level, power, r = _levels(precision, recall, prior)
         cap, capped = family.capped(as_array(precision), r)
         reached = level <= np.maximum(power - family.delta, 0.0) * (1.0 + SLACK)
-        found, possible = np.where(power > 0, family.through(level, power), cap), np.where(power > 0, reached, capped)
-        return found, possible, (precision == 1.0) | (prior == 0.0) | (power == 1.0) & reached
+        epsilon, possible = np.where(power > 0, family.through(level, power), cap), np.where(power > 0, reached, capped)
+        return epsilon, possible, (precision == 1.0) | (prior == 0.0) | (power == 1.0) & reached
 
     return _answer(family, rule, precision=precision, recall=recall, prior=prior)
 
@@ -172,8 +172,8 @@ def epsilon_from_posterior(cap: Any, prior: Any = 0.5, mechanism: str = "laplace
     family = noise_family(mechanism, delta)
 
     def rule(cap: Floats, prior: Floats) -> tuple[Floats, Any, Any]:
-        found, possible = family.capped(check_probability("cap", cap), as_array(prior_odds(prior)))
-        return found, possible, (cap == 1.0) | (prior == 0.0)
+        epsilon, possible = family.capped(check_probability("cap", cap), as_array(prior_odds(prior)))
+        return epsilon, possible, (cap == 1.0) | (prior == 0.0)
 
     return _answer(family, rule, cap=cap, prior=prior)
 
@@ -249,10 +249,10 @@ def epsilon_lower_bound_from_counts(
     """
     points = broadcast_arguments({"hits": hits, "false_alarms": false_alarms})
     one_number("positives", positives), one_number("negatives", negatives)
-    found, exchanged = _both_ways(**points, positives=positives, negatives=negatives, failure=failure,
+    lower_bound, exchanged = _both_ways(**points, positives=positives, negatives=negatives, failure=failure,
                                   family=noise_family(mechanism, delta))  # fmt: skip
     return _or_reversed(
-        found, exchanged, 'the attack says "in" more often where the target is out: exchange its answers'
+        lower_bound, exchanged, 'the attack says "in" more often where the target is out: exchange its answers'
     )
 
 
@@ -324,8 +324,8 @@ def _levels(precision: Any, recall: Any, prior: Any) -> tuple[Floats, Floats, Fl
 def _bound(family: NoiseFamily, level: Floats, power: Floats) -> Target:
     """The largest parameter that any of the points rules out."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(power > np.minimum(level, 1.0), family.through(level, power), 0.0)
-    largest = float(np.max(found, initial=0.0))
+        epsilon = np.where(power > np.minimum(level, 1.0), family.through(level, power), 0.0)
+    largest = float(np.max(epsilon, initial=0.0))
     status = "attained" if largest > 0.0 else "unconstrained"
     return Target(largest, status, family.guarantee_at(largest), family.unit)
 
@@ -336,16 +336,16 @@ def _both_ways(
     """The lower bound that counts prove, and the one if "in" and "out" are exchanged."""
     share = float(check_probability("failure", failure)) / (2.0 * max(np.size(hits), np.size(false_alarms)))
     power, level = confidence_limits(hits, positives, share), confidence_limits(false_alarms, negatives, share)
-    found = _bound(family, *np.broadcast_arrays(level[1], power[0]))
-    return found, _bound(family, *np.broadcast_arrays(1.0 - level[0], 1.0 - power[1]))
+    forward = _bound(family, *np.broadcast_arrays(level[1], power[0]))
+    return forward, _bound(family, *np.broadcast_arrays(1.0 - level[0], 1.0 - power[1]))
 
 
-def _or_reversed(found: Target, turned: Target, remedy: str) -> Target:
+def _or_reversed(lower_bound: Target, turned: Target, remedy: str) -> Target:
     """The bound; where it is 0 and that of the attack with its sign turned is not, this is said and warned of."""
-    if found > 0.0 or turned == 0.0:
-        return found
+    if lower_bound > 0.0 or turned == 0.0:
+        return lower_bound
     warnings.warn(f"the lower bound is 0, but {REVERSED.partition(': ')[2]}: {remedy}", stacklevel=3)
-    return Target(found, REVERSED, found.guarantee, found.unit)
+    return Target(lower_bound, REVERSED, lower_bound.guarantee, lower_bound.unit)
 
 
 def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> Any:
@@ -353,8 +353,8 @@ def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> 
     labelled = align_arguments({name: as_labelled(name, x) for name, x in arguments.items()})
     given = xr.broadcast(*labelled.values())
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found, possible, free = xr.apply_ufunc(rule, *given, output_core_dims=[[], [], []])
-    value = np.maximum(found, 0.0).where(possible).where(~free, np.inf)
+        epsilon, possible, free = xr.apply_ufunc(rule, *given, output_core_dims=[[], [], []])
+    value = np.maximum(epsilon, 0.0).where(possible).where(~free, np.inf)
     status = xr.full_like(value, "attained", dtype="U13")
     status = status.where(~np.isinf(value), "unconstrained").where(~np.isnan(value), "unattainable")
     if value.ndim:

@@ -27,8 +27,8 @@ def _(a: Guarantee, b: Any) -> Any:
     if not isinstance(b, Guarantee):
         return NotImplemented
     for one, other in ((a, b), (b, a)):
-        if (found := one.plus(other)) is not None:
-            return found
+        if (total := one.plus(other)) is not None:
+            return total
     _refuse_without_pair(a, b)
     return compose_losses([a.worst_pair, b.worst_pair])
 
@@ -37,8 +37,8 @@ def _(a: Guarantee, b: Any) -> Any:
 def _(g: Guarantee, n: int) -> Any:
     """The multiple `n * g`: g itself for n = 1, and for n = 0 the loss of no release, 0."""
     n = int(check_whole("times", n, minimum=0))
-    if (found := g.multiple(n)) is not None:
-        return found
+    if (composed := g.multiple(n)) is not None:
+        return composed
     if n == 0:
         return compose_losses([])
     if n == 1 or g.vacuous:

@@ -71,10 +71,10 @@ def compose_advanced(
     spread = float(np.sqrt(2.0 * (e @ e) * -np.log(room)))
     tight = float(e @ np.tanh(e / 2.0)) + spread
     with np.errstate(over="ignore"):
-        found = {"published": float(e @ np.expm1(e)) + spread, "tight": tight, "best": min(tight, float(e.sum()))}
-    if variant not in found:
-        raise ValueError(f"variant must be one of {', '.join(found)}, got {variant!r}")
-    return found[variant]
+        variants = {"published": float(e @ np.expm1(e)) + spread, "tight": tight, "best": min(tight, float(e.sum()))}
+    if variant not in variants:
+        raise ValueError(f"variant must be one of {', '.join(variants)}, got {variant!r}")
+    return variants[variant]
 
 
 def compose_lattice(epsilon: float, count: int, delta: float, delta_each: float = 0.0) -> float:

@@ -145,10 +145,10 @@ def worst_prior(loss: float, criterion: str = "difference") -> tuple[float, floa
     """
     z = float(check_non_negative("loss", loss, finite=False))
     low, high, most = float(expit(-z / 2.0)), float(expit(z / 2.0)), float(np.tanh(z / 4.0))
-    found = {"difference": (low, most), "fall": (high, most), "ratio": (0.0, float(posterior_ratio(0.0, z)))}
-    if criterion not in found:
-        raise ValueError(f"criterion must be one of {', '.join(found)}, got {criterion!r}")
-    return found[criterion]
+    worst = {"difference": (low, most), "fall": (high, most), "ratio": (0.0, float(posterior_ratio(0.0, z)))}
+    if criterion not in worst:
+        raise ValueError(f"criterion must be one of {', '.join(worst)}, got {criterion!r}")
+    return worst[criterion]
 
 
 def two_sided_ratio(prior: ArrayLike, loss: ArrayLike) -> Any:

@@ -90,11 +90,11 @@ class MomentBound(Guarantee):
         inside = (x > 0.0) & (x < 1.0)
         log_x, log_rest = np.log(x[inside]), np.log1p(-x[inside])
         levels = (log_rest, log_x) if rest else (log_x, log_rest)
-        found = np.full(x.shape, np.inf)
+        odds = np.full(x.shape, np.inf)
         pieces = range(0, log_x.size, _ROWS)
         logits = [self._log_odds(*(part[i : i + _ROWS] for part in levels)) for i in pieces]
-        found[inside] = np.concatenate([np.zeros(0), *logits])
-        return found.reshape(probability.shape)
+        odds[inside] = np.concatenate([np.zeros(0), *logits])
+        return odds.reshape(probability.shape)
 
 
 _ODDS = np.concatenate([-np.geomspace(700.0, 1e-3, 30), [0.0], np.geomspace(1e-3, 700.0, 30)])
@@ -219,14 +219,14 @@ class RenyiDP(MomentBound):
         By Pinsker's and Bretagnolle and Huber's inequalities that is at most sqrt(gamma / 2) and sqrt(1 - e^-gamma).
         """
         e = check_number("epsilon", epsilon)
-        found = np.ones(e.shape)
+        smallest = np.ones(e.shape)
         for one in self.orders:
             a, g = one._finite_order
             with np.errstate(over="ignore"):
                 moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + one._log_share, 0.0))
             variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
-            found = np.minimum(found, np.minimum(moment, variation))
-        return scalar_or_array(delta_at_negative(e, found))
+            smallest = np.minimum(smallest, np.minimum(moment, variation))
+        return scalar_or_array(delta_at_negative(e, smallest))
 
     @property
     def _finite_order(self) -> tuple[float, float]:
@@ -244,9 +244,9 @@ class RenyiDP(MomentBound):
 
         e^-e (power - delta(e)) is largest where delta(e), by its moment, has fallen to power / alpha.
         """
-        found = super().log_level(power)
-        if found > -np.inf or power == 0.0:
-            return found
+        log_level = super().log_level(power)
+        if log_level > -np.inf or power == 0.0:
+            return log_level
         if isinstance(self.alpha, tuple):
             return max(one.log_level(power) for one in self.orders)
         a, g = self._finite_order
@@ -259,12 +259,12 @@ class RenyiDP(MomentBound):
         return 0.0 if any(one.gamma == 0.0 for one in self.orders) else loss_bound_from_profile(self, failure)
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
-        found = np.full(log_level.shape, np.inf)
+        smallest = np.full(log_level.shape, np.inf)
         for one in self.orders:
             a, g = map(as_array, one._finite_order)
             odds = log_odds_of_one_order(log_level, log_rest, a - 1.0, g) if one.gamma else log_level - log_rest
-            found = np.minimum(found, odds)
-        return found
+            smallest = np.minimum(smallest, odds)
+        return smallest
 
     def group(self, size: int) -> Guarantee:
         """1 - 1/alpha becomes (1 - 1/alpha)^size, gamma becomes gamma (alpha - 1)((1 - 1/alpha)^-size - 1).
@@ -311,9 +311,9 @@ def renyi_divergence(guarantee: Guarantee, alpha: float) -> float:
     """
     check_order(alpha)
     if isinstance(guarantee, RenyiDP):
-        found = [one.gamma for one in guarantee.orders if one.alpha >= alpha]
-        if found:
-            return float(min(found))
+        gammas = [one.gamma for one in guarantee.orders if one.alpha >= alpha]
+        if gammas:
+            return float(min(gammas))
         raise TypeError(f"{guarantee!r} bounds no divergence of order {alpha:g}: its orders are lower")
     if type(guarantee).worst_pair is not Guarantee.worst_pair and np.isfinite(guarantee.loss_bound(0.0)):
         return float(max(one.renyi(alpha) for one in guarantee.worst_pair.directions))

@@ -49,16 +49,16 @@ def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> 
     top = 4.0 + 4.0 * np.sqrt((1.0 - level - rest) / rho)
     widest = np.log(top / _FIRST_GAP) / 32.0
     every = np.concatenate([np.full_like(top, _LIMIT_GAP), _FIRST_GAP * np.exp(widest * np.arange(33.0))], axis=-1)
-    least, found = _gaussian(level, rest, rho), np.full_like(level, FARTHEST)
+    least, log_odds = _gaussian(level, rest, rho), np.full_like(level, FARTHEST)
     at, best, width = least, every[:, :1], np.zeros_like(widest)
     for steps in (24, *[14] * 9, 56):
         gaps = np.concatenate([np.clip(best * np.exp(width * _ZOOM), _LIMIT_GAP, 1e4 * top), every], axis=-1)
         most = np.argmax(share_used(at, level, rest, gaps, rho * (1.0 + gaps)), -1)[:, None]
         best = np.take_along_axis(gaps, most, -1)
-        at = found = _largest_within(least, found, level, rest, best, rho * (1.0 + best), steps=steps)
+        at = log_odds = _largest_within(least, log_odds, level, rest, best, rho * (1.0 + best), steps=steps)
         closer = np.where((most > 0) & (most < _ZOOM.size - 1), 0.25, 2.0)  # the best at an edge: look farther
         width = np.where((most < _ZOOM.size) & (width > 0.0), np.minimum(closer * width, 32.0 * widest), widest)
-    return np.asarray(found[:, 0], dtype=np.float64)
+    return np.asarray(log_odds[:, 0], dtype=np.float64)
 
 
 def share_used(log_odds: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:

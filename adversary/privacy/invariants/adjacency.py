@@ -191,10 +191,12 @@ def _has_coupling(near: NDArray[np.bool_], p: Floats, q: Floats) -> bool:
     leaving = csr_array((ones, (row, pair)), shape=(p.size, row.size))
     arriving = csr_array((ones, (column, pair)), shape=(q.size, row.size))
     tolerances = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    found = linprog(-ones, A_ub=vstack([leaving, arriving]), b_ub=np.append(p, q), method="highs", options=tolerances)
-    if found.status != 0:
-        raise RuntimeError(f"the transport problem was not solved: {found.message}")
-    return bool(-found.fun >= 1.0 - UNCOUPLED)
+    solution = linprog(
+        -ones, A_ub=vstack([leaving, arriving]), b_ub=np.append(p, q), method="highs", options=tolerances
+    )
+    if solution.status != 0:
+        raise RuntimeError(f"the transport problem was not solved: {solution.message}")
+    return bool(-solution.fun >= 1.0 - UNCOUPLED)
 
 
 def _law(name: str, weight: ArrayLike, size: int) -> Floats:

@@ -57,11 +57,11 @@ class Hull:
         """(simplices, facets); a facet that is not a simplex may be cut into pieces of which some are flat."""
         from scipy.spatial import ConvexHull
 
-        found = ConvexHull(self.points)
-        normals = found.equations[:, :-1] / -found.equations[:, -1:]
-        _, kept = np.unique(np.round(normals, 9) + 0.0, axis=0, return_index=True)
-        simplices = self.points[found.simplices]
-        return simplices[np.abs(np.linalg.det(simplices)) > 1e-9], normals[kept]
+        hull = ConvexHull(self.points)
+        normals = hull.equations[:, :-1] / -hull.equations[:, -1:]
+        _, unique = np.unique(np.round(normals, 9) + 0.0, axis=0, return_index=True)
+        simplices = self.points[hull.simplices]
+        return simplices[np.abs(np.linalg.det(simplices)) > 1e-9], normals[unique]
 
     @property
     def simplices(self) -> Floats:

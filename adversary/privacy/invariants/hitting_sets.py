@@ -49,10 +49,10 @@ def _hardest(sizes: tuple[int, ...], points: int) -> tuple[int, int]:
         return q, q
     low, high = -(-q // -(-total // points)), _greedy(sizes, points)
     while low < high and q <= MOST_SETS:
-        found = arrangeable(sizes, points, high)
-        if found is None:
+        arrangement = arrangeable(sizes, points, high)
+        if arrangement is None:
             break
-        low, high = (high, high) if found else (low, high - 1)
+        low, high = (high, high) if arrangement else (low, high - 1)
     return low, high
 
 
@@ -104,18 +104,18 @@ def _fewest(sizes: Sequence[int], points: int, forbidden: frozenset[Group]) -> l
     holds: Integers = np.array([[j in group for group in groups] for j in range(len(sizes))], dtype=np.int64)
     if not holds.size or not holds.any(axis=1).all():
         return None
-    found = milp(
+    solution = milp(
         np.ones(len(groups)),
         constraints=LinearConstraint(holds, lb=np.asarray(sizes)),
         integrality=np.ones(len(groups)),
         bounds=Bounds(0, points),
         options={"mip_rel_gap": 0.0},
     )
-    if found.status == 2:  # infeasible
+    if solution.status == 2:  # infeasible
         return None
-    if found.status != 0:
-        raise RuntimeError(f"the integer program was not solved: {found.message}")
-    times = np.rint(found.x).astype(np.int64)
+    if solution.status != 0:
+        raise RuntimeError(f"the integer program was not solved: {solution.message}")
+    times = np.rint(solution.x).astype(np.int64)
     if (holds @ times < sizes).any():
         raise RuntimeError(f"the integer program gave {times.tolist()}, which has no room for sets of sizes {sizes}")
     return [groups[at] for at in np.flatnonzero(times)] if times.sum() <= points else None

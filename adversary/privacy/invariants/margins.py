@@ -55,10 +55,10 @@ def conforming(space: Iterable[Any], statistic: Callable[[Any], Any], value: Any
     >>> conforming([(0, 0), (0, 1), (1, 0), (1, 1)], sum, 1)
     [(0, 1), (1, 0)]
     """
-    found = [database for database in space if np.array_equal(statistic(database), value)]
-    if not found:
+    databases = [database for database in space if np.array_equal(statistic(database), value)]
+    if not databases:
         raise ValueError(f"no database conforms: none of the space has the statistic {value!r}")
-    return found
+    return databases
 
 
 @dataclass(frozen=True, eq=False)

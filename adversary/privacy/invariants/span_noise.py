@@ -246,7 +246,7 @@ class KNorm(VectorNoise):
 
     def _inside(self, rng: np.random.Generator, count: int) -> Floats:
         """Uniform points of K, (count, cells)."""
-        hull, found = self.space.hull, np.empty((count, self.dimension))
+        hull, inside_hull = self.space.hull, np.empty((count, self.dimension))
         waiting, tried, enough = np.arange(count), 0, int(np.ceil(2.0 / self.acceptance))
         while waiting.size:
             each = min(max(1, _PROPOSALS // waiting.size), enough, self.tries - tried)
@@ -258,9 +258,9 @@ class KNorm(VectorNoise):
             proposed = rng.uniform(-1.0, 1.0, (waiting.size, each, self.dimension)) * hull.box
             accepted = hull.gauge(proposed) <= 1.0
             done, first = accepted.any(1), accepted.argmax(1)
-            found[waiting[done]] = proposed[done, first[done]]
+            inside_hull[waiting[done]] = proposed[done, first[done]]
             waiting, tried = waiting[~done], tried + each
-        return np.asarray(found @ self.space.basis, dtype=np.float64)
+        return np.asarray(inside_hull @ self.space.basis, dtype=np.float64)
 
 
 def chi_mean(dimension: int) -> float:

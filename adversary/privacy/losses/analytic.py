@@ -315,9 +315,9 @@ class LaplaceSum:
         half = self.epsilon0 * (cell[:, None] + inside - 0.5 * self.count)
         rest = ((1.0 - start) * weights * density * np.exp(half) * -np.expm1(flat[:, None] - 2.0 * half)).sum(-1)
         ends = (at * np.maximum(-np.expm1(np.minimum(flat[:, None] - self._knots, 0.0)), 0.0)).sum(-1)
-        found = np.maximum(p[cell + 1] - np.exp(flat) * q[cell + 1], 0.0) + rest + ends
+        delta = np.maximum(p[cell + 1] - np.exp(flat) * q[cell + 1], 0.0) + rest + ends
         room, beyond = _ROOM * whole[cell], flat >= self._knots[-1]
-        low, high = (np.where(beyond, 0.0, x).reshape(e.shape) for x in (found - room, found + room + _LEFT_OUT))
+        low, high = (np.where(beyond, 0.0, x).reshape(e.shape) for x in (delta - room, delta + room + _LEFT_OUT))
         return delta_at_negative(e, np.maximum(low, 0.0)), np.minimum(delta_at_negative(e, high), 1.0)
 
 

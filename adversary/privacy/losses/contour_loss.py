@@ -85,14 +85,14 @@ class ContourLoss(PrivacyLoss):
         Below the numerical resolution, `RESOLUTION`, it is `pbdp_epsilon(delta)`, an upper bound from the moments.
         """
         target = check_probability("delta", delta)
-        found = np.full(target.shape, np.inf)
+        epsilon = np.full(target.shape, np.inf)
         inner, beyond = target >= RESOLUTION, (target > 0.0) & (target < RESOLUTION)
         if inner.any():
-            found[inner] = self.composition.epsilon(target[inner])
+            epsilon[inner] = self.composition.epsilon(target[inner])
         small: Any = target[beyond]
         if small.size:
-            found[beyond] = self.pbdp_epsilon(small)
-        return scalar_or_array(found)
+            epsilon[beyond] = self.pbdp_epsilon(small)
+        return scalar_or_array(epsilon)
 
     @property
     def auc(self) -> float:

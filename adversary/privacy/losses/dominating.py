@@ -118,7 +118,7 @@ class LargestLoss(PrivacyLoss):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         e = check_number("epsilon", epsilon)
-        flat, found = np.ravel(e), np.empty(np.size(e))
+        flat, delta = np.ravel(e), np.empty(np.size(e))
         for part in _parts(flat.size, self.pairs):
             here = flat[part]
             size, falls, below = np.abs(here), here < 0.0, np.zeros(here.size)
@@ -126,8 +126,8 @@ class LargestLoss(PrivacyLoss):
                 below[~falls] = self.each_delta(size[~falls]).max(axis=0)
             if falls.any():
                 below[falls] = self.each_behind(size[falls]).max(axis=0)
-            found[part] = np.where(falls, -np.expm1(-size) + np.exp(-size) * below, below)
-        return scalar_or_array(np.clip(found, 0.0, 1.0).reshape(np.shape(e)))
+            delta[part] = np.where(falls, -np.expm1(-size) + np.exp(-size) * below, below)
+        return scalar_or_array(np.clip(delta, 0.0, 1.0).reshape(np.shape(e)))
 
     def past_ties(self, threshold: Floats) -> Floats:
         """Last digits apart about 0 too, where two pairs meet."""
@@ -137,7 +137,7 @@ class LargestLoss(PrivacyLoss):
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """That of the pair with the largest profile there, of several the one whose profile falls least from there."""
         t = self.past_ties(check_number("threshold", threshold))
-        flat, found = np.ravel(t), np.empty((2, np.size(t)))
+        flat, tails = np.ravel(t), np.empty((2, np.size(t)))
         for part in _parts(flat.size, self.pairs):
             here = np.clip(flat[part], -1e300, 1e300)
             p, q = self.each_tail(flat[part])
@@ -147,8 +147,8 @@ class LargestLoss(PrivacyLoss):
             if falls.any():
                 delta[:, falls] = self.each_behind(-here[falls])
             best = np.where(delta >= delta.max(axis=0) * (1.0 - TIED), q, np.inf).argmin(axis=0)
-            found[:, part] = p[best, np.arange(best.size)], q[best, np.arange(best.size)]
-        return scalar_or_array(found[0].reshape(t.shape)), scalar_or_array(found[1].reshape(t.shape))
+            tails[:, part] = p[best, np.arange(best.size)], q[best, np.arange(best.size)]
+        return scalar_or_array(tails[0].reshape(t.shape)), scalar_or_array(tails[1].reshape(t.shape))
 
     @property
     def bracket(self) -> Bracket:

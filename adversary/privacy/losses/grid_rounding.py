@@ -86,10 +86,10 @@ class RoundedLoss(PrivacyLoss):
         target = check_probability("delta", delta)
         most = max(self.maximum, self.swapped.maximum)
         least = max(side.upper.infinite_p for side in self.directions if isinstance(side, RoundedLoss))
-        found = as_array(epsilon_from_profile(self, target))
+        epsilon = as_array(epsilon_from_profile(self, target))
         if np.isinf(most) and self.certain == 0.0 and (far := (target > 0.0) & (target <= least)).any():
-            found[far] = [self.pbdp_epsilon(float(one)) for one in target[far]]
-        return scalar_or_array(np.minimum(found, most))
+            epsilon[far] = [self.pbdp_epsilon(float(one)) for one in target[far]]
+        return scalar_or_array(np.minimum(epsilon, most))
 
     def past_ties(self, threshold: Floats) -> Floats:
         return self.upper.past_ties(threshold)
@@ -279,8 +279,8 @@ def _walk_down(x: Floats, mass: Floats, step: float) -> tuple[Integers, Floats]:
         if shared := _shared(x[::-1][first:], np.append(rest, mass[::-1][first + 1 :]), step):
             places[-back:], masses[-back:] = shared
             break
-    found, at_place = np.unique(np.array(places, dtype=np.int64), return_inverse=True)
-    return found, np.bincount(at_place, masses, found.size)
+    unique_places, at_place = np.unique(np.array(places, dtype=np.int64), return_inverse=True)
+    return unique_places, np.bincount(at_place, masses, unique_places.size)
 
 
 def _shared(x: Floats, mass: Floats, step: float) -> tuple[list[int], list[float]] | None:
@@ -326,8 +326,8 @@ def rounded_down(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> G
 
 
 def _listed(places: Integers, mass: Floats, infinite_p: float) -> Grid:
-    found, at = np.unique(places, return_inverse=True)
-    return Grid(found, np.bincount(at, mass, found.size), infinite_p, 0.0, np.zeros(0))
+    unique_places, at = np.unique(places, return_inverse=True)
+    return Grid(unique_places, np.bincount(at, mass, unique_places.size), infinite_p, 0.0, np.zeros(0))
 
 
 def _grid_masses(loss: PrivacyLoss, nodes: Floats) -> tuple[Floats, Floats]:

@@ -45,9 +45,9 @@ def from_pld(pld: Any, direction: str = "remove") -> LatticeLoss:
     own, other = (getattr(pld, f"_pmf_{one}") for one in (direction, *({*DIRECTIONS} - {direction})))
     dense = own.to_dense_pmf()
     probs = as_array(dense._probs)
-    kept = np.flatnonzero(probs > 0.0)
-    losses = (kept + dense._lower_loss) * float(dense._discretization)
-    log_p = np.log(probs[kept])
+    positive = np.flatnonzero(probs > 0.0)
+    losses = (positive + dense._lower_loss) * float(dense._discretization)
+    log_p = np.log(probs[positive])
     masses = float(own._infinity_mass), float(other._infinity_mass)
     return LatticeLoss(losses, log_p, log_p - losses, *masses, rounded=True)
 
@@ -93,8 +93,10 @@ class _Profile:
     of: Callable[[float], float]
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        found = [float(check_probability("delta", self.of(float(e) + 0.0))) for e in np.ravel(epsilon)]  # OpenDP: no -0
-        return np.minimum.accumulate(np.array(found)).reshape(np.shape(epsilon))
+        deltas = [
+            float(check_probability("delta", self.of(float(e) + 0.0))) for e in np.ravel(epsilon)
+        ]  # OpenDP: no -0
+        return np.minimum.accumulate(np.array(deltas)).reshape(np.shape(epsilon))
 
     @property
     def swapped(self) -> _Profile:

@@ -226,8 +226,8 @@ class LatticeLoss(PrivacyLoss):
         possible = np.flatnonzero(np.isfinite(self.log_p))  # below the first of them level rises for nothing
         last = self.losses.size - int(possible[0]) if possible.size else 0
         r = check_probability("power", power)
-        found = np.interp(r, np.append(corner_power[:last], 1.0), corner_level[: last + 1])
-        return scalar_or_array(np.where(r <= self.infinite_p, 0.0, found))
+        level = np.interp(r, np.append(corner_power[:last], 1.0), corner_level[: last + 1])
+        return scalar_or_array(np.where(r <= self.infinite_p, 0.0, level))
 
     @property
     def auc(self) -> float:

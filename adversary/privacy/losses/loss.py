@@ -183,8 +183,8 @@ class PrivacyLoss(Guarantee):
     def probabilistic_epsilon(self, delta: ArrayLike) -> Any:
         """Smallest epsilon with (epsilon, delta)-probabilistic DP of the release itself; inf where there is none."""
         target = np.ravel(check_probability("delta", delta))
-        found = solve_decreasing_each(lambda e: np.asarray(self.probabilistic_delta(e)) - target, target.size)
-        return scalar_or_array(found.reshape(np.shape(delta)))
+        epsilon = solve_decreasing_each(lambda e: np.asarray(self.probabilistic_delta(e)) - target, target.size)
+        return scalar_or_array(epsilon.reshape(np.shape(delta)))
 
     def posterior(self, prior: ArrayLike) -> PosteriorLaw:
         """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""
@@ -214,9 +214,9 @@ class PrivacyLoss(Guarantee):
 
         power^alpha level^(1 - alpha) is at most e^((alpha - 1) D), of every order alpha = 1 + s.
         """
-        found = super().log_level(power)
-        if found > -np.inf or power == 0.0:
-            return found
+        log_level = super().log_level(power)
+        if log_level > -np.inf or power == 0.0:
+            return log_level
         from scipy.optimize import minimize_scalar
 
         def loss(log_order: float) -> float:
@@ -347,13 +347,13 @@ def way_to_loss(x: Any, name: str = "") -> str:
     return _way(x, "")
 
 
-def _way(x: Any, asked: str) -> str:
+def _way(x: Any, addition: str) -> str:
     """Hint for `way_to_loss`, with the requested attribute at its end."""
     if isinstance(x, Guarantee) and type(x).worst_pair is Guarantee.worst_pair:
         return f", and {x.definition} has no worst pair: convert it first, as ApproximateDP(g.epsilon(delta), delta)"
     for way in ("worst_pair", "privacy_loss"):
         if hasattr(type(x), way):
-            return f": ask its .{way}{'()' if way == 'privacy_loss' else ''}{asked}"
+            return f": ask its .{way}{'()' if way == 'privacy_loss' else ''}{addition}"
     return ""
 
 

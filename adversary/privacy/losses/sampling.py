@@ -220,9 +220,9 @@ class SampledLoss(PrivacyLoss):
             with np.errstate(over="ignore"):
                 return exponential_excess(a * loss) - a * exponential_excess(loss)
 
-        found = float(np.log1p(self.loss.expect(excess)[1]))
+        log_moment = float(np.log1p(self.loss.expect(excess)[1]))
         # no moment passes that of the largest loss; far orders leave the doubles
-        return min(found, order * self.maximum) if order > 0.0 else found
+        return min(log_moment, order * self.maximum) if order > 0.0 else log_moment
 
     def _order(self, a: float) -> float:
         return -a if self.removed else a - 1.0

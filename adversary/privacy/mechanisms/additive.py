@@ -102,10 +102,10 @@ class IntegerNoise(Additive):
         """The smallest offset whose cumulative probability exceeds a uniform draw: exact to double precision."""
         offsets, cumulative, guide = _table(self)
         u = np.asarray(rng.random(shape))
-        found = np.asarray(guide[(u * _SLICES).astype(np.int64)])
-        behind = cumulative[found] <= u  # a step of the table falls inside the slice
-        found[behind] = np.searchsorted(cumulative, u[behind], side="right")
-        return np.asarray(offsets[found])
+        steps = np.asarray(guide[(u * _SLICES).astype(np.int64)])
+        behind = cumulative[steps] <= u  # a step of the table falls inside the slice
+        steps[behind] = np.searchsorted(cumulative, u[behind], side="right")
+        return np.asarray(offsets[steps])
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         change, cells = self.change(sensitivity, cells)

@@ -281,10 +281,10 @@ class FoldedGaussian:
         for _ in range(_SECANTS):
             with np.errstate(invalid="ignore", divide="ignore"):
                 middle = np.clip(np.nan_to_num(low - under * (high - low) / (over - under)), low, high)
-            found = self.log_ratio(middle, a, b) - threshold
-            left = found <= 0.0
+            excess = self.log_ratio(middle, a, b) - threshold
+            left = excess <= 0.0
             # the end that stays counts half, so that both come nearer
-            under, over = np.where(left, found, 0.5 * under), np.where(left, 0.5 * over, found)
+            under, over = np.where(left, excess, 0.5 * under), np.where(left, 0.5 * over, excess)
             low, high = np.where(left, middle, low), np.where(left, high, middle)
         return middle
 

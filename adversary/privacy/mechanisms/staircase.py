@@ -219,9 +219,9 @@ def _pieces(moved: float, share: float) -> tuple[Floats, Floats, Floats, Any]:
     falls = [(about_q, about_q >= 0.0, 1.0), (about_q, about_q <= 0.0, -1.0)]
     falls += [(about_p, about_p >= moved, 1.0), (about_p, about_p <= moved, -1.0)]
     anchors = np.array([-1.0, 0.0, moved, moved + 1.0])
-    base = np.concatenate([anchors, *(place[kept] for place, kept, _ in falls)])
-    sign = np.concatenate([np.zeros(4), *(np.full(kept.sum(), one) for _, kept, one in falls)])
-    owner = np.repeat(np.arange(5), [4, *(int(kept.sum()) for _, kept, _ in falls)])
+    base = np.concatenate([anchors, *(place[inside] for place, inside, _ in falls)])
+    sign = np.concatenate([np.zeros(4), *(np.full(inside.sum(), one) for _, inside, one in falls)])
+    owner = np.repeat(np.arange(5), [4, *(int(inside.sum()) for _, inside, _ in falls)])
     order = np.lexsort((sign, base, base + share * sign))
     base, sign, owner = base[order], sign[order], owner[order]
     width, piece = np.diff(base) + share * np.diff(sign), np.arange(base.size - 1)

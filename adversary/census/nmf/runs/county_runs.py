@@ -298,7 +298,7 @@ def _run_pieces(question: Question, found: Measurements, others: Floats | None, 
         partial(solve_piece, question), inside, UNITS, encode=as_parquet,
         file=f"{tree.levels[split]}={{}}/part.parquet", description=f"{tree.levels[split]}: down",
     )  # fmt: skip
-    return Run(target, made.files, above, made.kept, (*damaged, *made.damaged), upper)
+    return Run(target, made.files, above, made.unchanged, (*damaged, *made.damaged), upper)
 
 
 def _digest(found: Measurements, others: Floats | None) -> str:

@@ -185,10 +185,10 @@ class Composition:
         low, high = np.zeros_like(eps), np.full_like(eps, RESOLUTION)
         inside = eps <= self._end
         if inside.any():
-            found, beyond = self.contour.sums(eps[inside], self.goal)
-            value = np.where(beyond, found.value, 1.0 - found.value)
-            low[inside] = np.maximum(value - np.where(beyond, found.above, found.below), 0.0)
-            high[inside] = np.maximum(value + np.where(beyond, found.below, found.above), RESOLUTION)
+            sums, beyond = self.contour.sums(eps[inside], self.goal)
+            value = np.where(beyond, sums.value, 1.0 - sums.value)
+            low[inside] = np.maximum(value - np.where(beyond, sums.above, sums.below), 0.0)
+            high[inside] = np.maximum(value + np.where(beyond, sums.below, sums.above), RESOLUTION)
         return low, high
 
     @property
@@ -222,8 +222,8 @@ class Composition:
             )
         width = np.sqrt(2.0 * self.rho)
         low, high = np.zeros_like(goal), self.rho + width * np.sqrt(2.0 * -np.log(np.minimum(goal, 0.999999)))
-        found = self._smoothed(low)[1] <= goal
-        e = np.where(found, 0.0, np.clip(self.rho - width * ndtri(np.minimum(goal, 0.999999)), 1e-3 * high, high))
+        reached = self._smoothed(low)[1] <= goal
+        e = np.where(reached, 0.0, np.clip(self.rho - width * ndtri(np.minimum(goal, 0.999999)), 1e-3 * high, high))
         for i in range(200):
             delta = self._smoothed(e)[1]
             safe = delta <= goal
@@ -235,11 +235,13 @@ class Composition:
             near = newton + 2e-16 * np.maximum(e, width)  # just past the root, on its safe side
             newton_helps = (near > low) & (near < high) & (i % 3 < 2)
             step = np.where(newton_helps, near, 0.5 * (low + high))
-            done = found | (safe & (np.abs(newton - e) <= 1e-14 * np.maximum(e, width))) | (high - low <= 4e-16 * high)
+            done = (
+                reached | (safe & (np.abs(newton - e) <= 1e-14 * np.maximum(e, width))) | (high - low <= 4e-16 * high)
+            )
             if done.all():
                 break
             e = np.where(done, e, step)
-        e = np.where(found, 0.0, np.where(safe, e, high))
+        e = np.where(reached, 0.0, np.where(safe, e, high))
         delta = self._smoothed(e)[1]
         jump = high - low <= 4e-16 * high  # delta passes the target between two neighbouring numbers
         wrong = (delta > goal) | ((e > 0.0) & (delta < goal * (1.0 - 1e-9)) & ~jump)
@@ -251,10 +253,10 @@ class Composition:
         """Certified (lower, upper) of the trade-off: the least of delta(e) + e^e level, between tangents."""
         a = np.ravel(level).astype(np.float64)
         inner = np.clip(a, 1.01 * RESOLUTION, _TOP)
-        asked = (a > 0.0) & (a < 1.0)
+        between = (a > 0.0) & (a < 1.0)
         low, high = np.zeros_like(a), np.ones_like(a)
-        if asked.any():
-            low[asked], high[asked] = self._power(inner[asked])
+        if between.any():
+            low[between], high[between] = self._power(inner[between])
         low = np.maximum(np.where(a < inner, low * (a / inner), low), a)  # concave, and never below its level
         high = np.where(a == 0.0, 0.0, np.where(a > _TOP, 1.0, high))
         shape = np.shape(level)
@@ -301,8 +303,8 @@ class Composition:
         """
         r = np.ravel(power).astype(np.float64)
         inner = self._level(np.clip(r, RESOLUTION, _TOP))
-        found = np.where(r >= 1.0, 1.0, np.where(r < RESOLUTION, 0.0, inner))
-        return found.reshape(np.shape(power))
+        level = np.where(r >= 1.0, 1.0, np.where(r < RESOLUTION, 0.0, inner))
+        return level.reshape(np.shape(power))
 
     def _level(self, r: Floats) -> Floats:
         width, step = np.sqrt(2.0 * self.rho), self.contour.step or 0.0
@@ -338,13 +340,13 @@ class Composition:
 
     def _tail(self, threshold: Floats, right: str, left: str) -> tuple[Floats, Floats]:
         e = np.minimum(np.abs(threshold), self._end)
-        found, error = np.empty_like(e), np.empty_like(e)
+        mass, error = np.empty_like(e), np.empty_like(e)
         for side, kind in ((threshold >= 0.0, right), (threshold < 0.0, left)):
             if side.any():
                 part = self.contour.tail(e[side], self.goal, kind, strict=kind == right)
-                found[side] = part.value if kind == right else 1.0 - part.value
+                mass[side] = part.value if kind == right else 1.0 - part.value
                 error[side] = part.above + part.below
-        return np.clip(found, 0.0, 1.0), error
+        return np.clip(mass, 0.0, 1.0), error
 
     def _tail_q(self, threshold: Floats) -> tuple[Floats, Floats]:
         """(Q(L > t), how far it may be off); left of 0 it is 1 - P(L >= -t)."""
@@ -353,8 +355,8 @@ class Composition:
 
 def _anywhere(epsilon: Floats, delta: Floats, digits: float) -> Floats:
     """The profile of a symmetric loss at any real epsilon from that at |epsilon|, moved by its last digits."""
-    found: Floats = delta_at_negative(np.ravel(epsilon), delta) * (1.0 + digits)
-    return np.clip(found, 0.0, 1.0).reshape(np.shape(epsilon))
+    delta_there: Floats = delta_at_negative(np.ravel(epsilon), delta) * (1.0 + digits)
+    return np.clip(delta_there, 0.0, 1.0).reshape(np.shape(epsilon))
 
 
 def _normal_score(tail: Floats) -> Floats:

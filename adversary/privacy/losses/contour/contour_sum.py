@@ -100,17 +100,17 @@ class Contour:
         s = self.tilts(eps)
         beyond = s > 0.0
         log_size = np.where(beyond, *self._shadow(eps))
-        found = self._sum_nodes(eps, s, log_size, tol)
+        sums = self._sum_nodes(eps, s, log_size, tol)
         for _ in range(3):
-            wide = np.flatnonzero((found.above + found.below > tol * np.abs(found.value)) & (found.value > 0.0))
-            lower = np.log(np.maximum(found.value[wide], 1e-300))
+            wide = np.flatnonzero((sums.above + sums.below > tol * np.abs(sums.value)) & (sums.value > 0.0))
+            lower = np.log(np.maximum(sums.value[wide], 1e-300))
             wide, lower = wide[lower < log_size[wide] - 0.3], lower[lower < log_size[wide] - 0.3]
             if wide.size == 0:
                 break
             log_size[wide] = lower
             again = self._sum_nodes(eps[wide], s[wide], lower, tol)
-            found = Sums(*(_where_replaced(old, wide, new) for old, new in zip(found, again, strict=True)))
-        return found, beyond
+            sums = Sums(*(_where_replaced(old, wide, new) for old, new in zip(sums, again, strict=True)))
+        return sums, beyond
 
     def tail(self, eps: Floats, tol: float, kind: str, *, strict: bool = True) -> Sums:
         """P(L > eps) (kind "p") or Q(L > eps) (kind "q") for eps >= 0, or at and beyond eps; same nodes as delta.
@@ -119,22 +119,22 @@ class Contour:
         P is that of 1 - P(L > eps), negative: right of both it would cancel where epsilon is far below rho.
         """
         s = self.tilts(eps)
-        found = self._sum_nodes(eps, s, np.where(s > 0.0, *self._shadow(eps)), tol, kind=kind, strict=strict)
-        return found._replace(value=found.value + ((s < 0.0) & (kind == "p")))
+        sums = self._sum_nodes(eps, s, np.where(s > 0.0, *self._shadow(eps)), tol, kind=kind, strict=strict)
+        return sums._replace(value=sums.value + ((s < 0.0) & (kind == "p")))
 
     def density(self, eps: Floats, tol: float) -> Floats:
         """An upper bound on the density of L under P at eps >= 0; with a Gaussian release only."""
         s = np.abs(self.tilts(eps))
-        found = self._sum_nodes(eps, s, self._shadow(eps)[0], tol, kind="density")
-        return np.asarray(np.maximum(found.value + found.below, 0.0))
+        sums = self._sum_nodes(eps, s, self._shadow(eps)[0], tol, kind="density")
+        return np.asarray(np.maximum(sums.value + sums.below, 0.0))
 
     def peak_density(self) -> float:
         """An upper bound on the density of L under P anywhere: the integral of the size of its transform."""
         spacing, log_tau = 2.0 * np.pi / (60.0 * np.sqrt(self.rho)), -20.0
         grid = self._grid(np.inf, spacing, Threshold(log_tau, np.inf))
         end = np.sqrt(-2.0 * log_tau / self.variance)
-        kept = np.abs(self._weighted_phi(grid, Fraction(0))).sum()  # of densities, one period apart: never too small
-        return float(kept + np.exp(log_tau) * (end + 1.0 / (self.variance * end)) / np.pi)
+        density = np.abs(self._weighted_phi(grid, Fraction(0))).sum()  # of densities, one period apart: never too small
+        return float(density + np.exp(log_tau) * (end + 1.0 / (self.variance * end)) / np.pi)
 
     def tilts(self, eps: Floats) -> Floats:
         """The contour's real part: near the saddle (eps - rho) / (2 rho), clear of the poles 0 and -1.
@@ -164,18 +164,18 @@ class Contour:
     def work(self, eps: Floats, tol: float, most: Work) -> Work | None:
         """Cost of the revival search and of a sum with this tolerance at these epsilons; None if above `most`."""
         size, tilt = self._shadow(eps), self.tilts(eps)
-        asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
+        grids = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
         if self.step is None:
-            asked += [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, kind) for kind in ("p", "q")]
-            asked.append(self._nodes_for(eps, np.abs(tilt), size[0], tol, "density"))
-        if asked[0].last <= _FEW // 2:
-            return Work(0, float(asked[0].last))
-        hardest = Threshold(min(a.threshold.log_tau for a in asked), max(a.threshold.u0 for a in asked))
+            grids += [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, kind) for kind in ("p", "q")]
+            grids.append(self._nodes_for(eps, np.abs(tilt), size[0], tol, "density"))
+        if grids[0].last <= _FEW // 2:
+            return Work(0, float(grids[0].last))
+        hardest = Threshold(min(a.threshold.log_tau for a in grids), max(a.threshold.u0 for a in grids))
         try:
             windows = self._windows(hardest, most.windows)
         except TooManyRevivals:
             return None
-        nodes = (windows.high - windows.low).sum() / min(a.spacing for a in asked)
+        nodes = (windows.high - windows.low).sum() / min(a.spacing for a in grids)
         work = Work(windows.searched, float(nodes))
         return work if work.fits(most) else None
 
@@ -213,9 +213,9 @@ class Contour:
         weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
         periods = 2.0 * np.pi / (self.shift * self.v)
         end = np.pi / self.step if self.step else np.inf
-        found = revivals(periods, weights, threshold, end, self.variance / 2.0, most)
-        self._found[threshold] = found
-        return found
+        revived = revivals(periods, weights, threshold, end, self.variance / 2.0, most)
+        self._found[threshold] = revived
+        return revived
 
     def _weighted_phi(self, grid: Grid, residue: Fraction) -> Any:
         """Phi_s at the nodes, s = residue modulo 1, times the weights of the trapezium rule."""
@@ -236,9 +236,9 @@ class Contour:
 
     def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[Grid, float, Floats]:
         """(nodes, period, bound on what is left out)."""
-        asked = self._nodes_for(eps, s, log_size, tol, kind)
-        grid = self._grid(asked.last, asked.spacing, asked.threshold)
-        return grid, asked.period, np.zeros_like(eps) if grid.whole else asked.left_out
+        needs = self._nodes_for(eps, s, log_size, tol, kind)
+        grid = self._grid(needs.last, needs.spacing, needs.threshold)
+        return grid, needs.period, np.zeros_like(eps) if grid.whole else needs.left_out
 
     def _nodes_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> Asked:
         """Period and threshold that reach the goal, in steps, so that grids are shared."""

@@ -109,11 +109,18 @@ def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, 
     room = threshold.nats(np.maximum(low, 0.0)) - penalty
     reach = np.sqrt(np.maximum(room, 0.0) / total)
     low, high = np.maximum(low, centre - reach), np.minimum(high, centre + reach)
-    kept = (room >= 0.0) & (low <= high)
-    if int(kept.sum()) > most:
+    open_windows = (room >= 0.0) & (low <= high)
+    if int(open_windows.sum()) > most:
         raise TooManyRevivals(most)
-    searched = max(searched, parent.size // 10, int(kept.sum()))
-    return Windows(low[kept], high[kept], centre[kept], penalty[kept], total[kept], searched)
+    searched = max(searched, parent.size // 10, int(open_windows.sum()))
+    return Windows(
+        low[open_windows],
+        high[open_windows],
+        centre[open_windows],
+        penalty[open_windows],
+        total[open_windows],
+        searched,
+    )
 
 
 def nodes_of(windows: Windows, spacing: float, last: float) -> Floats:
