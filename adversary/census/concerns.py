@@ -198,10 +198,10 @@ def custom_scenario(
     """
     hidden = "block" if hide_within is None else level_name(hide_within)
     finer = LEVELS[: LEVELS.index(hidden)]
-    asked = [option_named("attribute", attribute, ATTRIBUTES, plain) for attribute in _several(attributes)]
-    parts = {part for attribute in asked for part in ATTRIBUTES[attribute]}
+    chosen = [option_named("attribute", attribute, ATTRIBUTES, plain) for attribute in _several(attributes)]
+    parts = {part for attribute in chosen for part in ATTRIBUTES[attribute]}
     where = LEVELS if levels is None else tuple(level_name(level) for level in _several(levels))
-    words = [*asked, *([f"block within the {hidden}"] if finer else [])]
+    words = [*chosen, *([f"block within the {hidden}"] if finer else [])]
     return CensusScenario(
         name,
         " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:]))) or "nothing",

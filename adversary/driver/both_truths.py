@@ -43,56 +43,56 @@ PRIORS = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, 41), 1.0 - np.geomspa
 
 
 def truths_of(
-    laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, sides: Sequence[str] = SIDES
+    laws: SharedLaws, plan: Plan, adversary: Adversary, truth: Truth, sides: Sequence[str] = SIDES
 ) -> dict[str, Truth]:
-    """The truth, and its opposite if the reader holds it and its releases possible, by `SIDES`."""
-    found, side = _held(plan, reader, truth), SIDES[truth.target]
-    if side in found and side in sides:
+    """The truth, and its opposite if the adversary holds it and its releases possible, by `SIDES`."""
+    truths, side = _held(plan, adversary, truth), SIDES[truth.target]
+    if side in truths and side in sides:
         try:
-            laws.of(plan, reader, found[side])
+            laws.of(plan, adversary, truths[side])
         except ImpossibleRelease:
-            del found[side]
-    return found
+            del truths[side]
+    return truths
 
 
-def _held(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Truth]:
-    """The truth, and its opposite if the reader holds it possible, by `SIDES`."""
-    found = {SIDES[1 - truth.target]: truth}
+def _held(plan: Plan, adversary: Adversary, truth: Truth) -> dict[str, Truth]:
+    """The truth, and its opposite if the adversary holds it possible, by `SIDES`."""
+    held = {SIDES[1 - truth.target]: truth}
     with suppress(ValueError):
-        found[SIDES[truth.target]] = opposite(plan, reader, truth)
-    return found
+        held[SIDES[truth.target]] = opposite(plan, adversary, truth)
+    return held
 
 
 def risk_of(
-    laws: SharedLaws, plan: Plan, reader: Adversary, truths: Mapping[str, Truth], sides: Sequence[str] = SIDES
+    laws: SharedLaws, plan: Plan, adversary: Adversary, truths: Mapping[str, Truth], sides: Sequence[str] = SIDES
 ) -> xr.Dataset:
-    """The averages of `risk_summary` under each truth, dim target; missing where the reader rules it out."""
+    """The averages of `risk_summary` under each truth, dim target; missing where the adversary rules it out."""
     parts = {}
     for side in sides:
         if side in truths:
             parts[side] = risk_summary(
-                laws.of(plan, reader, truths[side]), invariant_factor(plan, reader, truths[side])
+                laws.of(plan, adversary, truths[side]), invariant_factor(plan, adversary, truths[side])
             )
-    found = side_by_side(parts, "target")
-    return found.assign(possible=("target", [side in parts for side in found["target"].values])).reindex(
+    risks = side_by_side(parts, "target")
+    return risks.assign(possible=("target", [side in parts for side in risks["target"].values])).reindex(
         target=list(sides), fill_value={"possible": False}
     )
 
 
 def of_both_truths(question: Question) -> Groups:
     """Groups `both_truths` (target), `empirical` (the adversary's own epsilon), `tests` (level) and `guess`."""
-    laws, plan, reader, truth = question.laws, question.plan, question.adversary, question.truth
-    invariants = _invariants(plan, reader, truth)
-    truths = truths_of(laws, plan, reader, truth)
-    found = {"both_truths": risk_of(laws, plan, reader, truths)}
+    laws, plan, adversary, truth = question.laws, question.plan, question.adversary, question.truth
+    invariants = _invariants(plan, adversary, truth)
+    truths = truths_of(laws, plan, adversary, truth)
+    groups = {"both_truths": risk_of(laws, plan, adversary, truths)}
     if np.isfinite([invariants[side] for side in truths]).all():
-        every = [_since(laws.of(plan, reader, one), invariants[side]) for side, one in truths.items()]
-        found["empirical"] = _epsilon(every, question.failure)
-    if len(truths) == 2 and np.isfinite(reader.prior_log_odds):
-        found["tests"] = _tests(laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"]))
+        every = [_since(laws.of(plan, adversary, one), invariants[side]) for side, one in truths.items()]
+        groups["empirical"] = _epsilon(every, question.failure)
+    if len(truths) == 2 and np.isfinite(adversary.prior_log_odds):
+        groups["tests"] = _tests(laws.of(plan, adversary, truths["in"]), laws.of(plan, adversary, truths["out"]))
         if not any(invariants.values()):
-            found["guess"] = _guess(laws.of(plan, reader, truth).prior, found["both_truths"]["prob_correct"])
-    return found
+            groups["guess"] = _guess(laws.of(plan, adversary, truth).prior, groups["both_truths"]["prob_correct"])
+    return groups
 
 
 def _guess(prior: Any, correct: xr.DataArray) -> xr.Dataset:
@@ -104,16 +104,16 @@ def _guess(prior: Any, correct: xr.DataArray) -> xr.Dataset:
     return xr.Dataset({name: (present.dims, value, correct.attrs) for name, value in parts.items()})
 
 
-def _invariants(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, float]:
-    """Log Bayes factor of the exact levels under each truth that the reader holds possible."""
-    return {side: invariant_factor(plan, reader, one) for side, one in _held(plan, reader, truth).items()}
+def _invariants(plan: Plan, adversary: Adversary, truth: Truth) -> dict[str, float]:
+    """Log Bayes factor of the exact levels under each truth that the adversary holds possible."""
+    return {side: invariant_factor(plan, adversary, one) for side, one in _held(plan, adversary, truth).items()}
 
 
 def refuse_unlisted(question: Question) -> None:
     """ValueError where an epsilon is asked for at a failure below the mass to which releases are listed."""
-    plan, reader = question.plan, question.adversary
-    if np.isfinite(list(_invariants(plan, reader, question.truth).values())).all():
-        check_listed(question.failure, is_unbounded(plan, [reader.path(plan, cell) for cell in range(plan.cells)]))
+    plan, adversary = question.plan, question.adversary
+    if np.isfinite(list(_invariants(plan, adversary, question.truth).values())).all():
+        check_listed(question.failure, is_unbounded(plan, [adversary.path(plan, cell) for cell in range(plan.cells)]))
 
 
 def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
@@ -127,15 +127,15 @@ def _epsilon(laws: Sequence[BayesFactorLaw], failure: float) -> xr.Dataset:
     The error is NaN where an epsilon is infinite.
     """
     simulated = any(law.simulated for law in laws)
-    found = xr.Dataset(
+    epsilons = xr.Dataset(
         {"epsilon": ((), empirical_epsilon_of(laws, failure), {"direction": "estimate" if simulated else "exact"})},
         attrs={"failure": failure},
     )
     if not simulated:
-        return found
+        return epsilons
     parts = [empirical_epsilon_of([_part(law, k) for law in laws], failure) for k in range(PARTS)]
     error = float(np.std(parts, ddof=1) / np.sqrt(PARTS)) if np.isfinite(parts).all() else np.nan
-    return found.assign(mcse=("measure", [error])).assign_coords(measure=["epsilon"])
+    return epsilons.assign(mcse=("measure", [error])).assign_coords(measure=["epsilon"])
 
 
 def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
@@ -143,9 +143,9 @@ def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
     size = law.listed.values.size
     if not law.simulated or size < 2 * PARTS:
         return law
-    kept = np.sort(np.random.default_rng(0).permutation(size)[which::PARTS])
-    weights = law.listed.weights[kept]
-    return replace(law, listed=DiscretePart(law.listed.values[kept], weights / weights.sum()), draws=kept.size)
+    sample = np.sort(np.random.default_rng(0).permutation(size)[which::PARTS])
+    weights = law.listed.weights[sample]
+    return replace(law, listed=DiscretePart(law.listed.values[sample], weights / weights.sum()), draws=sample.size)
 
 
 def _tests(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:
@@ -199,21 +199,21 @@ def of_profile(question: Question) -> Groups:
     A reader who asks whether the target responded holds the answer itself for certain (value 1); all others hold it
     for certain that the target is in the data (inclusion 1). Nothing without a profile, or of a reader with prior 0.
     """
-    laws, reader, tolerated = question.laws, question.adversary, question.profile
+    laws, adversary, tolerated = question.laws, question.adversary, question.profile
     prior = np.asarray(question.cohort.prior)
-    if tolerated is None or reader.prior <= 0.0:
+    if tolerated is None or adversary.prior <= 0.0:
         return {}
     one, dims = np.ones_like(prior), ("adversary",) * prior.ndim
-    inclusion, value = (prior, one) if reader.attack == "participation" else (one, prior)
+    inclusion, value = (prior, one) if adversary.attack == "participation" else (one, prior)
     pairs = zip(inclusion.ravel().tolist(), value.ravel().tolist(), strict=True)
     ratio = np.array([float(tolerated(*pair)) for pair in pairs]).reshape(prior.shape)
     limit, beyond, error = np.asarray(np.minimum(1.0, prior * ratio)), np.zeros(prior.shape), np.zeros(prior.shape)
     if (open_ := limit < 1.0).any():
-        law = laws.of(question.plan, reader, question.truth)
+        law = laws.of(question.plan, adversary, question.truth)
         change = logit(limit[open_]) - logit(prior[open_])
         beyond[open_] = law.sf(change + TOLERANCE * np.maximum(1.0, np.abs(change)))
         error = np.asarray(np.sqrt(beyond * (1.0 - beyond) / law.draws)) if law.simulated else error
-    found = xr.Dataset(
+    exceeded = xr.Dataset(
         {
             "inclusion": (dims, inclusion),
             "value": (dims, value),
@@ -223,9 +223,9 @@ def of_profile(question: Question) -> Groups:
         }
     )
     if not error.any():
-        return {"tolerated": found}
+        return {"tolerated": exceeded}
     mcse = np.where(error, error, np.nan)[..., None]
-    return {"tolerated": found.assign(mcse=((*dims, "measure"), mcse)).assign_coords(measure=["outside"])}
+    return {"tolerated": exceeded.assign(mcse=((*dims, "measure"), mcse)).assign_coords(measure=["outside"])}
 
 
 GROUPS = {

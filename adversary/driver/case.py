@@ -53,20 +53,20 @@ class Case:
 
         With `factors_only` the log Bayes factor of every release stands for the posteriors of all the adversaries.
         """
-        reader, seed = self.reader, laws.seed
-        invariant = invariant_factor(self.plan, reader, self.truth)
+        adversary, seed = self.reader, laws.seed
+        invariant = invariant_factor(self.plan, adversary, self.truth)
         odds = self.cohort.log_odds
         prior = Prior(odds, invariant, scalar_or_array(expit(odds + invariant)) if invariant else self.cohort.prior)
         if engine == "exact":
             readings = self._by_recursion(prior, draws, laws, factors_only)
-            law = laws.of(self.plan, reader, self.truth)
+            law = laws.of(self.plan, adversary, self.truth)
             risk = risk_summary(law, invariant, prior.base)
         else:
             readings = self._by_model(prior, draws, seed, NUTS.get(engine), **laws.how)
             law, risk = readings.law, readings.risk()
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
-        bounds = Bounds.of(self.plan, reader, self.failure, self.totals)
+        bounds = Bounds.of(self.plan, adversary, self.failure, self.totals)
         return groups_of(readings, risk, bounds.table(promises, law, readings))
 
     def _by_recursion(self, prior: Prior, draws: int, laws: SharedLaws, factors_only: bool) -> Readings:
@@ -146,10 +146,10 @@ class Bounds:
     rate: float = 1.0
 
     @classmethod
-    def of(cls, plan: Plan, reader: Adversary, failure: float, totals: ExactTotals | None = None) -> Bounds:
+    def of(cls, plan: Plan, adversary: Adversary, failure: float, totals: ExactTotals | None = None) -> Bounds:
         """Those of an adversary."""
-        moved = reader.records(plan), reader.count_shift(plan)
-        return cls(plan, *moved, failure, reader.shift, totals, reader.sampling_rate)
+        moved = adversary.records(plan), adversary.count_shift(plan)
+        return cls(plan, *moved, failure, adversary.shift, totals, adversary.sampling_rate)
 
     def table(self, promises: dict[str, Guarantee], law: BayesFactorLaw, readings: Readings) -> xr.Dataset:
         """The bound group. `law` is that of the log Bayes factor over all releases.
@@ -160,7 +160,7 @@ class Bounds:
         """
         rows = {name: (one.group(self.records), promise_kept(one, self.plan)) for name, one in promises.items()}
         rows[OWN] = (own_loss(self.plan, self.moved), True)
-        table = [self._row(one, kept, law, readings) for one, kept in rows.values()]
+        table = [self._row(one, is_true, law, readings) for one, is_true in rows.values()]
         columns = {name: np.array([row[name] for row in table]) for name in ("posterior", "ratio", "difference")}
         result = xr.Dataset(
             {name: (("definition", "side", *readings.prior.dims), values) for name, values in columns.items()},
@@ -190,7 +190,7 @@ class Bounds:
         The guarantee of T periods is that of one T times, and then for k units, who are present in each.
         """
         unit = self.plan.privacy_unit
-        every = [unit.over_periods(promise).group(self.records) for promise in promises.values()]
+        every = [unit.over_periods(guarantee).group(self.records) for guarantee in promises.values()]
         limits = [self.limit(one) for one in (*every, unit.over_periods(own_loss(self.plan, self.moved)))]
         bounds = [guarantee_within(limit).posterior_bounds(readings.prior.base) for _, limit in limits]
         return {
@@ -208,27 +208,27 @@ class Bounds:
     ) -> dict[str, Any]:
         """Every promise read as if nothing were published exactly, which is no bound, and for a(t) records."""
         units = totals.each * self.plan.units(self.alone)
-        one = {name: promise.group(units) for name, promise in promises.items()}
+        one = {name: guarantee.group(units) for name, guarantee in promises.items()}
         one[OWN] = own_loss(self.plan, self.alone)
-        beside = {name: totals.group_guarantee(promise) for name, promise in promises.items()}
+        beside = {name: totals.group_guarantee(guarantee) for name, guarantee in promises.items()}
         beside[OWN] = (
             NoPrivacy()
             if totals.disclosed
             else own_loss(self.plan, largest_change(totals.semi_adjacency, self.plan.contribution))
         )
-        single = [self.limit(promise) for promise in one.values()]
+        single = [self.limit(guarantee) for guarantee in one.values()]
         passed = [self._prob_beyond(limit, failure, law, readings) for failure, limit in single]
         upper = {"direction": "upper"}
         return {
             "single_record_bound": ("definition", [limit for _, limit in single], {"direction": "not a bound"}),
             "prob_beyond_single_record": ("definition", [outside for outside, _ in passed], {"direction": direction}),
             "single_record_exceeded": ("definition", [int(broken) for _, broken in passed]),
-            "semi_loss_bound": ("definition", [self.limit(promise)[1] for promise in beside.values()], upper),
+            "semi_loss_bound": ("definition", [self.limit(guarantee)[1] for guarantee in beside.values()], upper),
             "achieved": ("definition", [readings.reached(failure) for failure, _ in single], {"direction": direction}),
             "semi_adjacency": ((), totals.semi_adjacency, {"direction": "exact" if totals.exact else "upper"}),
         }
 
-    def _row(self, guarantee: Guarantee, kept: bool, law: BayesFactorLaw, readings: Readings) -> dict[str, Any]:
+    def _row(self, guarantee: Guarantee, is_true: bool, law: BayesFactorLaw, readings: Readings) -> dict[str, Any]:
         prior = readings.prior
         failure, loss_bound = self.limit(guarantee)
         bound = guarantee_within(loss_bound)
@@ -241,7 +241,7 @@ class Bounds:
             "loss_bound": loss_bound,
             "outside": outside,
             "failure": failure,
-            "status": judged if kept else "violated",
+            "status": judged if is_true else "violated",
         }
 
     def limit(self, guarantee: Guarantee) -> tuple[float, float]:
@@ -314,11 +314,11 @@ def promise_kept(guarantee: Guarantee, plan: Any) -> bool:
     return loss is None or guarantee.is_satisfied_by(loss)
 
 
-def largest_total(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | None:
+def largest_total(plan: Plan, adversary: Adversary, release: xr.Dataset) -> int | None:
     """Total at which to cut improper beliefs so that it does not show: beyond what any of these releases suggests."""
-    if all(belief.proper for cell in range(plan.cells) for belief in reader.level_beliefs(plan, cell)):
+    if all(belief.proper for cell in range(plan.cells) for belief in adversary.level_beliefs(plan, cell)):
         return None
-    sums, known = release["sibling_sum"], max(np.atleast_1d(reader.known))
+    sums, known = release["sibling_sum"], max(np.atleast_1d(adversary.known))
     top = float(release["noisy"].max())
     rise = float(np.nansum(np.maximum(sums.max([dim for dim in sums.dims if dim != "level"]), 0.0)))
     reach = max(np.sqrt(level.mechanism.variance) for level in plan.levels) * np.sqrt(2.0 * MODEL_REACH)

@@ -63,9 +63,9 @@ def to_draws(
             "releases of this audit are unreliable, and have no posterior to draw from: see its group risk"
         )
     every = [one["posterior"].reset_coords(drop=True) for one in groups]
-    found = every[0] if len(every) == 1 else xr.concat(every, "adversary")  # some enumerated, some drawn
+    audited = every[0] if len(every) == 1 else xr.concat(every, "adversary")  # some enumerated, some drawn
     settings, generator = sampling or Sampling(), np.random.default_rng(rng)
-    posterior, shares, prior = xr.broadcast(found, weight, tree["risk"]["prior"])
+    posterior, shares, prior = xr.broadcast(audited, weight, tree["risk"]["prior"])
     posterior, shares = (one.transpose("release", ...) for one in (posterior, shares))
     sizes = (settings.chains, settings.draws)
     chance = np.empty((*sizes, *posterior.shape[1:]))
@@ -126,12 +126,12 @@ def _tree(
 
     with np.errstate(divide="ignore"):
         after, prior = (np.log(np.where(present, one, 1.0 - one)) for one in (chance, before))
-    found = {}
+    groups = {}
     for name, law, is_in in (("posterior", chance, present), ("prior", before, held)):
-        found[name] = group(**{"in": is_in.astype(np.int64), CHANCE: law + law * (1.0 - law) * (apart(law) - law)})
-    found["sample_stats"] = group(diverging=np.zeros(chance.shape, dtype=bool), lp=apart(after), energy=-apart(after))
+        groups[name] = group(**{"in": is_in.astype(np.int64), CHANCE: law + law * (1.0 - law) * (apart(law) - law)})
+    groups["sample_stats"] = group(diverging=np.zeros(chance.shape, dtype=bool), lp=apart(after), energy=-apart(after))
     if published is not None:
-        found["log_prior"] = group(**{"in": apart(prior)})
-        found["log_likelihood"] = group(release=apart(after - prior))
-        found["observed_data"] = published.drop_vars("weight")
-    return xr.DataTree.from_dict({name: xr.DataTree(one) for name, one in found.items()})
+        groups["log_prior"] = group(**{"in": apart(prior)})
+        groups["log_likelihood"] = group(release=apart(after - prior))
+        groups["observed_data"] = published.drop_vars("weight")
+    return xr.DataTree.from_dict({name: xr.DataTree(one) for name, one in groups.items()})

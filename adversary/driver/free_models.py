@@ -221,7 +221,7 @@ def _over_data(model: pm.Model, data: Mapping[str, Any], read: Callable[[pm.Mode
     if not named:
         raise ValueError(f"data: {name!r} must have at least one value, got none")
     parts = [
-        (label, _over_data(Case(None, model, {name: value}).settled().reader, dict(others), read))
+        (label, _over_data(Case(None, model, {name: value}).settled().adversary, dict(others), read))
         for label, value in named.items()
     ]
     groups = concat_groups(parts, name)
@@ -230,21 +230,21 @@ def _over_data(model: pm.Model, data: Mapping[str, Any], read: Callable[[pm.Mode
 
 def _named_models(model: Any) -> dict[Any, Any]:
     """One model or several by name; None is the name of one alone."""
-    found = dict(model) if isinstance(model, Mapping) else {None: model}
-    if not found:
+    models_by_name = dict(model) if isinstance(model, Mapping) else {None: model}
+    if not models_by_name:
         raise ValueError("model must not be an empty mapping")
-    for one in found.values():
+    for one in models_by_name.values():
         if not is_model(one):
             raise TypeError(f"model must be a pymc.Model or a mapping of names to them, got {one!r}")
-    return found
+    return models_by_name
 
 
 def _released_by_all(models: Mapping[Any, Any], released: str | Iterable[str] | None) -> list[str]:
     """Names of the released variables, the same of every model."""
     from adversary.models.enumeration import released_names
 
-    asked = released if released is None or isinstance(released, str) else list(released)
-    every = {name: list(released_names(one, asked)) for name, one in models.items()}
+    wanted_names = released if released is None or isinstance(released, str) else list(released)
+    every = {name: list(released_names(one, wanted_names)) for name, one in models.items()}
     (first, names), *others = every.items()
     for other, own in others:
         if set(own) != set(names):

@@ -71,7 +71,7 @@ def by_name(
     readers: Mapping[Any, Any],
     truths: Mapping[Any, Any],
 ) -> dict[Any, dict[str, Alternative]]:
-    """Alternatives by (reader, truth)."""
+    """Alternatives by (adversary, truth)."""
     return {
         (name, truth): {
             key: (plan, who[name] if name is not None else who, counts[truth] if truth is not None else counts)
@@ -97,9 +97,14 @@ def sweep_groups(base: xr.Dataset, swept: Mapping[str, xr.Dataset], truth: Any =
     dict of group name to Dataset
     """
     start = "" if truth is None else f"{group_name(str(truth))}/"
-    told = {} if truth is None else {"truth": str(truth)}
-    found = {f"{start}base": base.assign_attrs(told), f"{start}extremes": extremes(base, swept).assign_attrs(told)}
-    return found | {f"{start}{group_name(dim)}": one.assign_attrs(told, input=dim) for dim, one in swept.items()}
+    coordinates = {} if truth is None else {"truth": str(truth)}
+    groups = {
+        f"{start}base": base.assign_attrs(coordinates),
+        f"{start}extremes": extremes(base, swept).assign_attrs(coordinates),
+    }
+    return groups | {
+        f"{start}{group_name(dim)}": one.assign_attrs(coordinates, input=dim) for dim, one in swept.items()
+    }
 
 
 def group_name(name: str) -> str:

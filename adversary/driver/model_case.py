@@ -185,17 +185,17 @@ def released_names(plan: Plan, model: Any, siblings: Collection[str]) -> list[st
     for name in model.named_vars:
         if _RELEASED.fullmatch(name):
             _check_name(plan, model, name, accepted, free)
-    found = [name for name in accepted if name in free]
-    if not found:
+    names = [name for name in accepted if name in free]
+    if not names:
         raise ValueError(
             f"the model leaves no release free. Its free variables are {list(free) or 'none'}; name those that the "
             f"plan publishes {', '.join(accepted)}, and do not observe them: the audit draws its own releases"
         )
-    if "noisy" in found and len(found) > 1 and f"noisy[{plan.names[0]}]" in found:
+    if "noisy" in names and len(names) > 1 and f"noisy[{plan.names[0]}]" in names:
         raise ValueError(f"the model has both noisy and {expected[0]}, which are the same release: keep one of them")
-    for name in found:
+    for name in names:
         _check_kind(plan, name, free[name])
-    return found
+    return names
 
 
 def settled_names(plan: Plan, names: list[str]) -> list[str]:

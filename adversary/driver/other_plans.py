@@ -30,8 +30,8 @@ def of_alternatives(question: Question) -> Groups:
     if not question.alternatives:
         return {}
     side = "in" if question.truth.target else "out"
-    found = _compared(question, question.alternatives, "alternative", [side]).sel(target=side, drop=True)
-    return {"alternatives": found.drop_vars(["wrong_to_right", "right_to_wrong"], errors="ignore")}
+    compared = _compared(question, question.alternatives, "alternative", [side]).sel(target=side, drop=True)
+    return {"alternatives": compared.drop_vars(["wrong_to_right", "right_to_wrong"], errors="ignore")}
 
 
 def _compared(
@@ -40,30 +40,30 @@ def _compared(
     """`risk_of` every case, along a new dim."""
     laws, rows = question.laws, {}
     for key in blocks.track(list(cases), f"risk by {dim}"):
-        plan, reader, truth = cases[key]
-        truths = truths_of(laws, plan, reader, settle_truth(plan, reader, truth), sides)
-        rows[key] = risk_of(laws, plan, reader, truths, sides)
+        plan, adversary, truth = cases[key]
+        truths = truths_of(laws, plan, adversary, settle_truth(plan, adversary, truth), sides)
+        rows[key] = risk_of(laws, plan, adversary, truths, sides)
     return side_by_side(rows, dim)
 
 
 def of_repeated(question: Question) -> Groups:
     """Group `repeated` (count, releases, target): risk after 1, 2, ... releases of a count that is published again."""
-    plan, found = question.plan, {}
+    plan, groups = question.plan, {}
     for start, end in _runs(plan):
         first = {number: _first_of(plan, question.counts, start, end, number) for number in range(1, end - start + 1)}
         cases = {number: (shorter, question.adversary, counts) for number, (shorter, counts) in first.items()}
-        found[plan.names[start]] = _compared(question, cases, "releases")
-    return {"repeated": side_by_side(found, "count")} if found else {}
+        groups[plan.names[start]] = _compared(question, cases, "releases")
+    return {"repeated": side_by_side(groups, "count")} if groups else {}
 
 
 def of_one_query(question: Question) -> Groups:
     """Group `queries` (published, target): risk where the cell's own query is read, and where all of the unit's are."""
-    plan, reader, truth = question.plan, question.adversary, question.counts
+    plan, adversary, truth = question.plan, question.adversary, question.counts
     alone = plan.without_queries()
     if alone == plan:
         return {}
     own = {name: value for name, value in truth.items() if name in (*alone.names, *NOT_LEVELS)}
-    cases = {"one": (alone, reader, own), "all": (plan, reader, truth)}
+    cases = {"one": (alone, adversary, own), "all": (plan, adversary, truth)}
     return {"queries": _compared(question, cases, "published")}
 
 
@@ -79,13 +79,13 @@ def _runs(plan: Plan) -> Iterator[tuple[int, int]]:
 
 def _first_of(plan: Plan, truth: Mapping[str, Any], start: int, end: int, number: int) -> tuple[Plan, dict[str, Any]]:
     """The plan and truth with the first so many of the levels from `start` to `end`."""
-    last, kept = plan.levels[end - 1], plan.levels[start + number - 1]
-    levels = (*plan.levels[: start + number - 1], replace(kept, siblings=last.siblings), *plan.levels[end:])
+    last, shortened = plan.levels[end - 1], plan.levels[start + number - 1]
+    levels = (*plan.levels[: start + number - 1], replace(shortened, siblings=last.siblings), *plan.levels[end:])
     gone = {level.name for level in plan.levels[start + number : end]}
     counts = {name: value for name, value in truth.items() if name not in gone}
     if last.name in truth.get("siblings", {}):
         counts["siblings"] = {
-            kept.name if name == last.name else name: each for name, each in truth["siblings"].items()
+            shortened.name if name == last.name else name: each for name, each in truth["siblings"].items()
         }
     return replace_levels(plan, levels), counts
 
@@ -111,18 +111,18 @@ def of_postprocessing(question: Question) -> Groups:
     bounds "published". The raw release of the target's cell alone does not, since adjusting a cell to its parent mixes
     the siblings' releases into it.
     """
-    plan, reader, truth = question.plan, question.adversary, question.counts
+    plan, adversary, truth = question.plan, question.adversary, question.counts
     if not is_processed(plan):
         return {}
     lowest = plan.levels[plan.own]
     alone = replace_levels(plan, [replace(lowest, mechanism=_raw(lowest.mechanism), siblings=None)])
     raw = replace_levels(plan, [replace(level, mechanism=_raw(level.mechanism)) for level in plan.levels])
-    beliefs = {name: belief for name, belief in reader.beliefs.items() if name == lowest.name}
+    beliefs = {name: belief for name, belief in adversary.beliefs.items() if name == lowest.name}
     own = {name: value for name, value in truth.items() if name in (lowest.name, "in")}
     cases: dict[str, Alternative] = {
-        "cell": (alone, replace(reader, beliefs=beliefs), own),
-        "published": (plan, reader, truth),
-        "raw": (raw, reader, truth),
+        "cell": (alone, replace(adversary, beliefs=beliefs), own),
+        "published": (plan, adversary, truth),
+        "raw": (raw, adversary, truth),
     }
     return {"postprocessing": _compared(question, cases, "published")}
 
@@ -132,7 +132,7 @@ def of_budgets(question: Question) -> Groups:
 
     None where a level has noise without a budget, or of a fixed one.
     """
-    laws, plan, reader = question.laws, question.plan, question.adversary
+    laws, plan, adversary = question.laws, question.plan, question.adversary
     if not np.isfinite(total := plan.total_rho):
         return {}
     try:
@@ -142,9 +142,9 @@ def of_budgets(question: Question) -> Groups:
     means, limit = [], np.empty(FACTORS.size)
     for i in blocks.track(range(FACTORS.size), "budgets"):
         scaled = plans[i]
-        law = laws.of(scaled, reader, question.truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
+        law = laws.of(scaled, adversary, question.truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
         means.append(law.posterior_mean()[0])
-        bounds = Bounds.of(scaled, reader, question.failure)
+        bounds = Bounds.of(scaled, adversary, question.failure)
         limit[i] = bounds.limit(own_loss(scaled, bounds.moved))[1]
     estimate = {"direction": "estimate"}
     return {

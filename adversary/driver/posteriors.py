@@ -191,15 +191,19 @@ class Readings:
 
     def diagnostics(self) -> xr.Dataset:
         """Of sampled posteriors: releases, how many failed and their share, and the worst of each diagnostic."""
-        kept = self.weight.values > 0
-        failed = self.posterior["status"].values[kept] == UNRELIABLE
+        weighted = self.weight.values > 0
+        failed = self.posterior["status"].values[weighted] == UNRELIABLE
         share = 1.0 if failed.all() else self.failed  # but for what the table of releases leaves out
-        found = {"releases": int(kept.sum()), "unreliable_releases": int(failed.sum()), "unreliable_mass": share}
+        diagnostics = {
+            "releases": int(weighted.sum()),
+            "unreliable_releases": int(failed.sum()),
+            "unreliable_mass": share,
+        }
         for name, worst in WORST.items():
-            values = self.posterior[name].values[kept] if name in self.posterior else np.empty(0)
+            values = self.posterior[name].values[weighted] if name in self.posterior else np.empty(0)
             if (values := values[np.isfinite(values)]).size:
-                found[name] = worst(values)
-        return xr.Dataset(found, attrs={"method": self.method})
+                diagnostics[name] = worst(values)
+        return xr.Dataset(diagnostics, attrs={"method": self.method})
 
     def _with_errors(self, summary: xr.Dataset) -> xr.Dataset:
         """Monte Carlo errors of simulated releases, of the fits and of the prior, in quadrature.
@@ -309,10 +313,10 @@ def read_releases(
         from adversary.models.fitting import LONG, fit_many
 
         fits = fit_many(model, data, target, nuts=nuts, support=support, settled=settled, **how)
-        found, held = fits.estimate, prior or Prior.from_chances(fits.before, fits.settled)
+        answer, held = fits.estimate, prior or Prior.from_chances(fits.before, fits.settled)
         start = float(expit(held.log_odds))
-        posterior = posterior_dataset(start, found["posterior"].values, found["complement"].values)
-        posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
+        posterior = posterior_dataset(start, answer["posterior"].values, answer["complement"].values)
+        posterior = posterior.assign(answer.drop_vars(["posterior", "complement"]))
         posterior = posterior.assign(edge_mass=_edges(model, support, fits.groups, weight.size))
         if fits.expected >= LONG:
             posterior = posterior.assign_attrs(expected_seconds=round(fits.expected, 1))
@@ -323,14 +327,14 @@ def read_releases(
     values = run.targets[0].values
     if not np.isin(values, (0, 1)).all():
         raise ValueError(f"target {target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
-    found = run(data)
-    chances = [found["probability"].reindex({target: [value]}, fill_value=0.0) for value in (1, 0)]
-    before = after = float(found["prior"].values.ravel()[0])
+    answer = run(data)
+    chances = [answer["probability"].reindex({target: [value]}, fill_value=0.0) for value in (1, 0)]
+    before = after = float(answer["prior"].values.ravel()[0])
     if settled:
         given = compile_enumerator(model, list(data), target, support, settled)
         after = float(given({name: array[:1] for name, array in data.items()})["prior"].values.ravel()[0])
     posterior = posterior_dataset(before, *(chance.values.ravel() for chance in chances))
-    posterior = posterior.assign(edge_mass=("release", found["edge_mass"].values))
+    posterior = posterior.assign(edge_mass=("release", answer["edge_mass"].values))
     held = prior or Prior.from_chances((before, 0.0), (after, 0.0))
     return Readings(release, weight, posterior, held, side, simulated, "enumeration of the model")
 

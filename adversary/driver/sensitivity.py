@@ -48,7 +48,7 @@ _INPUTS = ("prior", "rho", "siblings", "beliefs", "data")
 
 def sweep(
     plan: Plan | None,
-    reader: Adversary | pm.Model | Callable[..., pm.Model],
+    adversary: Adversary | pm.Model | Callable[..., pm.Model],
     truth: Mapping[str, Any],
     *,
     prior: Any = None,
@@ -74,7 +74,7 @@ def sweep(
 
     Parameters
     ----------
-    plan, reader, truth : as in `adversary.audit`; what is not swept stays as it is there. The reader may also be a
+    plan, adversary, truth : as in `adversary.audit`; an input that is not swept stays fixed. The adversary may also be a
         `pymc.Model` with its release left free, or a function that builds one, of the names in `data` and, if it asks
         for it, of `plan`. Of models the truth names the target, and the other truth has it the other way, with one
         person less or more at every level of the plan; give {"in": ..., "out": ...} for another. Without a plan (None)
@@ -85,7 +85,7 @@ def sweep(
     rho : zCDP budgets of the whole plan, in nats; the noise of every level gets the same factor. An exact level stays.
         This and `siblings` are for an `Adversary` or a function of `plan`
     siblings : numbers of other units, for the lowest level; or a mapping of level name to such numbers, one dim each
-    beliefs : named mappings of level to belief, each in place of the reader's own; or named adversaries, models and
+    beliefs : named mappings of level to belief, each in place of the adversary's own; or named adversaries, models and
         functions that build them
     data : of models, values by name of their `pm.Data` or of arguments of the function, one dim each: numbers; a frozen
         law over them, the middles of 20 equal shares; or a mapping of names to whatever the function takes, such as
@@ -106,7 +106,7 @@ def sweep(
     as given, and always `truth`: "in" and "out", everybody else as they truly are. Variables are those of the risk
     group of an audit: `posterior_mean`, `ratio_mean`, `difference_mean`, `prob_correct`, `tie_mass`,
     `posterior_quantile` and `ratio_quantile` (dim `quantile`), and `mcse` where anything was simulated. `possible` says
-    which truths a reader holds possible; where it is False there is no average (and the attribute `impossible` says
+    which truths a adversary holds possible; where it is False there is no average (and the attribute `impossible` says
     why), so the entries of the other variables are missing. Coordinate `budget` is the factor that makes each rho. With
     a guarantee, or for other `records` than one, also `loss_bound`, `outside` (probability of a release beyond it) and
     `bound_status`, dim `definition`, and `bound`, the posterior's (`definition`, `side`): as group `bound` of an audit.
@@ -147,7 +147,7 @@ def sweep(
         chance = float(check_probability("failure", failure))
         units = int(check_whole("records", records, minimum=1))
         promised = Promised(named_guarantees(guarantee), chance, units, privacy_unit)
-    risk, models = _swept(plan, reader, truth, inputs, *how, progress, coarse, promised)
+    risk, models = _swept(plan, adversary, truth, inputs, *how, progress, coarse, promised)
     return risk if models is None else xr.DataTree.from_dict({"risk": risk, **models.groups()})
 
 
@@ -163,7 +163,7 @@ def _how(
 
 def _swept(
     plan: Plan | None,
-    reader: Any,
+    adversary: Any,
     truth: Mapping[str, Any],
     inputs: Mapping[str, Any],
     of_models: Mapping[str, Any],
@@ -174,18 +174,18 @@ def _swept(
 ) -> tuple[xr.Dataset, ModelSweep | None]:
     """The averages of a sweep, and its models if it has any."""
     prior = inputs.get("prior")
-    ranges = ranges_of(plan, reader, truth, *(inputs.get(name) for name in ("rho", "siblings", "beliefs", "data")))
+    ranges = ranges_of(plan, adversary, truth, *(inputs.get(name) for name in ("rho", "siblings", "beliefs", "data")))
     priors = None if prior is None else check_probability("prior", values_of("prior", prior, SHARES))
     shape = tuple(len(one.values) for one in ranges)
     places = list(np.ndindex(*shape))
     chosen = {p: [one.values[i] for one, i in zip(ranges, p, strict=True)] for p in places}
-    cases = {p: case_at(Case(plan, reader), ranges, chosen[p]) for p in places}
-    told = {p: case for p, case in cases.items() if case.is_model}
+    cases = {p: case_at(Case(plan, adversary), ranges, chosen[p]) for p in places}
+    model_cases = {p: case for p, case in cases.items() if case.is_model}
     models = None
-    if told:
+    if model_cases:
         sides = truths_of_models(plan, truth, of_models["target"])
-        models = ModelSweep(told, sides, **of_models)
-    both = _both_truths(plan, reader, truth) if isinstance(reader, Adversary) else sides
+        models = ModelSweep(model_cases, sides, **of_models)
+    both = _both_truths(plan, adversary, truth) if isinstance(adversary, Adversary) else sides
     in_order = places if models is None else models.in_order(places)
     work = [(*place, side) for place in in_order for side in range(2)]
     table: dict[tuple[int, ...], list[xr.Dataset]] = {}
@@ -194,23 +194,23 @@ def _swept(
         case, side = cases[place[:-1]], TRUTHS[place[-1]]
         try:
             if models is not None and case.is_model:
-                found = models.readings(place[:-1], side)
-                every = [found] if priors is None else [at_prior_of(found, float(p)) for p in priors]
+                readings = models.readings(place[:-1], side)
+                every = [readings] if priors is None else [at_prior_of(readings, float(p)) for p in priors]
                 table[place] = [summary_of(one) for one in every]
                 if promised is not None:
                     bounds = [promised.of_model(case, models.names(case), one) for one in every]
                     table[place] = [one.merge(more) for one, more in zip(table[place], bounds, strict=True)]
                 continue
-            settled = settle_truth(case.plan, case.reader, both[side])
+            settled = settle_truth(case.plan, case.adversary, both[side])
         except ValueError as error:
             why[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
             continue
         try:
-            law = laws.of(case.plan, case.reader, settled, coarse=coarse)
+            law = laws.of(case.plan, case.adversary, settled, coarse=coarse)
         except ImpossibleRelease as error:
             why[place] = input_words(ranges, chosen[place[:-1]]) + f"truth {side!r}: {error}"
             continue
-        invariant = invariant_factor(case.plan, case.reader, settled)
+        invariant = invariant_factor(case.plan, case.adversary, settled)
         laws_of = [law] if priors is None else [law.at_prior(float(p)) for p in priors]
         factors = law.quantiles(QUANTILES)
         table[place] = [risk_summary(one, invariant, factors=factors) for one in laws_of]
@@ -219,30 +219,30 @@ def _swept(
             table[place] = [one.merge(more) for one, more in zip(table[place], bounds, strict=True)]
     if not table:
         raise ValueError(f"no truth is possible for any adversary of the sweep: {next(iter(why.values()))}")
-    return laid_out(plan, reader, ranges, priors, table, why), models
+    return laid_out(plan, adversary, ranges, priors, table, why), models
 
 
-def one_at_a_time(plan: Plan, reader: Any, truth: Mapping[str, Any], **options: Any) -> xr.Dataset:
+def one_at_a_time(plan: Plan, adversary: Any, truth: Mapping[str, Any], **options: Any) -> xr.Dataset:
     """Movement of each measure as one input goes over its range, all others as they are: what a tornado draws.
 
     Parameters
     ----------
-    plan, reader, truth : as in `sweep`
+    plan, adversary, truth : as in `sweep`
     **options : of `base_and_sweeps`, at least one input among them
 
     Returns
     -------
     Dataset of the measures of `sweep`, dims (input, truth, end): `end` is "low" (the least value over the input's
-    range), "base" (the plan and reader as they are) and "high" (the largest); ends are never inside the base.
+    range), "base" (the plan and adversary as they are) and "high" (the largest); ends are never inside the base.
     `at_<measure>` names the input's value at each end, "as it is" where the base itself is the end. Truths that a
-    reader holds impossible are left out of the range; one impossible at the base is missing throughout.
+    adversary holds impossible are left out of the range; one impossible at the base is missing throughout.
     """
-    return extremes(*base_and_sweeps(plan, reader, truth, **options))
+    return extremes(*base_and_sweeps(plan, adversary, truth, **options))
 
 
 def base_and_sweeps(
     plan: Plan,
-    reader: Any,
+    adversary: Any,
     truth: Mapping[str, Any],
     *,
     target: str = "in",
@@ -258,7 +258,7 @@ def base_and_sweeps(
 
     Parameters
     ----------
-    plan, reader, truth, target, support, sampling : as in `sweep`
+    plan, adversary, truth, target, support, sampling : as in `sweep`
     draws : number of simulated releases, where a law is simulated
     rng : seed; every sweep sees the same random numbers
     progress : show a bar on longer work
@@ -274,11 +274,11 @@ def base_and_sweeps(
     ------
     ValueError, TypeError : no input is given, or as of `sweep`
     """
-    asked = {name: values for name, values in inputs.items() if values is not None}
-    if unknown := [name for name in asked if name not in _INPUTS]:
+    varied = {name: values for name, values in inputs.items() if values is not None}
+    if unknown := [name for name in varied if name not in _INPUTS]:
         raise TypeError(f"inputs are {', '.join(_INPUTS)}, got {unknown[0]!r}")
     alone: dict[str, dict[str, Any]] = {}
-    for name, values in asked.items():
+    for name, values in varied.items():
         if name == "data" or (name == "siblings" and isinstance(values, Mapping)):
             dim = sibling_dim if name == "siblings" else str
             alone |= {dim(part): {name: {part: one}} for part, one in values.items()}
@@ -287,7 +287,7 @@ def base_and_sweeps(
     if not alone:
         raise ValueError("give at least one of prior, rho, siblings, beliefs or data to go over, got none")
     how = _how(laws, draws, rng, None, target, support, sampling)
-    base, *swept = (_swept(plan, reader, truth, one, *how, progress)[0] for one in ({}, *alone.values()))
+    base, *swept = (_swept(plan, adversary, truth, one, *how, progress)[0] for one in ({}, *alone.values()))
     return base, dict(zip(alone, swept, strict=True))
 
 
@@ -304,18 +304,18 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
     `mcse` (measure), their standard errors, where anything was simulated.
     """
     rows = [ends(base, one, dim) for dim, one in swept.items()]
-    found = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
+    table = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
     if not any("mcse" in one for one in (base, *swept.values())):
-        found = found.drop_vars(["mcse", "measure"])
-    return found.assign_attrs(base.attrs)
+        table = table.drop_vars(["mcse", "measure"])
+    return table.assign_attrs(base.attrs)
 
 
-def most_moving(found: xr.Dataset, measure: str = "posterior_mean") -> list[str]:
+def most_moving(table: xr.Dataset, measure: str = "posterior_mean") -> list[str]:
     """The inputs that move a measure most, so far as its errors tell them apart; none where no input does.
 
     Parameters
     ----------
-    found : answer of `extremes`
+    table : answer of `extremes`
     measure : one of its variables
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
@@ -324,21 +324,21 @@ def most_moving(found: xr.Dataset, measure: str = "posterior_mean") -> list[str]
     >>> most_moving(one_at_a_time(plan, Adversary(), {"block": 1}, prior=[0.1, 0.9], rho=[0.05, 0.2]))
     ['prior']
     """
-    high, low = (found[measure].sel(end=end) for end in ("high", "low"))
-    swing, error = (high - low).max("truth").values, np.zeros(found.sizes["input"])
-    if "mcse" in found:
-        spread = found["mcse"].sel(measure=measure, end=["low", "high"])
+    high, low = (table[measure].sel(end=end) for end in ("high", "low"))
+    swing, error = (high - low).max("truth").values, np.zeros(table.sizes["input"])
+    if "mcse" in table:
+        spread = table["mcse"].sel(measure=measure, end=["low", "high"])
         error = ((spread**2).sum("end").max("truth") ** 0.5).values
     none = tied(np.append(swing, 0.0), np.append(error, 0.0))[-1]
-    return [] if none else [str(name) for name in found["input"].values[tied(swing, error)]]
+    return [] if none else [str(name) for name in table["input"].values[tied(swing, error)]]
 
 
-def _both_truths(plan: Any, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _both_truths(plan: Any, adversary: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The truth with the target in, and with the target out, everybody else as they are; neither yet held possible."""
-    settled = settle_truth(plan, reader, truth)
-    found = {}
+    settled = settle_truth(plan, adversary, truth)
+    truths = {}
     for target, name in ((1, "in"), (0, "out")):
-        cells = [reader.contributions(cell) for cell in range(plan.cells)]
+        cells = [adversary.contributions(cell) for cell in range(plan.cells)]
         moved = np.array([pair[target] - pair[settled.target] for pair in cells])
-        found[name] = {**Truth(settled.counts + moved, target, settled.siblings).by_level(plan), "in": target}
-    return found
+        truths[name] = {**Truth(settled.counts + moved, target, settled.siblings).by_level(plan), "in": target}
+    return truths

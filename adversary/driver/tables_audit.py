@@ -182,7 +182,7 @@ class _Answer:
     risks: CellRisks
     bound: Floats
     failure: Floats
-    kept: bool
+    guarantee_is_true: bool
     tells_most: Integers
     cautions: tuple[str, ...] = ()
     error: EffectiveError | None = None
@@ -245,16 +245,16 @@ class _Case:
 
     def limit(self, bounds: Bounds) -> tuple[float, float, bool]:
         """(failure, largest loss, whether the plan keeps the guarantee)."""
-        promise = (
+        guarantee = (
             own_loss(bounds.plan, bounds.moved) if self.guarantee is None else self.guarantee.group(bounds.records)
         )
-        return *bounds.limit(promise), self.guarantee is None or promise_kept(self.guarantee, bounds.plan)
+        return *bounds.limit(guarantee), self.guarantee is None or promise_kept(self.guarantee, bounds.plan)
 
     def answer(self, route: str, counts: Integers, draws: int | None, *, measured: bool = False) -> _Answer:
         """The risk in every cell of a truth; the error of an approximation is `measured` if so asked."""
         if route == "nested":
             return self._nested(counts)
-        failure, limit, kept = self.limit(Bounds(self.plan, self.plan.units(1), 1, self.failure))
+        failure, limit, is_true = self.limit(Bounds(self.plan, self.plan.units(1), 1, self.failure))
         error = None
         if route == "known":
             losses, place = known_losses(self.world, counts)
@@ -272,8 +272,10 @@ class _Case:
                 risks = effective_risks(self.world, self.who, variance, counts, limit)
                 error = effective_error(self.world, self.who, counts, limit, self.rng) if measured else None
         bound = guarantee_within(limit).posterior_bounds(self.who.prior)[1]
-        said = (*([FLAT] if self._flat else []), *([error.words] if error else []))
-        return _Answer(risks, np.full(counts.size, bound), np.full(counts.size, failure), kept, most, said, error)
+        cautions = (*([FLAT] if self._flat else []), *([error.words] if error else []))
+        return _Answer(
+            risks, np.full(counts.size, bound), np.full(counts.size, failure), is_true, most, cautions, error
+        )
 
     def _check_estimated(self, variance: Floats) -> None:
         """ValueError where the tables settle no estimate of a cell, to an adversary of whom sums then say nothing."""
@@ -309,12 +311,12 @@ class _Case:
             for state, law in zip(states, laws, strict=True):
                 rows[state] = risk_of_law(law, limit)
         few = {name: int(n) for name, n in zip(nested.names, tilted[place].sum(axis=0), strict=True) if n}
-        said = f"few others are there in {join_words([f'{one:,}' for one in few.values()])} of {place.size:,} cells"
-        cautions = (tilt_warning(plan, join_words([*few]), said),) if few else ()
-        kept = all(one[2] for one in limits.values())
+        where = f"few others are there in {join_words([f'{one:,}' for one in few.values()])} of {place.size:,} cells"
+        cautions = (tilt_warning(plan, join_words([*few]), where),) if few else ()
+        is_true = all(one[2] for one in limits.values())
         most = np.array([self.world.owner[i] for i in chain])[nested.tells_most(positions)]
         risks = CellRisks.of(rows)
-        return _Answer(risks.at(place), ends[1, place], ends[0, place], kept, most[place], cautions)
+        return _Answer(risks.at(place), ends[1, place], ends[0, place], is_true, most[place], cautions)
 
     def _path_adversary(self, nested: Nested) -> Adversary:
         if isinstance(self.who, TableAdversary):
@@ -343,7 +345,7 @@ def _framed(case: _Case, route: str, answers: list[_Answer], shown: NDArray[np.b
     uncertain, outside = risks.uncertain, risks.outside
     columns |= {name: values for name, values in vars(risks).items() if name not in ("outside", "uncertain")}
     over = [exceeds(*row) for row in zip(outside, one.failure, uncertain, strict=True)]
-    status = np.where(over, "exceeded", "holds") if one.kept else np.full(world.size, "violated")
+    status = np.where(over, "exceeded", "holds") if one.guarantee_is_true else np.full(world.size, "violated")
     columns |= {"bound": one.bound, "outside": outside, "status": status.astype(object)}
     shown = shown & (case.who.prior > 0.0)
     beyond = shown & (one.bound < 1.0)
@@ -353,10 +355,10 @@ def _framed(case: _Case, route: str, answers: list[_Answer], shown: NDArray[np.b
     columns["outside"] = np.where(beyond, 1.0, columns["outside"])
     columns["status"] = np.where(beyond & (columns["status"] == "holds"), "exceeded", columns["status"])
     columns["tells_most"] = np.array(world.names, dtype=object)[one.tells_most]
-    found = pd.DataFrame(columns).sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
-    found["rank"] = shared_ranks(found["posterior_mean"], found["mcse"])
+    frame = pd.DataFrame(columns).sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
+    frame["rank"] = shared_ranks(frame["posterior_mean"], frame["mcse"])
     plan = case.plan
-    cautions = list(dict.fromkeys(said for one in answers for said in one.cautions))
+    cautions = list(dict.fromkeys(caution for one in answers for caution in one.cautions))
     noises = zip(world.owner, world.noises, strict=True)
     if len({table for table, noise in noises if isinstance(noise, PerturbationTable)}) > 1:
         cautions.append(KEYED)
@@ -370,7 +372,7 @@ def _framed(case: _Case, route: str, answers: list[_Answer], shown: NDArray[np.b
             f"{int(suppressed.sum()):,} suppressed counts are not in the file: each is drawn, at least 1 person, "
             f"from those that it may be{f', {len(answers)} times' * (len(answers) > 1)}."
         )
-    found.attrs.update(
+    frame.attrs.update(
         understood=[*people.understood],
         route=route,
         route_words=ROUTES[route],
@@ -378,4 +380,4 @@ def _framed(case: _Case, route: str, answers: list[_Answer], shown: NDArray[np.b
         error=one.error,
         budget={"rho": plan.total_rho, "loss": plan.unit_loss()},
     )
-    return found
+    return frame

@@ -79,13 +79,15 @@ def audit_two_releases(
         frame.index = frame[columns].astype(str).agg(_APART.join, axis=1)
         frame["before"] = frame.index.map(was)
     both = (single["before"] > 0) & (single["count"] > 0)
-    found = pd.concat([single[~both], double.loc[single.index[both]]])
-    found = found.sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
-    found["rank"] = shared_ranks(found["posterior_mean"], found["mcse"])
+    joined = pd.concat([single[~both], double.loc[single.index[both]]])
+    joined = joined.sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
+    joined["rank"] = shared_ranks(joined["posterior_mean"], joined["mcse"])
     stay = int(np.minimum(people.counts, counts).sum())
-    said = f"Whoever is in a cell that had people before is taken to be in both releases: at most {stay:,} people are."
-    found.attrs.update(double.attrs | {"cautions": [*double.attrs["cautions"], said]})
-    return found
+    caution = (
+        f"Whoever is in a cell that had people before is taken to be in both releases: at most {stay:,} people are."
+    )
+    joined.attrs.update(double.attrs | {"cautions": [*double.attrs["cautions"], caution]})
+    return joined
 
 
 def _by_label(people: Population, counts: Any, columns: list[str]) -> dict[str, int]:

@@ -189,7 +189,7 @@ class Fitter:
         traces: int,
         progress: bool = False,
     ) -> list[Fit]:
-        """Every release, with so many draws traces of each chain."""
+        """Fits of every release, each with `traces` draws of each chain."""
         released = self.prior.batched(observed)
         each = [runner.seed_sequence(seed).spawn(3) for seed in seeds]
         fits = []

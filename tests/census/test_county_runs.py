@@ -224,7 +224,7 @@ def test_a_county_is_bound_to_its_place_and_what_was_half_written_is_swept(
     for name in (".above.parquet.", "units/_chunks/.x.json.", "messages/1e-34/._manifest.json.", ".report.html."):
         (tmp_path / f"{name}{'0f' * 16}").write_bytes(b"half")
     again = run(asked, tmp_path, resume=True)
-    assert (again.kept, again.damaged) == ((), (COUNTIES[0], *COUNTIES))
+    assert (again.unchanged, again.damaged) == ((), (COUNTIES[0], *COUNTIES))
     assert contents(tmp_path) == contents(done.out)
 
 

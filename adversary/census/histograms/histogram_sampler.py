@@ -114,7 +114,7 @@ def sample_histograms(
         raise ValueError(f"released must have the tree's {len(tree)} units, got {given.variance.shape[0]}")
     every = isinstance(cells, str) and cells == "all"
     listed = range(given.queries[0].rows.size) if every else cells if isinstance(cells, list | range) else [cells]
-    kept = np.array([flat_cell(cell, given.shape) for cell in listed], dtype=np.int64)
+    target_cells = np.array([flat_cell(cell, given.shape) for cell in listed], dtype=np.int64)
     if target is not None and present is None:
         raise ValueError("present must be the target's cell if in")
     seat = -1 if target is None else int(np.searchsorted(tree.leaves, tree.index(target)))
@@ -141,16 +141,21 @@ def sample_histograms(
         x = start.copy()
         if known is not None:
             x[seat] = others
-        results.append(_chain(tree, given, problem, x.reshape(count, size), keep, before, kept, seed))
+        results.append(_chain(tree, given, problem, x.reshape(count, size), keep, before, target_cells, seed))
     counts, states, chance = (np.stack(part) for part in zip(*results, strict=True))
-    labels = {"unit": tree.names[tree.leaves], "cell": kept}
-    found = xr.Dataset({"histogram": (("chain", "draw", "unit", "cell"), counts)}, labels)
+    labels = {"unit": tree.names[tree.leaves], "cell": target_cells}
+    sample = xr.Dataset({"histogram": (("chain", "draw", "unit", "cell"), counts)}, labels)
     if target is None:
-        return found
-    mean, told = float(chance.mean()), diagnose(chance[:, :, None])
-    columns = {"posterior": mean, "mcse": told.mcse[0], "r_hat": told.r_hat[0], "log_bayes_factor": logit(mean) - odds}
+        return sample
+    mean, diagnosis = float(chance.mean()), diagnose(chance[:, :, None])
+    columns = {
+        "posterior": mean,
+        "mcse": diagnosis.mcse[0],
+        "r_hat": diagnosis.r_hat[0],
+        "log_bayes_factor": logit(mean) - odds,
+    }
     both = {"in": (("chain", "draw"), states), "in_given_others": (("chain", "draw"), chance)}
-    return found.assign({**both, **{name: ((), float(value)) for name, value in columns.items()}})
+    return sample.assign({**both, **{name: ((), float(value)) for name, value in columns.items()}})
 
 
 def _problem(tree: Tree, given: Answers, prior: LeafPrior, seat: int, places: Any, odds: float, known: bool) -> Any:
@@ -240,8 +245,8 @@ def _start(tree: Tree, given: Answers) -> Integers:
     """(leaf, cell) least squares of every leaf by itself, rounded and not below 0; 0 where they say nothing."""
     released = {query.name: y[tree.leaves] for query, y in zip(given.queries, given.released, strict=True)}
     variance = {query.name: v[tree.leaves] for query, v in zip(given.queries, given.variance.T, strict=True)}
-    found = effective_measurements(given.queries, released, variance)
-    estimate: Floats = np.nan_to_num(found["estimate"].values)
+    combined = effective_measurements(given.queries, released, variance)
+    estimate: Floats = np.nan_to_num(combined["estimate"].values)
     return np.rint(np.maximum(estimate, 0.0)).astype(np.int64)
 
 

@@ -45,22 +45,22 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
     kind, synthetic = product_of(path)
     problems: list[str] = []
     levels = levels_of(path, kind)
-    found = {name: gather(path, kind, name, "", None, faults=problems, progress=progress) for name in levels}
-    for level in found.values():
+    levels_read = {name: gather(path, kind, name, "", None, faults=problems, progress=progress) for name in levels}
+    for level in levels_read.values():
         if level.units.size and (wrong := DOCUMENTED.get(level.name, len(level.units[0]))) != len(level.units[0]):
-            said = f"its geocode has {len(level.units[0])} characters, documented are {wrong}"
-            problems.append(f"{level.named(str(level.units[0]))}: {said}")
+            fault = f"its geocode has {len(level.units[0])} characters, documented are {wrong}"
+            problems.append(f"{level.named(str(level.units[0]))}: {fault}")
         if not level.units.size:
             problems.append(f"{path / level.name}.parquet: there is no record that can be read")
-    if all(level.units.size for level in found.values()):
+    if all(level.units.size for level in levels_read.values()):
         names = levels_below("", {}, levels)
-        units = units_by_level(names, found, code_lengths(path, levels))
+        units = units_by_level(names, levels_read, code_lengths(path, levels))
         names, held = held_together(names, units)
-        tree, faults = build_tree(names, held, lambda level, code: named_in(found, level, code))
+        tree, faults = build_tree(names, held, lambda level, code: named_in(levels_read, level, code))
         problems += faults
         if not faults:
-            problems += [*_absent(tree, found), *_contradictions(tree, kind, found)]
-    problems += _shapes(kind, found)
+            problems += [*_absent(tree, levels_read), *_contradictions(tree, kind, levels_read)]
+    problems += _shapes(kind, levels_read)
     files = [file for file in path.rglob("*.parquet") if file.is_file()]
     return {
         "directory": str(path),
@@ -78,19 +78,19 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
                     *(_query(column, CONSTRAINTS) for column in level.known.values()),
                 ],
             }
-            for level in found.values()
+            for level in levels_read.values()
         ],
         "problems": list(dict.fromkeys(problems)),
     }
 
 
-def _absent(tree: Tree, found: dict[str, Level]) -> Iterator[str]:
+def _absent(tree: Tree, levels_read: dict[str, Level]) -> Iterator[str]:
     """Units without a record of a query that others of their level have, which only an only child may be."""
     lone = np.ones(len(tree), dtype=bool)
     lone[1:] = tree.children[tree.parent[1:]] == 1
     if tree.levels[0] == EXTRACT:  # the file does not say which of the uppermost are only children
         lone[tree.level == 1] = True
-    for level in found.values():
+    for level in levels_read.values():
         here = tree.names[(tree.level == tree.levels.index(level.name)) & ~lone]
         for column in level.measured.values():
             if (lost := np.setdiff1d(here, column.geocodes)).size:
@@ -98,14 +98,14 @@ def _absent(tree: Tree, found: dict[str, Level]) -> Iterator[str]:
                 yield f"{level.named(str(lost[0]))}: no record of query {column.query}, and no only child{more}"
 
 
-def _contradictions(tree: Tree, product: Product, found: dict[str, Level]) -> Iterator[str]:
+def _contradictions(tree: Tree, product: Product, levels_read: dict[str, Level]) -> Iterator[str]:
     """Units that constraints leave no count, their own or those of all that lies in them; of every short query."""
-    asked = [column for level in found.values() for column in (*level.measured.values(), *level.known.values())]
-    short = {one.query: one for one in asked if one.shape is not None and 0 < np.prod(one.shape) <= SHORTEST}
+    columns = [column for level in levels_read.values() for column in (*level.measured.values(), *level.known.values())]
+    short = {one.query: one for one in columns if one.shape is not None and 0 < np.prod(one.shape) <= SHORTEST}
     for column in short.values():
         every = replace(column, cells=np.arange(int(np.prod(column.shape or ()))))
         low, high = np.zeros((len(tree), every.cells.size)), np.full((len(tree), every.cells.size), np.inf)
-        for level in found.values():
+        for level in levels_read.values():
             here = tree.level == tree.levels.index(level.name)
             known = {name: one for name, one in level.known.items() if name not in NOISY_TABLES}
             rows = {name: records_of(tree.names[here], one) for name, one in known.items()}
@@ -117,15 +117,15 @@ def _contradictions(tree: Tree, product: Product, found: dict[str, Level]) -> It
             for v in range(len(tree) - 1, 0, -1):
                 below[tree.parent[v]] += np.maximum(low[v], below[v])
             if (wrong := excluded(tree.names[::-1], below[::-1], high[::-1])) is not None:  # the lowest such unit
-                place = found.get(tree.levels[int(tree.level[tree.index(wrong[0])])])
+                place = levels_read.get(tree.levels[int(tree.level[tree.index(wrong[0])])])
                 named = wrong[0] if place is None else place.named(wrong[0])
                 yield f"{named}: {wrong[1]}, of {column.query} and of what lies in it"
 
 
-def _shapes(product: Product, found: dict[str, Level]) -> Iterator[str]:
+def _shapes(product: Product, levels_read: dict[str, Level]) -> Iterator[str]:
     """Shapes and axes that are not those of the product, or of the same query at another level."""
     first: dict[str, Column] = {}
-    for level in found.values():
+    for level in levels_read.values():
         for column in (*level.measured.values(), *level.known.values()):
             if column.shape is None:
                 continue
@@ -137,8 +137,8 @@ def _shapes(product: Product, found: dict[str, Level]) -> Iterator[str]:
                 full = len(product.axes[axis])
                 expected = 1 if word == "*" else full if word in (axis, "detailed") else length
                 if length != expected or length > full:
-                    said = f"axis {axis} ({word}) has {length} categories, documented are {min(expected, full)}"
-                    yield f"{column.named(0)}: {said}"
+                    fault = f"axis {axis} ({word}) has {length} categories, documented are {min(expected, full)}"
+                    yield f"{column.named(0)}: {fault}"
 
 
 def _query(column: Column, kind: str) -> dict[str, Any]:

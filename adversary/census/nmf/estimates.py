@@ -48,29 +48,29 @@ def query_of(product: Product, column: Column) -> Query | None:
     """A query of a file as a marginal of the histogram; None where it does not count every cell once."""
     groups = []
     for (axis, categories), word, length in zip(product.axes.items(), column.words, column.shape or (), strict=True):
-        found = product.groups(axis, word, length) or ()
+        known_groups = product.groups(axis, word, length) or ()
         row = np.full(len(categories), -1)
-        for i, one in enumerate(found):
+        for i, one in enumerate(known_groups):
             row[list(one.members)] = i
-        if (row < 0).any() or sum(len(one.members) for one in found) != row.size:
+        if (row < 0).any() or sum(len(one.members) for one in known_groups) != row.size:
             return None
         groups.append(tuple(row.tolist()))
     return Query(column.query, tuple(groups))
 
 
-def labels_for(product: Product, asked: Column, column: Column) -> list[Labels] | None:
-    """For each cell asked about, (row,) classes of a query's rows on every axis; None: each row by itself.
+def labels_for(product: Product, wanted: Column, column: Column) -> list[Labels] | None:
+    """For each cell wanted about, (row,) classes of a query's rows on every axis; None: each row by itself.
 
     Rows of a class have the same weight in the cell's estimate: on a long axis those of one group of every known
     grouping, in the cell or not.
     """
-    query, table = query_of(product, column), query_of(product, asked)
+    query, table = query_of(product, column), query_of(product, wanted)
     assert table is not None
     if query is None:
         return [tuple(np.zeros(n, dtype=np.int64) for n in column.shape or ())]
-    index = np.unravel_index(asked.cells, table.shape)
+    index = np.unravel_index(wanted.cells, table.shape)
     made = []
-    for cell in range(asked.cells.size):
+    for cell in range(wanted.cells.size):
         classes = []
         for a, (axis, categories) in enumerate(product.axes.items()):
             rows = query.shape[a]
@@ -82,18 +82,18 @@ def labels_for(product: Product, asked: Column, column: Column) -> list[Labels] 
                 inside += [np.isin(np.arange(rows), list(one.members)) for one in GROUPINGS[axis][word]]
             classes.append(np.unique(np.array(inside), axis=1, return_inverse=True)[1].ravel().astype(np.int64))
         made.append(tuple(classes))
-    kept = sum(int(np.prod([one.max() + 1 for one in labels])) for labels in made)
-    return made if kept < query.size else None
+    parts_in_all = sum(int(np.prod([one.max() + 1 for one in labels])) for labels in made)
+    return made if parts_in_all < query.size else None
 
 
 def combine_queries(
-    product: Product, asked: Column, measured: Mapping[str, Column], known: Mapping[str, Column], places: Places,
+    product: Product, wanted: Column, measured: Mapping[str, Column], known: Mapping[str, Column], places: Places,
     units: int,
 ) -> Estimates:  # fmt: skip
-    """Best linear unbiased estimates of the cells asked about in every unit of a level; answers and constraints that
+    """Best linear unbiased estimates of the wanted cells in every unit of a level; answers and constraints that
     count a cell twice or not at all are left out. ValueError for groupings that are too fine.
     """
-    table = query_of(product, asked)
+    table = query_of(product, wanted)
     assert table is not None
     every = {**measured, **known}
     listed = [Answer(c, q, *places[name]) for name, c in every.items() if (q := query_of(product, c)) is not None]
@@ -102,19 +102,19 @@ def combine_queries(
         variance[place, i] = np.where(column.sign[records] == EQUAL, column.variance[records], np.inf)
     if not listed or not np.isfinite(variance).any():
         nothing = np.zeros(units)
-        shape = (units, asked.cells.size)
+        shape = (units, wanted.cells.size)
         return Estimates(np.full(shape, np.nan), np.zeros(shape), nothing, nothing > 0)
     allowed = _allowed_categories(product, known, places, units)
     with np.errstate(divide="ignore"):
         moved = np.where(variance > 0, 0.5 / variance, 0.0).sum(axis=1)
-    estimate = np.full((units, asked.cells.size), np.nan)
-    spread = np.full((units, asked.cells.size), np.inf)
+    estimate = np.full((units, wanted.cells.size), np.nan)
+    spread = np.full((units, wanted.cells.size), np.inf)
     patterns, which = np.unique(np.concatenate([variance, *allowed], axis=1), axis=0, return_inverse=True)
     ends = np.cumsum([len(listed), *(one.shape[1] for one in allowed)])
     for i, pattern in enumerate(patterns):
         here = np.flatnonzero(which.ravel() == i)
         there = [part > 0 for part in np.split(pattern, ends)[1:-1]]
-        _estimate(asked, table, listed, pattern[: len(listed)], there, here, estimate, spread)
+        _estimate(wanted, table, listed, pattern[: len(listed)], there, here, estimate, spread)
     exact = spread == 0
     estimate[exact] = np.rint(estimate[exact])
     with np.errstate(divide="ignore"):
@@ -122,13 +122,13 @@ def combine_queries(
 
 
 def _estimate(
-    asked: Column, table: Query, listed: list[Answer], variance: Floats, there: list[Any], here: Integers,
+    wanted: Column, table: Query, listed: list[Answer], variance: Floats, there: list[Any], here: Integers,
     estimate: Floats, spread: Floats,
 ) -> None:  # fmt: skip
     """Fill in estimates and variances of the units that have the same answers and the same categories."""
     parts = [_restrict(answer.query, there) for answer in listed]
     smaller, rows = _restrict(table, there)
-    index = np.unravel_index(asked.cells, table.shape)
+    index = np.unravel_index(wanted.cells, table.shape)
     cells = np.flatnonzero(np.all([np.isin(i, row) for i, row in zip(index, rows, strict=True)], axis=0))
     if not cells.size:
         return
@@ -141,7 +141,7 @@ def _estimate(
     )
     weights, own = linear_weights([query for query, _ in parts], variance, np.asarray(flat), smaller)
     total = np.zeros((here.size, cells.size))
-    for k, ((column, query, place, records), (part, kept)) in enumerate(zip(listed, parts, strict=True)):
+    for k, ((column, query, place, records), (part, part_axes)) in enumerate(zip(listed, parts, strict=True)):
         if not np.isfinite(variance[k]):
             continue
         order = np.full(int(place.max(initial=-1)) + 1, -1)
@@ -149,7 +149,7 @@ def _estimate(
         values = column.values[order[here]]
         if column.labels is None:
             full = np.zeros((cells.size, *query.shape))
-            full[np.ix_(range(cells.size), *kept)] = weights[k].reshape(cells.size, *part.shape)
+            full[np.ix_(range(cells.size), *part_axes)] = weights[k].reshape(cells.size, *part.shape)
             total += values @ full.reshape(cells.size, -1).T
             continue
         start = 0
@@ -157,7 +157,10 @@ def _estimate(
             shape = tuple(int(one.max()) + 1 for one in labels)
             stop = start + int(np.prod(shape))
             if (at := np.flatnonzero(cells == cell)).size:
-                one, own_rows = np.zeros(shape), np.ix_(*(label[row] for label, row in zip(labels, kept, strict=True)))
+                one, own_rows = (
+                    np.zeros(shape),
+                    np.ix_(*(label[row] for label, row in zip(labels, part_axes, strict=True))),
+                )
                 one[own_rows] = weights[k][at[0]].reshape(part.shape)
                 total[:, at[0]] += values[:, start:stop] @ one.ravel()
             start = stop

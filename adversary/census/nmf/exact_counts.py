@@ -46,15 +46,15 @@ def state_totals(table: str | Path | None, product: Path) -> dict[str, State]:
     own = product.parent / TOTALS
     path = Path(table) if table is not None else own if own.is_file() else None
     source = files("adversary.census.nmf").joinpath("state_population_2020.csv") if path is None else path
-    found: dict[str, State] = {}
+    states: dict[str, State] = {}
     for number, row in enumerate(csv.DictReader(source.read_text(encoding="utf-8-sig").splitlines()), 2):
         try:
             code, name = row["state"].strip().zfill(2), row["name"].strip()
-            found[code] = State(name, int(check_whole("population", int(row["population"]), minimum=0)))
+            states[code] = State(name, int(check_whole("population", int(row["population"]), minimum=0)))
         except (KeyError, AttributeError, TypeError, ValueError):
-            said = "columns state, name and population, a whole number of people"
-            raise ValueError(f"{source}: row {number} must have {said}, got {dict(row)}") from None
-    return found
+            rule = "columns state, name and population, a whole number of people"
+            raise ValueError(f"{source}: row {number} must have {rule}, got {dict(row)}") from None
+    return states
 
 
 def groups_of(product: Product, query: str, words: tuple[str, ...], shape: Shape) -> Groups | None:
@@ -70,7 +70,7 @@ def groups_of(product: Product, query: str, words: tuple[str, ...], shape: Shape
 
 def limits(
     product: Product,
-    asked: Column,
+    column_wanted: Column,
     known: Mapping[str, Column],
     units: int,
     rows: Mapping[str, tuple[Any, Any]],
@@ -80,9 +80,9 @@ def limits(
 
     Bounds are kept of the `lowest` units; of others only what fixes a count is used.
     """
-    assert asked.shape is not None
-    low, high = np.zeros((units, asked.cells.size)), np.full((units, asked.cells.size), np.inf)
-    wanted = groups_of(product, asked.query, asked.words, asked.shape)
+    assert column_wanted.shape is not None
+    low, high = np.zeros((units, column_wanted.cells.size)), np.full((units, column_wanted.cells.size), np.inf)
+    wanted = groups_of(product, column_wanted.query, column_wanted.words, column_wanted.shape)
     used: list[str] = []
     unused: list[str] = []
     for name, column in known.items():
@@ -92,8 +92,8 @@ def limits(
             continue
         here, records = rows[name]
         bound = False
-        for i, cell in enumerate(asked.cells):
-            over, within = _cells(wanted, sets, asked.shape, column.shape, int(cell))
+        for i, cell in enumerate(column_wanted.cells):
+            over, within = _cells(wanted, sets, column_wanted.shape, column.shape, int(cell))
             values, signs = column.values[records], column.sign[records]
             if over:
                 most = np.where(signs != AT_LEAST, values[:, over].sum(axis=1), np.inf)

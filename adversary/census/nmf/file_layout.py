@@ -63,8 +63,8 @@ def open_product(directory: str | Path, product: str | None = None) -> Path:
     names = ", ".join(one.name for one in inside)
     fits = [one for one in inside if product is None or product.casefold() in one.resolve().name.casefold()]
     if len(fits) != 1:
-        said = f"several products lie in it ({names}): choose one with product" if product is None else ""
-        raise ValueError(f"{path}: {said or f'product {product!r} must name one of {names}'}")
+        remedy = f"several products lie in it ({names}): choose one with product" if product is None else ""
+        raise ValueError(f"{path}: {remedy or f'product {product!r} must name one of {names}'}")
     return fits[0]
 
 
@@ -167,10 +167,10 @@ def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ())
     listed = [cells] if one else list(cells)
     if not listed:
         raise ValueError(f"cells must name one cell of query {query} at least, got none")
-    found = np.array([_flat(cell, shape, across, query, labels) for cell in listed], dtype=np.int64)
-    if np.unique(found).size < found.size:
+    places = np.array([_flat(cell, shape, across, query, labels) for cell in listed], dtype=np.int64)
+    if np.unique(places).size < places.size:
         raise ValueError(f"cells must be distinct, got {listed}")
-    return found, one
+    return places, one
 
 
 def _listed(labels: Sequence[str], words: str = "") -> str:

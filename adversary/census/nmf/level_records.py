@@ -39,50 +39,50 @@ class Level:
 
 def code_lengths(path: Path, levels: tuple[str, ...], root: str = "") -> dict[str, int]:
     """Number of characters of the geocodes of each level, by the first record in the partitions of a root."""
-    found: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     for level in levels[1:] if root and levels[0] == US else levels:
         sources = (Source(folder(path, level, kind), level, kind, root) for kind in (MEASUREMENTS, CONSTRAINTS))
         codes = (source.first_geocode() for source in sources)
         if (code := next((one for one in codes if one is not None), None)) is not None:
-            found[level] = len(code)
-    return found
+            lengths[level] = len(code)
+    return lengths
 
 
 def gather(
-    path: Path, product: Product, level: str, root: str, asked: Column | None, every: bool = False,
+    path: Path, product: Product, level: str, root: str, wanted: Column | None, every: bool = False,
     faults: list[str] | None = None, progress: bool = False,
 ) -> Level:  # fmt: skip
     """Records of a level: of one query, or of every one, and of the constraints that are exact.
 
-    asked : the query and its cells; None: the first cell of every query, and all of constraints that are exact
+    wanted : the query and its cells; None: the first cell of every query, and all of constraints that are exact
     every : whether all of its queries are wanted, for estimates of the cells of the one
     """
     sources = [
         Source(folder(path, level, kind), level, kind, "" if level == US else root)
         for kind in (MEASUREMENTS, CONSTRAINTS)
     ]
-    told = f"{level} " * progress
-    if asked is None:
-        measured = collect(sources[0], product, None, [0], faults, told)
+    progress_name = f"{level} " * progress
+    if wanted is None:
+        measured = collect(sources[0], product, None, [0], faults, progress_name)
         known = collect(sources[1], product, NOISY_TABLES, [0], faults)
-        known |= collect(sources[1], product, None, "all", faults, told, NOISY_TABLES)
+        known |= collect(sources[1], product, None, "all", faults, progress_name, NOISY_TABLES)
     else:
-        name = None if every else spelling_in_file(asked.query, sources[0].query_names())
-        cells = "all" if every or twofold(asked) else asked.cells
+        name = None if every else spelling_in_file(wanted.query, sources[0].query_names())
+        cells = "all" if every or twofold(wanted) else wanted.cells
         measured = {}
         if every or name:
-            classes = partial(labels_for, product, asked) if every else None
-            measured = collect(sources[0], product, name and [name], cells, faults, told, labelling=classes)
-        known = collect(sources[1], product, None, "all", faults, told, NOISY_TABLES)
+            classes = partial(labels_for, product, wanted) if every else None
+            measured = collect(sources[0], product, name and [name], cells, faults, progress_name, labelling=classes)
+        known = collect(sources[1], product, None, "all", faults, progress_name, NOISY_TABLES)
     codes = [column.geocodes for column in (*measured.values(), *known.values())]
     units = np.unique(np.concatenate([np.zeros(0, dtype=np.str_), *codes]))
     made = Level(level, measured, known, units)
     sizes = np.char.str_len(units) if units.size else np.zeros(0, dtype=np.int64)
     if units.size and level != US and (odd := np.flatnonzero(sizes != np.bincount(sizes).argmax())).size:
-        said = f"its geocode has {sizes[odd[0]]} characters, the others of level {level} {np.bincount(sizes).argmax()}"
+        fault = f"its geocode has {sizes[odd[0]]} characters, the others of level {level} {np.bincount(sizes).argmax()}"
         if faults is None:
-            raise ValueError(f"{made.named(str(units[odd[0]]))}: {said}")
-        faults.append(f"{made.named(str(units[odd[0]]))}: {said}")
+            raise ValueError(f"{made.named(str(units[odd[0]]))}: {fault}")
+        faults.append(f"{made.named(str(units[odd[0]]))}: {fault}")
         made = replace(made, units=np.delete(units, odd))
     return made
 
@@ -90,19 +90,21 @@ def gather(
 def records_of(units: Codes, column: Column) -> tuple[Integers, Integers]:
     """Places among the sorted units of those that have a record in a column, and these records."""
     place = places_of(units, column.geocodes)
-    kept = np.flatnonzero(place >= 0)
-    return place[kept], kept
+    present = np.flatnonzero(place >= 0)
+    return place[present], present
 
 
-def units_by_level(names: tuple[str, ...], found: Mapping[str, Level], lengths: Mapping[str, int]) -> dict[str, Codes]:
+def units_by_level(
+    names: tuple[str, ...], levels_read: Mapping[str, Level], lengths: Mapping[str, int]
+) -> dict[str, Codes]:
     """Units of every level; where a level has no constraints to list them, those that its children lie in, too."""
     units: dict[str, Codes] = {}
     for name, below in zip(names[::-1], (None, *names[::-1]), strict=False):
         if name == WHOLE_STATE:
             units[name] = whole_states(units["State"])
             continue
-        units[name] = found[name].units
-        if below is not None and not found[name].known and name != US:
+        units[name] = levels_read[name].units
+        if below is not None and not levels_read[name].known and name != US:
             above = units[below].astype(f"<U{lengths.get(name, 1)}")
             units[name] = np.unique(np.concatenate([units[name], above]))
         if name == US and not units[name].size:
@@ -110,9 +112,9 @@ def units_by_level(names: tuple[str, ...], found: Mapping[str, Level], lengths: 
     return {name: in_order(codes) for name, codes in units.items()}
 
 
-def named_in(found: Mapping[str, Level], level: str, code: str) -> str:
+def named_in(levels_read: Mapping[str, Level], level: str, code: str) -> str:
     """File, geocode and query of a unit."""
-    return found[level].named(code) if level in found else f"geocode {code} of level {level}"
+    return levels_read[level].named(code) if level in levels_read else f"geocode {code} of level {level}"
 
 
 def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: str, query: str, cells: Any) -> Column:
@@ -128,8 +130,8 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
         listed = source.query_names()
         names |= {bare(one) for one in listed if source.kind == MEASUREMENTS}
         name = spelling_in_file(query, listed)
-        if name and (found := first_column(source, product, name, cells)) is not None:
-            return found
+        if name and (column := first_column(source, product, name, cells)) is not None:
+            return column
     if root and not any(True for source in sources for _ in source.batches(["geocode"])):
         every = Source(sources[0].path, sources[0].level, sources[0].kind, "")
         codes = {code for _, batch in every.batches(["geocode"]) for code in batch["geocode"].unique().to_pylist()}
@@ -142,14 +144,14 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
     )
 
 
-def own_column(asked: Column, level: Level) -> Column | None:
+def own_column(wanted: Column, level: Level) -> Column | None:
     """The query's column at a level."""
-    return next((column for column in level.measured.values() if spelling_in_file(asked.query, [column.query])), None)
+    return next((column for column in level.measured.values() if spelling_in_file(wanted.query, [column.query])), None)
 
 
-def twofold(asked: Column) -> bool:
+def twofold(wanted: Column) -> bool:
     """True where a query has two cells, of which each is measured twice where their sum is known."""
-    return int(np.prod(asked.shape or (0,))) == 2
+    return int(np.prod(wanted.shape or (0,))) == 2
 
 
 def one_shape(column: Column, first: Column) -> None:

@@ -161,24 +161,24 @@ def read(
     every, code = levels_of(path, kind), root_of(root, state, county)
     lengths = code_lengths(path, every, code)
     names = levels_below(code, lengths, every)
-    asked = asked_column(path, kind, names, code, query, cells)
-    found = {
-        name: gather(path, kind, name, code, asked, queries == "all", progress=progress)
+    wanted = asked_column(path, kind, names, code, query, cells)
+    levels_read = {
+        name: gather(path, kind, name, code, wanted, queries == "all", progress=progress)
         for name in names
         if name != WHOLE_STATE
     }
-    units = units_by_level(names, found, lengths)
+    units = units_by_level(names, levels_read, lengths)
     if not code:
         names, units = held_together(names, units)
     if units[names[0]].size != 1:
         _refuse_root(path, names[0], units[names[0]], code)
-    tree, faults = build_tree(names, units, lambda level, unit: named_in(found, level, unit))
+    tree, faults = build_tree(names, units, lambda level, unit: named_in(levels_read, level, unit))
     if faults:
         raise ValueError(faults[0])
-    for level in found.values():
-        if (column := own_column(asked, level)) is not None:
-            one_shape(column, asked)
-    return _fill_tree(tree, kind, asked, found, state_totals(totals, path), synthetic, queries == "all")
+    for level in levels_read.values():
+        if (column := own_column(wanted, level)) is not None:
+            one_shape(column, wanted)
+    return _fill_tree(tree, kind, wanted, levels_read, state_totals(totals, path), synthetic, queries == "all")
 
 
 def _refuse_root(path: Path, level: str, units: Codes, root: str) -> None:
@@ -191,11 +191,11 @@ def _refuse_root(path: Path, level: str, units: Codes, root: str) -> None:
 
 
 def _fill_tree(
-    tree: Tree, product: Product, asked: Column, found: Mapping[str, Level], states: Mapping[str, State],
+    tree: Tree, product: Product, wanted: Column, levels_read: Mapping[str, Level], states: Mapping[str, State],
     synthetic: bool, every: bool,
 ) -> Measurements:  # fmt: skip
     """Answers in the rows of the tree, then what is exact; under one query, and under all of them."""
-    size, count = len(tree), asked.cells.size
+    size, count = len(tree), wanted.cells.size
     readings = [
         Estimates(np.full((size, count), np.nan), np.zeros((size, count)), np.zeros(size), np.zeros(size, dtype=bool))
         for _ in range(1 + every)
@@ -210,23 +210,25 @@ def _fill_tree(
         units = tree.names[here]
         if name in MADE_UP:
             continue
-        level = found[name]
-        own = {one: column for one, column in level.measured.items() if column is own_column(asked, level)}
+        level = levels_read[name]
+        own = {one: column for one, column in level.measured.items() if column is own_column(wanted, level)}
         places = {one: records_of(units, column) for one, column in (*level.measured.items(), *level.known.items())}
-        single_cells = {one: c for one, c in level.known.items() if twofold(asked) and c.values.shape[1] == 1}
+        single_cells = {one: c for one, c in level.known.items() if twofold(wanted) and c.values.shape[1] == 1}
         sums = {one: column for one, column in single_cells.items() if (column.sign == EQUAL).any()}
         alone, column = next(iter(own.items()), ("", None))
-        single = _single_query(asked, column, places.get(alone), units.size)
+        single = _single_query(wanted, column, places.get(alone), units.size)
         published[here] = single.released
         if not own:
-            notes.append(f"{name}: {asked.query} is not measured at this level")
-        estimated = [combine_queries(product, asked, own, sums, places, units.size) if sums else single]
-        estimated += [combine_queries(product, asked, level.measured, level.known, places, units.size)] if every else []
+            notes.append(f"{name}: {wanted.query} is not measured at this level")
+        estimated = [combine_queries(product, wanted, own, sums, places, units.size) if sums else single]
+        estimated += (
+            [combine_queries(product, wanted, level.measured, level.known, places, units.size)] if every else []
+        )
         for reading, estimates in zip(readings, estimated, strict=True):
             for old, new in zip(reading, estimates, strict=True):
                 old[here] = new
         rows = {one: places[one] for one in level.known}
-        least, most, used, unused = limits(product, asked, level.known, units.size, rows, name == tree.levels[-1])
+        least, most, used, unused = limits(product, wanted, level.known, units.size, rows, name == tree.levels[-1])
         if (wrong := excluded(units, least, most)) is not None:
             raise ValueError(f"{level.named(wrong[0])}: {wrong[1]}")
         fixed = least == most
@@ -245,12 +247,12 @@ def _fill_tree(
     if "relgq" in product.axes:
         notes.append(f"{', '.join(NOISY_TABLES)} has noise in it, and is not used")
     for node in np.flatnonzero(tree.level == tree.levels.index(WHOLE_STATE)) if WHOLE_STATE in tree.levels else ():
-        told = [_state_total(tree, int(node), product, asked, *reading[:2], states) for reading in readings]
-        (exact if told[0].endswith("residents") else notes).extend([told[0]] * bool(told[0]))
+        remarks = [_state_total(tree, int(node), product, wanted, *reading[:2], states) for reading in readings]
+        (exact if remarks[0].endswith("residents") else notes).extend([remarks[0]] * bool(remarks[0]))
         if every and product.residents and str(tree.names[node]) in states:
             readings[1].settled[node] = True
-    assert asked.shape is not None
-    labels = tuple(label_of(product, asked, int(cell)) for cell in asked.cells)
+    assert wanted.shape is not None
+    labels = tuple(label_of(product, wanted, int(cell)) for cell in wanted.cells)
     results: list[Measurements] = []
     for released, rho, moved, settled in readings:
         limits_of = low.copy(), high.copy()
@@ -261,9 +263,15 @@ def _fill_tree(
         if not results:  # of one query an exact count takes its noisy one's place
             noise = np.where(np.isinf(rho), 0.0, noise)
         made = [released, rho, *limits_of, published, noise, settled[:, None] | np.isinf(rho)]
-        arrays: Any = {name: one[:, 0] if asked.single else one for name, one in zip(ARRAYS, made, strict=True)}
+        arrays: Any = {name: one[:, 0] if wanted.single else one for name, one in zip(ARRAYS, made, strict=True)}
         about: Any = {"exact": tuple(exact), "notes": tuple(notes), "product": product.name, "synthetic": synthetic}
-        about |= {"query": asked.query, "shape": asked.shape, "cells": asked.cells, "labels": labels, "states": states}
+        about |= {
+            "query": wanted.query,
+            "shape": wanted.shape,
+            "cells": wanted.cells,
+            "labels": labels,
+            "states": states,
+        }
         results.append(Measurements(tree=tree, **arrays, **about))
     return replace(results[-1], alone=results[0]) if every else results[0]
 
@@ -279,18 +287,18 @@ def _notes_of_extract(levels: tuple[str, ...], product: Product) -> list[str]:
     return notes
 
 
-def _single_query(asked: Column, column: Column | None, places: Any, units: int) -> Estimates:
+def _single_query(wanted: Column, column: Column | None, places: Any, units: int) -> Estimates:
     """The answers to the query alone."""
-    released, rho = np.full((units, asked.cells.size), np.nan), np.zeros(units)
+    released, rho = np.full((units, wanted.cells.size), np.nan), np.zeros(units)
     settled = np.zeros(units, dtype=bool)
     if column is not None:
-        place, kept = places
-        released[place] = column.own(asked)[kept]
+        place, record_rows = places
+        released[place] = column.own(wanted)[record_rows]
         with np.errstate(divide="ignore"):
-            rho[place] = np.where(np.isfinite(column.variance), 0.5 / column.variance, 0.0)[kept]
+            rho[place] = np.where(np.isfinite(column.variance), 0.5 / column.variance, 0.0)[record_rows]
         settled = np.isinf(rho)
     moved = np.where(settled, 0.0, rho)
-    return Estimates(released, np.repeat(rho[:, None], asked.cells.size, axis=1), moved, settled)
+    return Estimates(released, np.repeat(rho[:, None], wanted.cells.size, axis=1), moved, settled)
 
 
 def _raise_bounds(tree: Tree, rho: Floats, low: Floats, high: Floats) -> None:
@@ -305,12 +313,12 @@ def _raise_bounds(tree: Tree, rho: Floats, low: Floats, high: Floats) -> None:
 
 
 def _state_total(
-    tree: Tree, node: int, product: Product, asked: Column, released: Floats, rho: Floats, states: Mapping[str, State]
+    tree: Tree, node: int, product: Product, wanted: Column, released: Floats, rho: Floats, states: Mapping[str, State]
 ) -> str:
     """Fix a whole state's count where the query has its population; what is to be said of it."""
-    assert asked.shape is not None
+    assert wanted.shape is not None
     state = states.get(str(tree.names[node]))
-    total = np.array([label_of(product, asked, int(cell)) == product.total for cell in asked.cells])
+    total = np.array([label_of(product, wanted, int(cell)) == product.total for cell in wanted.cells])
     if product.residents is False or not total.any():
         return ""
     if state is None:

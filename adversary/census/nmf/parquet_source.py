@@ -36,13 +36,13 @@ class File(NamedTuple):
 
     def strays(self, geocodes: Any) -> NDArray[np.bool_]:
         """Mask of the units of an Arrow column outside the partitions; `State=44` is both branches of a state."""
-        compute, found = arrow().compute, np.zeros(len(geocodes), dtype=bool)
+        compute, stray = arrow().compute, np.zeros(len(geocodes), dtype=bool)
         for code in self.codes:
             here = compute.starts_with(geocodes, code)
             if len(code) == 2:
                 here = compute.or_(here, compute.equal(compute.utf8_slice_codeunits(geocodes, 1, 3), code))
-            found |= ~here.fill_null(True).to_numpy(zero_copy_only=False)
-        return found
+            stray |= ~here.fill_null(True).to_numpy(zero_copy_only=False)
+        return stray
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,8 @@ class Source:
             try:
                 with arrow().parquet.ParquetFile(file.path) as opened:
                     for batch in opened.iter_batches(64, columns=["geocode"]):
-                        if found := [code for code in batch.column(0).to_pylist() if isinstance(code, str)]:
-                            return str(found[0])
+                        if codes := [code for code in batch.column(0).to_pylist() if isinstance(code, str)]:
+                            return str(codes[0])
             except (arrow().ArrowException, OSError, UnicodeDecodeError, IndexError):
                 continue
         return None

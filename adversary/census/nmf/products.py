@@ -24,7 +24,7 @@ class Group(NamedTuple):
 
 RACES = ("White", "Black", "American Indian", "Asian", "Pacific Islander", "some other race")
 CENRACE = tuple(
-    f"{' and '.join(found)}{' alone' * (size == 1)}" for size in range(1, 7) for found in combinations(RACES, size)
+    f"{' and '.join(races)}{' alone' * (size == 1)}" for size in range(1, 7) for races in combinations(RACES, size)
 )
 HISPANIC = ("not Hispanic", "Hispanic")
 QUARTERS = (
@@ -106,13 +106,13 @@ class Product:
             return (Group("", everything),) if length == 1 else None
         if word in ("detailed", axis) and length == len(categories):
             return tuple(Group(label, frozenset({i})) for i, label in enumerate(categories))
-        found = GROUPINGS.get(axis, {}).get(word)
-        if found is None and (named := re.fullmatch(rf"{axis}(\d+)", word)) and int(named[1]) in everything:
-            found = (Group(categories[int(named[1])], frozenset({int(named[1])})),)
-        if found is None and (named := re.fullmatch(r"age_(?:lessthan(\d+))?_?(?:greaterthan(\d+))?", word)):
+        groups = GROUPINGS.get(axis, {}).get(word)
+        if groups is None and (named := re.fullmatch(rf"{axis}(\d+)", word)) and int(named[1]) in everything:
+            groups = (Group(categories[int(named[1])], frozenset({int(named[1])})),)
+        if groups is None and (named := re.fullmatch(r"age_(?:lessthan(\d+))?_?(?:greaterthan(\d+))?", word)):
             low, high = int(named[1] or 0), int(named[2] or len(categories))
-            found = (Group(word.removeprefix("age_"), frozenset(i for i in everything if i < low or i > high)),)
-        inside = tuple(Group(label, members & everything) for label, members in found or ())
+            groups = (Group(word.removeprefix("age_"), frozenset(i for i in everything if i < low or i > high)),)
+        inside = tuple(Group(label, members & everything) for label, members in groups or ())
         inside = tuple(one for one in inside if one.members)
         return inside if len(inside) == length else None
 
@@ -128,8 +128,8 @@ class Product:
         parts = []
         for axis, word, length, place in zip(self.axes, words, shape, cell, strict=True):
             groups = self.groups(axis, word, length)
-            said = f"{axis} {word if word != axis else ''}".strip() + f" {int(place) + 1} of {length}"
-            parts.append(groups[int(place)].label if groups else said)
+            numbered = f"{axis} {word if word != axis else ''}".strip() + f" {int(place) + 1} of {length}"
+            parts.append(groups[int(place)].label if groups else numbered)
         return ", ".join(part for part in reversed(parts) if part) or self.total
 
 

@@ -64,18 +64,18 @@ class Column:
         """File, geocode and query of a record."""
         return _where(self.paths[int(self.file[record])], self.geocodes[record], self.query)
 
-    def own(self, asked: Column) -> Floats:
-        """(record, cell) answers in the cells that are asked about, of the same query."""
+    def own(self, wanted: Column) -> Floats:
+        """(record, cell) answers in the cells that are wanted about, of the same query."""
         if self.labels is None:
-            return self.values if np.array_equal(self.cells, asked.cells) else self.values[:, asked.cells]
+            return self.values if np.array_equal(self.cells, wanted.cells) else self.values[:, wanted.cells]
         assert self.shape is not None
-        found, start = [], 0
-        for cell, labels in zip(asked.cells, self.labels, strict=True):
+        parts, start = [], 0
+        for cell, labels in zip(wanted.cells, self.labels, strict=True):
             shape = tuple(int(label.max()) + 1 for label in labels)
             place = tuple(label[i] for label, i in zip(labels, np.unravel_index(cell, self.shape), strict=True))
-            found.append(self.values[:, start + np.ravel_multi_index(place, shape)])
+            parts.append(self.values[:, start + np.ravel_multi_index(place, shape)])
             start += int(np.prod(shape))
-        return np.stack(found, axis=1)
+        return np.stack(parts, axis=1)
 
     def joined(self, faults: list[str] | None) -> Column:
         """This column with its batches put together; a unit with two records is refused."""
@@ -107,7 +107,7 @@ def collect(
         condition = ~name_field.isin(list(without)) | name_field.is_null()
     wanted = ["geocode", "query_name", "query_shape", "value", *product.axes]
     wanted.append("sign" if source.kind == CONSTRAINTS else "variance")
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     budget = ["plb"] * (source.kind == MEASUREMENTS)
     for file, batch in source.batches(wanted, condition, progress, faults, budget):
         names = texts(batch.column(1))
@@ -116,13 +116,13 @@ def collect(
             if name is None or not name.strip():
                 _tell(faults, f"{file.path}: query_name is missing in a record")
                 continue
-            column = found.setdefault(name, Column(bare(name)))
+            column = columns.setdefault(name, Column(bare(name)))
             rows = batch.filter(pa.compute.equal(names, name)) if len(several) > 1 else batch
             try:
                 _Batch(file, column.query, rows, source, product, labelling).take(column, cells, faults)
             except ValueError as error:  # told with geocode and query; whatever else the file has is read
                 _tell(faults, str(error))
-    return {name: column.joined(faults) for name, column in sorted(found.items())}
+    return {name: column.joined(faults) for name, column in sorted(columns.items())}
 
 
 def first_column(source: Source, product: Product, query: str, cells: Any) -> Column | None:
@@ -241,8 +241,8 @@ class _Batch:
         self.refuse(odd, lambda i: f"query_shape {shapes[i].as_py()} is not that of the other records, {list(shape)}")
         for axis, word, expected in zip(self.product.axes, words, column.words, strict=True):
             other = pa.compute.not_equal(word.fill_null("*"), expected).to_numpy(zero_copy_only=False)
-            said = f"axis {axis} must hold {expected!r}, as in the other records, got "
-            self.refuse(other, lambda i, said=said, word=word: f"{said}{word[i].as_py()!r}")  # type: ignore[misc]
+            fault = f"axis {axis} must hold {expected!r}, as in the other records, got "
+            self.refuse(other, lambda i, fault=fault, word=word: f"{fault}{word[i].as_py()!r}")  # type: ignore[misc]
         return shape
 
     def _values(self, column: Column, cells: Any, measured: NDArray[np.bool_], exact: NDArray[np.bool_]) -> Floats:
@@ -278,10 +278,10 @@ def sums(numbers: Floats, shape: Shape, labels: list[Labels]) -> Floats:
     """(record, sum) sums of (record, row) answers over classes of rows, one list of classes after another."""
     parts = []
     for one in labels:
-        found = numbers.reshape(-1, *shape)
+        summed = numbers.reshape(-1, *shape)
         for label in one:
-            found = np.tensordot(found, np.eye(int(label.max()) + 1)[label], axes=(1, 0))  # the axis goes last
-        parts.append(found.reshape(numbers.shape[0], -1))
+            summed = np.tensordot(summed, np.eye(int(label.max()) + 1)[label], axes=(1, 0))  # the axis goes last
+        parts.append(summed.reshape(numbers.shape[0], -1))
     return np.concatenate(parts, axis=1)
 
 
@@ -311,10 +311,10 @@ def _inside(code: str, root: str) -> bool:
     return code[1:3] == root if len(root) == 2 else code.startswith(root)
 
 
-def _tell(faults: list[str] | None, said: str) -> None:
+def _tell(faults: list[str] | None, fault: str) -> None:
     if faults is None:
-        raise ValueError(said)
-    faults.append(said)
+        raise ValueError(fault)
+    faults.append(fault)
 
 
 def _where(path: str, geocode: Any, query: str) -> str:

@@ -39,15 +39,15 @@ def root_of(root: str | None, state: str | None, county: str | None) -> str:
     >>> root_of(None, "44", None), root_of(None, None, "44007")
     ('44', '04410007')
     """
-    told = [one for one in (root, state, county) if one is not None]
-    if len(told) > 1:
+    roots = [one for one in (root, state, county) if one is not None]
+    if len(roots) > 1:
         raise ValueError("give one of root, state and county")
     for name, code, digits in (("state", state, STATE_DIGITS), ("county", county, COUNTY_DIGITS)):
         if code is not None and not (code.isdigit() and len(code) == digits):
             raise ValueError(f"{name} must be its FIPS code of {digits} digits, got {code!r}")
     if county is not None:
         return f"0{county[:2]}10{county[2:]}"
-    return "" if not told or root == US else told[0]
+    return "" if not roots or root == US else roots[0]
 
 
 def levels_below(root: str, lengths: Mapping[str, int], levels: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,8 +59,8 @@ def levels_below(root: str, lengths: Mapping[str, int], levels: tuple[str, ...])
         return tuple(names if names[0] == US else names[1:] if names[0] == WHOLE_STATE else names)
     fits = [level for level in names if len(root) == (STATE_DIGITS if level == WHOLE_STATE else lengths.get(level, 0))]
     if not fits:
-        said = ", ".join(f"{level}: {n}" for level, n in lengths.items() if level != US)
-        raise ValueError(f"root {root!r} is no geocode of a level, by its length ({said})")
+        lengths_in_words = ", ".join(f"{level}: {n}" for level, n in lengths.items() if level != US)
+        raise ValueError(f"root {root!r} is no geocode of a level, by its length ({lengths_in_words})")
     return tuple(names[names.index(fits[0]) :])
 
 
@@ -128,11 +128,13 @@ def build_tree(
         place = parents_of(above, below)
         if (lost := np.flatnonzero(place < 0)).size:
             code, width = str(below[lost[0]]), len(above[0]) if above.size else 0
-            said = f"an orphan, {code[:width]!r} is no unit of level {upper}" + f" ({lost.size} such)" * (lost.size > 1)
-            faults.append(f"{named(lower, code)}: {said}")
+            fault = f"an orphan, {code[:width]!r} is no unit of level {upper}" + f" ({lost.size} such)" * (
+                lost.size > 1
+            )
+            faults.append(f"{named(lower, code)}: {fault}")
         if (barren := np.setdiff1d(np.arange(above.size), place)).size:
-            said = f"no unit of level {lower} lies in it" + f" ({barren.size} such)" * (barren.size > 1)
-            faults.append(f"{named(upper, str(above[barren[0]]))}: {said}")
+            fault = f"no unit of level {lower} lies in it" + f" ({barren.size} such)" * (barren.size > 1)
+            faults.append(f"{named(upper, str(above[barren[0]]))}: {fault}")
         parents.append(start + place)
         start += above.size
     sizes = [units[level].size for level in levels]
@@ -172,5 +174,5 @@ def name_of(code: str, level: str, states: Mapping[str, State]) -> str:
 def names_of(tree: Any, states: Mapping[str, State]) -> NDArray[np.object_]:
     """(unit,) names of a tree's units, None for those without."""
     levels = np.asarray(tree.levels, dtype=object)[tree.level]
-    found = [name_of(code, level, states) or None for code, level in zip(tree.names.tolist(), levels, strict=True)]
-    return np.array(found, dtype=object)
+    names = [name_of(code, level, states) or None for code, level in zip(tree.names.tolist(), levels, strict=True)]
+    return np.array(names, dtype=object)

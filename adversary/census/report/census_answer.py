@@ -72,12 +72,12 @@ def solve(
         "beliefs": lambda: bounds_answer.beliefs(made.loss, priors, failure),
     }
     done = {name: jobs[name]() for name in blocks.track(list(jobs), f"composing {len(made.queries)} queries")}
-    found = {"scenarios": prices([made]), "queries": _queries(made), **done, **done.pop("beliefs")}
-    tree = xr.DataTree.from_dict(found)
-    tree.attrs.update(concern=made.concern, rho=str(made.rho), failure=found["beliefs"].attrs["failure"])
+    groups = {"scenarios": prices([made]), "queries": _queries(made), **done, **done.pop("beliefs")}
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(concern=made.concern, rho=str(made.rho), failure=groups["beliefs"].attrs["failure"])
     title = f"{'Scenario ' * (made.name in SCENARIOS)}{made.name}: {made.concern}"
     listed = ("scenarios", "queries", "tests", "epsilon", "beliefs", "any_prior")
-    return Summary(title, listed, bounds_answer.verdict(found["beliefs"])).on(tree)
+    return Summary(title, listed, bounds_answer.verdict(groups["beliefs"])).on(tree)
 
 
 def _queries(made: CensusScenario) -> xr.Dataset:
@@ -98,39 +98,43 @@ def _same_rho(made: CensusScenario) -> tuple[GaussianDP, ZeroConcentratedDP]:
 def _powers(made: CensusScenario, levels: Sequence[float]) -> xr.Dataset:
     a = as_array(levels)
     gaussian, concentrated = _same_rho(made)
-    found = {
+    powers = {
         "power": (("level", "side"), np.transpose(made.loss.bracket.power(a))),
         "gaussian_power": ("level", as_array(gaussian.power(a)), {"direction": "estimate"}),
         "zcdp_power": ("level", as_array(concentrated.power(a)), {"direction": "upper"}),
     }
-    return xr.Dataset(found, {"level": a, "side": bounds_answer.SIDES})
+    return xr.Dataset(powers, {"level": a, "side": bounds_answer.SIDES})
 
 
 def _epsilons(made: CensusScenario, deltas: Sequence[float]) -> xr.Dataset:
     gaussian, concentrated = _same_rho(made)
     above = {"direction": "upper"}
-    found = {
+    epsilons = {
         "epsilon": ("delta", np.array([made.loss.epsilon(d) for d in deltas]), above),
         "gaussian_epsilon": ("delta", np.array([gaussian.epsilon(d) for d in deltas]), {"direction": "estimate"}),
         "zcdp_epsilon": ("delta", np.array([concentrated.epsilon(d) for d in deltas]), above),
         "simple_epsilon": ("delta", np.array([simple_epsilon(concentrated.rho, d) for d in deltas]), above),
     }
-    return xr.Dataset(found, {"delta": list(deltas)})
+    return xr.Dataset(epsilons, {"delta": list(deltas)})
 
 
 @guarded_document
 def document_of_every(tree: xr.DataTree) -> Document:
     """The answer of `solve_every` for people."""
-    found = tree["scenarios"].to_dataset()
+    scenarios = tree["scenarios"].to_dataset()
     columns = {
         "scenario": "scenario", "concern": "concern", "queries": ("queries", "count"), "rho": ("rho", "number"),
         "rho_printed": ("printed rho", "parameter"),
     }  # fmt: skip
-    table = tabulate(found, columns, name="scenarios")
-    short = [str(name) for name in found["scenario"].values if _shortfall(found.sel(scenario=name)) is not None]
-    ends = [tied(found["rho"].values, largest=largest) for largest in (False, True)]
-    least, most = (those_tied([str(x) for x in found["scenario"].values[end]], end.size, "scenarios") for end in ends)
-    said = f"The printed rho of {', '.join(short)} is less than the sum of the paper's own tables, which is used here."
+    table = tabulate(scenarios, columns, name="scenarios")
+    short = [str(name) for name in scenarios["scenario"].values if _shortfall(scenarios.sel(scenario=name)) is not None]
+    ends = [tied(scenarios["rho"].values, largest=largest) for largest in (False, True)]
+    least, most = (
+        those_tied([str(x) for x in scenarios["scenario"].values[end]], end.size, "scenarios") for end in ends
+    )
+    remark = (
+        f"The printed rho of {', '.join(short)} is less than the sum of the paper's own tables, which is used here."
+    )
     return Document(
         tree,
         sections=[
@@ -138,7 +142,7 @@ def document_of_every(tree: xr.DataTree) -> Document:
                 "Scenarios",
                 f"Least rho: scenario {least}; most: {most}.",
                 tables=[table],
-                notes=[said] * bool(short),
+                notes=[remark] * bool(short),
             )
         ],
     )

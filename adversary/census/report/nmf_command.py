@@ -57,13 +57,13 @@ def synth_command(
     numbers = {
         "blocks": recipe.blocks, "counties": recipe.county_number, "seed": recipe.seed, "areas": recipe.area_number,
         "bytes": size, "seconds": round(seconds, 3), "shape": ("axis", list(recipe.shape)),
-        "queries": ("query", [one.file_name for one in recipe.asked]),
+        "queries": ("query", [one.file_name for one in recipe.measured_queries]),
     }  # fmt: skip
     tree = xr.DataTree.from_dict({"file": xr.Dataset(numbers, {"axis": list(AXES)})})
     tree.attrs = {"directory": str(made), "synthetic": 1}
     verdict = (
-        f"{made}: {recipe.blocks:,} synthetic blocks in {recipe.county_number} counties, {len(recipe.asked)} "
-        f"queries, {size / 2**20:,.1f} MiB in {seconds:.1f} s."
+        f"{made}: {recipe.blocks:,} synthetic blocks in {recipe.county_number} counties, "
+        f"{len(recipe.measured_queries)} queries, {size / 2**20:,.1f} MiB in {seconds:.1f} s."
     )
     note = "Nobody in it exists. README.md says how it was made; truth.parquet has the counts."
     Summary("Synthetic Noisy Measurement File", ["file"], verdict).on(tree)
@@ -94,9 +94,9 @@ def _shape(text: str) -> tuple[int, ...]:
         raise ValueError(f"--shape must be four numbers such as 8x2x2x63, got {text!r}") from None
 
 
-def _contents(found: dict[str, Any]) -> Answer:
+def _contents(listing: dict[str, Any]) -> Answer:
     """Answer with what `nmf.check.contents` lists."""
-    rows = [(level["level"], query) for level in found["levels"] for query in level["queries"]]
+    rows = [(level["level"], query) for level in listing["levels"] for query in level["queries"]]
     ends = np.array([query["variance"] or (np.nan, np.nan) for _, query in rows]).reshape(-1, 2)
     columns = {
         "level": [level for level, _ in rows],
@@ -105,23 +105,23 @@ def _contents(found: dict[str, Any]) -> Answer:
         "least_variance": ends[:, 0],
         "largest_variance": ends[:, 1],
     }
-    problems = found["problems"]
+    problems = listing["problems"]
     groups = {
         "levels": xr.Dataset(
-            {"units": ("level", [one["units"] for one in found["levels"]])},
-            {"level": [one["level"] for one in found["levels"]]},
+            {"units": ("level", [one["units"] for one in listing["levels"]])},
+            {"level": [one["level"] for one in listing["levels"]]},
         ),
         "queries": xr.Dataset({name: ("row", np.array(values)) for name, values in columns.items()}),
         "problems": xr.Dataset({"problem": ("place", np.array(problems, dtype=str))}),
     }
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs = {name: found[name] for name in ("directory", "product", "bytes", "files")}
-    tree.attrs["synthetic"] = int(found["synthetic"])
-    tree.attrs["absent"] = join_words(found["absent"])
+    tree.attrs = {name: listing[name] for name in ("directory", "product", "bytes", "files")}
+    tree.attrs["synthetic"] = int(listing["synthetic"])
+    tree.attrs["absent"] = join_words(listing["absent"])
     many = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
     verdict, status = (f"{many}.", "violated") if problems else ("Nothing is missing or malformed.", "holds")
-    warnings = ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"])
-    Summary(f"{found['directory']}: {found['product']}", list(groups), verdict, status, warnings).on(tree)
+    warnings = ["This population is synthetic. Nobody in it exists."] * bool(listing["synthetic"])
+    Summary(f"{listing['directory']}: {listing['product']}", list(groups), verdict, status, warnings).on(tree)
     return Answer(tree, _document, int(bool(problems)), f"{many}: {problems[0]}" if problems else "")
 
 

@@ -52,7 +52,7 @@ class Cell(NamedTuple):
 
     number: int
     label: str
-    found: Findings
+    findings: Findings
     log_evidence: float = np.nan
 
 
@@ -76,7 +76,7 @@ def solve(
         "directory": str(question.directory),
         "out": str(made.out),
         "pieces": len(made.pieces),
-        "kept": list(made.kept),
+        "kept": list(made.unchanged),
         "damaged": list(made.damaged),
         "exact": list(made.read.exact),
         "notes": list(made.read.notes),
@@ -140,36 +140,36 @@ EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "place": "", "
 
 
 def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str, xr.Dataset]:
-    found, bound = cell.found, cell.found.promised
-    left_out = np.nan if found.truncation_bound is None else found.truncation_bound
+    findings, bound = cell.findings, cell.findings.promised
+    left_out = np.nan if findings.truncation_bound is None else findings.truncation_bound
     error = float(np.nan_to_num(left_out)) / prior if prior else 0.0
-    below, above = found.beyond(prior)
-    spread = _quantiles(found.ratios[found.protected])
+    below, above = findings.beyond(prior)
+    spread = _quantiles(findings.ratios[findings.protected])
     risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
-    more, both = [], bool(found.status_alone)
+    more, both = [], bool(findings.status_alone)
     if both:  # all queries were read
-        risk["one_query_ratio"], more = _quantiles(found.alone[found.protected]), ["one_query_posterior"]
+        risk["one_query_ratio"], more = _quantiles(findings.alone[findings.protected]), ["one_query_posterior"]
     levels = xr.Dataset(
-        {name: ("level", [getattr(one, name) for one in found.levels.values()]) for name in COUNTED},
-        {"level": list(found.levels)},
+        {name: ("level", [getattr(one, name) for one in findings.levels.values()]) for name in COUNTED},
+        {"level": list(findings.levels)},
     )
     squares = {"exact_error": ("moved", "replaced"), "shift": ("squares", "measured")}
     for name, (total, number) in squares.items():
-        means = [getattr(one, total) / (getattr(one, number) or np.nan) for one in found.levels.values()]
+        means = [getattr(one, total) / (getattr(one, number) or np.nan) for one in findings.levels.values()]
         levels[name] = ("level", np.sqrt(means))
-    deviations = [np.sqrt(one.variance) if one.measured else (np.nan, np.nan) for one in found.levels.values()]
+    deviations = [np.sqrt(one.variance) if one.measured else (np.nan, np.nan) for one in findings.levels.values()]
     levels["least_sd"], levels["largest_sd"] = (("level", [pair[i] for pair in deviations]) for i in (0, 1))
     priors = sorted({*PRIORS, prior})
-    names = list(dict.fromkeys([*MEANING, *found.status, *found.status_alone]))
-    counts = {"blocks": found.status} | ({"one_query_blocks": found.status_alone} if both else {})
+    names = list(dict.fromkeys([*MEANING, *findings.status, *findings.status_alone]))
+    counts = {"blocks": findings.status} | ({"one_query_blocks": findings.status_alone} if both else {})
     return {
         "cells": xr.Dataset(
             {
-                "label": cell.label, "leaves": found.leaves, "answered": found.ratios.size,
-                "most": int(tied(found.ratios, error).sum()),
-                "unprotected": found.unprotected, "log_evidence": cell.log_evidence,
-                "unproven": sum(n for name, n in found.status.items() if name not in (*PROVEN, MISTAKEN)),
-                "surely_there": int((found.ratios[~found.protected] * prior >= 1.0).sum()),
+                "label": cell.label, "leaves": findings.leaves, "answered": findings.ratios.size,
+                "most": int(tied(findings.ratios, error).sum()),
+                "unprotected": findings.unprotected, "log_evidence": cell.log_evidence,
+                "unproven": sum(n for name, n in findings.status.items() if name not in (*PROVEN, MISTAKEN)),
+                "surely_there": int((findings.ratios[~findings.protected] * prior >= 1.0).sum()),
                 "truncation_bound": ((), left_out, {"direction": "upper"}),
             }
         ),
@@ -177,7 +177,7 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
             {name: ("quantile", values) for name, values in risk.items()}, {"quantile": list(QUANTILES)}
         ),
         "thresholds": xr.Dataset(
-            {"share": ("threshold", [found.at_least(x) for x in thresholds])}, {"threshold": list(thresholds)}
+            {"share": ("threshold", [findings.at_least(x) for x in thresholds])}, {"threshold": list(thresholds)}
         ),
         "statuses": xr.Dataset(
             {name: ("status", [of.get(x, 0) for x in names]) for name, of in counts.items()}, {"status": names}
@@ -197,9 +197,9 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
         ),
         "levels": levels,
         "worst": _rank_rows(
-            found.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more), error
+            findings.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more), error
         ),
-        "mistaken": _rank_rows(found.mistaken, ("noisy", "mean", "known", "tail")),
+        "mistaken": _rank_rows(findings.mistaken, ("noisy", "mean", "known", "tail")),
     }  # fmt: skip
 
 
@@ -214,13 +214,13 @@ COUNTED = ("units", "measured", "exact", "bounded", "replaced", "below")
 def _rank_rows(table: Columns, numbers: Sequence[str], error: float = 0.0) -> xr.Dataset:
     """Rows of blocks over "rank"; "place" is the rank in words, shared by ratios that the error does not tell apart."""
     size = len(table.get("geocode", ()))
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in ("geocode", "name", "status"):
         words = table.get(name, [""] * size)
-        found[name] = ("rank", np.array(["" if one is None else str(one) for one in words], dtype=str))
+        columns[name] = ("rank", np.array(["" if one is None else str(one) for one in words], dtype=str))
     for name in numbers:
         values = column(table, name).astype(np.float64) if name in table else np.full(size, np.nan)
-        found[name] = ("rank", values)
-    ranks = shared_ranks(found["ratio"][1], error) if "ratio" in found else range(1, size + 1)
-    found["place"] = ("rank", np.array(ranks_shown(ranks), dtype=str))
-    return xr.Dataset(found, {"rank": np.arange(1, size + 1)})
+        columns[name] = ("rank", values)
+    ranks = shared_ranks(columns["ratio"][1], error) if "ratio" in columns else range(1, size + 1)
+    columns["place"] = ("rank", np.array(ranks_shown(ranks), dtype=str))
+    return xr.Dataset(columns, {"rank": np.arange(1, size + 1)})

@@ -87,10 +87,10 @@ def _by_size(file: Path, code: str, rows: dict[str, Any]) -> dict[str, Any]:
         sizes, counts, variances = one_block.variances_by_size(listed, code)
         place = _persons_row(rows)
         count, variance = float(rows["noisy"][place]), float(rows["variance"][place])
-        found = spine.persons_beside_households(count, variance, counts, variances, sizes)
+        joint = spine.persons_beside_households(count, variance, counts, variances, sizes)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
-    numbers: dict[str, Any] = {str(name): float(value) for name, value in found.data_vars.items()}
+    numbers: dict[str, Any] = {str(name): float(value) for name, value in joint.data_vars.items()}
     return {"persons": count, "what": "households by size", "query": str(rows["query"][place]), **numbers}
 
 

@@ -157,8 +157,8 @@ def _only_most(page: Any, table: Table, rest: str) -> None:
     if "cell" not in heads:
         return
     place, label = heads.index("cell"), page.labels[page.most]
-    kept = [i for i, row in enumerate(table.rows) if row[place] == label]
-    table.marked = {kept.index(i) for i in table.marked if i in kept}
-    table.rows = [[value for j, value in enumerate(table.rows[i]) if j != place] for i in kept]
+    chosen_rows = [i for i, row in enumerate(table.rows) if row[place] == label]
+    table.marked = {chosen_rows.index(i) for i in table.marked if i in chosen_rows}
+    table.rows = [[value for j, value in enumerate(table.rows[i]) if j != place] for i in chosen_rows]
     table.columns = [column for j, column in enumerate(table.columns) if j != place]
     table.notes.append(f"Of the cell {label}; {rest}")

@@ -150,19 +150,19 @@ def _cells(texts: list[str] | None) -> Any:
     """None, "all", or a list of flat indices, of tuples, and of labels."""
     if not texts or texts == ["all"]:
         return texts and "all"
-    found: list[Any] = []
+    cells: list[Any] = []
     for text in texts:
         parts = text.strip().split(",")
         if all(part.strip().isdigit() for part in parts):
             places = tuple(int(part) for part in parts)
-            found.append(places[0] if len(places) == 1 else places)
+            cells.append(places[0] if len(places) == 1 else places)
         elif any(letter.isalpha() for letter in text):
-            found.append(text.strip())
+            cells.append(text.strip())
         else:
             raise ValueError(
                 f"--cell must be a number, such as 5, one per axis, such as 0,1,0,2, or words, got {text!r}"
             )
-    return found
+    return cells
 
 
 def _parse_known(text: str | None) -> int | str | None:
@@ -171,8 +171,8 @@ def _parse_known(text: str | None) -> int | str | None:
         return None if text is None else int(check_whole("--known", float(text), minimum=0))
     except ValueError:
         if text is None or not Path(text).is_file():
-            said = "must be a CSV file with columns geocode and known, or a whole number of people"
-            raise ValueError(f"--known {said}, got {text!r}") from None
+            rule = "must be a CSV file with columns geocode and known, or a whole number of people"
+            raise ValueError(f"--known {rule}, got {text!r}") from None
         return text
 
 

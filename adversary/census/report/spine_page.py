@@ -83,7 +83,7 @@ class _Page(SpineVerdict):
 
     def limits(self, cell: Cell) -> tuple[float, float] | None:
         """The bounds that a figure shows."""
-        return cell.found.promised.ratio(self.prior) if cell.found.protected.any() else None
+        return cell.findings.promised.ratio(self.prior) if cell.findings.protected.any() else None
 
     def card(self) -> Card | None:
         if not self.answered.any():
@@ -144,9 +144,9 @@ class _Page(SpineVerdict):
         given = statuses.assign(meaning=words, some=sum(statuses.data_vars.values()) > 0)
 
         def draw(cell: Cell) -> Any:
-            ratios, at = cell.found.ratios, self.data["thresholds"]["threshold"].values
+            ratios, at = cell.findings.ratios, self.data["thresholds"]["threshold"].values
             marked = next((float(x) for x in at if ratios.size and x <= ratios.max()), None)
-            table = {"ratio": ratios, "protected": cell.found.protected}
+            table = {"ratio": ratios, "protected": cell.findings.protected}
             return report.spine_figures.block_ratios(table, self.limits(cell), marked, self.failure)
 
         return Section(
@@ -242,7 +242,7 @@ class _Page(SpineVerdict):
         moved = (
             f" The posterior moves {shifts['level'].values[-1]} counts by {format_number(float(shifts[-1]))} people."
         )
-        every = [one for cell in self.drawn for one in cell.found.levels.values()]
+        every = [one for cell in self.drawn for one in cell.findings.levels.values()]
         thinned = " Of levels with many units some are drawn." * any(x.points.shape[1] < x.measured for x in every)
         measured = {
             "level": "level", "units": ("units", "count"), "measured": ("measured", "count"),
@@ -272,7 +272,7 @@ class _Page(SpineVerdict):
             [self.table("levels", measured), *[fixed] * bool(fixed.rows or exact), counted],
             self.figures(
                 "shrinkage",
-                lambda cell: report.spine_figures.shrinkage(cell.found.levels),
+                lambda cell: report.spine_figures.shrinkage(cell.findings.levels),
                 f"A point is a unit. On the diagonal the posterior mean repeats the noisy count.{thinned}",
             ),
             ["Numbers are of people, errors root mean squares.", *notes[:NOTED], *rest],

@@ -127,7 +127,7 @@ class SpineVerdict:
 
     def warnings_of(self, i: int) -> Iterator[str]:
         """Warnings to read before the numbers of a cell are believed."""
-        one, found = self.of("cells", i), self.of("statuses", i)["blocks"].to_series()
+        one, statuses = self.of("cells", i), self.of("statuses", i)["blocks"].to_series()
         bound, tolerance = float(one["truncation_bound"]), float(self.about.get("tolerance", np.inf))
         if self.about.get("queries") == "all" and (limit := self.misstated(i)) > MISSTATED:
             yield (
@@ -149,7 +149,7 @@ class SpineVerdict:
                 f"{percent(self.failure)}. The guarantee covers adversaries whose belief about the others is right; "
                 "that of this one may not be."
             )
-        if wrong := int(found.get(MISTAKEN, 0)):
+        if wrong := int(statuses.get(MISTAKEN, 0)):
             yield (
                 f"In {blocks_words(wrong)} the release contradicts what the adversary is said to know: such counts "
                 f"have a posterior probability below {percent(float(self.about['mistaken']))}. They are "

@@ -104,14 +104,14 @@ def _whole_bounds(tree: Tree, bounds: Bounded, values: Floats, precision: Floats
     given = [np.broadcast_to(one.reshape(len(tree), -1) if one.ndim else one, values.shape) for one in columns]
     low, high = np.maximum(np.ceil(given[0]), 0.0), np.floor(given[1])
     off = np.isinf(precision) & ((values < low) | (values > high))
-    for wrong, said in (
+    for wrong, rule in (
         (~((low <= high) & np.isfinite(low)), "no count of unit {name!r} lies within its bounds"),
         (off, "the exact count of unit {name!r}, {count:.0f}, lies outside its bounds"),
     ):
         if wrong.any():
             unit, cell = np.argwhere(wrong)[0]
-            told = said.format(name=str(tree.names[unit]), count=values[unit, cell])
-            raise ValueError(f"{told}, [{given[0][unit, cell]:g}, {given[1][unit, cell]:g}]")
+            fault = rule.format(name=str(tree.names[unit]), count=values[unit, cell])
+            raise ValueError(f"{fault}, [{given[0][unit, cell]:g}, {given[1][unit, cell]:g}]")
     return low, high
 
 
@@ -222,8 +222,8 @@ def upward_message(
     """
     prior = default_prior(tree, {}) if prior is None else prior
     like, single = likelihoods(tree, released, rho, noise, bounds, whole)
-    found = tuple(rise_one(tree, one, prior, tau) for one in like)
-    return found[0] if single else found
+    messages = tuple(rise_one(tree, one, prior, tau) for one in like)
+    return messages[0] if single else messages
 
 
 def fit_rate_prior(

@@ -44,8 +44,8 @@ def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: 
     factor, error, status = _within_limits(tree, solution, others, reruns)
     lost = status == UNRESOLVED
     if lost.any() and (wider := solution.without_limits()) is not None:
-        found = _within_limits(tree, wider, others, reruns)
-        factor, error, status = (np.where(lost, b, a) for a, b in zip((factor, error, status), found, strict=True))
+        limited = _within_limits(tree, wider, others, reruns)
+        factor, error, status = (np.where(lost, b, a) for a, b in zip((factor, error, status), limited, strict=True))
     return factor, error, status
 
 
@@ -54,7 +54,7 @@ def _within_limits(tree: Tree, solution: Solution, others: Integers, reruns: int
     leaves = tree.leaves
     known = np.full(len(tree), -1, dtype=np.int64)
     known[leaves] = others
-    ratio, wrong, told = log_ratios(solution, known)
+    ratio, wrong, lower_messages = log_ratios(solution, known)
     factor, error = ratio[leaves], wrong[leaves]
     start, limiting = _first_rerun(tree, solution, leaves, others)
     error[limiting] = np.inf
@@ -74,14 +74,14 @@ def _within_limits(tree: Tree, solution: Solution, others: Integers, reruns: int
         alike = alike[(others[alike] == others[leaf]) & (error[alike] > enough) & (alike != leaf)]
         for limit in (bounds.own_low, bounds.own_high, units["least"], units["most"]):
             alike = alike[limit[leaves[alike]] == limit[leaves[leaf]]]
-        asked = np.concatenate([[leaf], alike])
+        rerun_leaves = np.concatenate([[leaf], alike])
         better, proven, work = rerun(
-            tree, solution, leaves[asked], known, told, int(start[leaf]), enough, takes, allowed
+            tree, solution, leaves[rerun_leaves], known, lower_messages, int(start[leaf]), enough, takes, allowed
         )
         allowed -= work
-        gain = ~(proven >= error[asked])
-        factor[asked[gain]], error[asked[gain]] = better[gain], proven[gain]
-        status[asked[gain]] = np.where(proven[gain] <= TRUSTED, RERUN, UNRESOLVED)
+        gain = ~(proven >= error[rerun_leaves])
+        factor[rerun_leaves[gain]], error[rerun_leaves[gain]] = better[gain], proven[gain]
+        status[rerun_leaves[gain]] = np.where(proven[gain] <= TRUSTED, RERUN, UNRESOLVED)
     factor = np.where(status == UNRESOLVED, np.nan, factor + (own[1] - own[0]))
     factor[settled] = np.where(possible[1], np.inf, np.where(possible[0], -np.inf, np.nan))[settled]
     status[settled] = np.where(possible[0] | possible[1], CERTAIN, IMPOSSIBLE)[settled]
@@ -92,10 +92,10 @@ def _within_limits(tree: Tree, solution: Solution, others: Integers, reruns: int
 
 def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Floats, Floats, Any]:
     """(unit,) log of what all others say of one more than known, a bound on its error, and what units are told."""
-    logs, lacking, told = log_likelihoods(solution, known, top)
+    logs, lacking, lower_messages = log_likelihoods(solution, known, top)
     with np.errstate(invalid="ignore", over="ignore"):
         errors = np.where(logs > -np.inf, np.exp(lacking - logs), np.inf)
-        return logs[:, 1] - logs[:, 0], np.log1p(errors.max(axis=1)), told
+        return logs[:, 1] - logs[:, 0], np.log1p(errors.max(axis=1)), lower_messages
 
 
 def log_likelihoods(solution: Solution, known: Integers, top: Any = None) -> tuple[Floats, Floats, Any]:
@@ -117,35 +117,35 @@ def log_likelihoods(solution: Solution, known: Integers, top: Any = None) -> tup
             top = RootMessage(*outside.around or (outside.lowest, outside.values, np.zeros(outside.values.size), 0.0))
     state = (_without_leaves(solution, known), solution.theta, solution.tau, solution.messages)
     if solution.within in (None, "parent"):
-        found: tuple[Floats, Floats, Any] = call(memberships, *state, known, -1, top)
-        return found
+        results: tuple[Floats, Floats, Any] = call(memberships, *state, known, -1, top)
+        return results
     passes = [call(memberships, *state, known, more, top) for more in (0, 1)]
     logs, lacking = (np.stack([one[part][:, more] for more, one in enumerate(passes)], axis=1) for part in (0, 1))
     return logs, lacking, None
 
 
 def rerun(
-    tree: Tree, solution: Solution, asked: Integers, known: Integers, told: Any, start: int, enough: float,
-    takes: Floats | None = None, allowed: float = np.inf,
+    tree: Tree, solution: Solution, rerun_leaves: Integers, known: Integers, lower_messages: Any, start: int,
+    enough: float, takes: Floats | None = None, allowed: float = np.inf,
 ) -> tuple[Floats, Floats, float]:  # fmt: skip
     """Log ratios and errors of leaves, with tilts and windows anew about the known count of the first; and products.
 
-    Tried on the part of the tree below unit `start`, with what that unit was told, and once more on a larger one where
-    the first leaf's error is above `enough`; where it is not proven, on larger and larger parts, as far as is allowed.
-    Without what units were told, on the whole tree. Siblings are answered in the last tilts.
+    The rerun covers the part of the tree below unit `start`, given that unit's downward message. If the first leaf's
+    error is above `enough` or not proven, larger and larger parts follow, as far as is allowed. Without downward
+    messages the rerun covers the whole tree. Siblings are answered in the last tilts.
     """
     from adversary.census.spine.compiled import RootMessage
 
     takes = _products(tree, solution) if takes is None else takes
-    ratio, error, work = np.full(asked.size, np.nan), np.full(asked.size, np.inf), 0.0
-    v = max(start, 0) if told is not None else 0
+    ratio, error, work = np.full(rerun_leaves.size, np.nan), np.full(rerun_leaves.size, np.inf), 0.0
+    v = max(start, 0) if lower_messages is not None else 0
     while work + takes[v] <= allowed:
         part, nodes, below, top = solution, np.arange(len(tree)), tree, None
         if v > 0:
             name = str(tree.names[v])
-            nodes, below, top = tree.below(name), tree.subtree(name), RootMessage(*_message_to(told, v) or ())
+            nodes, below, top = tree.below(name), tree.subtree(name), RootMessage(*_message_to(lower_messages, v) or ())
             part = _part(solution, tree, nodes)
-        places, their = np.searchsorted(nodes, asked), known[nodes]
+        places, their = np.searchsorted(nodes, rerun_leaves), known[nodes]
         pinned = _with_known_leaf(below, part, int(places[0]), int(their[places[0]]))
         work += takes[v]
         if pinned is None:
@@ -159,7 +159,7 @@ def rerun(
         v = int(tree.parent[v])
     else:
         return ratio, error, work
-    if asked.size > 1 and work + takes[v] <= allowed:
+    if rerun_leaves.size > 1 and work + takes[v] <= allowed:
         ratio[1:], error[1:] = _leaf_log_ratios(_for_siblings(below, part, pinned, places), places[1:], their, top)
         work += takes[v]
     return ratio, error, work
@@ -181,8 +181,10 @@ def _with_known_leaf(tree: Tree, part: Solution, leaf: int, count: int) -> Solut
     bounds = _with_leaf(tree, part, leaf, count)
     made = with_count_of_leaf(with_limits(part.layout, bounds.low, bounds.high), leaf, count)
     theta, _ = call(saddle, made, False)
-    found, _, wide = call(upward, made, theta, part.tau, False)
-    return replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={}) if wide < 0 else None
+    upward_messages, _, wide = call(upward, made, theta, part.tau, False)
+    return (
+        replace(part, layout=made, bounds=bounds, theta=theta, messages=upward_messages, memo={}) if wide < 0 else None
+    )
 
 
 def _for_siblings(tree: Tree, part: Solution, pinned: Solution, places: Integers) -> Solution:
@@ -193,19 +195,19 @@ def _for_siblings(tree: Tree, part: Solution, pinned: Solution, places: Integers
     from adversary._core import call
     from adversary.census.spine.compiled import upward
 
-    first, second, found = int(places[0]), int(places[1]), pinned.messages
+    first, second, of_pinned = int(places[0]), int(places[1]), pinned.messages
     units = pinned.layout.units.copy()
     units[first] = part.layout.units[first]
     units[first]["low"], units[first]["high"] = units[second]["low"], units[second]["high"]
     tilts = replace(part, layout=part.layout._replace(units=units), theta=pinned.theta)
     one, _, _ = call(upward, _part(tilts, tree, places[:1]).layout, np.zeros(1), part.tau, False)
-    windows = found.windows.copy()
+    windows = of_pinned.windows.copy()
     windows[first] = one.windows[0]
-    windows[first]["place"] += found.data.size
+    windows[first]["place"] += of_pinned.data.size
     bounds = Bounds(*(limit.copy() for limit in pinned.bounds))
     for limits, of in ((bounds.low, np.fmin), (bounds.high, np.fmax)):
         limits[places[1:]] = of(limits[places[1:]], limits[first])
-    messages = found._replace(windows=windows, data=np.concatenate([found.data, one.data]))
+    messages = of_pinned._replace(windows=windows, data=np.concatenate([of_pinned.data, one.data]))
     return replace(tilts, bounds=bounds, messages=messages, memo={})
 
 
@@ -268,13 +270,13 @@ def message_around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, 
     return _message_to(solution.memo["told"], unit)
 
 
-def _message_to(told: Any, unit: int) -> tuple[int, Floats, Floats, float] | None:
+def _message_to(lower_messages: Any, unit: int) -> tuple[int, Floats, Floats, float] | None:
     """Message to one unit: (lowest count, values, what they lack, most beyond them)."""
-    if told is None or told.windows[unit]["size"] == 0:
+    if lower_messages is None or lower_messages.windows[unit]["size"] == 0:
         return None
-    window = told.windows[unit]
+    window = lower_messages.windows[unit]
     here = slice(int(window["place"]), int(window["place"] + window["size"]))
-    return int(window["low"]), told.value[here], told.lack[here], float(told.most[unit])
+    return int(window["low"]), lower_messages.value[here], lower_messages.lack[here], float(lower_messages.most[unit])
 
 
 def _part(solution: Solution, tree: Tree, nodes: Integers) -> Solution:
@@ -290,9 +292,9 @@ def _part(solution: Solution, tree: Tree, nodes: Integers) -> Solution:
 def _without_leaves(solution: Solution, known: Integers) -> Any:
     """The layout with room in every unit for leaves that have the known counts, whatever their own priors allow."""
     units, bounds = solution.layout.units, solution.bounds
-    asked = known >= 0
-    over = max(0.0, float(np.max(known[asked] + 1 - bounds.high[asked], initial=0.0)))
-    under = max(0.0, float(np.max(bounds.low[asked] - known[asked], initial=0.0)))
+    believed = known >= 0
+    over = max(0.0, float(np.max(known[believed] + 1 - bounds.high[believed], initial=0.0)))
+    under = max(0.0, float(np.max(bounds.low[believed] - known[believed], initial=0.0)))
     if not over and not under:
         return solution.layout
     low = np.maximum(np.maximum(bounds.outer_low, units["least"]), bounds.low - under)

@@ -86,11 +86,11 @@ def _finer(solution: Solution) -> tuple[Solution, float]:
     from adversary.census.spine.compiled import upward
 
     made, theta = solution.layout, solution.theta.copy()
-    found, _, wide = call(upward, made, theta, FINER, False)
+    upward_messages, _, wide = call(upward, made, theta, FINER, False)
     if wide >= 0:
         return solution, np.inf
-    outer, _, dropped = downwards(made, theta, FINER, found, solution.outside)
-    return replace(solution, theta=theta, messages=found, outer=outer, tau=FINER, memo={}), dropped
+    outer, _, dropped = downwards(made, theta, FINER, upward_messages, solution.outside)
+    return replace(solution, theta=theta, messages=upward_messages, outer=outer, tau=FINER, memo={}), dropped
 
 
 def _by_listed_law(tree: Tree, pmf: Floats, solution: Solution) -> tuple[Floats, Floats, Integers]:

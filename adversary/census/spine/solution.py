@@ -64,8 +64,8 @@ class Solution:
                 self.memo["unlimited"] = self.unlimited()
             except ValueError:  # too many counts
                 self.memo["unlimited"] = None
-        found: Solution | None = self.memo.get("unlimited")
-        return found if found is not None and found.resolved else None
+        unlimited: Solution | None = self.memo.get("unlimited")
+        return unlimited if unlimited is not None and unlimited.resolved else None
 
     @property
     def resolved(self) -> bool:
@@ -115,12 +115,12 @@ def solve(
     some = partial(_solve_layout, tree, like, prior, bounds, lodged, messages, outside, tolerance, tau)
     unlimited = partial(some, made)
     if near is not None:
-        found = some(near)
-        if found and found.truncation_bound <= tolerance and _farthest(tree, like, found.mean)[1] <= NO_NOISE:
-            return replace(found, unlimited=unlimited)
-    found = unlimited()
-    assert found is not None
-    return found
+        solved = some(near)
+        if solved and solved.truncation_bound <= tolerance and _farthest(tree, like, solved.mean)[1] <= NO_NOISE:
+            return replace(solved, unlimited=unlimited)
+    solved = unlimited()
+    assert solved is not None
+    return solved
 
 
 def _solve_layout(
@@ -135,11 +135,11 @@ def _solve_layout(
     tentative, blend = bool(made.units["near"].any()), bool(made.units["sharing"].any())
     attempt, tries = 0, TRIES
     while True:
-        found, scale, wide = call(upward, made, theta, tau, False)
+        upward_messages, scale, wide = call(upward, made, theta, tau, False)
         if wide >= 0 and tentative:
             return None
         _check_wide(tree, wide)
-        outer, (mean, variance, mass), dropped = downwards(made, theta, tau, found, outside)
+        outer, (mean, variance, mass), dropped = downwards(made, theta, tau, upward_messages, outside)
         attempt += 1
         if dropped <= tolerance or attempt == tries:
             break
@@ -147,7 +147,7 @@ def _solve_layout(
             theta, sweeps = call(saddle, made, True)
             tries, blend = tries + 1, False  # a try of tilts is none of trims
             continue
-        made, blend = _finer_trims(tree, made, found.windows["dropped"], dropped, tolerance, tau), False
+        made, blend = _finer_trims(tree, made, upward_messages.windows["dropped"], dropped, tolerance, tau), False
     possible = bool(np.isfinite(scale) and (mass > 0).all())
     if not possible and tentative:
         return None
@@ -165,7 +165,21 @@ def _solve_layout(
         scale, mean, variance = np.nan, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     evidence = float(scale) if outside is None else np.nan
     return Solution(
-        made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within, lodged
+        made,
+        bounds,
+        theta,
+        upward_messages,
+        outer,
+        mean,
+        variance,
+        mass,
+        evidence,
+        dropped,
+        tau,
+        sweeps,
+        outside,
+        within,
+        lodged,
     )
 
 
@@ -274,8 +288,8 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
     layer, blend = made, False
     for attempt in range(TRIES + 1):
         theta, _ = call(saddle, layer, blend)
-        found, scale, wide = call(upward, layer, theta, tau, True)
-        top = found.windows[0]
+        upward_messages, scale, wide = call(upward, layer, theta, tau, True)
+        top = upward_messages.windows[0]
         if wide < 0 and top["dropped"] <= ROUGH:
             break
         near = within_reach(tree, like, made, bounds) if attempt == 0 else None
@@ -284,10 +298,10 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         elif not blend and not top["dropped"] < 1.0 and made.units["sharing"].any():
             blend = True
         elif wide < 0:
-            layer = _finer_trims(tree, layer, found.windows["dropped"], float(top["dropped"]), ROUGH, tau)
+            layer = _finer_trims(tree, layer, upward_messages.windows["dropped"], float(top["dropped"]), ROUGH, tau)
     _check_wide(tree, wide)
     within = (float(bounds.low[0]), float(bounds.high[0]))
-    values = found.data[top["place"] : top["place"] + top["size"]].copy()
+    values = upward_messages.data[top["place"] : top["place"] + top["size"]].copy()
     return Message(int(top["low"]), values, float(theta[0]), float(scale), float(top["dropped"]), within)
 
 

@@ -109,9 +109,9 @@ class SpinePosterior:
         """
         import xarray as xr
 
-        found = [self._density(solution, prob, np.full(len(self.tree), -1)) for solution in self.solutions]
+        sets = [self._density(solution, prob, np.full(len(self.tree), -1)) for solution in self.solutions]
         names = {"lower": 0, "upper": 1, "mass": 2, "gaps": 3}
-        columns = {name: self._labelled(f[i] for f in found) for name, i in names.items()}
+        columns = {name: self._labelled(f[i] for f in sets) for name, i in names.items()}
         resolved = self._labelled(np.full(len(self.tree), s.resolved) for s in self.solutions)
         return xr.Dataset(columns if resolved.all() else {name: c.where(resolved) for name, c in columns.items()},
                           attrs={"prob": prob})  # fmt: skip
@@ -172,8 +172,8 @@ class SpinePosterior:
         def one(task: tuple[Solution, Floats]) -> tuple[Any, ...]:
             return self._one_cell(*task, reruns)
 
-        found = map_threads(one, list(zip(self.solutions, others, strict=True)), workers)
-        factor, error, status, tail = (np.stack([f[i] for f in found], axis=-1) for i in range(4))
+        parts = map_threads(one, list(zip(self.solutions, others, strict=True)), workers)
+        factor, error, status, tail = (np.stack([f[i] for f in parts], axis=-1) for i in range(4))
         p = np.broadcast_to(p[:, None] if p.ndim == 1 else p, factor.shape)
         with np.errstate(invalid="ignore"):
             odds = logit(p) + factor
@@ -300,14 +300,14 @@ class SpinePosterior:
     def _one_cell(self, solution: Solution, others: Floats, reruns: int) -> tuple[Any, ...]:
         """(leaf,) log Bayes factors, bounds on their errors, statuses, and how probable what is known was."""
         none = np.isnan(others)
-        found: tuple[Any, ...] = ()
+        extra: tuple[Any, ...] = ()
         if none.any():
-            found = unknown_others(self.tree, self.prior, solution)
+            extra = unknown_others(self.tree, self.prior, solution)
         if not none.all():
             certain = np.where(none, 0, others).astype(np.int64)
             known = log_bayes_factors(self.tree, solution, certain, reruns)
-            found = tuple(np.where(none, *both) for both in zip(found, known, strict=True)) if found else known
-        return *found, tail_probability(self.tree, solution, others)
+            extra = tuple(np.where(none, *both) for both in zip(extra, known, strict=True)) if extra else known
+        return *extra, tail_probability(self.tree, solution, others)
 
     def rate_weights(self) -> Floats:
         """(unit[, cell], rate) posterior weights of the rates in the units within which one is shared.
@@ -319,9 +319,9 @@ class SpinePosterior:
 
         if not isinstance(self.prior, SharedRate):
             raise ValueError(f"{self.prior!r} has no shared rate")
-        found = np.stack([call(rate_posteriors, s.layout, s.messages, s.outer) for s in self.solutions], axis=1)
-        found = found[np.isfinite(found).any(axis=(1, 2))]
-        return np.asarray(found[:, 0] if self.single else found, dtype=np.float64)
+        weights = np.stack([call(rate_posteriors, s.layout, s.messages, s.outer) for s in self.solutions], axis=1)
+        weights = weights[np.isfinite(weights).any(axis=(1, 2))]
+        return np.asarray(weights[:, 0] if self.single else weights, dtype=np.float64)
 
     def to_xarray(self, prob: float = 0.9) -> xr.Dataset:
         """Means, standard deviations and highest posterior density sets of all units, with what was dropped."""
@@ -330,5 +330,5 @@ class SpinePosterior:
         sets = self.hdi(prob).rename(lower="hdi_lower", upper="hdi_upper", mass="hdi_mass", gaps="hdi_gaps")
         dims = () if self.single else ("cell",)
         totals = {name: (dims, getattr(self, name)) for name in ("log_evidence", "truncation_bound", "status")}
-        found = xr.Dataset({"mean": self.mean, "sd": self.sd, **sets.data_vars}).assign(totals)
-        return found.assign_attrs(prob=prob, tolerance=self.tolerance, prior=repr(self.prior))
+        summary = xr.Dataset({"mean": self.mean, "sd": self.sd, **sets.data_vars}).assign(totals)
+        return summary.assign_attrs(prob=prob, tolerance=self.tolerance, prior=repr(self.prior))

@@ -38,7 +38,7 @@ def counts_beside(people: Population, other: Population, name: str = "the other 
     >>> counts_beside(Population(sex[:1], np.array([3, 4])), Population(sex[1:], np.array([5, 6]))).tolist()
     [0, 5]
     """
-    places, found = [], []
+    places, categories = [], []
     theirs_by = [{*map(bare, one.columns)} for one in other.axes]
     for axis in people.axes:
         at = next((i for i, columns in enumerate(theirs_by) if {*map(bare, axis.columns)} <= columns), None)
@@ -46,10 +46,10 @@ def counts_beside(people: Population, other: Population, name: str = "the other 
             needed, there = (", ".join(one.columns) for one in (axis, other))
             raise ValueError(f"{name}: must have the columns {needed}, as this file; there are {there}")
         places.append(at)
-        found.append(_categories(axis, other.axes[at], name))
+        categories.append(_categories(axis, other.axes[at], name))
     rest = tuple(i for i in range(len(other.axes)) if i not in places)
     counts = np.transpose(other.counts.sum(axis=rest), np.argsort(np.argsort(places)))
-    for a, (own, theirs) in enumerate(found):
+    for a, (own, theirs) in enumerate(categories):
         moved = np.moveaxis(counts, a, 0)
         total = np.zeros((len(people.axes[a].labels), *moved.shape[1:]), dtype=np.int64)
         np.add.at(total, own, moved[theirs])
@@ -100,8 +100,8 @@ def largest_household(
     [2, 0]
     """
     noise = DiscreteGaussian(1.0)  # of no consequence: the columns alone are read
-    asked = [*tables, PublishedTable((column,), noise, f"household {column}")]
-    homes = population(frame, asked, **options | {"people": True})
+    published = [*tables, PublishedTable((column,), noise, f"household {column}")]
+    homes = population(frame, published, **options | {"people": True})
     at = next(i for i, axis in enumerate(homes.axes) if any(bare(one) == bare(column) for one in axis.columns))
     axis = homes.axes[at]
     rest = [one for one in axis.columns if bare(one) != bare(column)]
@@ -114,7 +114,10 @@ def largest_household(
         largest = np.zeros((groups.max() + 1, *counts.shape[1:]), dtype=np.int64)
         np.maximum.at(largest, groups, counts)
         _, first = np.unique(groups, return_index=True)
-        kept = [axis.columns.index(one) for one in rest]
-        axes = (Axis(tuple(rest), axis.labels[first][:, kept]), *(one for i, one in enumerate(homes.axes) if i != at))
+        columns_left = [axis.columns.index(one) for one in rest]
+        axes = (
+            Axis(tuple(rest), axis.labels[first][:, columns_left]),
+            *(one for i, one in enumerate(homes.axes) if i != at),
+        )
     members = Population(axes, largest)
     return np.maximum(counts_beside(people, members, f"households by {column}") - 1, 0)

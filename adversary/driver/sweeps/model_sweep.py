@@ -101,21 +101,21 @@ class ModelSweep:
         from adversary.models.enumeration import is_enumerable, without_starts
         from adversary.models.importance import Likeness, cuts_support
 
-        found = {}
+        drawn = {}
         numbers: dict[Any, int] = {}
         for place, case in self.cases.items():
             names = self.names(case)
-            continuous = latents_of(case.reader, names, self.target, self.support)
-            if not continuous and is_enumerable(case.reader, names, self.support, [self.target]):
+            continuous = latents_of(case.adversary, names, self.target, self.support)
+            if not continuous and is_enumerable(case.adversary, names, self.support, [self.target]):
                 continue
-            model = without_starts(case.reader)
+            model = without_starts(case.adversary)
             cut = cuts_support(model)
             model = model if cut else remove_value_transforms(model)
             likeness = Likeness.of(model, self.target)
             rest = place if likeness is None else (likeness.drawn, likeness.rest, tuple(self._settled(place)))
             number = numbers.setdefault(rest, len(numbers))
-            found[place] = _Drawn(model, names, cut, likeness, number)
-        return found
+            drawn[place] = _Drawn(model, names, cut, likeness, number)
+        return drawn
 
     @cached_property
     def _pools(self) -> dict[Any, PooledDraws]:
@@ -180,8 +180,8 @@ class ModelSweep:
         from adversary.models.enumeration import released_names
 
         if case.plan is None:
-            return list(released_names(case.reader, self.released))
-        return names_of_plan(case.plan, case.reader, self.truths["in"].get("siblings", {}))
+            return list(released_names(case.adversary, self.released))
+        return names_of_plan(case.plan, case.adversary, self.truths["in"].get("siblings", {}))
 
     def readings(self, place: Place, side: str) -> Readings:
         """Posteriors of the releases of one truth; `k_hat` of each, and `anew` where its draws were made anew.
@@ -190,7 +190,7 @@ class ModelSweep:
         ------
         ValueError : the truth is impossible
         """
-        model, target = self.cases[place].reader, int(side == "in")
+        model, target = self.cases[place].adversary, int(side == "in")
         release, weight, data, size = self._releases(place, side)
         if self._shown is None:
             best = int(np.argmax(weight.values))
@@ -243,8 +243,8 @@ class ModelSweep:
         columns |= {"status": status, "anew": anew}
         if self.support:
             columns["edge_mass"] = np.broadcast_to(edge_of_draws(prior.model, self.support, prior.latents)[0], size)
-        told = {name: ("release", column) for name, column in columns.items()}
-        return before, posterior.assign(told)
+        variables = {name: ("release", column) for name, column in columns.items()}
+        return before, posterior.assign(variables)
 
     def _fits(self, place: Place, data: Mapping[str, Any]) -> Fits:
         """By the model's own draws."""
@@ -252,7 +252,7 @@ class ModelSweep:
 
         options: dict[str, Any] = {"support": self.support, "settled": self._settled(place), "progress": False}
         seed = seed_sequence(int(self.seed.generate_state(1)[0]))
-        return fit_many(self.cases[place].reader, data, self.target, sampling=self.sampling, rng=seed, **options)
+        return fit_many(self.cases[place].adversary, data, self.target, sampling=self.sampling, rng=seed, **options)
 
     def _releases(self, place: Place, side: str) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any], int]:
         """Releases of one truth, their weights, what the model reads of them, and how many are simulated at most."""
@@ -260,7 +260,7 @@ class ModelSweep:
         if case.plan is None:
             size = (FITS if fitted else DRAWS) if self.draws is None else self.draws
             return (*self._own(side, size), size)
-        whole = ModelCase(case.plan, case.reader, settle_model_truth(case.plan, self.truths[side], self.target), 0.0)
+        whole = ModelCase(case.plan, case.adversary, settle_model_truth(case.plan, self.truths[side], self.target), 0.0)
         return whole.releases(self.names(case), fitted, self.draws, int(self.seed.generate_state(2)[1]))
 
     def _own(self, side: str, size: int) -> tuple[xr.Dataset, xr.DataArray, dict[str, Any]]:
@@ -270,7 +270,7 @@ class ModelSweep:
 
             first = next(iter(self.cases.values()))
             generator = np.random.default_rng(self.seed.generate_state(4))
-            data = releases_under(first.reader, self.truths[side], self.names(first), size, generator)
+            data = releases_under(first.adversary, self.truths[side], self.names(first), size, generator)
             once, weight = distinct_arrays(data)
             self._published[side, size] = xr.Dataset(), weight, once
         return self._published[side, size]
@@ -314,12 +314,12 @@ def at_prior_of(readings: Readings, prior: float) -> Readings:
         raise ValueError("a model that is certain of the target has no other priors")
     start = float(logit(prior))
     base = float(expit(start + before.invariant))
-    found, factor = readings.posterior, readings.posterior["log_odds"].values - before.log_odds
+    reading, factor = readings.posterior, readings.posterior["log_odds"].values - before.log_odds
     odds = start + factor
     posterior = posterior_dataset(prior, expit(odds), expit(-odds))
-    kept = found.drop_vars(["posterior", "log_odds", "ratio"])
-    if "mcse" in kept:
-        own, there = (expit(x) * expit(-x) for x in (found["log_odds"].values, odds))
+    rest = reading.drop_vars(["posterior", "log_odds", "ratio"])
+    if "mcse" in rest:
+        own, there = (expit(x) * expit(-x) for x in (reading["log_odds"].values, odds))
         with np.errstate(invalid="ignore", divide="ignore"):
-            kept["mcse"] = ("release", np.where(there > 0, kept["mcse"].values * there / own, 0.0))
-    return replace(readings, posterior=posterior.assign(kept), prior=Prior(start, before.invariant, base))
+            rest["mcse"] = ("release", np.where(there > 0, rest["mcse"].values * there / own, 0.0))
+    return replace(readings, posterior=posterior.assign(rest), prior=Prior(start, before.invariant, base))

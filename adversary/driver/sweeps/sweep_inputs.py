@@ -23,13 +23,13 @@ class Case:
     """One plan and one adversary of a sweep: an `Adversary`, a model with its data, or a function that builds one."""
 
     plan: Any
-    reader: Any
+    adversary: Any
     data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_model(self) -> bool:
         """True where the adversary is a model, or builds one."""
-        return not isinstance(self.reader, Adversary)
+        return not isinstance(self.adversary, Adversary)
 
     def settled(self) -> Case:
         """The case checked, its model built with these data."""
@@ -39,28 +39,30 @@ class Case:
             if self.plan is None:
                 raise ValueError("an Adversary needs a plan, got None")
             for cell in range(self.plan.cells):
-                self.reader.path(self.plan, cell)
+                self.adversary.path(self.plan, cell)
             return self
-        if not is_model(self.reader):
-            return replace(self, reader=self._built(), data={})
+        if not is_model(self.adversary):
+            return replace(self, adversary=self._built(), data={})
         import pymc as pm
 
         from adversary.models.enumeration import without_starts
 
-        known = [str(variable.name) for variable in self.reader.data_vars]
+        known = [str(variable.name) for variable in self.adversary.data_vars]
         if missing := [name for name in self.data if name not in known]:
             raise ValueError(f"data {missing[0]!r} is no pm.Data of the model, which has {known}")
-        return replace(self, reader=pm.do(without_starts(self.reader), self.data), data={}) if self.data else self
+        return replace(self, adversary=pm.do(without_starts(self.adversary), self.data), data={}) if self.data else self
 
     def _built(self) -> Any:
         """The model that a function makes of the data and, if it asks for it, the plan."""
-        asked = inspect.signature(self.reader).parameters
-        given = {**self.data, **({"plan": self.plan} if "plan" in asked else {})}
-        if missing := [name for name in self.data if name not in asked]:
-            raise ValueError(f"data {missing[0]!r} is no argument of {self.reader.__name__}, which takes {list(asked)}")
-        model = self.reader(**given)
+        parameters = inspect.signature(self.adversary).parameters
+        given = {**self.data, **({"plan": self.plan} if "plan" in parameters else {})}
+        if missing := [name for name in self.data if name not in parameters]:
+            raise ValueError(
+                f"data {missing[0]!r} is no argument of {self.adversary.__name__}, which takes {list(parameters)}"
+            )
+        model = self.adversary(**given)
         if not is_model(model):
-            raise TypeError(f"{self.reader.__name__} must return a pymc.Model, got {model!r}")
+            raise TypeError(f"{self.adversary.__name__} must return a pymc.Model, got {model!r}")
         return model
 
 
@@ -74,25 +76,25 @@ class Range:
 
 
 def ranges_of(
-    plan: Plan | None, reader: Any, truth: Mapping[str, Any], rho: Any, siblings: Any, beliefs: Any, data: Any = None
+    plan: Plan | None, adversary: Any, truth: Mapping[str, Any], rho: Any, siblings: Any, beliefs: Any, data: Any = None
 ) -> list[Range]:
     """Every input but the prior, checked.
 
     Parameters
     ----------
-    plan, reader, truth : of the sweep
+    plan, adversary, truth : of the sweep
     rho, siblings, beliefs, data : values of each input, None where it stays
     """
-    found: list[Range] = []
+    ranges: list[Range] = []
     for name, given in (("rho", rho), ("siblings", siblings)):
-        if given is not None and (plan is None or is_model(reader)):
+        if given is not None and (plan is None or is_model(adversary)):
             raise ValueError(f"{name} is of a plan, and a model has its own noise: give a plan and a function of plan")
     if plan is not None and rho is not None:
         values = several("rho", check_positive("rho", rho))
         total = plan.total_rho
         if not 0.0 < total < np.inf:
             raise ValueError(f"rho can be swept only where the plan spends a finite rho, got {total}")
-        found.append(Range("rho", tuple(values), lambda case, value: _with_budget(case, value / total)))
+        ranges.append(Range("rho", tuple(values), lambda case, value: _with_budget(case, value / total)))
     if plan is not None and siblings is not None:
         if "siblings" in truth:
             raise ValueError("siblings cannot be swept where the truth names each sibling's own count")
@@ -100,21 +102,21 @@ def ranges_of(
         given = siblings if by_level else {plan.levels[0].unit: siblings}
         for name, numbers in _check_siblings(plan, given).items():
             dim = sibling_dim(name) if by_level else "siblings"
-            found.append(Range(dim, numbers, _sibling_setter(name)))
+            ranges.append(Range(dim, numbers, _sibling_setter(name)))
     if beliefs is not None:
         if not isinstance(beliefs, Mapping) or not beliefs:
             raise ValueError(f"beliefs must be a mapping of names to beliefs by level, got {beliefs!r}")
-        readers = {str(name): _believing(reader, name, one) for name, one in beliefs.items()}
-        found.append(Range("beliefs", tuple(readers), lambda case, name: replace(case, reader=readers[name])))
+        readers = {str(name): _believing(adversary, name, one) for name, one in beliefs.items()}
+        ranges.append(Range("beliefs", tuple(readers), lambda case, name: replace(case, adversary=readers[name])))
     for name, given in (data or {}).items():
-        if name in (*(one.dim for one in found), "prior", "truth", "quantile", "measure"):
+        if name in (*(one.dim for one in ranges), "prior", "truth", "quantile", "measure"):
             raise ValueError(f"data: {name!r} is the name of another dim of the sweep; call it otherwise")
         if isinstance(given, Mapping):
             named = dict(given)
         else:
             named = {value: value for value in values_of(name, given, DATA_SHARES).tolist()}
-        found.append(Range(name, tuple(named), _data_setter(name, named)))
-    return found
+        ranges.append(Range(name, tuple(named), _data_setter(name, named)))
+    return ranges
 
 
 def values_of(name: str, given: Any, shares: int) -> Floats:
@@ -133,15 +135,15 @@ def _data_setter(name: str, named: Mapping[Any, Any]) -> Callable[[Case, Any], C
     return lambda case, value: replace(case, data={**case.data, name: named[value]})
 
 
-def _believing(reader: Any, name: Any, beliefs: Any) -> Any:
+def _believing(adversary: Any, name: Any, beliefs: Any) -> Any:
     """The adversary with other beliefs by level; or another one, a model or a function that builds one."""
     if isinstance(beliefs, Adversary) or is_model(beliefs) or callable(beliefs):
         return beliefs
-    if not isinstance(beliefs, Mapping) or not isinstance(reader, Adversary):
+    if not isinstance(beliefs, Mapping) or not isinstance(adversary, Adversary):
         raise TypeError(
             f"beliefs {name!r} must be a mapping of level to belief, for an Adversary, or a model, got {beliefs!r}"
         )
-    return replace(reader, beliefs=beliefs)
+    return replace(adversary, beliefs=beliefs)
 
 
 def _check_siblings(plan: Plan, siblings: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:

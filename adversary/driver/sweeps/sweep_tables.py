@@ -46,7 +46,7 @@ class Promised:
     def of_model(self, case: Case, names: Sequence[str], readings: Readings) -> xr.Dataset:
         """Bounds of a model that reads the releases of these names."""
         if case.plan is None:
-            noise = RecognisedNoise(case.reader, tuple(names), self.unit)
+            noise = RecognisedNoise(case.adversary, tuple(names), self.unit)
             bounds = Bounds(noise, self.records, self.records, self.failure)
         else:
             bounds = Bounds(case.plan, *records_of_model(case.plan, self.records), self.failure)
@@ -57,7 +57,9 @@ class Promised:
         base = float(expit(law.log_odds + invariant))
         prior, none = Prior(law.log_odds, invariant, base), xr.DataArray(np.empty(0), dims="release")
         readings = Readings(xr.Dataset(), none, xr.Dataset(), prior, side, 0, "")
-        return self._named(Bounds.of(case.plan, case.reader, self.failure).table(dict(self.guarantees), law, readings))
+        return self._named(
+            Bounds.of(case.plan, case.adversary, self.failure).table(dict(self.guarantees), law, readings)
+        )
 
     @staticmethod
     def _named(table: xr.Dataset) -> xr.Dataset:
@@ -83,7 +85,7 @@ def summary_of(readings: Readings) -> xr.Dataset:
 
 def laid_out(
     plan: Plan | None,
-    reader: Any,
+    adversary: Any,
     ranges: Sequence[Range],
     priors: Floats | None,
     table: Mapping[tuple[int, ...], list[xr.Dataset]],
@@ -93,7 +95,7 @@ def laid_out(
 
     Parameters
     ----------
-    plan, reader : of the sweep
+    plan, adversary : of the sweep
     ranges : inputs that change, a dim each
     priors : a dim too, or None
     table : summaries by the places of the inputs
@@ -139,17 +141,17 @@ def laid_out(
     result = xr.Dataset({**variables, "possible": (dims[len(outer) :], possible)}, coords=coords)
     if "rho" in result.dims and plan is not None:
         result = result.assign_coords(budget=("rho", result["rho"].values / plan.total_rho))
-    return result.assign_attrs(base_values(plan, reader), impossible="; ".join(why.values()))
+    return result.assign_attrs(base_values(plan, adversary), impossible="; ".join(why.values()))
 
 
-def base_values(plan: Plan | None, reader: Any) -> dict[str, Any]:
+def base_values(plan: Plan | None, adversary: Any) -> dict[str, Any]:
     """Values of the inputs where they are not swept."""
-    found: dict[str, Any] = {"base_prior": reader.prior} if isinstance(reader, Adversary) else {}
+    values: dict[str, Any] = {"base_prior": adversary.prior} if isinstance(adversary, Adversary) else {}
     if plan is not None:
-        found["base_rho"] = plan.total_rho
+        values["base_rho"] = plan.total_rho
         if len(plan.levels) > 1:
-            found["base_siblings"] = plan.levels[plan.own].siblings
-    return found
+            values["base_siblings"] = plan.levels[plan.own].siblings
+    return values
 
 
 def ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:
@@ -165,22 +167,22 @@ def ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:
     variables: dict[str, Any] = {}
     errors = np.zeros((2, 3, len(MEASURES)))
     for number, name in enumerate(MEASURES):
-        found = np.full((2, 3), np.nan)
+        table = np.full((2, 3), np.nan)
         where = np.full((2, 3), "as it is", dtype=object)
         for i, truth in enumerate(TRUTHS):
             start = float(base[name].sel(truth=truth))
             over = swept[name].sel(truth=truth).values
             known = np.flatnonzero(np.isfinite(over))
-            found[i] = start
+            table[i] = start
             errors[i, :, number] = error_of(base.sel(truth=truth), name)
             if not np.isfinite(start) or not known.size:
                 continue
             for end, pick, better in ((0, np.argmin, np.less), (2, np.argmax, np.greater)):
                 at = known[pick(over[known])]
                 if better(over[at], start):
-                    found[i, end], where[i, end] = over[at], _text(label[at])
+                    table[i, end], where[i, end] = over[at], _text(label[at])
                     errors[i, end, number] = error_of(swept.sel(truth=truth).isel({dim: at}), name)
-        variables[name] = (("truth", "end"), found)
+        variables[name] = (("truth", "end"), table)
         variables[f"at_{name}"] = (("truth", "end"), where.astype(str))
     variables["mcse"] = (("truth", "end", "measure"), errors)
     return xr.Dataset(variables, {"truth": list(TRUTHS), "end": ["low", "base", "high"], "measure": list(MEASURES)})

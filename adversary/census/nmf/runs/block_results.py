@@ -60,10 +60,10 @@ def results(
     published = np.where((precision > 0) & np.isfinite(precision), values, np.nan)
     moved, settled = np.where(np.isinf(precision), 0.0, precision), np.isinf(precision)
     read = Measurements(tree, values, precision, *nothing, published, moved, settled, "", (1,), np.array([cell]), ("",))
-    found = unit_columns(posterior, read, prob)
+    results_by_cell = unit_columns(posterior, read, prob)
     if membership is None:
-        return found
-    return with_leaves(found, tree, membership, path_rho(read), mistaken)
+        return results_by_cell
+    return with_leaves(results_by_cell, tree, membership, path_rho(read), mistaken)
 
 
 def column(table: Columns, name: str) -> Any:
@@ -149,8 +149,8 @@ def worst_rows(table: Columns, count: int) -> Any:
 
 def statuses(table: Columns, name: str = "status") -> dict[str, int]:
     """Numbers of blocks with each status; blocks are the units with a path, those without a status left out."""
-    found = column(table, name)[_leaves(table)]
-    names, counts = np.unique(found[found != None].astype(str), return_counts=True)  # noqa: E711 (of every entry)
+    texts = column(table, name)[_leaves(table)]
+    names, counts = np.unique(texts[texts != None].astype(str), return_counts=True)  # noqa: E711 (of every entry)
     return dict(zip(map(str, names), counts.tolist(), strict=True))
 
 

@@ -67,14 +67,14 @@ def leaf_prior(text: str) -> LeafPrior:
     0.7
     """
     kind, sign, rest = text.strip().partition("=")
-    told = f"the prior of leaves must be {FORMS}, got {text!r}"
+    rule = f"the prior of leaves must be {FORMS}, got {text!r}"
     make, count = KINDS.get(kind, (Flat, -1))
     try:
         values = [float(part) for part in rest.split(",")] if sign else []
     except ValueError:
-        raise ValueError(told) from None
+        raise ValueError(rule) from None
     if len(values) != count:
-        raise ValueError(told)
+        raise ValueError(rule)
     return make(*values)
 
 
@@ -92,8 +92,8 @@ def description(prior: LeafPrior) -> dict[str, Any]:
     >>> description(Poisson(0.7))
     {'kind': 'Poisson', 'mean': 0.7}
     """
-    found = {f.name: getattr(prior, f.name) for f in fields(prior) if f.name != "law"}  # type: ignore[arg-type]
-    plain = {name: x if isinstance(x, str | None) else np.asarray(x).tolist() for name, x in found.items()}
+    values = {f.name: getattr(prior, f.name) for f in fields(prior) if f.name != "law"}  # type: ignore[arg-type]
+    plain = {name: x if isinstance(x, str | None) else np.asarray(x).tolist() for name, x in values.items()}
     return {"kind": type(prior).__name__, **plain}
 
 
@@ -155,8 +155,10 @@ class Question:
         """Everything but the directory, as JSON can hold it."""
         cells = self.cells.tolist() if isinstance(self.cells, np.ndarray) else self.cells
         known = str(self.known) if isinstance(self.known, Path) else self.known
-        told = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("directory", "totals")}
-        return told | {"cells": cells, "known": known, "leaf_prior": description(self.leaf_prior)}
+        settings = {
+            one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("directory", "totals")
+        }
+        return settings | {"cells": cells, "known": known, "leaf_prior": description(self.leaf_prior)}
 
     def read(self, *, progress: bool = False) -> Measurements:
         """Measurements of what the question is about, from the file."""
@@ -176,16 +178,16 @@ class Question:
                 try:
                     counts[row["geocode"].strip()] = float(check_whole("known", float(row["known"]), minimum=0))
                 except (KeyError, AttributeError, TypeError, ValueError):
-                    told = f"must have columns geocode and known, a whole number of people, got {dict(row)}"
-                    raise ValueError(f"{self.known}: row {number} {told}") from None
+                    rule = f"must have columns geocode and known, a whole number of people, got {dict(row)}"
+                    raise ValueError(f"{self.known}: row {number} {rule}") from None
         codes = tree.names[tree.leaves].tolist()
-        found = np.array([counts.get(code, counts.get(geoid(code), np.nan)) for code in codes])
+        known_counts = np.array([counts.get(code, counts.get(geoid(code), np.nan)) for code in codes])
         lost = set(counts) - set(codes) - {geoid(code) for code in codes}
         if len(lost) == len(counts):
             raise ValueError(
                 f"{self.known}: none of its {len(counts)} geocodes is a block of the file, such as {codes[0]}"
             )
-        return found
+        return known_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +201,7 @@ class Run:
     out: Path
     pieces: dict[str, Path]
     above: spine.SpinePosterior | None
-    kept: tuple[str, ...]
+    unchanged: tuple[str, ...]
     damaged: tuple[str, ...]
     read: Measurements
 
@@ -237,16 +239,16 @@ def run(
     levels = levels_of(path, product_of(path)[0])
     levels = levels[:-1] or levels
     if question.level not in levels and question.level != Question.level:  # an extract without counties is one piece
-        said = f"level must be one of {', '.join(levels)}, got {question.level!r}"
-        raise ValueError(f"{path}: {said}{meant(question.level, levels)}")
+        rule = f"level must be one of {', '.join(levels)}, got {question.level!r}"
+        raise ValueError(f"{path}: {rule}{meant(question.level, levels)}")
     if target.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{target}: results must not lie inside of {path}, which they are made from")
     if not resume and any(has_blocks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):
         raise ValueError(f"{target} has results already: resume them, or choose another directory")
-    found = question.read(progress=progress)
-    others = question.others(found.tree)
-    of = np.array(found.tree.levels)[found.tree.level]
-    if scheduler is None and (of.size * found.cells.size < WORTHWHILE or np.sum(of == question.level) < 2):
+    measurements = question.read(progress=progress)
+    others = question.others(measurements.tree)
+    of = np.array(measurements.tree.levels)[measurements.tree.level]
+    if scheduler is None and (of.size * measurements.cells.size < WORTHWHILE or np.sum(of == question.level) < 2):
         if check_whole("workers", 1 if workers is None else workers, minimum=1) > 1:
             tell_watchers(f"{workers} workers are not used: to start them would take longer than the work")
         workers = None
@@ -257,7 +259,9 @@ def run(
             target.mkdir(parents=True, exist_ok=True)
             with exclusive_lock(target):
                 sweep([target, *(one for one in target.rglob("*") if one.is_dir())])
-                return _run_pieces(question, found, others, target, resume=resume, scheduler=address, progress=progress)
+                return _run_pieces(
+                    question, measurements, others, target, resume=resume, scheduler=address, progress=progress
+                )
     except (ValueError, TypeError, ArithmeticError):  # refused: whoever resumes it would meet the same
         for name in {UNITS, MESSAGES} - there:
             shutil.rmtree(target / name, ignore_errors=True)
@@ -267,33 +271,33 @@ def run(
         raise
 
 
-def _run_pieces(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
+def _run_pieces(question: Question, measurements: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
     """The run on the workers of a scheduler, or in this process without one."""
-    tree = found.tree
+    tree = measurements.tree
     split = tree.levels.index(question.level) if question.level in tree.levels[:-1] else 0
     roots = np.flatnonzero(tree.level == split)
-    inputs = _digest(found, others)
+    inputs = _digest(measurements, others)
 
     def go(function: Any, items: Any, stage: str, **more: Any) -> Any:
         work = {"layout": LAYOUT, "parameters": question.parameters | {"stage": stage}, "inputs": inputs}
         return write_blocks(function, items, target / stage, work=work, versions=VERSIONS, **how, **more)
 
-    inside = {str(tree.names[node]): _piece(found, others, str(tree.names[node])) for node in roots}
+    inside = {str(tree.names[node]): _piece(measurements, others, str(tree.names[node])) for node in roots}
     above: spine.SpinePosterior | None = None
     damaged: list[str] = []
-    upper = found.part(np.arange(roots[-1] + 1), tree.above(split))
+    upper = measurements.part(np.arange(roots[-1] + 1), tree.above(split))
     if split > 0:
         for tau in TAUS:
             raised = go(
                 partial(rise_piece, question, tau), inside, f"{MESSAGES}/{tau:g}",
                 description=f"{question.level}: up",
             )  # fmt: skip
-            above, told = _across(question, upper, raised.files)
+            above, outer_message = _across(question, upper, raised.files)
             damaged += raised.damaged
             if np.max(above.truncation_bound) <= question.tolerance:
                 break
-        inside = {name: replace(piece, **told(name)) for name, piece in inside.items()}
-        save_bytes(target / ABOVE, told(None))
+        inside = {name: replace(piece, **outer_message(name)) for name, piece in inside.items()}
+        save_bytes(target / ABOVE, outer_message(None))
     made = go(
         partial(solve_piece, question), inside, UNITS, encode=as_parquet,
         file=f"{tree.levels[split]}={{}}/part.parquet", description=f"{tree.levels[split]}: down",
@@ -301,12 +305,12 @@ def _run_pieces(question: Question, found: Measurements, others: Floats | None, 
     return Run(target, made.files, above, made.unchanged, (*damaged, *made.damaged), upper)
 
 
-def _digest(found: Measurements, others: Floats | None) -> str:
+def _digest(measurements: Measurements, others: Floats | None) -> str:
     """Of all that was read."""
-    digest = hashlib.sha256(json.dumps([found.query, found.shape, found.tree.levels]).encode())
-    readings = [found] if found.alone is None else [found, found.alone]
+    digest = hashlib.sha256(json.dumps([measurements.query, measurements.shape, measurements.tree.levels]).encode())
+    readings = [measurements] if measurements.alone is None else [measurements, measurements.alone]
     arrays = [getattr(reading, name) for reading in readings for name in ARRAYS]
-    for one in (found.tree.names, *arrays, found.cells, np.zeros(0) if others is None else others):
+    for one in (measurements.tree.names, *arrays, measurements.cells, np.zeros(0) if others is None else others):
         digest.update(np.ascontiguousarray(one).tobytes())
     return digest.hexdigest()
 
@@ -323,13 +327,13 @@ class Piece:
     path: Floats | None = None
 
 
-def _piece(found: Measurements, others: Floats | None, name: str) -> Piece:
-    nodes, tree = found.tree.below(name), found.tree.subtree(name)
+def _piece(measurements: Measurements, others: Floats | None, name: str) -> Piece:
+    nodes, tree = measurements.tree.below(name), measurements.tree.subtree(name)
     leaves = nodes[tree.leaves]
-    known = None if others is None else others[np.searchsorted(found.tree.leaves, leaves)]
-    start = found.tree.level[nodes[0]]
+    known = None if others is None else others[np.searchsorted(measurements.tree.leaves, leaves)]
+    start = measurements.tree.level[nodes[0]]
     tree = replace(tree, level=tree.level - start, levels=tree.levels[start:])
-    return Piece(replace(found.part(nodes, tree), exact=(), notes=()), known)
+    return Piece(replace(measurements.part(nodes, tree), exact=(), notes=()), known)
 
 
 def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
@@ -346,13 +350,13 @@ def solve_piece(question: Question, piece: Piece) -> dict[str, Any]:
     """`unit_table.COLUMNS` of a county and of everything in it."""
     read = piece.read
     released, rho, bounds = _columns(read)
-    found = spine.posterior(
+    posterior = spine.posterior(
         read.tree, released, rho, question.leaf_prior, bounds=bounds, outside=piece.outside,
         tolerance=question.tolerance, whole=False,
     )  # fmt: skip
     known = None if piece.known is None else np.repeat(piece.known[:, None], rho.shape[1], axis=1)
-    members = found.membership(question.prior, known)
-    columns = unit_columns(found, read, question.prob)
+    members = posterior.membership(question.prior, known)
+    columns = unit_columns(posterior, read, question.prob)
     return with_leaves(columns, read.tree, members, path_rho(read, piece.path), question.mistaken)
 
 
@@ -368,10 +372,10 @@ def _columns(read: Measurements) -> tuple[Floats, Floats, tuple[Floats, Floats]]
 
 def _messages(path: Path) -> tuple[spine.Message, ...]:
     """The inverse of what `rise_piece` gives, from its file."""
-    found = arrays_of(path)
-    every = zip(*(found[name].tolist() for name in MESSAGE), strict=True)
+    arrays = arrays_of(path)
+    every = zip(*(arrays[name].tolist() for name in MESSAGE), strict=True)
     return tuple(
-        spine.Message(lowest, found[f"values_{i}"], tilt, scale, truncation, tuple(bounds))
+        spine.Message(lowest, arrays[f"values_{i}"], tilt, scale, truncation, tuple(bounds))
         for i, (lowest, tilt, scale, truncation, bounds) in enumerate(every)
     )
 
@@ -382,19 +386,22 @@ def _across(
     """The posterior of the tree above, counties its leaves; and what it tells a county, or None: its own rows."""
     released, rho, bounds = _columns(read)
     messages = {name: _messages(file) for name, file in files.items()}
-    found = spine.posterior(
+    posterior = spine.posterior(
         read.tree, released, rho, question.leaf_prior, bounds=bounds, messages=messages,
         tolerance=question.tolerance, whole=False,
     )  # fmt: skip
     total, exact = path_rho(read)
     certain = question.known is not None or question.leaf_prior.laws(1).pmf is not None
 
-    def told(name: str | None) -> Any:
+    def outer_message(name: str | None) -> Any:
         if name is None:
             upper = np.tile(read.tree.children > 0, total.shape[1])
-            columns = unit_columns(found, read, question.prob)
+            columns = unit_columns(posterior, read, question.prob)
             return as_parquet({key: values[upper] for key, values in columns.items()})
         over = int(read.tree.parent[read.tree.index(name)])
-        return {"outside": found.downward_message(name, known=certain), "path": np.array([total[over], exact[over]])}
+        return {
+            "outside": posterior.downward_message(name, known=certain),
+            "path": np.array([total[over], exact[over]]),
+        }
 
-    return found, told
+    return posterior, outer_message

@@ -79,12 +79,12 @@ def read_block(question: Question, geocode: str, queries: list[str] | None = Non
     given = root_of(question.root, question.state, question.county)
     code, root, blocks = find_block(path, geocode, given)
     lowest = levels_of(path, product_in(path)[0])[-1]
-    asked = [(question.query, question.cells)]
+    wanted = [(question.query, question.cells)]
     if queries is not None:
         source = Source(folder(path, lowest, MEASUREMENTS), lowest, MEASUREMENTS, root)
-        asked = [(bare(one), "all") for one in queries or source.query_names()]
+        wanted = [(bare(one), "all") for one in queries or source.query_names()]
     parts: list[dict[str, Any]] = []
-    for query, cells in asked:
+    for query, cells in wanted:
         one = replace(question, query=query, cells=cells, root=given or root, state=None, county=None)
         parts.append(_block_columns(one, one.read(), code))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -94,10 +94,12 @@ def read_block(question: Question, geocode: str, queries: list[str] | None = Non
 def _block_columns(question: Question, read: Measurements, code: str) -> dict[str, Any]:
     """Columns of the cells of one query, in one block."""
     known = question.others(read.tree)
-    found = solve_cells(question, read)
-    count = len(found.solutions)
-    members = found.membership(question.prior, None if known is None else np.repeat(known[:, None], count, axis=1))
-    table = with_leaves(unit_columns(found, read, question.prob), read.tree, members, path_rho(read), question.mistaken)
+    posterior = solve_cells(question, read)
+    count = len(posterior.solutions)
+    members = posterior.membership(question.prior, None if known is None else np.repeat(known[:, None], count, axis=1))
+    table = with_leaves(
+        unit_columns(posterior, read, question.prob), read.tree, members, path_rho(read), question.mistaken
+    )
     here = np.flatnonzero(table["geocode"] == code)
     rows = {name: np.asarray(table[name])[here] for name in SHOWN}
     names = {"query": [read.query] * here.size, "label": [*read.labels]}
@@ -147,8 +149,8 @@ def housing_beside(question: Question, code: str, persons: dict[str, Any]) -> tu
     laws, numbers = [], []
     for one in (own, theirs):
         read = one.read()
-        found, at = solve_cells(one, read), int(read.tree.index(code))
-        laws.append(found.pmf(code))
+        posterior, at = solve_cells(one, read), int(read.tree.index(code))
+        laws.append(posterior.pmf(code))
         rho = float(read.rho.reshape(len(read.tree), -1)[at, 0])
         noisy = float(read.published.reshape(len(read.tree), -1)[at, 0])
         exact = np.isinf(rho)

@@ -131,36 +131,38 @@ def findings(tables: Iterable[Columns], failure: float = DEFAULT_FAILURE) -> Fin
     tables : with the columns `NEEDED`, `sd` and `truncation_bound` where there are any
     failure : with which the promise may fail
     """
-    found = Findings(PathGuarantee(np.inf, 1, failure))
+    merged = Findings(PathGuarantee(np.inf, 1, failure))
     ratios, alone, protected, worst, wrong = [], [], [], [], []
     for table in tables:
         promised = path_guarantee(table, failure)
-        if np.isfinite(promised.rho) and (np.isinf(found.promised.rho) or promised.total > found.promised.total):
-            found.promised = promised
+        if np.isfinite(promised.rho) and (np.isinf(merged.promised.rho) or promised.total > merged.promised.total):
+            merged.promised = promised
         ratios.append(blocks(table, "ratio"))
         proven = is_proven(table, "ratio")
         one = column(table, "one_query_ratio") if "one_query_ratio" in table else np.full(proven.size, np.nan)
         alone.append(one.astype(np.float64)[proven])
         protected.append(~is_unprotected(table)[proven])
         for name, count in statuses(table).items():
-            found.status[name] = found.status.get(name, 0) + count
-            found.leaves += count
+            merged.status[name] = merged.status.get(name, 0) + count
+            merged.leaves += count
         for name, count in statuses(table, "one_query_status").items() if "one_query_status" in table else ():
-            found.status_alone[name] = found.status_alone.get(name, 0) + count
-        levels_of(table, found.levels)
+            merged.status_alone[name] = merged.status_alone.get(name, 0) + count
+        levels_of(table, merged.levels)
         worst.append(_largest(table))
         wrong.append(_most_mistaken(table))
         if "truncation_bound" in table and column(table, "truncation_bound").size:
             largest = float(np.nanmax(column(table, "truncation_bound").astype(np.float64)))
-            found.truncation_bound = largest if found.truncation_bound is None else max(found.truncation_bound, largest)
+            merged.truncation_bound = (
+                largest if merged.truncation_bound is None else max(merged.truncation_bound, largest)
+            )
         if len(worst) > 50:
             worst, wrong = [_largest(_concat_tables(worst))], [_most_mistaken(_concat_tables(wrong))]
-    found.ratios, found.alone = (np.concatenate([np.zeros(0), *parts]) for parts in (ratios, alone))
-    found.protected = np.concatenate([[], *protected]).astype(bool)
-    found.worst = _largest(_concat_tables(worst)) if worst else {}
-    found.mistaken = _most_mistaken(_concat_tables(wrong)) if wrong else {}
-    found.status = dict(sorted(found.status.items()))
-    return found
+    merged.ratios, merged.alone = (np.concatenate([np.zeros(0), *parts]) for parts in (ratios, alone))
+    merged.protected = np.concatenate([[], *protected]).astype(bool)
+    merged.worst = _largest(_concat_tables(worst)) if worst else {}
+    merged.mistaken = _most_mistaken(_concat_tables(wrong)) if wrong else {}
+    merged.status = dict(sorted(merged.status.items()))
+    return merged
 
 
 def levels_of(table: Columns, levels: dict[str, LevelFindings] | None = None) -> dict[str, LevelFindings]:
@@ -179,15 +181,15 @@ def levels_of(table: Columns, levels: dict[str, LevelFindings] | None = None) ->
     ------
     ValueError : a column is missing
     """
-    found = {} if levels is None else levels
+    levels_so_far = {} if levels is None else levels
     names, count = column(table, "level"), column(table, "level").size
     noisy, mean = (column(table, name).astype(np.float64) for name in ("noisy", "mean"))
     variance = column(table, "variance").astype(np.float64) if "variance" in table else np.full(count, np.nan)
     bounded = column(table, "bounded").astype(bool) if "bounded" in table else np.zeros(count, dtype=bool)
     for name in dict.fromkeys(names.tolist()):
         here = names == name
-        found.setdefault(str(name), LevelFindings()).add(noisy[here], mean[here], variance[here], bounded[here])
-    return found
+        levels_so_far.setdefault(str(name), LevelFindings()).add(noisy[here], mean[here], variance[here], bounded[here])
+    return levels_so_far
 
 
 def cells_of(files: Iterable[Path]) -> list[int]:
@@ -207,11 +209,11 @@ def cells_of(files: Iterable[Path]) -> list[int]:
     ImportError : pyarrow is not installed
     """
     pa = arrow()
-    found: dict[int, None] = {}
+    cells: dict[int, None] = {}
     for file in files:
         with pa.parquet.ParquetFile(file) as opened:
-            found.update(dict.fromkeys(cell for cell, _ in _groups(opened)))
-    return list(found)
+            cells.update(dict.fromkeys(cell for cell, _ in _groups(opened)))
+    return list(cells)
 
 
 def of_cell(files: Iterable[Path], cell: int, failure: float = DEFAULT_FAILURE) -> Findings:

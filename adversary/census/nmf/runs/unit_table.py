@@ -66,19 +66,19 @@ def path_rho(read: Measurements, top: Floats | None = None) -> tuple[Floats, Any
     return total, exact
 
 
-def unit_columns(found: spine.SpinePosterior, read: Measurements, prob: float) -> dict[str, Any]:
+def unit_columns(posterior: spine.SpinePosterior, read: Measurements, prob: float) -> dict[str, Any]:
     """Columns of all units, cell after cell; those of leaves are empty.
 
-    found : of the cells under all that was read, and after them, where there is an `alone`, under the query alone
+    posterior : of the cells under all that was read, and after them, where there is an `alone`, under the query alone
     """
-    tree, count = found.tree, read.cells.size
+    tree, count = posterior.tree, read.cells.size
     rho, published, low, high = (
         getattr(read, name).reshape(len(tree), count) for name in ("rho", "published", "low", "high")
     )
-    sets = found.hdi(prob)
+    sets = posterior.hdi(prob)
     with np.errstate(divide="ignore"):
         variance = np.where(rho > 0, 0.5 / rho, np.nan)
-    estimates = (found.mean, found.sd, sets["lower"], sets["upper"], sets["mass"])
+    estimates = (posterior.mean, posterior.sd, sets["lower"], sets["upper"], sets["mass"])
     mean, sd, lower, upper, mass = (one.values.reshape(len(tree), -1) for one in estimates)
     nothing = np.full(rho.shape, np.nan)
     units = {
@@ -90,8 +90,8 @@ def unit_columns(found: spine.SpinePosterior, read: Measurements, prob: float) -
         "hdi_lower": lower[:, :count],
         "hdi_upper": upper[:, :count],
         "hdi_mass": mass[:, :count],
-        "p_zero": np.stack([_p_zero(solution) for solution in found.solutions[:count]], axis=-1),
-        "status": np.broadcast_to(np.atleast_1d(found.status)[:count], rho.shape),
+        "p_zero": np.stack([_p_zero(solution) for solution in posterior.solutions[:count]], axis=-1),
+        "status": np.broadcast_to(np.atleast_1d(posterior.status)[:count], rho.shape),
         "one_query_mean": nothing if read.alone is None else mean[:, count:],
         "one_query_sd": nothing if read.alone is None else sd[:, count:],
     }
@@ -101,7 +101,7 @@ def unit_columns(found: spine.SpinePosterior, read: Measurements, prob: float) -
     columns["name"] = np.tile(names_of(tree, read.states or {}), count)
     columns["cell"] = np.repeat(np.asarray(read.cells, dtype=np.int64), len(tree))
     nothing = np.full(columns["cell"].size, np.nan)
-    columns["truncation_bound"] = np.repeat(np.atleast_1d(found.truncation_bound)[:count], len(tree))
+    columns["truncation_bound"] = np.repeat(np.atleast_1d(posterior.truncation_bound)[:count], len(tree))
     empty = ("known", "tail", "log_odds", "posterior", "ratio", "path_rho", "one_query_posterior", "one_query_ratio")
     columns |= dict.fromkeys(empty, nothing)
     columns["one_query_status"] = np.full(nothing.size, None, dtype=object)

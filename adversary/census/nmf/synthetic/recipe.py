@@ -78,7 +78,7 @@ class Query:
         """(unit, ...) answers, with axes of length one where summed over."""
         if GROUPED in self.attributes:
             groups = (self.product.groups("hhgq", GROUPED, n) for n in (3, 2, 1))
-            starts = [min(one.members) for one in next(found for found in groups if found)]
+            starts = [min(one.members) for one in next(group for group in groups if group)]
             people = np.add.reduceat(people, starts, axis=1)
         over = tuple(1 + i for i, label in enumerate(self.axes.values()) if label == "*")
         return people.sum(axis=over, keepdims=True)
@@ -125,9 +125,11 @@ class Recipe:
             raise ValueError(f"shape must have a length >= 1 for {', '.join(AXES)}, got {self.shape}")
         if max(self.shape[1:3]) > 2:
             raise ValueError(f"shape must have at most two ages and two ethnicities, got {self.shape}")
-        asked = int(check_whole("counties", 1 if self.counties is None else self.counties, minimum=1))
-        if asked > min(self.blocks, 999):
-            raise ValueError(f"counties must be at most the blocks, and 999, got {asked} for {self.blocks} blocks")
+        county_count = int(check_whole("counties", 1 if self.counties is None else self.counties, minimum=1))
+        if county_count > min(self.blocks, 999):
+            raise ValueError(
+                f"counties must be at most the blocks, and 999, got {county_count} for {self.blocks} blocks"
+            )
         if int(check_whole("areas", 0 if self.areas is None else self.areas, minimum=0)) >= self.county_number:
             raise ValueError(f"areas must be fewer than the counties, {self.county_number}, got {self.areas}")
         for name in self.queries:
@@ -135,7 +137,7 @@ class Recipe:
                 raise ValueError(f"queries must count persons, {name!r} counts housing units")
 
     @cached_property
-    def asked(self) -> tuple[Query, ...]:
+    def measured_queries(self) -> tuple[Query, ...]:
         """The queries, in the order of the release."""
         names = {query_name(name) for name in self.queries} or set(PERSONS.queries)
         return tuple(Query(name, self.shape) for name in PERSONS.queries if name in names)
@@ -157,14 +159,14 @@ class Recipe:
         """Chunks of every county, each with a seed of its own: what is in it depends on nothing made before it."""
         rng = np.random.default_rng(_children(self.seeds[0], 2)[0])
         sizes = county_blocks(self.blocks, self.county_number, rng)
-        found = []
+        chunks = []
         for county, (blocks, seed) in enumerate(zip(sizes.tolist(), self.seeds[1:], strict=True)):
             cuts = [min(CHUNK, blocks - start) for start in range(0, blocks, CHUNK)]
             _, *seeds = _children(seed, 1 + len(cuts))
-            found.append([Chunk(county, i, n, s) for i, (n, s) in enumerate(zip(cuts, seeds, strict=True))])
-        if max(map(len, found)) > 99:
-            raise ValueError(f"a county may have {99 * CHUNK} blocks at most: ask for more than {len(found)} counties")
-        return found
+            chunks.append([Chunk(county, i, n, s) for i, (n, s) in enumerate(zip(cuts, seeds, strict=True))])
+        if max(map(len, chunks)) > 99:
+            raise ValueError(f"a county may have {99 * CHUNK} blocks at most: ask for more than {len(chunks)} counties")
+        return chunks
 
     def top_seed(self, county: int | None) -> np.random.SeedSequence:
         """Of the noise of a county's own answers, or of the state's."""

@@ -169,7 +169,7 @@ def _geocodes(recipe: Recipe, chunk: Chunk, tract: Integers, group: Integers) ->
 
 def _measure(recipe: Recipe, writer: Writer, units: Made, rng: np.random.Generator) -> None:
     """Draw the noise of all answers of these units, and write them with what is known without noise."""
-    records = [_answers(recipe, units, query, rng) for query in recipe.asked]
+    records = [_answers(recipe, units, query, rng) for query in recipe.measured_queries]
     partition = {} if units.level == US else {"State": units.geocodes[0][:3]}
     writer.put(units.level, [*(one for one in records if one is not None), *_constraints(recipe, units)], partition)
 
@@ -183,10 +183,16 @@ def _answers(recipe: Recipe, units: Made, query: Query, rng: np.random.Generator
         noise = recipe.noise(query, level, int(deepest))
         if noise is not None and here.size:
             released[here], variance[here] = noise.sample(truth[here], rng), float(noise.sigma2 or 0.0)
-    kept = np.flatnonzero(np.isfinite(variance))
-    codes = [units.geocodes[i] for i in kept]
+    measured = np.flatnonzero(np.isfinite(variance))
+    codes = [units.geocodes[i] for i in measured]
     return Records(
-        query.file_name, codes, released[kept], variance[kept], query.shape, query.axes, 1.0 / variance[kept]
+        query.file_name,
+        codes,
+        released[measured],
+        variance[measured],
+        query.shape,
+        query.axes,
+        1.0 / variance[measured],
     )
 
 
@@ -243,15 +249,17 @@ def truth_of(directory: str | Path, names: Sequence[str] | NDArray[np.str_], que
         raise FileNotFoundError(f"{path}: there is no truth in this directory, so it was not made up here")
     codes, place_of = np.unique([US if name == STATE else name for name in names], return_inverse=True)
     wanted = pa.array(codes.tolist(), pa.string())
-    found = np.full((len(wanted), len(cells)), np.nan)
+    counts = np.full((len(wanted), len(cells)), np.nan)
     file = pa.parquet.ParquetFile(path)
     shape = tuple(map(int, file.schema_arrow.metadata[b"shape"].decode().split("x")))
-    asked = Query(query_name(query), shape)
+    measured = Query(query_name(query), shape)
     for batch in file.iter_batches(CHUNK, columns=["geocode", "people"]):
         place = pa.compute.index_in(batch.column(0), value_set=wanted).fill_null(-1).to_numpy(zero_copy_only=False)
         people = batch.column(1).flatten().to_numpy().reshape(-1, *shape)
         here = np.flatnonzero(place >= 0)
-        found[place[here]] = asked.of(people[here]).reshape(here.size, int(np.prod(asked.shape)))[:, np.asarray(cells)]
-    if (lost := np.flatnonzero(np.isnan(found).any(axis=1))).size:
+        counts[place[here]] = measured.of(people[here]).reshape(here.size, int(np.prod(measured.shape)))[
+            :, np.asarray(cells)
+        ]
+    if (lost := np.flatnonzero(np.isnan(counts).any(axis=1))).size:
         raise ValueError(f"{path}: there is no unit {str(codes[lost[0]])!r}")
-    return found[place_of]
+    return counts[place_of]

@@ -148,24 +148,24 @@ def falls_off(L, v, drop, window):
 
 
 @inner
-def most_beyond(told, others, shift, low, size, beyond):
-    """Bound on the sum over z of others[z] told[i + z + shift], for all i < 0 and all i >= size.
+def most_beyond(outer, others, shift, low, size, beyond):
+    """Bound on the sum over z of others[z] outer[i + z + shift], for all i < 0 and all i >= size.
 
-    Beyond its ends told is at most `beyond`, and within them at most its largest value up to where i = -1 meets it, or
+    Beyond its ends outer is at most `beyond`, and within them at most its largest value up to where i = -1 meets it, or
     from where i = size does.
     """
     below, above = 0.0, 0.0
     top, place = beyond, 0
     for z in range(others.size if low > 0 else 0):
-        while place < min(z + shift, told.size):
-            top = max(top, told[place])
+        while place < min(z + shift, outer.size):
+            top = max(top, outer[place])
             place += 1
         below += others[z] * top
-    top, place = beyond, told.size
+    top, place = beyond, outer.size
     for z in range(others.size - 1, -1, -1):
         while place > max(size + z + shift, 0):
             place -= 1
-            top = max(top, told[place])
+            top = max(top, outer[place])
         above += others[z] * top
     return max(below, above) + others.size * UNDERFLOW
 
@@ -247,10 +247,10 @@ def memberships(L, theta, tau, messages, known, more, top):
         trim = trim_at(L, tau, v)
         room = combine(unit.first, unit.children, messages, trim, room)
         drop = tilt_above(L, theta, v) - theta[v]
-        inner, asked = 0, 0
+        inner, queries = 0, 0
         for k in range(unit.children):
             inner += handed_on(L, unit.first + k, known, on_way)
-            asked += known[unit.first + k] >= 0
+            queries += known[unit.first + k] >= 0
         near = inner == 0 and falls_off(L, v, drop, outside.windows[v])
         least, most = np.full(unit.children, -NO_LIMIT), np.full(unit.children, NO_LIMIT)
         if near:
@@ -267,7 +267,7 @@ def memberships(L, theta, tau, messages, known, more, top):
                 if handed_on(L, unit.first + k, known, on_way):
                     window = messages.windows[unit.first + k]
                     outside, used = hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used)
-        if asked > 0:
+        if queries > 0:
             ask(L, v, theta, messages.windows[v], spare, known, more, near, outside, answer, lacking)
     return answer, lacking, outside
 
@@ -334,7 +334,7 @@ def ask(L, v, theta, likely_at, spare, known, more, near, outside, answer, lacki
             top = largest_of(weights[first:last] if last > first else weights)
             for z in range(first, last):
                 scaled[z - first] = math.exp(weights[z] - top)
-            found, miss = overlap(others[first:last], scaled, seen[max(0, shift) :], unseen[max(0, shift) :])
+            density, miss = overlap(others[first:last], scaled, seen[max(0, shift) :], unseen[max(0, shift) :])
             if near:
                 beyond = log_beyond(L, v, drop, leaves, np.int64(i), window) + (drop - steep) * x - top - summit
                 miss += outside.most[v] * math.exp(min(beyond, HIGHEST))
@@ -347,15 +347,15 @@ def ask(L, v, theta, likely_at, spare, known, more, near, outside, answer, lacki
             largest = log_peak(L, v, drop, leaves, np.int64(i)) + (drop - steep) * x - top - summit
             miss += place.dropped * most * math.exp(min(largest, HIGHEST)) + place.size * UNDERFLOW
             scale = outside.scale[v] + top + summit - (t - steep) * x
-            answer[b, i], lacking[b, i] = log_of(found) + scale, math.log(miss) + scale
+            answer[b, i], lacking[b, i] = log_of(density) + scale, math.log(miss) + scale
 
 
 @inner
 def overlap(others, weights, seen, unseen):
     """Sums over z of others[z] weights[z] times seen[z] and times unseen[z]."""
-    found, miss = 0.0, 0.0
+    total, miss = 0.0, 0.0
     for z in range(others.size):
         w = others[z] * weights[z]
-        found += w * seen[z]
+        total += w * seen[z]
         miss += w * unseen[z]
-    return found, miss
+    return total, miss

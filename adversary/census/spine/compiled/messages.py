@@ -102,14 +102,14 @@ def write_unit(L, v, drop, combined, low, dropped, cut, messages, used):
         window.low = min(max(low, unit.low), unit.high)
         return messages, used + 1, -np.inf
     first, last, lost = ends(data[used : used + n], cut * total)
-    kept = 0.0
+    amount = 0.0
     for k in range(first, last):
-        kept += data[used + k]
+        amount += data[used + k]
     for k in range(first, last):
-        data[used + k] /= kept
+        data[used + k] /= amount
     window.place, window.size, window.low = used + first, last - first, low + begin + first
-    window.dropped = (dropped + lost) / kept
-    return messages, used + last, peak + math.log(kept)
+    window.dropped = (dropped + lost) / amount
+    return messages, used + last, peak + math.log(amount)
 
 
 @inner
@@ -135,12 +135,12 @@ def write(L, theta, tau, v, messages, used, room, ring, bare):
         whole = room.windows[u]
         if bare:
             messages = Messages(messages.windows, enlarge(messages.data, used, used + whole.size))
-            kept = 0.0
+            total = 0.0
             for k in range(whole.size):
                 messages.data[used + k] = room.data[whole.place + k]
-                kept += room.data[whole.place + k]
+                total += room.data[whole.place + k]
             window = messages.windows[v]
-            window.place, window.size, window.low, window.dropped = used, whole.size, whole.low, whole.dropped / kept
+            window.place, window.size, window.low, window.dropped = used, whole.size, whole.low, whole.dropped / total
             return messages, used + whole.size, 0.0, room, ring
         messages, used, log = write_unit(
             L, v, t - theta[v], numbers_of(room, u), whole.low, whole.dropped, tau, messages, used
@@ -286,7 +286,7 @@ def downward(L, theta, tau, messages, outer, lift):
     none is, and without `lift`
     """
     room = room_for(L)
-    told, logs = np.empty(4096), np.empty(4096)
+    outer_values, logs = np.empty(4096), np.empty(4096)
     expected, lifted = np.ones(L.units.size), np.zeros(L.units.size, np.bool_)
     for v in range(L.units.size):
         unit = L.units[v]
@@ -297,13 +297,13 @@ def downward(L, theta, tau, messages, outer, lift):
             continue
         drop = tilt_above(L, theta, v) - theta[v]
         room = combine(unit.first, n, messages, trim_at(L, tau, v), room)
-        if told.size < room.data.size:
-            told = np.empty(room.data.size)
+        if outer_values.size < room.data.size:
+            outer_values = np.empty(room.data.size)
         if logs.size < messages.windows[v].size:
             logs = np.empty(messages.windows[v].size)
         own, whole = messages.windows[v], room.windows[2 * n - 2]
         for k in range(whole.size):
-            told[whole.place + k] = 0.0
+            outer_values[whole.place + k] = 0.0
         peak = -np.inf  # that of the window: the factor's own may lie between two counts, and all of them far below it
         for k in range(own.size):
             x = own.low + k
@@ -320,26 +320,26 @@ def downward(L, theta, tau, messages, outer, lift):
                     ratio = math.exp(log_rates(L, sharing, others - 1) - log_rates(L, sharing, others)) * (others > 0)
                     mass += messages.data[own.place + k] * outer[own.place + k]
                     moved += messages.data[own.place + k] * outer[own.place + k] * ratio
-                told[whole.place + x - whole.low] = outer[own.place + k] * math.exp(logs[k] - peak) * ratio
+                outer_values[whole.place + x - whole.low] = outer[own.place + k] * math.exp(logs[k] - peak) * ratio
         if lift and sharing > 0:
             lifted[v], expected[v] = True, moved / mass
-        scale_to_one(told[whole.place : whole.place + whole.size])
+        scale_to_one(outer_values[whole.place : whole.place + whole.size])
         for u in range(2 * n - 2, n - 1, -1):
             left, right = 2 * (u - n), 2 * (u - n) + 1
-            tell(room, told, u, left, right)
-            tell(room, told, u, right, left)
+            tell(room, outer_values, u, left, right)
+            tell(room, outer_values, u, right, left)
         for k in range(n):
             child, entry = messages.windows[unit.first + k], room.windows[k]
             for i in range(child.size):
-                outer[child.place + i] = told[entry.place + i]
+                outer[child.place + i] = outer_values[entry.place + i]
     return expected
 
 
 @inner
-def tell(room, told, u, one, other):
+def tell(room, outer, u, one, other):
     """Pass the downward message of entry u on to one of its two parts, with the other summed out."""
     above, below = room.windows[u], room.windows[one]
-    out = told[below.place : below.place + below.size]
+    out = outer[below.place : below.place + below.size]
     shift = below.low + room.windows[other].low - above.low
-    correlate(told[above.place : above.place + above.size], numbers_of(room, other), shift, out)
+    correlate(outer[above.place : above.place + above.size], numbers_of(room, other), shift, out)
     scale_to_one(out)

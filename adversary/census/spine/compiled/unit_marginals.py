@@ -36,15 +36,15 @@ def posterior_moments(messages, outer):
     mean, variance, mass = np.zeros(n), np.zeros(n), np.zeros(n)
     for v in range(n):
         window = messages.windows[v]
-        inner, told = numbers_of(messages, v), outer[window.place : window.place + window.size]
+        inner, outer_values = numbers_of(messages, v), outer[window.place : window.place + window.size]
         total, first, second = 0.0, 0.0, 0.0
         for k in range(window.size):
-            p = inner[k] * told[k]
+            p = inner[k] * outer_values[k]
             total += p
             first += p * k
         centre = first / total
         for k in range(window.size):
-            second += inner[k] * told[k] * (k - centre) ** 2
+            second += inner[k] * outer_values[k] * (k - centre) ** 2
         mean[v], variance[v], mass[v] = window.low + centre, second / total, total
     return mean, variance, mass
 
@@ -122,13 +122,13 @@ def rate_posteriors(L, messages, outer):
             continue
         weights[v] = 0.0
         window = messages.windows[v]
-        inner, told = numbers_of(messages, v), outer[window.place : window.place + window.size]
+        inner, outer_values = numbers_of(messages, v), outer[window.place : window.place + window.size]
         for k in range(window.size):
             x = window.low + k - L.units[v].settled
             log = log_rates(L, n, x)
             for j in range(L.rates.size):
                 rate = L.rates[j]
                 share = math.exp(rate.log_weight + n * rate.log_norm + rate.eta * x - log)
-                weights[v, j] += inner[k] * told[k] * share
+                weights[v, j] += inner[k] * outer_values[k] * share
         weights[v] /= weights[v].sum()
     return weights
