@@ -74,7 +74,7 @@ def sweep(
 
     Parameters
     ----------
-    plan, adversary, truth : as in `adversary.audit`; an input that is not swept stays fixed. The adversary may also be a
+    plan, adversary, truth : as in `adversary.audit`; an input that is not swept is fixed. The adversary may also be a
         `pymc.Model` with its release left free, or a function that builds one, of the names in `data` and, if it asks
         for it, of `plan`. Of models the truth names the target, and the other truth has it the other way, with one
         person less or more at every level of the plan; give {"in": ..., "out": ...} for another. Without a plan (None)

@@ -54,7 +54,7 @@ def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
 
 
 def _numbers(posteriors: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
-    """Everything about the posteriors: of their parameters, of a new value, and diagnostics of how they were computed."""
+    """Tables of the posteriors: their parameters, a new value, and diagnostics."""
     every, at, dims = list(posteriors.values()), {"reading": list(posteriors)}, ("reading", "parameter")
     names = list(PARAMETERS[every[0].quantity])
 

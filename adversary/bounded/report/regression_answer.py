@@ -50,7 +50,7 @@ def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
 
 
 def _numbers(file: RegressionFile, posteriors: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Everything about the draws: of their parameters, and diagnostics of how they were computed."""
+    """Tables of the draws: their parameters, and diagnostics."""
     draws = np.array([[np.ravel(one[name].values) for name in COEFFICIENTS] for one in posteriors.values()])
     tails = np.quantile(draws, [(1.0 - file.prob) / 2.0, (1.0 + file.prob) / 2.0], axis=-1)
     dims, estimate = ("reading", "parameter"), {"direction": "estimate"}
