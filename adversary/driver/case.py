@@ -1,4 +1,4 @@
-"""One plan, one reader, one truth: posteriors of every release, what they average to, and the bounds beside them."""
+"""One plan, one adversary, one truth: posteriors of every release, what they average to, and the bounds beside them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Case:
     sampling: Sampling | None = None
 
     @property
-    def reader(self) -> Adversary:
+    def adversary(self) -> Adversary:
         """The first of the adversaries."""
-        adversary: Adversary = self.cohort.adversary
-        return adversary
+        first: Adversary = self.cohort.adversary
+        return first
 
     def run(
         self, engine: str, promises: dict[str, Guarantee], draws: int, laws: SharedLaws, *, factors_only: bool = False
@@ -53,7 +53,7 @@ class Case:
 
         With `factors_only` the log Bayes factor of every release stands for the posteriors of all the adversaries.
         """
-        adversary, seed = self.reader, laws.seed
+        adversary, seed = self.adversary, laws.seed
         invariant = invariant_factor(self.plan, adversary, self.truth)
         odds = self.cohort.log_odds
         prior = Prior(odds, invariant, scalar_or_array(expit(odds + invariant)) if invariant else self.cohort.prior)
@@ -72,8 +72,8 @@ class Case:
     def _by_recursion(self, prior: Prior, draws: int, laws: SharedLaws, factors_only: bool) -> Readings:
         """By the exact engine."""
         release, weight = laws.releases(self.plan, self.truth, draws)
-        factor = log_bayes_factor(self.plan, self.reader, release_arrays(self.plan, release))
-        own = self.reader.updated(factor)  # refuses what an adversary who is certain rules out
+        factor = log_bayes_factor(self.plan, self.adversary, release_arrays(self.plan, release))
+        own = self.adversary.updated(factor)  # refuses what an adversary who is certain rules out
         dims, start = (*prior.dims, "release"), np.asarray(prior.log_odds)[..., None]
         if factors_only:
             start = start.ravel()
@@ -100,15 +100,15 @@ class Case:
         return read_releases(model, self.truth.target, release, weight, data, draws, **options, **how)
 
     def _model_and_data(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:
-        """The PyMC model of plan and reader, and the releases as it names them."""
+        """The PyMC model of plan and adversary, and the releases as it names them."""
         from adversary.models.stories import hierarchical_counts
 
         cells = range(self.plan.cells)
-        upper = largest_total(self.plan, self.reader, release)
+        upper = largest_total(self.plan, self.adversary, release)
         apart = "siblings" in release and any(
-            belief.each is not None for cell in cells for belief in self.reader.level_beliefs(self.plan, cell)
+            belief.each is not None for cell in cells for belief in self.adversary.level_beliefs(self.plan, cell)
         )
-        model = hierarchical_counts(self.plan, self.reader, upper=upper, individually=apart)
+        model = hierarchical_counts(self.plan, self.adversary, upper=upper, individually=apart)
         data = observed(release) | observed(release, individually=apart)
         return model, {name: value for name, value in data.items() if name in model.named_vars}
 
@@ -250,7 +250,7 @@ class Bounds:
         return failure, float(amplified_loss(_loss_bound(guarantee, failure), self.rate))
 
     def _prob_beyond(self, limit: float, failure: float, law: BayesFactorLaw, readings: Readings) -> tuple[float, bool]:
-        """(probability of a release that takes this reader beyond a limit, whether it is above the failure)."""
+        """(probability of a release that takes this adversary beyond a limit, whether it is above the failure)."""
         prior = readings.prior
         outside, error = (
             readings.clearly_outside(guarantee_within(limit).posterior_bounds(prior.base))
