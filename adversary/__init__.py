@@ -28,4 +28,11 @@ MOVED = {
 def __getattr__(name: str) -> object:
     if name in MOVED:
         raise AttributeError(f"adversary.{name} is called adversary.{MOVED[name]} now")
-    return _public(name)
+    try:
+        return _public(name)
+    except AttributeError:
+        if name in __all__:  # of a module behind the name
+            raise
+        from adversary._core import meant
+
+        raise AttributeError(f"adversary has no {name}{meant(name, __all__)}", name=name) from None

@@ -7,8 +7,10 @@ from .argument_checks import check_positive as check_positive
 from .argument_checks import check_probability as check_probability
 from .argument_checks import check_scale as check_scale
 from .argument_checks import check_whole as check_whole
+from .argument_checks import instance_hint as instance_hint
 from .argument_checks import meant as meant
 from .argument_checks import one_number as one_number
+from .argument_checks import quoted as quoted
 from .argument_checks import refuse_rounded as refuse_rounded
 from .axes import CELL as CELL
 from .axes import SIBLING as SIBLING

@@ -36,9 +36,12 @@ def check_probability(name: str, x: Any) -> Floats:
     Traceback (most recent call last):
     ValueError: prior must be in [0, 1] (50 % is 0.5), got 50.0
     """
-    percent = isinstance(x, (int, float)) and 2.0 < x <= 100.0
-    rule = f"must be in [0, 1] ({x:g} % is {x / 100:g})" if percent else "must be in [0, 1]"
-    return _check(name, x, rule, lambda a: (a >= 0) & (a <= 1))
+    return _check(name, x, _in_unit_interval, lambda a: (a >= 0) & (a <= 1))
+
+
+def _in_unit_interval(first: float) -> str:
+    """The rule of a probability, for the first value against it."""
+    return f"must be in [0, 1] ({first:g} % is {first / 100:g})" if 2.0 < first <= 100.0 else "must be in [0, 1]"
 
 
 def check_number(name: str, x: Any) -> Floats:
@@ -208,7 +211,7 @@ def refuse_rounded(name: str, x: Any) -> None:
         )
 
 
-def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
+def _check(name: str, x: Any, rule: str | Callable[[float], str], ok: Callable[[Floats], Any]) -> Floats:
     if isinstance(x, (bool, str)) or x is None:
         raise TypeError(f"{name} must be a number, got {x!r}")
     refuse_masked(name, x)
@@ -218,7 +221,8 @@ def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
         raise TypeError(f"{name} must be numeric, got {x!r}") from None
     good = np.asarray(ok(array))
     if not good.all():
-        raise ValueError(f"{name} {rule}, got {array[~good].ravel()[0]}")
+        first = array[~good].ravel()[0]
+        raise ValueError(f"{name} {rule if isinstance(rule, str) else rule(float(first))}, got {first}")
     return array
 
 
@@ -245,6 +249,32 @@ def one_number(name: str, x: Any) -> float:
     if np.ndim(x) or x is None or isinstance(x, (bool, np.bool_, str)):
         raise TypeError(f"{name} must be one number, got {x!r}")
     return float(x) or (SMALLEST if x > 0 else 0.0)
+
+
+def instance_hint(given: Any) -> str:
+    """The end of an error about an object of the wrong type: a remedy where a class was given, not called.
+
+    Parameters
+    ----------
+    given : the object
+
+    >>> instance_hint(dict), instance_hint({})
+    (': dict is the class, write dict(...)', '')
+    """
+    return f": {given.__name__} is the class, write {given.__name__}(...)" if isinstance(given, type) else ""
+
+
+def quoted(words: Iterable[str]) -> str:
+    """Words in quotation marks, as a message lists the choices there are.
+
+    Parameters
+    ----------
+    words : the choices
+
+    >>> quoted(["bounded", "unbounded"])
+    "'bounded', 'unbounded'"
+    """
+    return ", ".join(map(repr, words))
 
 
 def meant(name: str, known: Iterable[str]) -> str:

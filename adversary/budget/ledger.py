@@ -15,14 +15,13 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from adversary._core import check_whole, format_bound
+from adversary._core import check_whole, format_bound, meant
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
     ApproximateDP,
@@ -352,8 +351,9 @@ def _known(file: Path, where: str, table: Mapping[str, Any], keys: Iterable[str]
     """ValueError for a key that a table does not have."""
     for key in table:
         if key not in keys:
-            near = get_close_matches(key, keys, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known here: {', '.join(keys)}"
+            owners = [name for name, kind in KINDS.items() if name in keys and key in kind.parameter_names()]
+            near = f"; did you mean {owners[0]!r}?" if owners else meant(key, keys)
+            hint = near or f"; known here: {', '.join(keys)}"
             raise ValueError(f"{file}: {where + '.' if where else ''}{key}: unknown key{hint}")
 
 

@@ -35,7 +35,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_non_negative, check_number, check_probability, over_labels
+from adversary._core import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_number,
+    check_probability,
+    meant,
+    over_labels,
+    quoted,
+)
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import check_guarantee
 
@@ -224,7 +233,7 @@ def check_word(name: str, word: str, words: tuple[str, ...]) -> str:
     'upper'
     """
     if word not in words:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {word!r}")
+        raise ValueError(f"{name} must be one of {quoted(words)}, got {word!r}{meant(str(word), words)}")
     return word
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from adversary._core import Sampling, posterior_ratio, scalar_or_array
+from adversary._core import Sampling, instance_hint, posterior_ratio, scalar_or_array
 from adversary.adversaries.known_totals import ExactTotals, exact_totals
 from adversary.adversaries.path import Adversary, Truth, log_bayes_factor
 from adversary.adversaries.plans import Plan, observed, release_arrays
@@ -334,6 +334,7 @@ def named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
         if not isinstance(one, Guarantee):
             raise TypeError(
                 f"guarantee must be a Guarantee or a mapping of names to them, got {one!r}{way_to_loss(one)}"
+                f"{instance_hint(one)}"
             )
     titled = {_title(one) if name is None else str(name): one for name, one in named.items()}
     if OWN in titled:

@@ -38,6 +38,7 @@ from adversary.adversaries.tables import (
 from adversary.driver.case import Bounds, exceeds, guarantee_within, own_loss, promise_kept
 from adversary.driver.columns import population, resolve_tables
 from adversary.privacy import Guarantee, PrivacyUnit
+from adversary.privacy.losses import check_guarantee
 from adversary.privacy.mechanisms import PerturbationTable
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def audit_tables(
     >>> found["target"].iloc[-1], found.attrs["route"]
     ('out', 'nested')
     """
-    published = [*tables]
+    published = [tables] if isinstance(tables, PublishedTable) else [*tables]
     for table in published:
         if not isinstance(table, PublishedTable):
             raise TypeError(f"tables must be PublishedTable, got {table!r}")
@@ -141,6 +142,8 @@ def audit_tables(
         )
     people = data if isinstance(data, Population) else population(data, published)
     failure = float(check_probability("failure", failure))
+    if guarantee is not None:
+        check_guarantee("guarantee", guarantee)
     world = Joined.of(people, resolve_tables(published, people))
     who = _adversary_of(adversary or TableAdversary(), world)
     case = _Case(world, who, guarantee, privacy_unit, failure, rng)
@@ -163,6 +166,8 @@ def _adversary_of(who: TableAdversary | Adversary, world: Joined) -> TableAdvers
     """The adversary; one of a path, without beliefs, where tables cross as well."""
     if isinstance(who, TableAdversary):
         return who
+    if not isinstance(who, Adversary):
+        raise TypeError(f"adversary must be a TableAdversary, such as TableAdversary(prior=0.1), got {who!r}")
     if who.hypotheses != (0, 1):
         raise ValueError(f"adversary: hypotheses must be (0, 1), a person in the cell or not, got {who.hypotheses}")
     if chain_of(world.queries) is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from adversary._core import check_non_negative, check_positive, check_whole, one_number
+from adversary._core import check_non_negative, check_positive, check_whole, one_number, quoted
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss, compose_losses
 
@@ -239,7 +239,7 @@ def _check_contribution(contribution: float) -> None:
 
 def _check_neighbours(word: str) -> None:
     if word not in NEIGHBOURS:
-        raise ValueError(f"neighbours must be one of {NEIGHBOURS}, got {word!r}")
+        raise ValueError(f"neighbours must be one of {quoted(NEIGHBOURS)}, got {word!r}")
 
 
 def _whole_or_real(number: float) -> float:

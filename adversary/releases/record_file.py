@@ -22,6 +22,7 @@ from adversary.releases.registry_file import SUFFIXES, load_registry_record
 from adversary.report.files import Scenario, read_scenario, read_toml
 from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantee, read_unit
 from adversary.report.files.keys import Key, Keys, probability, texts
+from adversary.report.files.kinds import ABOUT
 from adversary.report.files.plan_keys import PLAN, read_plan
 from adversary.report.files.scenario import ADVERSARY, TRUTH
 
@@ -151,6 +152,8 @@ def load_record(path: str | Path) -> Record:
     """
     file = Path(path)
     document = read_toml(file)
+    if "curator" not in document and {"truth", "truths"} & document.keys():
+        raise ValueError(f"{file}: curator: is missing: this is {ABOUT['plan']}; a record says who published it")
     top = Keys(document, file, "", FILE)
     words = {name: top.text(name) for name in ("title", "description", *WORDS)}
     for name in ("title", "curator"):

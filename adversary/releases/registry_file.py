@@ -94,7 +94,9 @@ def load_registry_record(path: str | Path) -> Record:
     file = Path(path)
     document = load_yaml(file, "records of the registry")
     if not isinstance(document, dict):
-        raise ValueError(f"{file}: must be a record of the registry, with a key deployment, got {document!r:.80}")
+        raise ValueError(
+            f"{file}: must be a record of the registry, with a key deployment, got {document or 'nothing'!r:.80}"
+        )
     top = Keys(document, file, "", REGISTRY)
     deployment = top["deployment"]
     parts = {name: deployment[name] for name in DEPLOYMENT}

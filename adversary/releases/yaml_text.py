@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from adversary._core import missing_extra
-from adversary.report.files.keys import MOST_BYTES
+from adversary.report.files.toml_text import MOST_BYTES
 
 
 def load_yaml(file: Path, whose: str, *, tagged: bool = False) -> Any:
@@ -57,6 +57,9 @@ def load_yaml(file: Path, whose: str, *, tagged: bool = False) -> Any:
         text = given.decode("utf-8-sig")
         _refuse_nested_references(yaml.parse(text, Plain), yaml)
         return yaml.load(text, Plain)
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise ValueError(f"{file}: must be a YAML file; {line}{error.problem}") from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{file}: must be a YAML file, got {' '.join(str(error).split())}") from None
 

@@ -105,9 +105,9 @@ def test_what_is_asked_for_replaces_what_the_file_says(tmp_path: Path) -> None:
         (RELEASE + "[posterior]\nconstrained = 'yes'\n", "posterior.constrained: must be true or false, got 'yes'"),
         (
             RELEASE + "[posterior]\nfeasibility = 'none'\n",
-            "posterior.feasibility: must be one of ('event', 'normalised')",
+            "posterior.feasibility: must be one of 'event', 'normalised'",
         ),
-        (RELEASE + "[posterior]\nquantity = 'sample'\n", "posterior.quantity: must be one of ('population', 'data')"),
+        (RELEASE + "[posterior]\nquantity = 'sample'\n", "posterior.quantity: must be one of 'population', 'data'"),
         ("quantity = 'data'\n" + RELEASE, "themselves write it under [posterior]"),
         (RELEASE + "[posterior]\nprob = 95\n", "posterior.prob: prob must be between 0 and 1, both excluded, got 95"),
         (RELEASE + "[posterior]\ncap = 0\n", "posterior.cap: cap must be positive and finite"),

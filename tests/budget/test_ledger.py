@@ -154,9 +154,9 @@ def test_the_command_shows_adds_and_refuses(tmp_path: Path) -> None:
     full = commands.printed("ledger", str(tmp_path / "full.toml"), "--limit", "rho 1", "--add", "all: rho 1")
     assert "Nothing is left of zero-concentrated differential privacy (zCDP) with rho 1." in commands.flat(full)
     before = Path(path).read_bytes()
-    refused = commands.run("ledger", path, "--add", "maps: rho 1")
+    refused = commands.run("ledger", path, "--add", "atlas: rho 1")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "release 'maps' would overspend the limit" in refused.stderr
+    assert "release 'atlas' would overspend the limit" in refused.stderr
     for asked, words in (
         (("--add", "rho 1"), "--add must be NAME: GUARANTEE, such as"),
         (("--add", "a: sigma 1"), "--add: a guarantee must be one of rho ..; epsilon ..;"),
@@ -178,7 +178,7 @@ def test_a_file_that_is_no_ledger_is_refused_with_the_command_that_reads_it(tmp_
         (tmp_path / "none.toml", "no such file; --limit begins it: adversary ledger"),
         (data / "districts.toml", "data: this is a file of several tables of one population, which adversary tables"),
         (data / "districts.csv", "must be a TOML file, got CSV"),
-        (tmp_path / "latin.toml", "not a TOML file: 'utf-8'"),
+        (tmp_path / "latin.toml", "not a TOML file: must be in UTF-8"),
     ):
         refused = commands.run("ledger", str(path))
         assert (refused.exit_code, refused.stdout, words in refused.stderr) == (2, "", True)

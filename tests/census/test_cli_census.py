@@ -138,7 +138,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         (["scenario", "A", "--prior", "-1"], "prior must be in [0, 1], got -1.0"),
         (["scenario", "A", "--failure", "nan"], "failure must be in [0, 1], got nan"),
         (["dhc", "nowhere.csv"], "nowhere.csv: No such file"),
-        (["dhc", str(tmp_path)], "Is a directory"),
+        (["dhc", str(tmp_path)], "must be a file, got a folder"),
         (["dhc", ragged], f"{ragged}: row 1 must have 2 entries, got 1"),
     ):
         commands.refused(tmp_path, "census", *arguments, words=words)

@@ -247,7 +247,7 @@ def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     for arguments, words in (
         (["nowhere.toml"], "nowhere.toml: No such file"),
-        ([str(tmp_path)], "Is a directory"),
+        ([str(tmp_path)], "must be a file, got a folder"),
         ([GRANVILLE, "--truth", "block group"], "--truth must be LEVEL=COUNT"),
         ([GRANVILLE, "--truth", "block group=ten"], "--truth must be LEVEL=COUNT"),
         ([GRANVILLE, "--truth", "block group=1.5"], "must be a whole number, or one per cell, got 1.5"),

@@ -215,4 +215,4 @@ def test_the_success_of_any_attack_from_its_baseline() -> None:
     shown = commands.flat(commands.printed(*asked))
     assert "An attack that succeeds in 2.5 % of cases without the release succeeds in at most 83.38 % with it." in shown
     refused = commands.run("bounds", "--rho", "1", "--baseline", "2")
-    assert (refused.exit_code, refused.stderr) == (2, "error: baseline must be in [0, 1], got 2.0\n")
+    assert (refused.exit_code, refused.stderr) == (2, "error: --baseline must be in [0, 1], got 2.0\n")

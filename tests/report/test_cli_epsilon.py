@@ -277,10 +277,10 @@ def test_noise_of_several_releases_is_shown_with_its_parameter(tmp_path: Path) -
         (PLAIN + RATE.replace("4012", "-1"), (), "bad.toml: utility.base: base must be at least 1, got -1"),
         ("[plan]\n" + PLAIN, (), "bad.toml: plan: this is a scenario file"),
         ("[profile\n", (), "bad.toml: not a TOML file"),
-        (PLAIN, ("--statistic", "mean"), "statistic must be one of ('any', 'count'), got 'mean'"),
+        (PLAIN, ("--statistic", "mean"), "--statistic must be one of 'any', 'count', got 'mean'"),
         (PLAIN, ("--round-down", "two"), "--round-down must be a whole number, got 'two'"),
-        (PLAIN, ("--round-down", "-1"), "round_down must be at least 0, got -1"),
-        (PLAIN, ("--round-down", "400"), "round_down must be at most 15, got 400"),
+        (PLAIN, ("--round-down", "-1"), "--round-down must be at least 0, got -1"),
+        (PLAIN, ("--round-down", "400"), "--round-down must be at most 15, got 400"),
     ],
 )
 def test_what_is_refused(text: str, arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_an_option_that_changes_nothing_is_refused(arguments: tuple[str, ...], o
         ),
         (("--epsilon", "1", "--topic", "composition"), "composition needs releases"),
         (("--epsilon", "1", "--releases", "1.5"), "--releases must be a whole number"),
-        (("--epsilon", "1", "--prior", "2"), "priors must be"),
+        (("--epsilon", "1", "--prior", "2"), "--prior must be in [0, 1], got 2.0"),
         (("--epsilon", "1", "--truth", "block=1"), "--truth replaces a count of a scenario file"),
         ((str(DATA / "survey_profile.toml"), "--truth", "block=1"), "--truth replaces a count of a scenario file"),
         (("no such file.toml",), "no such file.toml: No such file"),

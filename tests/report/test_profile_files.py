@@ -83,7 +83,7 @@ BAD = {
     "ratio below 1": ("ratio = 2", "ratio = 0.5", ["profile", "ratio must be at least 1", "0.5"]),
     "NaN ratio": ("ratio = 2", "ratio = nan", ["profile", "ratio", "nan"]),
     "ratio that is code": ("ratio = 2", "ratio = '__import__(\"os\")'", ["profile.ratio", "number", "__import__"]),
-    "ratio that is a truth value": ("ratio = 2", "ratio = true", ["profile.ratio", "number", "True"]),
+    "ratio that is a truth value": ("ratio = 2", "ratio = true", ["profile.ratio", "number", "true"]),
     "negative absolute": ('"1/4"', "-0.1", ["profile", "absolute must be a probability", "-0.1"]),
     "absolute above 1": ('"1/4"', "1.5", ["profile", "absolute must be a probability", "1.5"]),
     "prior above 1": ("value = 1", "value = 2", ["profile", "value must be in (0, 1]", "2"]),
@@ -231,7 +231,7 @@ def test_what_is_asked_on_the_command_line_replaces_what_the_file_says(tmp_path:
     assert (file.asked("any").statistic, file.asked(round_down=4).round_down) == ("any", 4)
     with pytest.raises(ValueError, match="statistic must be one of"):
         file.asked("mean")
-    with pytest.raises(ValueError, match="round_down must be at least 0"):
+    with pytest.raises(ValueError, match="--round-down must be at least 0"):
         file.asked(round_down=-2)
 
 

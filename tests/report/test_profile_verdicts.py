@@ -276,7 +276,7 @@ def test_profiles_that_ask_for_nothing_or_for_too_much(profile: str, status: str
         (
             "ratio = 2",
             'ratio = 2\nstatistic = "counts"',
-            "profile.statistic: must be one of ('any', 'count'), got 'counts'",
+            "profile.statistic: must be one of 'any', 'count', got 'counts'",
         ),
         ("[profile]", "[profil]", "profil: unknown key, got 'profil'; did you mean 'profile'?"),
     ],

@@ -48,7 +48,7 @@ zCDP = "sum of levels"
 # what is wrong -> (text to find, text in its place, words the message must hold)
 BAD = {
     "prior above one": ('prior = "1/2"', "prior = 1.5", ["adversary", "prior", "[0, 1]", "1.5"]),
-    "prior of the wrong type": ('prior = "1/2"', "prior = true", ["adversary.prior", "number", "True"]),
+    "prior of the wrong type": ('prior = "1/2"', "prior = true", ["adversary.prior", "number", "true"]),
     "prior that is no fraction": ('prior = "1/2"', 'prior = "one half"', ["adversary.prior", "fraction", "one half"]),
     "division by zero": ('prior = "1/2"', 'prior = "1/0"', ["adversary.prior", "fraction", "1/0"]),
     "missing prior": ('prior = "1/2"\n', "", ["adversary.prior", "required", 'prior = "1/2"']),

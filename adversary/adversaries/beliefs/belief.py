@@ -21,6 +21,7 @@ from adversary._core import (
     as_array,
     check_whole,
     has_labels,
+    instance_hint,
     one_number,
     refuse_masked,
     scalar_or_array,
@@ -394,6 +395,6 @@ def as_belief(name: str, belief: Any) -> Belief:
     if listed or is_law(as_law(belief)):
         return Others(belief)
     raise TypeError(
-        f"belief about {name!r} must be Uniform(), Point(total), Others(law), Each(law), GammaPoisson(shape, rate), "
-        f"BetaBinomial(n, alpha, beta), a frozen discrete scipy.stats or PreliZ law or a pmf, got {belief!r}"
+        f"belief about {name!r} must be Uniform(), Point(total), Others(law), Each(law) or another Belief, a frozen "
+        f"discrete scipy.stats or PreliZ law or a pmf, got {belief!r}{instance_hint(belief)}"
     )

@@ -21,6 +21,7 @@ from adversary._core import (
     logit,
     posterior_after,
     posterior_ratio,
+    quoted,
 )
 from adversary.adversaries.beliefs import Belief, Known, as_belief
 from adversary.adversaries.path.recursion import Path, refuse_impossible
@@ -65,7 +66,7 @@ class Adversary:
 
     def __post_init__(self) -> None:
         if self.attack not in ATTACKS:
-            raise ValueError(f"attack must be one of {ATTACKS}, got {self.attack!r}")
+            raise ValueError(f"attack must be one of {quoted(ATTACKS)}, got {self.attack!r}")
         prior = check_probability("prior", self.prior)
         if prior.ndim:
             raise TypeError("prior must be one number: several adversaries are a mapping of adversaries")
@@ -110,7 +111,7 @@ class Adversary:
         units = list(dict.fromkeys(level.unit for level in plan.levels))
         unknown = [name for name in self.beliefs if name not in units]
         if unknown:
-            raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {units}")
+            raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {', '.join(units)}")
         if self.attack == "participation" and plan.cells > 1:
             raise ValueError(
                 f"a participation attack needs a plan of one cell, got {plan.cells}: somebody who did not respond is "

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole, solve_decreasing
+from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole, instance_hint, solve_decreasing
 from adversary.adversaries.plans.computed_statistics import COUNTS, check_published
 from adversary.adversaries.plans.release_draws import published_release, simulate_releases
 from adversary.adversaries.postprocessing import Postprocessing, clamped
@@ -49,7 +49,8 @@ class Level:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"level name must be a non-empty string, got {self.name!r}")
         if not isinstance(self.mechanism, Mechanism):
-            raise TypeError(f"level {self.name!r}: mechanism must be a Mechanism, got {self.mechanism!r}")
+            got = f"{self.mechanism!r}{instance_hint(self.mechanism)}"
+            raise TypeError(f"level {self.name!r}: mechanism must be a Mechanism, got {got}")
         if self.siblings is not None:
             siblings = int(check_whole(f"level {self.name!r}: siblings", self.siblings, minimum=0))
             object.__setattr__(self, "siblings", siblings)
@@ -71,7 +72,7 @@ class Plan:
 
     Parameters
     ----------
-    levels : the nested levels; `siblings` is required of all but the last, which has none
+    levels : the nested levels, or a single one; `siblings` is required of all but the last, which has none
     cells : published cells in which the adversary's hypotheses differ: 1, the target's own, or 2 when the alternative
         puts the target in another published cell
     postprocessing : what is done to the noisy numbers before they are published: a `Postprocessing` that makes the
@@ -103,7 +104,7 @@ class Plan:
 
     def __init__(
         self,
-        levels: Iterable[Level],
+        levels: Iterable[Level] | Level,
         cells: int = 1,
         postprocessing: Postprocessing | Callable[[Mechanism], Mechanism] | None = None,
         *,
@@ -115,7 +116,7 @@ class Plan:
         if not isinstance(privacy_unit, PrivacyUnit | None):
             raise TypeError(f"privacy_unit must be a PrivacyUnit, got {privacy_unit!r}")
         unit = (privacy_unit or PrivacyUnit()).resolved(neighbours, "bounded" if cells == 2 else "unbounded")
-        levels = _with_queries(tuple(levels), queries or {})
+        levels = _with_queries((levels,) if isinstance(levels, Level) else tuple(levels), queries or {})
         adjusting, levels = _split_postprocessing(postprocessing, levels)
         given = {"levels": levels, "cells": int(check_whole("cells", cells, minimum=1)), "postprocessing": adjusting}
         for name, value in (given | {"privacy_unit": unit, "published": published}).items():
@@ -126,7 +127,7 @@ class Plan:
             raise TypeError(f"levels must be Level objects, got {others[0]!r}")
         check_published(published, [level.name for level in self.levels if level.is_exact])
         if len(set(self.names)) < len(self.names):
-            raise ValueError(f"level names must differ, got {list(self.names)}")
+            raise ValueError(f"level names must differ, got {', '.join(self.names)}")
         if self.cells > 2:
             raise ValueError(f"cells must be 1 or 2 (the hypotheses name at most two cells), got {self.cells}")
         contribution_to(self._noisy, unit)
@@ -222,7 +223,7 @@ class Plan:
     def counts(self, truth: Mapping[str, Any]) -> Integers:
         """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
         if unknown := [name for name in truth if name not in {*self.names, *NOT_LEVELS}]:
-            raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {list(self.names)}")
+            raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {', '.join(self.names)}")
         given = [level.name if level.name in truth else level.unit for level in self.levels]
         if missing := [name for name in given if name not in truth]:
             raise ValueError(f"truth: no count for level {missing[0]!r}")
@@ -286,7 +287,7 @@ class Plan:
         result: dict[str, Integers] = {}
         for name, values in self._true_arrays(truth)[1].items():
             if name not in self.names[:-1]:
-                raise ValueError(f"truth: siblings of {name!r}: the levels with siblings are {list(self.names[:-1])}")
+                raise ValueError(f"truth: siblings of {name!r}: levels with siblings are {', '.join(self.names[:-1])}")
             i = self.names.index(name)
             d, others = self.levels[i].siblings or 0, counts[i + 1] - counts[i]
             each = check_whole(f"truth: siblings of level {name!r}", values, minimum=0)
@@ -315,9 +316,7 @@ class Plan:
         draws : number of releases, along dim `release`; None for one release without that dim
         """
         size = 1 if draws is None else int(check_whole("draws", draws, minimum=1))
-        release = simulate_releases(
-            self, self.counts(truth), self.sibling_counts(truth), np.random.default_rng(rng), size
-        )
+        release = simulate_releases(self, self.counts(truth), self.sibling_counts(truth), rng, size)
         return release if draws is not None else release.isel(release=0)
 
     def observe(

@@ -146,7 +146,8 @@ def release_arrays(plan: Layout, release: xr.Dataset) -> Released:
             "release must be a Dataset with variables noisy and sibling_sum: see plan.release and plan.observe"
         )
     if tuple(release["level"].values) != plan.names:
-        raise ValueError(f"the release has levels {release['level'].values.tolist()}, the plan has {list(plan.names)}")
+        levels = ", ".join(map(str, release["level"].values))
+        raise ValueError(f"the release has levels {levels}, the plan has {', '.join(plan.names)}")
     if int(release.sizes.get("cell", 1)) != plan.cells:
         raise ValueError(f"the release has {release.sizes.get('cell', 1)} cells, the plan has {plan.cells}")
     if "release" not in release.dims:

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import CELL, SIBLING, Floats, Integers, arrays_over, refuse_rounded
+from adversary._core import CELL, SIBLING, Floats, Integers, arrays_over, refuse_rounded, seed_sequence
 from adversary.adversaries.plans.release import Layout, make_release
 
 
-def simulate_releases(
-    plan: Layout, counts: Integers, each: Mapping[str, Integers], rng: np.random.Generator, size: int
-) -> xr.Dataset:
+def simulate_releases(plan: Layout, counts: Integers, each: Mapping[str, Integers], rng: Any, size: int) -> xr.Dataset:
     """Simulated releases of true counts (level, cell); `each`, by level, true counts of siblings (sibling, cell)."""
+    rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(seed_sequence(rng))
     shape = (size, plan.cells)
     noisy = np.stack(
         [level.mechanism.sample(row, rng, shape) for level, row in zip(plan.levels, counts, strict=True)], 1
@@ -132,7 +131,7 @@ def _columns(plan: Layout, what: str, values: Mapping[str, Any], needed: set[str
     """Each level's values as (cell,) or (release, cell), checked."""
     unknown = sorted(set(values) - set(plan.names))
     if unknown:
-        raise ValueError(f"{what}: unknown level {unknown[0]!r}; the plan has {list(plan.names)}")
+        raise ValueError(f"{what}: unknown level {unknown[0]!r}; the plan has {', '.join(plan.names)}")
     missing = sorted(needed - set(values))
     if missing:
         raise ValueError(f"{what}: no value for level {missing[0]!r}")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Floats
+from adversary._core import Floats, quoted
 
 TIES = {
     "half_even": "those half way to the even one",
@@ -21,7 +21,7 @@ RULES = tuple(TIES)
 def check_rule(name: str, rule: str) -> str:
     """The rule itself, or ValueError naming the argument."""
     if rule not in RULES:
-        raise ValueError(f"{name} must be one of {RULES}, got {rule!r}")
+        raise ValueError(f"{name} must be one of {quoted(RULES)}, got {rule!r}")
     return rule
 
 

@@ -22,6 +22,7 @@ from adversary._core import (
     log_sum_exp,
     logit,
     one_number,
+    quoted,
 )
 from adversary.adversaries.postprocessing import LeastSquares, NonNegative, Postprocessing
 from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
@@ -91,7 +92,7 @@ def consistency_risk(
     d = int(check_whole("siblings", siblings, minimum=1))
     p = float(check_probability("prior", one_number("prior", prior)))
     if truth not in HYPOTHESES:
-        raise ValueError(f"truth must be one of {HYPOTHESES}, got {truth!r}")
+        raise ValueError(f"truth must be one of {quoted(HYPOTHESES)}, got {truth!r}")
     rule: Postprocessing
     if nonnegative:
         if (own_weight, sibling_weight) != (1, 1) or approximate:

@@ -17,6 +17,7 @@ from adversary._core import (
     check_whole,
     has_default_index,
     has_labels,
+    instance_hint,
     one_number,
 )
 from adversary.adversaries.beliefs import Others, as_law, is_law
@@ -62,9 +63,10 @@ class PublishedTable:
         if not all(isinstance(one, str) and one for one in by):
             raise TypeError(f"by must be names of features, got {self.by!r}")
         if len(set(by)) < len(by):
-            raise ValueError(f"by must name every feature once, got {list(by)}")
+            raise ValueError(f"by must name every feature once, got {', '.join(by)}")
         if not isinstance(self.noise, Mechanism):
-            raise TypeError(f"noise of table {self.name or ' x '.join(by)!r} must be a Mechanism, got {self.noise!r}")
+            got = f"{self.noise!r}{instance_hint(self.noise)}"
+            raise TypeError(f"noise of table {self.name or ' x '.join(by)!r} must be a Mechanism, got {got}")
         if self.repeat not in REPEATS:
             raise ValueError(f"repeat must be one of {', '.join(REPEATS)}, got {self.repeat!r}")
         releases = int(check_whole("releases", one_number("releases", self.releases), minimum=1))

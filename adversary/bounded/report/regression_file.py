@@ -14,7 +14,8 @@ from typing import Any, get_args
 from adversary._core import check_whole
 from adversary.bounded.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease
 from adversary.bounded.report import release_file
-from adversary.report.files.keys import Key, Keys, Told, pair, read_toml, texts
+from adversary.report.files.keys import Key, Keys, Told, pair, texts
+from adversary.report.files.toml_text import read_toml
 
 DRAWS, MOST_DRAWS = 3000, 10_000
 """Of each chain: where a file says nothing, and at most (a quarter of a minute, and as many as 200 MiB)."""

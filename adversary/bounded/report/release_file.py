@@ -7,6 +7,7 @@ executed.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -16,7 +17,8 @@ from adversary._core import check_positive, meant
 from adversary.bounded.bounded_posterior import FEASIBILITIES, QUANTITIES
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.prior import IMPROPER, Flat, NormalInverseGamma, as_prior
-from adversary.report.files.keys import Key, Keys, Told, pair, plain, read_toml, texts
+from adversary.report.files.keys import Key, Keys, Told, pair, plain, texts
+from adversary.report.files.toml_text import read_toml
 
 PROB = 0.95
 """Probability of an interval where a file says nothing."""
@@ -36,6 +38,18 @@ def _budgets(table: Keys, key: str) -> Any:
     if isinstance(table.values[key], list):
         return pair("[of the mean, of the variance]")(key, table.numbers(key))
     return plain(table.number(key))
+
+
+def _release(table: Keys) -> BoundedRelease:
+    """What was published; numbers that noise does not reach are refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        try:
+            return BoundedRelease(**table.read())
+        except UserWarning as error:
+            rule = str(error).partition(": did you")[0]
+            budget = "rho" if table.has("rho") else "epsilon"
+            raise ValueError(f"{rule}: check their unit, n, bounds and {budget}") from None
 
 
 def _prior(table: Keys) -> Flat | NormalInverseGamma:
@@ -98,7 +112,7 @@ _POSTERIOR = READ | {
 TABLE = "a table, such as [prior] with kind = 'flat'"
 FILE = {
     **texts(quantity="what the values are of", unit="their unit"),
-    "release": Key("table", "what was published", keys=_RELEASE, make=lambda table: BoundedRelease(**table.read())),
+    "release": Key("table", "what was published", keys=_RELEASE, make=_release),
     "prior": Key("table", "what was believed before; without it: flat", None, keys=_PRIOR, rule=TABLE, make=_prior),
     "posterior": Key("table", "how the two are put together", {}, keys=_POSTERIOR, make=Keys.read),
 }

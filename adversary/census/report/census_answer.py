@@ -166,7 +166,7 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
         card=bounds_answer.card(
             tree, bounds_answer.certain(made.loss, chance), (at, most), tuple(epsilons.rows[-1][:2])
         ),
-        lead=[_cost(tree), bounds_answer.LEAD],
+        lead=[_cost(tree), bounds_answer.LEAD.format(person="person")],
         sections=[
             attempt(bounds_answer.BELIEFS, bounds_answer.belief_section, tree),
             *bounds_answer.noise_sections(powers, epsilons, (at, most), named, ladder, beside),

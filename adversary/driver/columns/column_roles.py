@@ -172,7 +172,7 @@ def _check_words(name: str, column: FileColumn, where: Where) -> None:
     kinds = np.array([first_words([one]) for one in column.words])
     share = kinds[column.key.codes, 1].mean()
     words = column.words[kinds[:, 0] == 0]
-    if share <= 0.5 or all(one.isdigit() for one in words):  # codes such as 01001
+    if (share <= 0.5 and not is_named(name, COUNTS)) or all(one.isdigit() for one in words):  # codes such as 01001
         return
     row = int(column.rows_of(words[0])[0])
     raise ValueError(

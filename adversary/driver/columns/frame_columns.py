@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, FileColumn]:
 
     Raises
     ------
+    TypeError : no table, such as the path of one
     ValueError : no rows or columns, or a name that occurs twice
 
     >>> import pandas as pd
@@ -33,6 +35,10 @@ def columns_of(frame: pd.DataFrame | pd.Series[Any]) -> dict[str, FileColumn]:
     """
     import pandas as pd
 
+    if not isinstance(frame, pd.DataFrame | pd.Series):
+        file = isinstance(frame, str | PathLike)
+        hint = f": read it first, as by pandas.read_csv({str(frame)!r})" if file else ""
+        raise TypeError(f"data must be a pandas DataFrame or Series, got {frame!r}{hint}")
     table = frame.to_frame("count" if frame.name is None else frame.name) if isinstance(frame, pd.Series) else frame
     if any(name is not None for name in table.index.names):
         table = table.reset_index()

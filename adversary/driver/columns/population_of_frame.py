@@ -85,6 +85,8 @@ def population(
     """
     if suppressed not in SUPPRESSED:
         raise ValueError(f"suppressed must be one of {', '.join(map(repr, SUPPRESSED))}, got {suppressed!r}")
+    if decimal not in (None, ".", ","):
+        raise ValueError(f"decimal must be '.' or ',', the mark before decimals, got {decimal!r}")
     published = None if tables is None else [(one.name, tuple(one.by)) for one in tables]
     columns, left_out = columns_of(frame), _several(leave_out)
     rows = remaining_rows(columns, [one for one in left_out if "=" in one])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_positive, check_probability, paired_arrays
+from adversary._core import Floats, as_array, check_positive, check_probability, paired_arrays, quoted
 from adversary.privacy.losses.dominating import lattice_above
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
@@ -41,7 +41,7 @@ def from_pld(pld: Any, direction: str = "remove") -> LatticeLoss:
     ValueError : another direction
     """
     if direction not in DIRECTIONS:
-        raise ValueError(f"direction must be one of {DIRECTIONS}, got {direction!r}")
+        raise ValueError(f"direction must be one of {quoted(DIRECTIONS)}, got {direction!r}")
     own, other = (getattr(pld, f"_pmf_{one}") for one in (direction, *({*DIRECTIONS} - {direction})))
     dense = own.to_dense_pmf()
     probs = as_array(dense._probs)

@@ -30,6 +30,11 @@ MOST_VALUES = 10_000_000
 """Values of a release that may be listed: with some ten numbers each they take 1 GiB."""
 
 
+def _fields(law: type) -> Mapping[str, Any]:
+    """The fields of a dataclass."""
+    return getattr(law, "__dataclass_fields__", {})
+
+
 class Mechanism(ABC):
     """A noise law.
 
@@ -53,6 +58,13 @@ class Mechanism(ABC):
     """Whether release minus value has one law whatever the value."""
     is_exact: ClassVar[bool] = False
     """Whether the value itself is published: an invariant, which conditions what is compared and is no noise."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuses a parameter that another constructor takes, by its name: a budget, such as rho."""
+        for given in kwargs:
+            if given in cls.parameters and hasattr(cls, f"from_{given}") and given not in _fields(cls):
+                raise TypeError(f"{cls.__name__} is not made by {given}: write {cls.__name__}.from_{given}(...)")
+        return super().__new__(cls)
 
     if not TYPE_CHECKING:
 

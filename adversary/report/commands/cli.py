@@ -91,6 +91,24 @@ def help_of(name: str) -> str:
     return COMMANDS[name].help or _docstrings(MODULES[name])[f"{name}_command"]
 
 
+def _usage(error: Any) -> str:
+    """A mistake in a command's line, with the option that was probably meant, or an example."""
+    from adversary._core import meant  # late: it loads numbers
+
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return str(error.format_message())
+    command, path = context.command, context.command_path
+    if wrong := getattr(error, "possibilities", None) is not None and error.option_name:
+        names = [name for one in command.params for name in (*one.opts, *one.secondary_opts)]
+        near = meant(wrong, names).replace("'", "")
+        return f"{path}: no option {wrong}{near or f'; {path} -h lists its options'}"
+    text = " ".join(error.format_message().split()).rstrip(".").replace("argument(s)", "arguments")
+    text = f"{text}; a text with blanks has quotes" if "extra arguments" in text else text
+    example = (command.epilog or "").partition(": ")[2]
+    return f"{path}: {text[0].lower()}{text[1:]}" + (f"; for example: {example}" if example else "")
+
+
 class Commands(TyperGroup):
     """The commands, each imported when it is run, their lines of help read when they are listed."""
 
@@ -98,6 +116,20 @@ class Commands(TyperGroup):
         for name, command in self.commands.items():
             command.help = help_of(name)
         return super().list_commands(ctx)
+
+    def main(self, *args: Any, **given: Any) -> Any:
+        """Run a command; a mistake in its line is answered in one line, as any other."""
+        if not given.get("standalone_mode", True):
+            return super().main(*args, **given)
+        try:
+            code = super().main(*args, **given | {"standalone_mode": False})
+        except typer.TyperException as error:
+            if type(error).__name__ != "NoArgsIsHelpError":  # whose help has been shown
+                from adversary.report.kit import tell
+
+                tell(f"error: {_usage(error)}")
+            code = error.exit_code
+        raise SystemExit(code if isinstance(code, int) else 0)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)

@@ -13,6 +13,7 @@ from adversary.driver import audit
 from adversary.report.answers import EVERYONE, ExplainRequest, bounds_answer, explain_answer
 from adversary.report.commands.options import SEED, Epsilon, Mu, Rho, Truths, answering, guarantee_of, read_scenario
 from adversary.report.files import KINDS, Scenario, check_releases, load_guarantee, load_profile_file, read_toml
+from adversary.report.files.kinds import ABOUT
 from adversary.report.kit import Answer, audit_words
 from adversary.report.words import AUDIENCES, TOPICS, unit_notes
 
@@ -122,5 +123,9 @@ def _kind(file: Path) -> str:
         document = read_toml(file)
     except ValueError:
         return "scenario"
+    tables = {table for kind in ("scenario", "profile", "guarantee") for table in KINDS[kind].tables}
+    other = next((key for key in document if key in ABOUT and key not in tables), None)
+    if other is not None and not tables & document.keys():
+        raise ValueError(f"{file}: {other}: this is {ABOUT[other]}; explain reads scenarios, profiles, guarantees")
     found = (kind for kind in ("scenario", "profile", "guarantee") if {*KINDS[kind].tables} & document.keys())
     return next(found, "guarantee" if "privacy_unit" in document else "profile")

@@ -18,7 +18,8 @@ from adversary.budget.ledger import RULES
 from adversary.privacy import Guarantee, definitions
 from adversary.privacy.losses import PrivacyLoss
 from adversary.report.commands import options
-from adversary.report.files.keys import Key, Keys, read_toml
+from adversary.report.files.keys import Key, Keys
+from adversary.report.files.toml_text import read_toml
 from adversary.report.kit import Answer, Card, Column, Document, Section, Summary, attempt, guarded_document, tabulate
 
 NAMES: dict[tuple[str, ...], type[Guarantee]] = {
@@ -91,10 +92,17 @@ def ledger_command(
         name, colon, text = add.rpartition(":")
         if not colon or not name.strip():
             raise ValueError(f'--add must be NAME: GUARANTEE, such as "tables of 2026: rho 0.1", got {add!r}')
+        if name.strip() in [one.name for one in ledger.entries]:
+            raise ValueError(
+                f"--add: {name.strip()!r} is in {file} already: give another name, such as with its date, or --times "
+                "for several alike"
+            )
         ledger.add(name.strip(), _guarantee("--add", text), times=times, fixed=fixed, date=date)
     elif times != 1 or fixed or date:
         raise ValueError("--times, --fixed and --date go with --add: they are about one more release")
     if add is not None or limit is not None:
+        if not file.parent.is_dir():
+            raise ValueError(f"{file}: cannot be written: there is no folder {file.parent}")
         ledger.save(file)
     return Answer(_solve(ledger, file), partial(_document, ledger))
 
@@ -114,7 +122,8 @@ def _guarantee(option: str, text: str) -> Guarantee:
     names = tuple(part[0] for part in parts if part)
     if names not in NAMES or any(len(part) != 2 for part in parts):
         known = "; ".join(", ".join(f"{name} .." for name in one) for one in NAMES)
-        raise ValueError(f"{option}: a guarantee must be one of {known}; got {text.strip()!r}")
+        comma = "; numbers have a point, as 0.1, and no comma" if re.search(r"\d,\d", text) else ""
+        raise ValueError(f"{option}: a guarantee must be one of {known}; got {text.strip()!r}{comma}")
     kind: Any = NAMES[names]
     made: Guarantee = kind(*(options.number(option, part[1]) for part in parts))
     return made

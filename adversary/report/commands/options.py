@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -16,9 +17,9 @@ from typing import Annotated, Any, NamedTuple, NoReturn, get_args, get_origin
 import typer
 from typer.models import OptionInfo
 
-from adversary._core import remove_empty
+from adversary._core import check_probability, check_whole, meant, remove_empty
 from adversary.privacy import Guarantee, definitions
-from adversary.report.files import Scenario, load_scenario
+from adversary.report.files import Scenario, load_scenario, written_otherwise
 from adversary.report.kit import FORMS, Answer, check_form, deliver, tell
 
 SEED = 2020
@@ -67,6 +68,8 @@ Scheduler = Annotated[
 ]
 
 
+PROBABILITIES = ("--prior", "--level", "--failure", "--baseline", "--mistaken")
+"""Options whose numbers are probabilities."""
 LONGEST = 1000
 """Characters of an error, at most: a value it quotes may be as long as its file."""
 
@@ -83,18 +86,38 @@ def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Itera
         tell(f"interrupted{': ' * bool(interrupted)}{interrupted}")
         raise typer.Exit(130) from None
     except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
-        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        text = _of_system(error) if isinstance(error, OSError) and error.filename else str(error)
         text = f"needs more memory than there is: {text}" if isinstance(error, MemoryError) else text
         text += (
             f" ({interrupted})"
             if interrupted and isinstance(error, ChildProcessError) and not hasattr(error, "__notes__")
             else ""
         )
-        named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--"))
+        named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--")) or _names_file(text)
         words = " ".join([*(text if named else f"{file}: {text}").split(), *getattr(error, "__notes__", ())])
         cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
         tell(f"error: {cut}")
         raise typer.Exit(2) from None
+
+
+def _of_system(error: OSError) -> str:
+    """A file or folder that cannot be read or written, and the name that was probably meant."""
+    path = Path(str(error.filename))
+    if isinstance(error, IsADirectoryError):
+        return f"{path}: must be a file, got a folder: give a file in it"
+    if not isinstance(error, FileNotFoundError):
+        return f"{path}: {error.strerror}"
+    if re.fullmatch(r"[\d.,/%]+", str(path)):
+        return f"{path}: {error.strerror}: a number goes with its option, such as --epsilon {path}"
+    if not path.parent.is_dir():
+        return f"{path}: {error.strerror}: there is no folder {path.parent}"
+    return f"{path}: {error.strerror}{meant(path.name, (one.name for one in path.parent.iterdir()))}"
+
+
+def _names_file(text: str) -> bool:
+    """Whether an error begins with a file of its own, such as one that another file or an option names."""
+    head, colon, _ = text.partition(": ")
+    return bool(colon) and len(head) < LONGEST and Path(head).is_file()
 
 
 @contextmanager
@@ -111,20 +134,23 @@ def ended_as_interrupted() -> Iterator[None]:
 
 
 def number(option: str, text: str) -> float:
-    """ "0.1" or "1/864" as a number."""
+    """ "0.1" or "1/864" as a number, in [0, 1] where the option is a probability."""
     try:
         top, *bottom = map(float, text.split("/", 1))
-        return top / bottom[0] if bottom else top
+        given = top / bottom[0] if bottom else top
     except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{option} must be a number such as 0.1 or 1/864, got {text!r}") from None
+        rule = "must be a number such as 0.1 or 1/864"
+        raise ValueError(f"{option} {rule}, got {text.strip()!r}{written_otherwise(text)}") from None
+    return float(check_probability(option, given)) if option in PROBABILITIES else given
 
 
 def whole(option: str, text: str) -> int:
-    """A whole number."""
+    """A whole number, from 0 on where the option is a seed."""
     try:
-        return int(text)
+        given = int(text)
     except ValueError:
         raise ValueError(f"{option} must be a whole number, got {text!r}") from None
+    return int(check_whole(option, given, minimum=0)) if option == "--seed" else given
 
 
 PARSED: dict[Any, Callable[[str, str], Any]] = {float: number, int: whole}

@@ -52,6 +52,8 @@ def init_command(
         if path is None:
             print(text, end="")
         else:
+            if path.exists():
+                raise ValueError(f"{path}: is there already, and is not overwritten: give another name")
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
 

@@ -137,7 +137,7 @@ def tables_command(
     if check and tolerated is None:
         raise ValueError("--check needs --profile, the risk that is tolerated")
     if before is not None:
-        judged["before"] = _read(before, specs, levels, given)[0]
+        judged["before"] = _read_beside(before, specs, levels, given)
     tree = solve(who, profile=tolerated, failure=chance if failure is None else failure, rng=seed, **judged)
     kept = not check or bool(tree.attrs["profile_kept"])
     workbook = data.suffix.lower() in (".xlsx", ".xls")
@@ -159,7 +159,7 @@ def solve_file(read: TablesFile, given: dict[str, Any], who: TableAdversary, **h
         raise ValueError(f"{read.path}: guarantee: must state one definition, got {', '.join(read.guarantees)}")
     guarantee = next(iter(read.guarantees.values())) if read.guarantees else None
     options = read.options | given
-    frame, where = load_table_data(read.data, sheet=read.sheet)
+    frame, where = load_table_data(_there(read.path, "data.file", read.data), sheet=read.sheet)
     persons = population(frame, read.tables, **options, where=where)
     tables = resolve_tables(read.tables, persons)
     if read.household:
@@ -167,7 +167,7 @@ def solve_file(read: TablesFile, given: dict[str, Any], who: TableAdversary, **h
         known = largest_household(frame, read.tables, persons, read.household, **reading, where=where)
         who = replace(who, knows="nobody", at_least=known)
     if read.last_year is not None:
-        before, _ = _read(read.last_year, list(read.tables), None, {})
+        before = _read_beside(_there(read.path, "adversary.last_year", read.last_year), list(read.tables), None, {})
         who = replace(who, belief=counts_beside(persons, before, str(read.last_year)) + EXPECTED)
     title = read.title or read.path.stem
     return tables_answer.solve(title, persons, tables, who, guarantee=guarantee, unit=read.unit, **how)
@@ -262,7 +262,7 @@ def _reading(
         "people": people, "leave_out": leave_out, "yes_these_are_counts": certain,
         "decimal": decimal, "suppressed_below": below, "suppressed": suppressed if suppressed != "draw" else None,
     }  # fmt: skip
-    return {name: value for name, value in given.items() if value}
+    return {name: value for name, value in given.items() if value is not None and value is not False and value != []}
 
 
 def _specs(
@@ -316,6 +316,21 @@ def _read(
     else:
         people = population(frame, specs, **given, where=where)
     return people, resolve_tables(specs, people)
+
+
+def _read_beside(data: Path, specs: list[PublishedTable], levels: str | None, given: dict[str, Any]) -> Population:
+    """The people of a file beside the one that is asked about; errors of its contents begin with its own name."""
+    try:
+        return _read(data, specs, levels, given)[0]
+    except ValueError as error:
+        raise ValueError(f"{data}: {str(error).removeprefix(f'{data}: ')}") from None
+
+
+def _there(file: Path, key: str, path: Path) -> Path:
+    """A path that a file names, or ValueError for no file."""
+    if not path.is_file():
+        raise ValueError(f"{file}: {key}: must be a file, by its path from this file's: there is no file {path}")
+    return path
 
 
 def _profile(path: Path) -> tuple[Any, dict[str, Any]]:

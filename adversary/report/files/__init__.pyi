@@ -5,7 +5,6 @@ from .guarantee_keys import GuaranteeFile as GuaranteeFile
 from .guarantee_keys import load_guarantee as load_guarantee
 from .invariant_keys import Published as Published
 from .keys import Told as Told
-from .keys import read_toml as read_toml
 from .kinds import KINDS as KINDS
 from .plan_keys import check_releases as check_releases
 from .plan_keys import load_perturbation_table as load_perturbation_table
@@ -22,3 +21,5 @@ from .tables import TablesFile as TablesFile
 from .tables import load_table_data as load_table_data
 from .tables import load_tables_file as load_tables_file
 from .tables import parse_table as parse_table
+from .toml_text import read_toml as read_toml
+from .toml_text import written_otherwise as written_otherwise

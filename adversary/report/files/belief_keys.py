@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Integers, check_positive, meant, refuse_rounded
+from adversary._core import Integers, check_positive, meant, quoted, refuse_rounded
 from adversary.adversaries import beliefs
 from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.report.files.keys import Key, Keys
+from adversary.report.files.toml_text import as_toml
 
 LAWS = (
     "poisson",
@@ -77,7 +78,9 @@ def read_belief(parent: Keys, name: str) -> beliefs.Belief:
         parent.has(name)
         return beliefs.Uniform()
     if not isinstance(parent.values[name], dict):
-        raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {parent.values[name]!r}')
+        given = parent.values[name]
+        hint = meant(given, ["uniform"]) if isinstance(given, str) else ""
+        raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {as_toml(given)}{hint}')
     table = parent.table(name)
     if "law" not in table.values:
         table.only(*KINDS, "mass", "column", "population")
@@ -85,7 +88,7 @@ def read_belief(parent: Keys, name: str) -> beliefs.Belief:
     if len(kinds) != 1:
         raise ValueError(
             "a belief table has exactly one of upper (uniform), total (point), known (others), probabilities (pmf), "
-            f"law, each, between, counts or sampled, got {kinds}"
+            f"law, each, between, counts or sampled, got {', '.join(kinds) or 'none'}"
         )
 
     def whole(key: str) -> int:
@@ -111,7 +114,7 @@ def _law_between(table: Keys) -> Any:
     """The law with so much mass between two counts."""
     ends = table.get("between", list, "a list of two whole numbers")
     if len(ends) != 2 or not all(type(one) is int for one in ends):
-        raise ValueError(f"{table.where('between')}: must be a list of two whole numbers, got {ends!r}")
+        raise ValueError(f"{table.where('between')}: must be a list of two whole numbers, got {as_toml(ends)}")
     law = table.get("law", str, f"one of {', '.join(beliefs.BETWEEN)}", "")
     try:
         return beliefs.law_between(ends[0], ends[1], float(table.number("mass", 0.9)), law or None)
@@ -144,9 +147,9 @@ def _one_sibling(table: Keys) -> Any:
 def _law(table: Keys) -> Any:
     """A frozen law of `scipy.stats`."""
     known = (*LAWS, *NAMES, *RATES)
-    given = table.get("law", str, f"one of {known}")
+    given = table.get("law", str, f"one of {quoted(known)}")
     if given not in (*LAWS, *NAMES):
-        raise ValueError(f"law must be one of {known}, got {given!r}{meant(given, known)}")
+        raise ValueError(f"law must be one of {quoted(known)}, got {given!r}{meant(given, known)}")
     import scipy.stats
 
     law = NAMES.get(given, given)
@@ -160,7 +163,8 @@ def _law(table: Keys) -> Any:
         shapes = getattr(scipy.stats, law).shapes or ""
         also = ", or mu, alpha (mean and shape)" * (law == "nbinom")
         raise ValueError(
-            f"law {given!r} takes the parameters {shapes} (and loc){also}, got {sorted(parameters)}"
+            f"law {given!r} takes the parameters {shapes} (and loc){also}, got "
+            f"{', '.join(sorted(parameters)) or 'none'}"
         ) from None
     if not frozen.support()[0] >= 0:
         raise ValueError(f"law {given!r} with {parameters} is not a law of a count")

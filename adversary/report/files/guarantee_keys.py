@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 
-from adversary._core import DEFAULT_FAILURE
+from adversary._core import DEFAULT_FAILURE, quoted
 from adversary.privacy import NEIGHBOURS, Guarantee, PrivacyUnit, definitions
-from adversary.report.files.keys import Key, Keys, Told, probability, read_toml, texts
+from adversary.report.files.keys import Key, Keys, Told, probability, texts
+from adversary.report.files.toml_text import read_toml
 
 FIRST = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
 """The order in which guarantees are shown; definitions that it does not name come after these."""
@@ -140,7 +142,7 @@ def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> di
         if table.has(name):
             promises[name] = table.build(name, partial(_guarantee, table, name, total))
     if not promises:
-        raise ValueError(f"{table.file}: {table.key}: must state at least one of {tuple(DEFINITIONS)}, got nothing")
+        raise ValueError(f"{table.file}: {table.key}: must state at least one of {quoted(DEFINITIONS)}, got nothing")
     return promises
 
 
@@ -148,7 +150,12 @@ def _guarantee(table: Keys, name: str, total: Callable[[], float] | None) -> Gua
     kind = DEFINITIONS[name]
     names = kind.parameter_names()
     if names == ("rho",) and table.values[name] == "sum of levels" and total is not None:
-        return kind(total())
+        if not isfinite(rho := total()):
+            raise ValueError(
+                f"{table.values[name]!r} is infinite: the noise of a level, such as a perturbation table, has no zCDP: "
+                "leave the guarantee out, or state one that holds"
+            )
+        return kind(rho)
     if len(names) == 1:
         return kind(float(table.number(name)))
     several = table.table(name)

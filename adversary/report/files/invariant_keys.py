@@ -21,6 +21,7 @@ import numpy as np
 from adversary.adversaries.plans import Plan
 from adversary.privacy.invariants import READINGS, Margins
 from adversary.report.files.keys import Key, Keys
+from adversary.report.files.toml_text import as_toml
 
 INVARIANTS = {
     "features": Key("list", "a name for each published feature", None, example='["sex", "work"]', live=True),
@@ -53,10 +54,10 @@ def read_invariants(table: Keys) -> Published:
     rows = table.get("margins", list, "a list of lists of counts, one for each published feature")
     for row in rows:
         if not isinstance(row, list):
-            raise ValueError(f"{table.where('margins')}: must be lists of counts, got {row!r}")
+            raise ValueError(f"{table.where('margins')}: must be lists of counts, got {as_toml(row)}")
     for count in (x for row in rows for x in row):
         if isinstance(count, str | bool | list | dict):
-            raise ValueError(f"{table.where('margins')}: must hold counts, whole numbers, got {count!r}")
+            raise ValueError(f"{table.where('margins')}: must hold counts, whole numbers, got {as_toml(count)}")
     reading = table["reading"]
     margins = table.build("margins", partial(Margins, rows, reading))
     default = [f"feature {k}" for k in range(1, len(rows) + 1)]
@@ -64,7 +65,7 @@ def read_invariants(table: Keys) -> Published:
     texts = [name for name in names if isinstance(name, str) and name.isprintable()]
     if len(set(texts)) < len(names) or len(names) != len(rows):
         raise ValueError(
-            f"{table.where('features')}: must be {len(rows)} different names, one for each margin, got {names!r}"
+            f"{table.where('features')}: must be {len(rows)} different names, one for each margin, got {as_toml(names)}"
         )
     table.finish()
     with warnings.catch_warnings():  # where a(t) is not known exactly, answers call it an upper bound

@@ -1,108 +1,31 @@
 """One table of a file, read key by key: typed, checked, and whatever nobody asked for refused.
 
-Nothing in a file is executed. An error names the file, the key, the rule and the value, and suggests the key that was
-probably meant. A file of more than 1 MiB or nested more than 20 deep is refused before it is parsed: the parser takes
-quadratic time for long keys, and recurses into brackets.
+An error names the file, the key, the rule and the value, and suggests the key that was probably meant.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import accumulate
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adversary._core import check_probability, meant
+from adversary._core import check_probability, meant, quoted
 from adversary.report.files.kinds import ABOUT
-from adversary.report.files.tables.table_data import TYPED, load_table_data
+from adversary.report.files.tables.table_data import load_table_data
+from adversary.report.files.toml_text import as_toml, written_otherwise
 
-MOST_BYTES, DEEPEST = 2**20, 20
-"""Limits of a TOML file: its size, and how deep a value may lie in it."""
 LEAST, MOST = 1e-12, 1e12
 """Of a parameter of a law: powers of what lies between are far from the ends of doubles."""
-_WHOLE = 2**63
-"""Whole numbers of TOML have 64 bits."""
-_STRING = re.compile(
-    r'"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'.*?(?:\'\'\'|\Z)|"(?:\\.|[^"\\\n])*+"?|\'[^\'\n]*+\'?|#[^\n]*', re.DOTALL
-)
-_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 PRODUCT = r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*"
 """Of fractions, as a regular expression."""
 _NUMBER = 'a number such as 0.5, or a product of fractions such as "64/25 * 165/4099"'
-
-
-def read_toml(file: Path) -> dict[str, Any]:
-    """Read a TOML file with limits on its size, its depth and its whole numbers.
-
-    Parameters
-    ----------
-    file : path of the file, UTF-8, at most 1 MiB
-
-    Returns
-    -------
-    Its document: nested dictionaries, lists and values.
-
-    Raises
-    ------
-    OSError : the file cannot be read
-    ValueError : it is not TOML, too long, nested more than 20 deep, or has a whole number of more than 64 bits; the
-        message names the file
-    """
-    if file.suffix.lower() in (".csv", ".tsv", ".xlsx", *TYPED):
-        raise ValueError(
-            f"{file}: must be a TOML file, got {file.suffix[1:].upper()}; a table of counts is audited by: "
-            f'adversary tables {file} --table "PLACE: FEATURES, rho 0.1"'
-        )
-    with file.open("rb") as opened:
-        given = opened.read(MOST_BYTES + 1)
-    if len(given) > MOST_BYTES:
-        raise ValueError(f"{file}: must be a TOML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
-    try:
-        text = given.decode("utf-8-sig")  # Windows editors begin a file with a byte order mark
-        bare = _STRING.sub("s", text)
-        depth = max(accumulate((x in "[{") - (x in "]}") for x in re.findall(r"[][{}]", bare)), default=0)
-        document = None if depth > DEEPEST or _LONG_KEY.search(bare) else tomllib.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{file}: not a TOML file: {error}{_line(given, str(error))}") from None
-    if document is None:
-        raise ValueError(f"{file}: must be nested at most {DEEPEST} deep, brackets and keys, got more")
-    _check_values(document, file)
-    return document
-
-
-def _line(given: bytes, error: str) -> str:
-    """The line that an error is about, and what is mostly wrong with it."""
-    place = re.search(r"at line (\d+)", error)
-    if place is None:
-        return ""
-    line = given.decode("utf-8-sig").split("\n")[int(place[1]) - 1].strip()[:80]
-    twice = "twice" in error or "overwrite" in error
-    rules = "words have double quotes, numbers a point", "each level is a [[plan.level]], in two brackets"
-    return f": {line!r}; {rules[twice]}"
-
-
-def _check_values(document: Mapping[str, Any], file: Path) -> None:
-    """ValueError for what lies too deep, a whole number of more than 64 bits, or a NUL, which NetCDF does not hold."""
-    waiting: list[tuple[str, int, Any]] = [("", 0, document)]
-    for key, depth, value in waiting:
-        if depth > DEEPEST:
-            raise ValueError(f"{file}: {key}: must be nested at most {DEEPEST} deep")
-        if "\0" in key or (isinstance(value, str) and "\0" in value):
-            raise ValueError(f"{file}: {key!r}: must be without the character NUL, got {value!r}")
-        if isinstance(value, Mapping):
-            waiting += [(f"{key}.{name}" if key else name, depth + 1, one) for name, one in value.items()]
-        elif isinstance(value, list):
-            waiting += [(f"{key}[{i}]", depth + 1, one) for i, one in enumerate(value, 1)]
-        elif isinstance(value, int) and not -_WHOLE <= value < _WHOLE:
-            raise ValueError(
-                f"{file}: {key}: must be a whole number of at most 64 bits, got one of {value.bit_length()}"
-            )
+_TOP = ("title", "description", "source", "neighbours", "failure")
+"""Keys of a whole file, which TOML takes for those of a table where they stand below its name."""
 
 
 class Key(NamedTuple):
@@ -166,7 +89,7 @@ class Keys:
 
     def __init__(self, values: Any, file: Path, key: str, declared: Mapping[str, Key] | None = None) -> None:
         if not isinstance(values, Mapping):
-            raise ValueError(f"{file}: {key}: must be a table, got {values!r}")
+            raise ValueError(f"{file}: {key}: must be a table, got {as_toml(values)}")
         self.values, self.file, self.key, self.asked, self.declared = values, file, key, set[str](), declared or {}
         if self.declared:
             self._refuse_others(set(self.declared))
@@ -202,6 +125,8 @@ class Keys:
         cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key], at: str = ""
     ) -> Keys:
         """A whole file of this kind, or its table `at`, with these keys alone; other kinds are told by their tables."""
+        if not document and declared and not at:
+            raise ValueError(f"{file}: the file is empty: adversary init writes {kind} to begin with")
         for key, other in ABOUT.items():
             if key in document and key not in declared:
                 raise ValueError(f"{file}: {key}: this is {other}; {kind} has none")
@@ -224,7 +149,9 @@ class Keys:
             return default
         value = self.values[key]
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
-            raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}")
+            brackets = self.declared[key].kind == "rows" if key in self.declared else False
+            hint = f"; write [[{self.key + '.' if self.key else ''}{key}]], in two brackets" * brackets
+            raise ValueError(f"{self.where(key)}: must be {rule}, got {as_toml(value)}{hint}")
         return value
 
     def _explain_key(self, key: str) -> str:
@@ -242,9 +169,10 @@ class Keys:
 
     def one_of(self, key: str, choices: tuple[str, ...], default: Any = ...) -> str:
         """A word out of a few."""
-        value = self.get(key, str, f"one of {choices}", default)
+        rule = f"one of {quoted(choices)}"
+        value = self.get(key, str, rule, default)
         if value is not None and value not in choices:
-            raise ValueError(f"{self.where(key)}: must be one of {choices}, got {value!r}{meant(value, choices)}")
+            raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}{meant(value, choices)}")
         return value  # type: ignore[no-any-return]
 
     def only(self, *keys: str) -> None:
@@ -271,7 +199,7 @@ class Keys:
         for value in values or ():
             if not isinstance(value, (int, float, str)) or isinstance(value, bool):
                 raise ValueError(
-                    f"{self.where(key)}: must be a list of numbers or products of fractions, got {value!r}"
+                    f"{self.where(key)}: must be a list of numbers or products of fractions, got {as_toml(value)}"
                 )
         return None if values is None else [self._number(key, value) for value in values]
 
@@ -279,10 +207,7 @@ class Keys:
         if not isinstance(value, str):
             return value
         if not re.fullmatch(PRODUCT, value):
-            raise ValueError(
-                f"{self.where(key)}: must be {_NUMBER}, got {value!r}"
-                + ("; write 50 % as 0.5" if value.rstrip().endswith("%") else "")
-            )
+            raise ValueError(f"{self.where(key)}: must be {_NUMBER}, got {value!r}{written_otherwise(value)}")
         try:
             product = prod(Fraction(factor.replace(" ", "")) for factor in value.split("*"))
             float(product)
@@ -344,8 +269,12 @@ class Keys:
             if key not in known:
                 parts = {name: one.about.removeprefix("its ").split(" and ") for name, one in self.declared.items()}
                 owners = [f'"{name}" = {self.declared[name].example}' for name, its in parts.items() if key in its]
-                hint = meant(key, sorted({*known, *(() if self.key else ABOUT)})) or f"; known here: {sorted(known)}"
-                hint = f"; write {' or '.join(owners)}" if owners else hint
+                hint = meant(key, sorted({*known, *(() if self.key else ABOUT)}))
+                if self.key and key in _TOP:
+                    hint = "; it is about the whole file: write it above the first table, the first line in brackets"
+                hint = (
+                    f"; write {' or '.join(owners)}" if owners else hint or f"; known here: {', '.join(sorted(known))}"
+                )
                 raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
 
     def build(self, key: str, make: Callable[[], Any]) -> Any:
@@ -366,7 +295,7 @@ def pair(what: str) -> Callable[[str, Any], tuple[float, float]]:
         del key
         found = [plain(x) for x in values]
         if len(found) != 2:
-            raise ValueError(f"must be two numbers, {what}, got {found}")
+            raise ValueError(f"must be two numbers, {what}, got {as_toml(found)}")
         return found[0], found[1]
 
     return made

@@ -12,13 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_whole, meant
+from adversary._core import check_whole, meant, quoted
 from adversary.adversaries import postprocessing
 from adversary.adversaries.plans import COUNTS, PUBLISHED, Level, Plan
 from adversary.privacy import PrivacyUnit
 from adversary.privacy.mechanisms import ENDS, Mechanism, PerturbationTable, RangedNoise, kinds, listable
 from adversary.report.files.keys import Key, Keys
 from adversary.report.files.tables.table_data import load_table_data
+from adversary.report.files.toml_text import as_toml
 
 NOISES = kinds()
 """Noise a level may have."""
@@ -220,9 +221,9 @@ def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
 
 def _free_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:
     """The noise with the one parameter that fixes it, on any number."""
-    noise = table.get("noise", str, f"one of {tuple(NOISES)}", "discrete gaussian")
+    noise = table.get("noise", str, f"one of {quoted(NOISES)}", "discrete gaussian")
     if noise not in NOISES:
-        raise ValueError(f"noise must be one of {tuple(NOISES)}, got {noise!r}{meant(noise, NOISES)}")
+        raise ValueError(f"noise must be one of {quoted(NOISES)}, got {noise!r}{meant(noise, NOISES)}")
     law = NOISES[noise]
     given = [key for key in PARAMETERS if table.has(key)]
     wanted = law.parameters
@@ -332,7 +333,7 @@ def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
     if table.has("clamp"):
         bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")
         if isinstance(bounds, list) and len(bounds) != 2:
-            raise ValueError(f"clamp must be a smallest value, or [smallest, largest], got {bounds!r}")
+            raise ValueError(f"clamp must be a smallest value, or [smallest, largest], got {as_toml(bounds)}")
         least, *most = bounds if isinstance(bounds, list) else [bounds]
         mechanism = postprocessing.clamped(mechanism, _check_smallest("clamp", least), *most)
     ties = table.one_of("ties", postprocessing.RULES, None)
@@ -354,7 +355,7 @@ def _postprocess(table: Keys, mechanism: Mechanism) -> Mechanism:
         if isinstance(given, list):
             if len(given) != 2:
                 raise ValueError(
-                    f"suppress must be the smallest count that is published, or [first, last], got {given!r}"
+                    f"suppress must be the smallest count that is published, or [first, last], got {as_toml(given)}"
                 )
             least, last = (check_whole("suppress", one) for one in given)
             mechanism = postprocessing.suppressed(mechanism, _check_smallest("suppress", int(last) + 1), int(least))

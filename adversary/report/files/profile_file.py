@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from adversary._core import DEFAULT_FAILURE, check_non_negative, check_probability, check_whole
-from adversary.budget import NOISES, STATISTICS, RiskProfile
-from adversary.report.files.keys import Key, Keys, Told, plain, probability, read_toml, texts
+from adversary.budget import NOISES, STATISTICS, RiskProfile, check_word
+from adversary.report.files.keys import Key, Keys, Told, plain, probability, texts
 from adversary.report.files.plan_keys import check_releases
 from adversary.report.files.profile_keys import PROFILE, read_profile
+from adversary.report.files.toml_text import read_toml
 
 DELTA = 1e-6
 """What is assumed where a file says nothing."""
@@ -125,9 +126,9 @@ class ProfileFile(Told):
 
     def asked(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
         """Copy with another statistic or rounding, where one is given, checked as in a file."""
-        if statistic is not None and statistic not in STATISTICS:
-            raise ValueError(f"statistic must be one of {STATISTICS}, got {statistic!r}")
-        digits = self.round_down if round_down is None else _digits("round_down", round_down)
+        if statistic is not None:
+            check_word("--statistic", statistic, STATISTICS)
+        digits = self.round_down if round_down is None else _digits("--round-down", round_down)
         return replace(self, statistic=statistic or self.statistic, round_down=digits)
 
 

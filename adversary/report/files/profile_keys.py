@@ -19,6 +19,7 @@ from typing import Any
 
 from adversary.budget import RatioOrAbsolute, RiskProfile, Tolerance
 from adversary.report.files.keys import Key, Keys
+from adversary.report.files.toml_text import as_toml
 
 _WHOM = ("inclusion", "value")
 PROFILE = {
@@ -104,6 +105,6 @@ def _whom(table: Keys, key: str, required: bool, single: bool) -> Any:
     if single or not isinstance(given, list):
         return float(table.number(key))
     if len(given) != 2:
-        raise ValueError(f"{table.where(key)}: must be {_RANGE}, got {given!r}")
+        raise ValueError(f"{table.where(key)}: must be {_RANGE}, got {as_toml(given)}")
     low, high = map(float, table.numbers(key))
     return low, high

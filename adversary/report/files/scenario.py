@@ -25,11 +25,12 @@ from adversary.privacy.invariants import Margins
 from adversary.report.files.belief_keys import BELIEF, read_beliefs
 from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantees, read_unit
 from adversary.report.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
-from adversary.report.files.keys import PRODUCT, Key, Keys, Told, probability, read_toml, texts
+from adversary.report.files.keys import PRODUCT, Key, Keys, Told, probability, texts
 from adversary.report.files.kinds import ABOUT
 from adversary.report.files.plan_keys import PLAN, origins, read_plan, sequences
 from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.sensitivity_keys import SENSITIVITY, Ranges, read_ranges
+from adversary.report.files.toml_text import read_toml
 
 BELIEFS = Key("open", "of the levels above, and of the lowest where `known` is left out", None, keys={"*": BELIEF},
               live=True)  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from adversary._core import check_positive, check_probability, check_whole
+from adversary._core import check_positive, check_probability, check_whole, quoted
 from adversary.adversaries.path import Adversary
 from adversary.adversaries.plans import Plan
 from adversary.report.files.belief_keys import BELIEF, read_beliefs
@@ -78,7 +78,9 @@ def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
             part.build("", partial(replace(reader, beliefs=beliefs[name]).level_beliefs, plan))
     found = Ranges(table["prior"], table["rho"], siblings, beliefs)
     if not found.given:
-        raise ValueError(f"{table.file}: {table.key}: must name at least one of {INPUTS} to go over, got nothing")
+        raise ValueError(
+            f"{table.file}: {table.key}: must name at least one of {quoted(INPUTS)} to go over, got nothing"
+        )
     return found
 
 

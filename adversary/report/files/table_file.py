@@ -22,8 +22,9 @@ from adversary.privacy.invariants import KNorm, SpanGaussian, VectorNoise, sensi
 from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, Mechanism
 from adversary.report.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.report.files.invariant_keys import INVARIANTS, Published, read_invariants
-from adversary.report.files.keys import Key, Keys, Told, probability, read_toml, texts
+from adversary.report.files.keys import Key, Keys, Told, probability, texts
 from adversary.report.files.plan_keys import LEVEL, NOISES, PARAMETERS, check_releases, read_noise
+from adversary.report.files.toml_text import as_toml, read_toml
 
 MADE = {"k-norm": "epsilon", "span gaussian": "mu"}
 """Noise made for the margins, with its parameter."""
@@ -166,7 +167,7 @@ def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism
         return None, read_noise(table, PrivacyUnit(neighbours="bounded"))
     given = [key for key in ("mu", *PARAMETERS) if table.has(key)]
     if given != [MADE[noise]]:
-        raise ValueError(f"{noise} noise takes {MADE[noise]}, got {given or 'nothing'}")
+        raise ValueError(f"{noise} noise takes {MADE[noise]}, got {', '.join(given) or 'nothing'}")
     default = min(max(published.margins.semi_adjacency, 1), MOST_RECORDS)
     records = table.get("records", int, "2 or 3", default)
     rows, columns = published.margins.counts
@@ -198,7 +199,7 @@ def _table(table: Keys, key: str, shape: tuple[int, ...], kind: type) -> Any:
         isinstance(x, int if whole else (int, float)) and not isinstance(x, bool) for row in rows for x in row
     ):
         numbers = "whole numbers" if whole else "numbers"
-        raise ValueError(f"{table.where(key)}: must be {shape[0]} rows of {shape[1]} {numbers}, got {rows!r}")
+        raise ValueError(f"{table.where(key)}: must be {shape[0]} rows of {shape[1]} {numbers}, got {as_toml(rows)}")
     return [[kind(x) for x in row] for row in rows]
 
 

@@ -15,7 +15,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from adversary._core import PERCENT, as_given, format_number, format_probability, join_words, percent, sentence
+from adversary._core import PERCENT, as_given, format_number, format_probability, join_words, percent, quoted, sentence
 from adversary.driver import TRUTHS, most_moving
 from adversary.report.plot import sheet as kit
 from adversary.report.plot.sheet import Panels
@@ -47,7 +47,7 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Panels:
     ValueError : an unknown measure, or no truth that the adversary considers possible
     """
     if measure not in MEASURES:
-        raise ValueError(f"measure must be one of {tuple(MEASURES)}, got {measure!r}")
+        raise ValueError(f"measure must be one of {quoted(MEASURES)}, got {measure!r}")
     sides = _possible(found[measure].sel(end="base"))
     values = found[measure].sel(truth=sides)
     swing = (values.sel(end="high") - values.sel(end="low")).max("truth")

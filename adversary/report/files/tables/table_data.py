@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adversary._core import join_words, missing_extra
+from adversary._core import join_words, meant, missing_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +49,7 @@ OTHERS = {
     ".gz": "an archive; give the file inside",
 }
 """What is refused, and the remedy."""
+_MARKUP = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 LONG = 60
 """Letters of a line under a table that is no name."""
 NOTES = ("source", "quelle", "note", "notes", "anmerkung", "hinweis", "fuente", "©", "*", "stand:", "erstellt")
@@ -77,11 +79,13 @@ def load_table_data(path: str | Path, *, sheet: str | None = None) -> tuple[pd.D
     suffix = file.suffix.lower()
     if suffix in OTHERS:
         raise ValueError(f"must be CSV, Excel, Parquet, Stata or SPSS, got {OTHERS[suffix]}")
-    if suffix in TYPED:
+    if suffix in TYPED and sheet is None:
         return _typed(file, *TYPED[suffix]), lambda row: f"row {row + 1}"
     given = file.read_bytes()
     if given.startswith(b"PK\x03\x04"):
         return _from_excel(given, sheet)
+    if sheet is not None:
+        raise ValueError(f"sheet must be left out, as only an Excel file (.xlsx) has sheets, got {sheet!r}")
     if given.startswith((b"PAR1", b"\xd0\xcf\x11\xe0", b"%PDF", b"\x1f\x8b", b"\x89")):
         raise ValueError(f"must be CSV, Excel, Parquet, Stata or SPSS by its name, got {file.suffix or 'no ending'}")
     return _from_text(given)
@@ -109,11 +113,12 @@ def _from_excel(given: bytes, sheet: str | None) -> tuple[pd.DataFrame, Callable
         sheets = pd.read_excel(io.BytesIO(given), sheet_name=None, header=None, dtype=str, na_filter=False)
     except ImportError:
         raise ValueError(str(missing_extra("Excel files need openpyxl", "tables"))) from None
-    except Exception as error:  # openpyxl has errors of its own
-        raise ValueError(f"must be an Excel file (.xlsx), got {error}") from None
+    except Exception:  # openpyxl has errors of its own
+        raise ValueError("must be an Excel file (.xlsx), got another or a damaged one: save it as CSV") from None
     full = {str(name): one for name, one in sheets.items() if not one.empty}
     if sheet is not None and sheet not in full:
-        raise ValueError(f"no sheet {sheet!r} with entries; there are {join_words(list(full)) or 'none'}")
+        there = join_words(list(full)) or "none"
+        raise ValueError(f"no sheet {sheet!r} with entries; there are {there}{meant(sheet, full)}")
     if sheet is None and len(full) > 1:
         raise ValueError(f"has the sheets {join_words(list(full))}: name one, --sheet {next(iter(full))!r}")
     if not full:
@@ -126,6 +131,8 @@ def _from_excel(given: bytes, sheet: str | None) -> tuple[pd.DataFrame, Callable
 def _from_text(given: bytes) -> tuple[pd.DataFrame, Callable[[int], str]]:
     """The rows of a text file."""
     text, notes = _decoded(given)
+    if _MARKUP.match(text):
+        raise ValueError("must be CSV, got a page of HTML or XML, as a site sends in place of a file: fetch it again")
     first, _, rest = text.partition("\n")
     if first.strip().lower().startswith("sep=") and len(first.strip()) == 5:  # Excel names its separator so
         separator, text = first.strip()[-1], "\n" + rest

@@ -17,6 +17,7 @@ from adversary.adversaries.tables import REPEATS, PublishedTable
 from adversary.privacy import PrivacyUnit
 from adversary.report.files.keys import Key, Keys
 from adversary.report.files.plan_keys import LEVEL, NOISE, NOISES, OPTIONS, PARAMETERS, processed, read_noise
+from adversary.report.files.toml_text import as_toml
 
 TABLE = {
     "of": Key("text", "its places and features in a line, in place of by", "", example='"district: age x sex"'),
@@ -88,7 +89,12 @@ def read_table(part: Keys, unit: PrivacyUnit) -> PublishedTable:
         either = 'either of = "district: age x sex" or by = ["district", "age"]'
         raise ValueError(f"{part.where('of')}: give {either}, got {got}")
     if given is not None and not all(isinstance(one, str) and one.strip() for one in given):
-        raise ValueError(f"{part.where('by')}: must be a list of names of columns, got {given!r}")
+        raise ValueError(f"{part.where('by')}: must be a list of names of columns, got {as_toml(given)}")
+    if "," in line:
+        raise ValueError(
+            f"{part.where('of')}: must be places and features alone, such as 'district: age x sex', got {line!r}: "
+            "noise has keys of its own, such as rho = 0.3"
+        )
     by, name = part.build("of", partial(columns_of_line, line)) if line else (tuple(given), "")
     noise = processed(part, part.build("", partial(read_noise, part, unit)))
     options = {key: part[key] for key in ("releases", "repeat") if part.has(key)}

@@ -16,9 +16,10 @@ from adversary.budget import STATISTICS, RiskProfile
 from adversary.privacy import Guarantee, PrivacyUnit, unit_rho
 from adversary.report.files.belief_keys import BELIEF, read_belief
 from adversary.report.files.guarantee_keys import GUARANTEE, UNITS, read_guarantees, read_unit
-from adversary.report.files.keys import Key, Keys, Told, probability, read_toml, texts
+from adversary.report.files.keys import Key, Keys, Told, probability, texts
 from adversary.report.files.profile_keys import PROFILE, read_profile
 from adversary.report.files.tables.table_text import TABLE, read_table
+from adversary.report.files.toml_text import as_toml, read_toml
 
 SUPPRESSED = ("draw", "leave out")
 """Suppressed cells: any count that they can have, or nobody."""
@@ -179,7 +180,7 @@ def _options(data: Keys) -> dict[str, Any]:
             given = data.get(key, (list, str), "a list of names")
             given = [given] if isinstance(given, str) else given
             if not all(isinstance(one, str) and one.strip() for one in given):
-                raise ValueError(f"{data.where(key)}: must be a list of names, got {given!r}")
+                raise ValueError(f"{data.where(key)}: must be a list of names, got {as_toml(given)}")
             options[key] = given
         else:
             options[key] = data[key]
@@ -210,7 +211,7 @@ def _belief(who: Keys) -> Others | None:
     if not isinstance(made, Others):
         raise ValueError(
             f"{who.where('belief')}: must be a law of the others in one cell, such as "
-            f'{{ law = "poisson", mu = 2 }}, got {made!r}'
+            f'{{ law = "poisson", mu = 2 }}, got ' + as_toml(who.values["belief"])
         )
     return made
 
