@@ -63,7 +63,7 @@ def written(name: str, folder: Path, text: str) -> str:
 
 def printed(*arguments: str) -> str:
     """What a command that succeeds shows, with plain spaces."""
-    text = _succeeded(*arguments, silent=True).replace("\u00a0", " ")
+    text = _succeeded(*arguments, silent=True)
     assert not DOUBLED.search(text), text
     return text
 

@@ -60,7 +60,7 @@ def test_the_command_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     for options in ([], ["--json"], ["--out", str(tmp_path / "page")]):
         app(["--rho", "0.125", *options], standalone_mode=False)
     written, _ = capsys.readouterr()
-    assert "With probability 95\u00a0% the noise moves a count by at most 4." in written
+    assert "With probability 95% the noise moves a count by at most 4." in written
     (record,) = json.loads(written[written.index("{") : written.rindex("}") + 1])["records"]
     assert (record["prob"], record["quantity"], record["value"]) == (0.95, "distance", 4)
     assert {path.name for path in (tmp_path / "page").iterdir()} >= {"report.html", "noise.csv"}

@@ -48,10 +48,15 @@ from .labels import labelled as labelled
 from .labels import over_labels as over_labels
 from .labels import values_by_count as values_by_count
 from .labels import whole_labels as whole_labels
+from .number_formats import DIGITS as DIGITS
+from .number_formats import HEADLINE as HEADLINE
+from .number_formats import MOST_DIGITS as MOST_DIGITS
 from .number_formats import PERCENT as PERCENT
 from .number_formats import as_given as as_given
 from .number_formats import finite as finite
+from .number_formats import format_apart as format_apart
 from .number_formats import format_bound as format_bound
+from .number_formats import format_chance as format_chance
 from .number_formats import format_interval as format_interval
 from .number_formats import format_number as format_number
 from .number_formats import format_probability as format_probability
@@ -60,6 +65,7 @@ from .number_formats import give_or_take as give_or_take
 from .number_formats import interval as interval
 from .number_formats import outward_percent as outward_percent
 from .number_formats import percent as percent
+from .number_formats import percentage as percentage
 from .number_formats import shown_epsilon as shown_epsilon
 from .numeric import SMALLEST as SMALLEST
 from .numeric import TAIL_NATS as TAIL_NATS
@@ -97,7 +103,6 @@ from .sentence_parts import how_often as how_often
 from .sentence_parts import in_100 as in_100
 from .sentence_parts import in_percent as in_percent
 from .sentence_parts import join_words as join_words
-from .sentence_parts import percentage as percentage
 from .sentence_parts import plain as plain
 from .sentence_parts import points as points
 from .sentence_parts import ranks_shown as ranks_shown

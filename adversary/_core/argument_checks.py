@@ -34,14 +34,14 @@ def check_probability(name: str, x: Any) -> Floats:
 
     >>> check_probability("prior", 50)
     Traceback (most recent call last):
-    ValueError: prior must be in [0, 1] (50 % is 0.5), got 50.0
+    ValueError: prior must be in [0, 1] (50% is 0.5), got 50.0
     """
     return _check(name, x, _in_unit_interval, lambda a: (a >= 0) & (a <= 1))
 
 
 def _in_unit_interval(first: float) -> str:
     """The rule of a probability, for the first value against it."""
-    return f"must be in [0, 1] ({first:g} % is {first / 100:g})" if 2.0 < first <= 100.0 else "must be in [0, 1]"
+    return f"must be in [0, 1] ({first:g}% is {first / 100:g})" if 2.0 < first <= 100.0 else "must be in [0, 1]"
 
 
 def check_number(name: str, x: Any) -> Floats:

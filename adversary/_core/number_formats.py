@@ -1,72 +1,129 @@
 """Formats of numbers: probabilities in percent, figures to a few digits, bounds rounded outward.
 
-A lower end is rounded down and an upper end up, so that a rounded bound never claims more.
+Two significant digits in verdicts and on cards, three in tables and of bounds; more only where two numbers differ in
+them alone. A lower end is rounded down and an upper end up, so that a rounded bound never claims more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import numpy as np
 
-PERCENT = "\u00a0%"
+PERCENT = "%"
+DIGITS, HEADLINE = 3, 2
+"""Significant digits of numbers in tables and of bounds, and of numbers in verdicts and on cards."""
+MOST_DIGITS = 5
+"""Digits that are written where two numbers differ in them alone."""
+SMALL, RARE_EVENT, NOTHING = 1e-4, 1e-9, 1e-12
+"""Probabilities below are written "1 in 40,000", not as numbers, and as none."""
+NONE = "none (below 1e-12)"
 
 
-def percent(p: float) -> str:
-    """A probability in percent at a glance: fewer digits in the middle, more near 0 and 1.
+def percent(p: float, digits: int = HEADLINE) -> str:
+    """A probability in percent at a glance: two digits, of its distance from 1 where that is the smaller.
 
     Parameters
     ----------
     p : probability
+    digits : significant digits, >= 1
 
-    >>> [percent(p).replace("\u00a0", " ") for p in (0.57, 0.0012, 0.9997)]
-    ['57 %', '0.12 %', '99.97 %']
+    >>> [percent(p) for p in (0.57, 0.0012, 0.9997, 1 / 40000)]
+    ['57%', '0.12%', '99.97%', '1 in 40,000']
     """
     if not 0.0 < p < 1.0:
         return f"{100 * p:g}{PERCENT}"
+    if p < SMALL:
+        return _one_in(p)
     near = min(p, 1.0 - p)
-    digits = 0 if near >= 0.0995 else int(np.clip(np.ceil(-np.log10(near)) - 1, 1, 8))
-    shown = f"{100 * p:.{digits}f}"
-    return (shown.rstrip("0").rstrip(".") if digits else shown) + PERCENT
+    decimals = int(np.clip(digits - 3 - np.floor(np.log10(near / 0.995)), 0, 8))  # 9.96% is written as 10%
+    shown = f"{100 * p:.{decimals}f}"
+    return (shown.rstrip("0").rstrip(".") if decimals else shown) + PERCENT
 
 
-def format_number(x: float) -> str:
-    """A number to four significant digits; a whole number as it is. Powers of ten as `format_bound` writes them.
+def format_number(x: float, digits: int = DIGITS) -> str:
+    """A number to three significant digits; whole numbers and whole parts in full, with separators of thousands.
+
+    Powers of ten are those of `format_bound`.
 
     Parameters
     ----------
     x : any number; "none" stands for NaN, "unlimited" for infinity
+    digits : significant digits, >= 1
 
-    >>> format_number(1 / 3), format_number(12345.0), format_number(float("inf"))
-    ('0.3333', '12345', 'unlimited')
+    >>> format_number(1 / 3), format_number(12345.0), format_number(float("inf")), format_number(4.6e-15)
+    ('0.333', '12,345', 'unlimited', 'none (below 1e-12)')
     """
     if not np.isfinite(x):
-        return "none" if np.isnan(x) else "unlimited" if x > 0 else "-unlimited"
+        return "none" if np.isnan(x) else "unlimited" if x > 0 else "−unlimited"
+    if 0.0 < abs(x) < NOTHING:
+        return NONE
     if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8:
-        return f"{x:.0f}"
-    short = _short_exponent(f"{x:.3e}")
+        return _signed(f"{x:,.0f}")
+    short = _short_exponent(f"{x:.{digits - 1}e}")
     exponent = int(short.partition("e")[2])
-    return f"{x:.{max(3 - exponent, 0)}f}" if -6 < exponent < 9 else short
+    return _signed(f"{x:,.{max(digits - 1 - exponent, 0)}f}" if -6 < exponent < 9 else short)
 
 
-def format_probability(p: float) -> str:
-    """A probability in percent to four significant digits; to more where it would read as certain and is not.
+def format_probability(p: float, digits: int = DIGITS) -> str:
+    """A probability in percent to three significant digits; to more where it would read as certain and is not.
 
     Parameters
     ----------
     p : probability
+    digits : significant digits, >= 1
 
-    >>> [format_probability(p).replace("\u00a0", " ") for p in (1 / 3, 0.999999, 1e-9)]
-    ['33.33 %', '99.9999 %', '< 0.000001 %']
+    >>> [format_probability(p) for p in (1 / 3, 0.999999, 1 / 40000, 1e-11, 1e-15)]
+    ['33.3%', '99.9999%', '1 in 40,000', 'below 1 in 1,000,000,000', 'none (below 1e-12)']
     """
-    if 0.0 < p < 1e-8:
-        return f"< 0.000001{PERCENT}"
+    if 0.0 < p < SMALL:
+        return _one_in(p)
     if 0.99999999 < p < 1.0:
-        return f"> 99.999999{PERCENT}"
-    digits = next((n for n in range(3, 7) if f"{100.0 * p:.{n}f}" != f"{100:.{n}f}"), 6)
-    return (f"{100.0 * p:.{digits}f}" if 0.9999 < p < 1.0 else format_number(100.0 * p)) + PERCENT
+        return f"above 99.999999{PERCENT}"
+    shown = format_number(100.0 * p, digits)
+    if p < 1.0 and float(shown) >= 100.0:
+        shown = next((text for n in range(1, 7) if (text := f"{100.0 * p:.{n}f}") != f"{100:.{n}f}"), "99.999999")
+    return shown + PERCENT
+
+
+def format_chance(p: float, digits: int = DIGITS) -> str:
+    """The probability of an event that should be rare: below 0.01% it does not matter how small.
+
+    Parameters
+    ----------
+    p : probability
+    digits : significant digits, >= 1
+
+    >>> [format_chance(p) for p in (0.00276, 3.3e-13, 0.0, 3.3e-11)]
+    ['0.276%', 'none (below 1e-12)', '0%', 'below 0.01%']
+    """
+    return f"below 0.01{PERCENT}" if NOTHING <= p < SMALL else format_probability(p, digits)
+
+
+def _one_in(p: float) -> str:
+    """A small probability, "1 in 40,000", to two digits."""
+    if p < RARE_EVENT:
+        return NONE if p < NOTHING else f"below 1 in {1 / RARE_EVENT:,.0f}"
+    return f"1 in {float(f'{1.0 / p:.1e}'):,.0f}"
+
+
+def format_apart(write: Callable[[Any, int], str], values: Iterable[Any], digits: int = DIGITS) -> list[str]:
+    """Numbers as text, to the fewest digits at which all that differ read differently; to `digits` where none do.
+
+    Parameters
+    ----------
+    write : writes a number to so many digits
+    values : to be read side by side
+    digits : significant digits, >= 1; `MOST_DIGITS` at most
+
+    >>> format_apart(percent, [0.5, 0.52]), format_apart(percent, [0.5, 0.503], 2), format_apart(percent, [0.5, 0.5])
+    (['50%', '52%'], ['50%', '50.3%'], ['50%', '50%'])
+    """
+    numbers = list(values)
+    written = [[write(x, n) for x in numbers] for n in range(digits, max(digits, MOST_DIGITS) + 1)]
+    return next(texts for texts in written if len(set(texts)) == len(set(written[-1])))
 
 
 def give_or_take(spread: float) -> str:
@@ -82,8 +139,8 @@ def give_or_take(spread: float) -> str:
     return f" ± {spread:#.2g}".rstrip(".") if spread > 0.0 else ""
 
 
-def format_bound(value: float, upper: bool, digits: int = 4) -> str:
-    """A bound to so many significant digits: upper ends are rounded up, lower ends down.
+def format_bound(value: float, upper: bool, digits: int = DIGITS) -> str:
+    """A bound to so many significant digits: upper ends are rounded up, lower ends down; a whole one as it is.
 
     A value within the last digits of a double of a round one (four parts in 10^16) is that one.
 
@@ -94,18 +151,28 @@ def format_bound(value: float, upper: bool, digits: int = 4) -> str:
     digits : significant digits, >= 1
 
     >>> format_bound(2.71828, True), format_bound(2.71828, False), format_bound(1.23456e-9, True, 2)
-    ('2.719', '2.718', '1.3e-9')
+    ('2.72', '2.71', '1.3e-9')
+    >>> format_bound(1096.63, True), format_bound(2.0, True)
+    ('1,100', '2')
     """
     if not np.isfinite(value):
-        return "unlimited" if value > 0 else "-unlimited"
+        return "unlimited" if value > 0 else "−unlimited"
     exact = Decimal(repr(float(value)))
+    rounded = round_outward(exact, upper, digits)
+    if not -6 < exact.adjusted() < 9 and exact:
+        return _signed(_short_exponent(f"{float(rounded):.{digits - 1}e}"))
+    return _signed(f"{rounded:,.0f}" if rounded == exact == exact.to_integral_value() else f"{rounded:,f}")
+
+
+def round_outward(exact: Decimal, upper: bool, digits: int) -> Decimal:
+    """A bound to so many significant digits, an upper end up, a lower one down."""
     if exact == 0:
-        return "0"
+        return Decimal(0)
     unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     rounded = outward(exact, unit, upper)
-    if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.000, not 1.0000
+    if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.00, not 1.000
         rounded = rounded.quantize(unit.scaleb(1))
-    return f"{rounded:f}" if -6 < exact.adjusted() < 9 else _short_exponent(f"{float(rounded):.{digits - 1}e}")
+    return rounded
 
 
 def outward(exact: Decimal, unit: Decimal, upper: bool) -> Decimal:
@@ -129,15 +196,16 @@ def format_uncrossed(reached: float, tolerated: float, digits: Iterable[int]) ->
     -------
     (reached, tolerated), or None where they cross at all of these digits.
 
-    >>> format_uncrossed(0.12341, 0.12349, range(4, 8))
+    >>> format_uncrossed(0.12341, 0.12349, range(3, 8))
     ('0.12341', '0.12349')
     """
-    pairs = ((format_bound(reached, True, n), format_bound(tolerated, False, n)) for n in digits)
-    return next((pair for pair in pairs if float(pair[0]) <= float(pair[1])), None)
+    exact = Decimal(repr(float(reached))), Decimal(repr(float(tolerated)))
+    fits = (n for n in digits if round_outward(exact[0], True, n) <= round_outward(exact[1], False, n))
+    return next(((format_bound(reached, True, n), format_bound(tolerated, False, n)) for n in fits), None)
 
 
 def shown_epsilon(epsilon: float, loss: float, digits: int | None) -> str:
-    """A recommended epsilon: with the decimals it was rounded down to, else to four digits, rounded down.
+    """A recommended epsilon: with the decimals it was rounded down to, else to three digits, rounded down.
 
     Parameters
     ----------
@@ -146,13 +214,13 @@ def shown_epsilon(epsilon: float, loss: float, digits: int | None) -> str:
     digits : decimals that epsilon was rounded down to, None where it was not
 
     >>> shown_epsilon(1.09, 1.0986123, 2), shown_epsilon(1.0986123, 1.0986123, None)
-    ('1.09', '1.098')
+    ('1.09', '1.09')
     """
     rounded = digits is not None and epsilon < loss
     return f"{epsilon:.{min(digits or 0, 15)}f}" if rounded else format_bound(epsilon, False)
 
 
-def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
+def outward_percent(p: float, upper: bool, digits: int = DIGITS) -> str:
     """A bound on a probability in percent, without the sign; to more digits where it would read as 100 and is not.
 
     Parameters
@@ -162,14 +230,33 @@ def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
     digits : significant digits, >= 1
 
     >>> outward_percent(0.123456, True), outward_percent(0.999999, True)
-    ('12.35', '99.9999')
+    ('12.4', '99.9999')
     """
-    last = max(digits, 10)
-    shown = (format_bound(100.0 * p, upper, n) for n in range(digits, last))
-    return next((text for text in shown if p >= 1.0 or float(text) < 100.0), format_bound(100.0 * p, upper, digits))
+    exact, last = Decimal(repr(float(100.0 * p))), max(digits, 10)
+    enough = (n for n in range(digits, last) if p >= 1.0 or round_outward(exact, upper, n) < 100)
+    return format_bound(100.0 * p, upper, next(enough, digits))
 
 
-def format_interval(low: float, high: float, *, percent: bool = False, digits: int = 4) -> str:
+def percentage(p: float, upper: bool, digits: int = DIGITS) -> str:
+    """A bound on a probability in percent with its sign, or "1 in 40,000", rounded outward.
+
+    Parameters
+    ----------
+    p : probability
+    upper : True for an upper end, False for a lower one
+    digits : significant digits, >= 1
+
+    >>> percentage(0.123456, True), percentage(0.05, True), percentage(2.4e-5, True), percentage(2.4e-5, False)
+    ('12.4%', '5%', '1 in 41,000', '1 in 42,000')
+    """
+    if RARE_EVENT <= p < SMALL:
+        return f"1 in {format_bound(1.0 / p, not upper, HEADLINE)}"
+    if 0.0 < p < SMALL:
+        return f"1 in {1 / RARE_EVENT:,.0f}" if upper else f"0{PERCENT}"
+    return outward_percent(p, upper, digits) + PERCENT
+
+
+def format_interval(low: float, high: float, *, percent: bool = False, digits: int = DIGITS) -> str:
     """An interval, rounded outward.
 
     Parameters
@@ -178,11 +265,11 @@ def format_interval(low: float, high: float, *, percent: bool = False, digits: i
     percent : the ends are probabilities, written in percent
     digits : significant digits of each end, >= 1
 
-    >>> format_interval(0.12344, 0.98765), format_interval(0.12344, 0.98765, percent=True).replace("\u00a0", " ")
-    ('0.1234 to 0.9877', '12.34 to 98.77 %')
+    >>> format_interval(0.12344, 0.98765), format_interval(0.12344, 0.98765, percent=True)
+    ('0.123 to 0.988', '12.3% to 98.8%')
     """
     if percent:
-        return f"{outward_percent(low, False, digits)} to {outward_percent(high, True, digits)}{PERCENT}"
+        return f"{percentage(low, False, digits)} to {percentage(high, True, digits)}"
     return f"{format_bound(low, False, digits)} to {format_bound(high, True, digits)}"
 
 
@@ -209,7 +296,7 @@ def _to_places(x: float, places: int, upper: bool) -> str:
     if abs(x) >= 1e9:  # as elsewhere, by powers of ten; a decimal number has 28 digits
         return format_bound(x, upper)
     rounded = Decimal(repr(x)).quantize(Decimal(1).scaleb(-places), ROUND_CEILING if upper else ROUND_FLOOR)
-    return f"{rounded:f}"
+    return _signed(f"{rounded:,f}")
 
 
 def as_given(x: float) -> str:
@@ -223,6 +310,11 @@ def as_given(x: float) -> str:
     ('0.1', '1e-5')
     """
     return _short_exponent(f"{x:.15g}")
+
+
+def _signed(text: str) -> str:
+    """A negative number with the sign for minus."""
+    return f"−{text[1:]}" if text.startswith("-") else text
 
 
 def _short_exponent(text: str) -> str:

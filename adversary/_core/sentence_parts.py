@@ -11,7 +11,7 @@ from decimal import ROUND_CEILING, Decimal
 
 import numpy as np
 
-from adversary._core.number_formats import PERCENT, format_bound, outward
+from adversary._core.number_formats import DIGITS, format_bound, outward, percentage, round_outward
 
 DECIMALS = 10
 NEAR_THE_END = 4
@@ -38,21 +38,9 @@ def plain(value: float, upper: bool, digits: int = 3) -> str:
     >>> plain(2.71828, True), plain(1096.63, True), plain(0.367879, False, 2)
     ('2.72', '1,100', '0.36')
     """
-    return tidy(Decimal(format_bound(value, upper, digits))) if np.isfinite(value) else format_bound(value, upper)
-
-
-def percentage(p: float, upper: bool) -> str:
-    """A probability in percent with its sign, rounded outward to four digits.
-
-    Parameters
-    ----------
-    p : probability
-    upper : True for an upper end, False for a lower one
-
-    >>> percentage(0.123456, True).replace("\u00a0", " ")
-    '12.35 %'
-    """
-    return plain(100.0 * p, upper, 4) + PERCENT
+    if not np.isfinite(value):
+        return format_bound(value, upper)
+    return tidy(round_outward(Decimal(repr(float(value))), upper, digits))
 
 
 def tidy(number: Decimal) -> str:
@@ -138,7 +126,7 @@ def points(difference: float, digits: int = 3) -> str:
 
 
 def in_100(p: float, finer: int = 0) -> str:
-    """A probability times 100, to the nearest of four significant digits (three of its rest), and `finer` more.
+    """A probability times 100, to the nearest of three significant digits (two of its rest), and `finer` more.
 
     For what is no bound: the prior of an adversary, and averages.
 
@@ -148,10 +136,10 @@ def in_100(p: float, finer: int = 0) -> str:
     finer : further digits, >= 0
 
     >>> in_100(0.125), in_100(1 / 864), in_100(0.99987654), in_100(1 - 1e-9)
-    ('12.5', '0.1157', '99.9877', 'more than 99.9999')
+    ('12.5', '0.116', '99.988', 'more than 99.9999')
     """
-    rest = min(NEAR_THE_END + finer, decimals_for(1.0 - p, digits=3 + finer))
-    unit = Decimal(1).scaleb(-max(rest, decimals_for(p, digits=4 + finer)))
+    rest = min(NEAR_THE_END + finer, decimals_for(1.0 - p, digits=2 + finer))
+    unit = Decimal(1).scaleb(-max(rest, decimals_for(p, digits=DIGITS + finer)))
     text = tidy((100 * Decimal(repr(float(p)))).quantize(unit))
     if 0.0 < p < 1.0 and text in ("0", "100"):
         return f"{'less' if p < 0.5 else 'more'} than {tidy(unit if p < 0.5 else 100 - unit)}"
@@ -166,21 +154,21 @@ def as_read(p: float, finer: int = 0) -> float:
     p, finer : as `in_100` takes them
 
     >>> as_read(1 / 3)
-    0.3333
+    0.333
     """
     text = in_100(p, finer)
     return float(Decimal(text) / 100) if text[0].isdigit() else p
 
 
 def failure_of(p: float) -> str:
-    """The chance that a bound fails: "for certain", or "but for probability 5 %", rounded up.
+    """The chance that a bound fails: "for certain", or "but for probability 5%", rounded up.
 
     Parameters
     ----------
     p : probability that it fails
 
-    >>> failure_of(0.0), failure_of(0.05).replace("\u00a0", " ")
-    ('for certain', 'but for probability 5 %')
+    >>> failure_of(0.0), failure_of(0.05)
+    ('for certain', 'but for probability 5%')
     """
     return f"but for probability {percentage(p, True)}" if p else "for certain"
 
@@ -323,8 +311,8 @@ def sentence(text: str) -> str:
     ----------
     text : may be empty
 
-    >>> sentence("at most 5 %")
-    'At most 5 %'
+    >>> sentence("at most 5%")
+    'At most 5%'
     """
     return text[:1].upper() + text[1:]
 

@@ -13,7 +13,7 @@ from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
-from adversary._core import check_whole, format_bound, outward_percent, shown_epsilon
+from adversary._core import DIGITS, MOST_DIGITS, check_whole, format_bound, percentage, shown_epsilon
 from adversary.budget.risk_bounds import check_statistic, check_word
 from adversary.budget.risk_profile import RiskProfile
 from adversary.budget.search import first_priors, least_epsilon
@@ -72,7 +72,8 @@ class Recommendation:
             return f"No epsilon above 0 keeps this profile ({profile}): some adversaries may learn nothing at all{who}."
         shown = shown_epsilon(self.epsilon, self.loss, self.round_down)
         if self.epsilon < self.loss:
-            shown += f", rounded down from {format_bound(self.loss, False)},"
+            exact = (format_bound(self.loss, False, digits) for digits in range(DIGITS, 2 * MOST_DIGITS))
+            shown += f", rounded down from {next((text for text in exact if text != shown), shown)},"
         return f"epsilon = {shown} is the largest that allows {profile}. {self._binding()}{caveat}"
 
     def _binding(self) -> str:
@@ -81,7 +82,7 @@ class Recommendation:
         reached = min(1.0, self.inclusion * self.value * self.profile(self.inclusion, self.value))
         return (
             f"The adversary with{self._who(' ', '')} binds, and none needs less: their posterior may reach "
-            f"{outward_percent(reached, True)} %."
+            f"{percentage(reached, True)}."
         )
 
     def _who(self, before: str, after: str) -> str:

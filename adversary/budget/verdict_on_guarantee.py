@@ -99,7 +99,7 @@ class Verdict:
         if self.loss == np.inf:
             return "bounds no privacy loss", format_bound(self.allowed, False)
         plainly = format_bound(self.loss, True), format_bound(self.allowed, False)
-        shown = format_uncrossed(self.loss, self.allowed, range(4, 10)) if self.satisfied else plainly
+        shown = format_uncrossed(self.loss, self.allowed, range(3, 10)) if self.satisfied else plainly
         loss, allowed = shown or (plainly[0], "just that")
         return f"bounds the privacy loss by {loss}", allowed
 

@@ -338,7 +338,7 @@ def test_a_spine_takes_what_all_queries_of_its_units_say() -> None:
 
 
 def test_one_measurement_per_unit_loses_little_to_all_answers_of_a_tree_at_once() -> None:
-    """Cells of a tree by dense algebra with the 2020 budget of four queries: 0.3 % of a block's variance at most.
+    """Cells of a tree by dense algebra with the 2020 budget of four queries: 0.3% of a block's variance at most.
 
     Where a block and its group divide their budgets alike, nothing is lost.
     """

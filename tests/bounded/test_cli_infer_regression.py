@@ -161,9 +161,10 @@ def test_the_records_are_the_posterior_of_the_library_with_the_bounds_and_withou
 def test_the_screen_says_what_was_found_in_plain_words(path: str) -> None:
     text = flat(commands.printed("infer", path))
     low, high = numbers(answered(path), "hdi", reading="constrained", parameter="slope")
-    said = re.search(r"The slope is (-?[\d.]+) to (-?[\d.]+) with probability 95 %", text)
+    said = re.search(r"The slope is (−?[\d.]+) to (−?[\d.]+) with probability 95%", text)
     assert said is not None
-    assert low - 0.01 <= float(said[1]) <= low < high <= float(said[2]) <= high + 0.01
+    shown = [float(end.replace("−", "-")) for end in said.groups()]
+    assert low - 0.01 <= shown[0] <= low < high <= shown[1] <= high + 0.01
     assert "Using the fact that both variables are bounded costs no privacy and makes the interval of the slope" in text
     other = answered(path, "--unconstrained", "--prob", "1/2")["attributes"]
     assert (other["main"], other["prob"]) == ("unconstrained", 0.5)

@@ -123,7 +123,7 @@ def test_the_estimate_covers_the_error_in_99_of_100_settings() -> None:
 
 @pytest.mark.slow
 def test_a_second_mode_far_from_the_first_is_found() -> None:
-    """A prior that the release contradicts: a mode of standard deviation 0.007 by it, 27 % of the mass beyond."""
+    """A prior that the release contradicts: a mode of standard deviation 0.007 by it, 27% of the mass beyond."""
     release = BoundedRelease(0.770558084141, 0.132493653455, n=136, epsilon=(0.22834116179, 7.0445923418))
     prior = NormalInverseGamma(0.229945578634, 3.139177961291, 47.180500011077, 0.0117342611635)
     found = posterior(release, prior)

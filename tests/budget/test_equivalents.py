@@ -188,7 +188,7 @@ def test_probabilistic_dp_is_held_to_what_survives_post_processing() -> None:
 
 
 def test_probabilistic_dp_promises_nothing_sharper_to_a_reader_unsure_of_others() -> None:
-    """Such a reader sees the release averaged over others, which is post-processing: 11 % are beyond, not 1.05 %.
+    """Such a reader sees the release averaged over others, which is post-processing: 11% are beyond, not 1.05%.
 
     A discrete Gaussian of rho 1 keeps probabilistic DP at 3.03389 but for 0.010472; the others' count is 12 or 13.
     """

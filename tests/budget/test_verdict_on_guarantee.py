@@ -92,7 +92,7 @@ def test_words_round_outward_and_never_contradict_the_status() -> None:
     assert "allows 0.40546." in close
     assert "allows just that" in verdict(TWENTY, adv.PureDP(recommend_epsilon(TWENTY).loss)).words
     assert verdict(TWENTY, adv.PureDP(0.5)).words == (
-        "Broken: the guarantee (pure DP) bounds the privacy loss by 0.5000 for certain, and the profile "
-        "(no rise of more than 20 percentage points) allows 0.4054."
+        "Broken: the guarantee (pure DP) bounds the privacy loss by 0.500 for certain, and the profile "
+        "(no rise of more than 20 percentage points) allows 0.405."
     )
     assert "the release itself" in verdict(TWENTY, adv.Geometric(0.3).privacy_loss()).words

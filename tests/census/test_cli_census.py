@@ -75,7 +75,7 @@ def test_beliefs_are_those_of_the_exact_composition(tmp_path: Path) -> None:
 def test_the_powers_of_the_paper_are_there() -> None:
     exact = np.reshape(numbers(answered("scenario", "A"), "power"), (3, 2))
     np.testing.assert_allclose(exact, np.repeat([[0.0318611729], [0.1204734520], [0.2091651982]], 2, 1), atol=1e-9)
-    assert "12.047345 to 12.047346 %" in printed("scenario", "A")
+    assert "12.047345% to 12.047346%" in printed("scenario", "A")
 
 
 def test_the_printed_rho_is_shown_only_where_it_is_not_the_sum() -> None:

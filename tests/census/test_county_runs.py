@@ -387,7 +387,7 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
         "zCDP",
         "blocks have a ratio of 1.5 or more",
     ):
-        assert words in commands.flat(shown.stdout.replace("\u00a0", " "))
+        assert words in commands.flat(shown.stdout)
     for wrong, told in (
         (("--state", "4"), "state must be its FIPS code of 2 digits"),
         (("--query", "detialed"), "did you mean 'detailed'?"),

@@ -54,7 +54,7 @@ def test_persons_stand_beside_the_housing_units_of_the_same_archive(published: A
     assert float(both["mean"].sel(of="persons", read="together")) >= float(
         both["mean"].sel(of="occupied", read="together")
     )
-    text = commands.flat(to_markdown(spine_block.document(tree)).replace("\u00a0", " "))
+    text = commands.flat(to_markdown(spine_block.document(tree)))
     assert "Persons beside housing" in text
     assert "They do not contradict each other." in text
 

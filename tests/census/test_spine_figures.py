@@ -41,7 +41,7 @@ def table(exact: bool = False) -> Any:
 
 
 def heading(figure: Figure) -> str:
-    return " ".join(figure.get_suptitle().replace("\u00a0", " ").split())
+    return " ".join(figure.get_suptitle().split())
 
 
 def drawn(figure: Figure) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_risk_draws_every_proven_block_and_the_bounds() -> None:
     assert (lines["least"].get_xdata()[0], lines["largest"].get_xdata()[0]) == bounds
     np.testing.assert_allclose(lines["beyond"].get_xdata(), np.sort(ratio))
     share = 100 * (ratio >= 1.25).mean()
-    assert f"{share:.0f} % of blocks at 1.25 or more, 0 % of blocks above the bound" in heading(figure)
+    assert f"{share:.0f}% of blocks at 1.25 or more, 0% of blocks above the bound" in heading(figure)
 
 
 def test_risk_without_a_bound_names_quantiles_and_without_blocks_is_refused() -> None:

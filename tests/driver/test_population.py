@@ -259,7 +259,7 @@ def test_numbers_are_read_as_offices_write_them(
         (["12.5", "3,5"], {}, True, True),
         (["12,5", "1.204"], {}, True, False),
         (["0,204", "0,305"], {}, True, False),
-        (["12 %", "8 %"], {}, True, False),
+        (["12%", "8%"], {}, True, False),
         ([1.5, 2.0], {}, True, False),
     ],
 )

@@ -181,7 +181,7 @@ def test_errors_of_audits_of_rare_targets_are_what_they_say(name: str, prior: fl
     z = np.array([errors(rare, seed) for seed in range(SEEDS)], dtype=object)
     every, before = np.concatenate([np.asarray(one, dtype=float) for one in z]), np.array([one[0] for one in z])
     assert np.abs(every).max() < 5
-    # of 20 seeds the root mean square of independent errors lies between 0.66 and 1.33 with 95 %
+    # of 20 seeds the root mean square of independent errors lies between 0.66 and 1.33 with 95%
     assert 0.6 < np.sqrt(np.mean(before.astype(float) ** 2)) < 1.4
 
 

@@ -148,7 +148,7 @@ def test_e4_one_number_is_cut_in_the_text_and_rounded_in_the_captions() -> None:
 
 @pytest.mark.slow
 def test_e5_shares_of_5000_correlated_draws_are_not_the_posterior() -> None:
-    """The thesis counts 11.3 % infeasible (sigma2 too large, mu inside); exactly 9.15 %, or 10.07 % in all.
+    """The thesis counts 11.3% infeasible (sigma2 too large, mu inside); exactly 9.15%, or 10.07% in all.
 
     Runs as long as its own, of 5,000 draws, are worth some 30 independent ones and miss by that much in one of five or
     more; all of them together agree with the quadrature.

@@ -58,7 +58,7 @@ def told(found: xr.Dataset, n: int, truth: tuple[float, float], constrained: boo
 
 
 def compared(found: xr.Dataset, epsilon: float, n: int) -> None:
-    """BI15: coverage within 4 standard errors and 0.005, length within 3 %, RMSE within 10 %, each for 2,000 data sets.
+    """BI15: coverage within 4 standard errors and 0.005, length within 3%, RMSE within 10%, each for 2,000 data sets.
 
     With fewer data sets the last two widen by 4 standard errors less those of 2,000.
     """
@@ -114,7 +114,7 @@ def test_bi15_figures_of_the_study_at_epsilon_one_small() -> None:
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_bi15_figures_of_the_study() -> None:
-    """With the table's 2,000 data sets, at n = 100; there every published length is short, by up to 2.5 %.
+    """With the table's 2,000 data sets, at n = 100; there every published length is short, by up to 2.5%.
 
     `test_bi15_figures_of_the_study_small` and `test_published_lengths_run_short` say the same of fewer.
     """
@@ -132,7 +132,7 @@ def test_bi15_figures_of_the_study() -> None:
 def test_bi16_slope_of_our_lengths(small: xr.Dataset) -> None:
     """Without bounds the interval is nearly that of the noise alone, 2 log(20) / (n epsilon): the slope is near -1.
 
-    Ours is -0.9946, a little flatter than the published lengths', which are short by 2.5 % at n = 1000 and mu = 0.1.
+    Ours is -0.9946, a little flatter than the published lengths', which are short by 2.5% at n = 1000 and mu = 0.1.
     """
     free = small.isel(epsilon=0, prior=0).sel(n=[32, 100, 1000], constrained=False)["length"]
     assert slope(free.transpose("n", "truth"), free["n"]) == pytest.approx(-0.9946, abs=0.001)
@@ -142,7 +142,7 @@ def test_bi16_slope_of_our_lengths(small: xr.Dataset) -> None:
 
 @pytest.mark.slow
 def test_published_lengths_run_short(small: xr.Dataset) -> None:
-    """The shortest interval among draws is biased short: without bounds exact ones are 0.6 to 2.5 % longer (mu 0.1)."""
+    """The shortest interval among draws is biased short: without bounds exact ones are 0.6 to 2.5% longer (mu 0.1)."""
     for (epsilon, n, truth, constrained), (length, _, _) in PUBLISHED.items():
         if epsilon == 0.1 and truth == LOW and not constrained:
             one = told(small, n, truth, constrained)

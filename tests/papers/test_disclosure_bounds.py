@@ -39,7 +39,7 @@ def test_b01_loss_bound_of_a_small_epsilon() -> None:
 
 
 def test_b02_posterior_of_a_small_epsilon() -> None:
-    """Example 6: 48 % to 52 % are printed; 47.5 % to 52.5 % is true (F1)."""
+    """Example 6: 48% to 52% are printed; 47.5% to 52.5% is true (F1)."""
     lower, upper = adv.ApproximateDP(0.1, 1e-7).posterior_bounds(0.5, failure=0.01)
     assert (lower, upper) == pytest.approx((0.475016, 0.524984), abs=1e-6)
     assert lower < 0.48
@@ -47,7 +47,7 @@ def test_b02_posterior_of_a_small_epsilon() -> None:
 
 
 def test_b03_ratio_and_difference_of_a_small_epsilon() -> None:
-    """Example 6: 0.90 to 1.1, and 2 % (2.5 %, F1)."""
+    """Example 6: 0.90 to 1.1, and 2% (2.5%, F1)."""
     g = adv.ApproximateDP(0.1, 1e-7)
     assert g.ratio_bounds(failure=0.01) == pytest.approx((0.904820, 1.105192), abs=1e-6)
     assert g.difference_bounds(failure=0.01) == pytest.approx((-0.0249996, 0.0249996), abs=1e-6)
@@ -97,7 +97,7 @@ def test_b08_and_b23_a_week_of_daily_releases() -> None:
     """Example 7: rho = 7 x 0.01, failure 0.01.
 
     The published route turns zCDP into (epsilon, delta)-DP by rho + 2 sqrt(rho log(1/delta)), takes the best delta and
-    applies Theorem 35: loss 1.584140, posterior 0.829790 (83 %), difference 0.376551 (38 %). Markov's inequality on the
+    applies Theorem 35: loss 1.584140, posterior 0.829790 (83%), difference 0.376551 (38%). Markov's inequality on the
     loss itself gives 1.236547 and 0.774962 (B23): what `loss_bound` answers.
     """
     week = 7 * adv.ZeroConcentratedDP(0.01)
@@ -136,7 +136,7 @@ def test_b09_b24_and_b26_daily_releases(days: int, posterior: float, difference:
 
 
 def test_b09_a_month_at_the_worst_prior() -> None:
-    """Example 7: loss 3.260531; from 19 % to 81 % is printed, 16.4 % to 83.6 % follows from its own 67 % (F4)."""
+    """Example 7: loss 3.260531; from 19% to 81% is printed, 16.4% to 83.6% follows from its own 67% (F4)."""
     loss = definitions.published_loss_bound(0.3, 0.01)
     assert loss == pytest.approx(3.260531, abs=1e-5)
     prior, rise = definitions.worst_prior(loss)
@@ -145,7 +145,7 @@ def test_b09_a_month_at_the_worst_prior() -> None:
 
 
 def test_b10_a_fixed_delta_does_not_give_the_printed_week() -> None:
-    """Delta 1e-6 instead of the best: 0.8846, not 83 %."""
+    """Delta 1e-6 instead of the best: 0.8846, not 83%."""
     loss = definitions.probabilistic_epsilon(definitions.simple_epsilon(0.07, 1e-6), 1e-6, 0.01)
     assert expit(loss) == pytest.approx(0.8846, abs=1e-4)
 
@@ -161,7 +161,7 @@ def test_b11_epsilon_for_twenty_points_at_any_prior() -> None:
 
 
 def test_b12_and_b14_epsilon_of_each_of_twelve_releases() -> None:
-    """Example 8, delta 1e-8 each: 0.135 and "a factor of two" are printed; 0.0678, a 0.3 % gain, is true (F2)."""
+    """Example 8, delta 1e-8 each: 0.135 and "a factor of two" are printed; 0.0678, a 0.3% gain, is true (F2)."""
     total = published.approximate_epsilon(2 * math.log(1.5), 1e-6, 0.01)
 
     def each(compose: Callable[[float], float]) -> float:
@@ -187,7 +187,7 @@ def test_b13_the_printed_epsilon_breaks_its_own_requirement() -> None:
 
 
 def test_b15_advertising_system() -> None:
-    """Example 9: epsilon 1.8, delta 1e-5, failure 0.05, prior 1/2 (86 %, 36 %, 1.7)."""
+    """Example 9: epsilon 1.8, delta 1e-5, failure 0.05, prior 1/2 (86%, 36%, 1.7)."""
     g = adv.ApproximateDP(1.8, 1e-5)
     assert g.loss_bound(0.05) == pytest.approx(1.800233, abs=1e-6)
     assert g.posterior_bounds(0.5, failure=0.05)[1] == pytest.approx(0.858177, abs=1e-6)
@@ -273,7 +273,7 @@ def test_b28_composition_of_approximate_releases() -> None:
 
 
 def test_f1_bounds_rounded_to_nearest_are_false() -> None:
-    """Printed 48 % to 52 %, 1.1, 2 % and 6 lie inside what a mechanism with the guarantee reaches."""
+    """Printed 48% to 52%, 1.1, 2% and 6 lie inside what a mechanism with the guarantee reaches."""
     attained = adv.RandomizedResponse(0.1).privacy_loss().maximum
     assert expit(-attained) < 0.48
     assert expit(attained) > 0.52

@@ -219,7 +219,7 @@ def test_c11_decisions_are_a_saw_tooth(rho: float, correct: float, printed: floa
 
 @pytest.mark.parametrize(("rho", "correct"), [(adv.census.DETAILED_RHO["block"], 0.588860), (0.099, 0.588759)])
 def test_c12_decisions_without_a_hierarchy(rho: Any, correct: float) -> None:
-    """Figures 2.5 and 2.6, dashed line (58.89 %): made with the unrounded rho; 0.099 would give 58.88 %."""
+    """Figures 2.5 and 2.6, dashed line (58.89%): made with the unrounded rho; 0.099 would give 58.88%."""
     found = risk(one_block(rho), adv.Adversary(0.5), {"block": 1})
     assert float(found["prob_correct"]) == pytest.approx(correct, abs=1e-6)
     assert float(found["tie_mass"]) == 0.0
@@ -229,7 +229,7 @@ def test_c12_decisions_without_a_hierarchy(rho: Any, correct: float) -> None:
 
 
 def test_c13_posterior_of_the_worked_release() -> None:
-    """Table 2.7: 57.0 % in, 43.0 % out are printed. Erratum E2: the stated model has 50.3 % and 49.7 %."""
+    """Table 2.7: 57.0% in, 43.0% out are printed. Erratum E2: the stated model has 50.3% and 49.7%."""
     found = posterior((2, 1, -1))
     assert found == pytest.approx(0.5032878, abs=1e-6)
     assert 1 - found == pytest.approx(0.4967122, abs=1e-6)
@@ -237,7 +237,7 @@ def test_c13_posterior_of_the_worked_release() -> None:
 
 
 def test_c14_the_published_chain_explains_the_printed_table() -> None:
-    """Table 2.7, erratum E2: updating X1 without X1 <= X2 has the stationary law 57.77 %; 57.0 % from 10,000 draws."""
+    """Table 2.7, erratum E2: updating X1 without X1 <= X2 has the stationary law 57.77%; 57.0% from 10,000 draws."""
     from adversary.literature import published_gibbs_law
 
     plan = two_levels()
@@ -250,15 +250,15 @@ def test_c14_the_published_chain_explains_the_printed_table() -> None:
 
 
 def test_c15_posterior_without_the_hierarchy() -> None:
-    """Section 2.4.3 (57.4 %)."""
+    """Section 2.4.3 (57.4%)."""
     plan = one_block()
     found = float(adv.Adversary(0.5).posterior(plan, plan.observe({"block": 2}))["posterior"])
     assert found == pytest.approx(0.573875, abs=1e-6)
 
 
 def test_e9_releases_near_the_truth() -> None:
-    """Section 2.4.3 prints "over 99 %": so many are within 4 of the block group's count, and so many within 30 of the
-    sum of the 27 others, but 98.98 % are both."""
+    """Section 2.4.3 prints "over 99%": so many are within 4 of the block group's count, and so many within 30 of the
+    sum of the 27 others, but 98.98% are both."""
     group = adv.DiscreteGaussian.from_rho(RHO2)
     within = float(group.cdf(4, 0) - group.cdf(-5, 0))
     noise = np.exp(-RHO1 * np.arange(-40, 41) ** 2.0)
@@ -272,7 +272,7 @@ def test_e9_releases_near_the_truth() -> None:
 
 @pytest.mark.parametrize(("x2", "correct"), [(1, 0.318191), (3, 0.516999), (10, 0.589726), (100, 0.589726)])
 def test_c16_decisions_of_the_hierarchy(x2: int, correct: float) -> None:
-    """Figure 2.5: about 59.05 % is printed for all larger x2, more at 1. Erratum E2: the model has far less there."""
+    """Figure 2.5: about 59.05% is printed for all larger x2, more at 1. Erratum E2: the model has far less there."""
     found = risk(two_levels(), reader(), {"block": 1, "block group": x2})
     assert float(found["prob_correct"]) == pytest.approx(correct, abs=1e-6)
     gained = float(found["wrong_to_right"]) - float(found["right_to_wrong"])
@@ -315,7 +315,7 @@ def test_c19_decisions_against_the_noise_of_the_block_group(rho2: float, x2: int
 
 @pytest.mark.parametrize("known", ["point", "invariant", "nearly exact"])
 def test_c20_block_group_known(known: str) -> None:
-    """Limit of Figure 2.6 and top of Figure 2.11 (59 %): sure of the true total, or told it, exactly or nearly so."""
+    """Limit of Figure 2.6 and top of Figure 2.11 (59%): sure of the true total, or told it, exactly or nearly so."""
     plan = two_levels() if known == "point" else two_levels(200.0)
     who = reader(belief=adv.Point(1)) if known == "point" else reader()
     if known == "invariant":
@@ -326,13 +326,13 @@ def test_c20_block_group_known(known: str) -> None:
 
 
 def test_c21_bounded_flat_belief() -> None:
-    """Figure 2.10, bottom (59 % printed). Erratum E2."""
+    """Figure 2.10, bottom (59% printed). Erratum E2."""
     found = risk(two_levels(), reader(belief=adv.Uniform(10)), {"block": 1, "block group": 1})
     assert float(found["prob_correct"]) == pytest.approx(0.389694, abs=1e-6)
 
 
 def test_c22_sure_of_a_wrong_total() -> None:
-    """Figure 2.11, bottom (74 % printed). Erratum E5: 72.9 % with ties decided "out", 73.5 % with ties to "in"."""
+    """Figure 2.11, bottom (74% printed). Erratum E5: 72.9% with ties decided "out", 73.5% with ties to "in"."""
     found = risk(two_levels(), reader(belief=adv.Point(25)), {"block": 1, "block group": 1})
     correct, tie = float(found["prob_correct"]), float(found["tie_mass"])
     assert correct == pytest.approx(0.729468, abs=1e-6)
@@ -341,8 +341,8 @@ def test_c22_sure_of_a_wrong_total() -> None:
 
 
 def test_e10_sure_of_a_wrong_total_with_the_target_out() -> None:
-    """Section 2.9 prints 42 %. The mistake that helps an adversary whose target is in hurts one whose target is not:
-    43.13 % with ties decided "out", which is right here, 42.52 % with ties to "in"."""
+    """Section 2.9 prints 42%. The mistake that helps an adversary whose target is in hurts one whose target is not:
+    43.13% with ties decided "out", which is right here, 42.52% with ties to "in"."""
     out = risk(two_levels(), reader(belief=adv.Point(25)), {"block": 0, "block group": 0})
     correct, tie = float(out["prob_correct"]), float(out["tie_mass"])
     assert (round(correct, 4), round(correct - tie, 4)) == (0.4313, 0.4252)
@@ -393,7 +393,7 @@ def test_posterior_far_in_the_tails(data: tuple[int, int, int], expected: float,
 
 
 def test_c34_a_proper_prior_is_never_hurt_by_the_hierarchy() -> None:
-    """Accuracy averaged over X1 ~ Bernoulli(1/2) and X2 uniform on {X1, ..., 10}: 59.83 %, against 58.89 % without."""
+    """Accuracy averaged over X1 ~ Bernoulli(1/2) and X2 uniform on {X1, ..., 10}: 59.83%, against 58.89% without."""
     plan, who = two_levels(), reader(belief=adv.Uniform(10))
     accuracy = sum(
         0.5 / (11 - x1) * adv.risk.prob_correct(plan, who, {"block": x1, "block group": x2})

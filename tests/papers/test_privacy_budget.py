@@ -202,7 +202,7 @@ def test_pb20_infant_deaths_at_ratio_two() -> None:
 
 
 def test_pb21_and_t4_the_most_permissive_profile() -> None:
-    """Ratio 5 or posterior 1/2: epsilon 2 log 3, and a flip probability of exactly 1/10, printed as below 10 %.
+    """Ratio 5 or posterior 1/2: epsilon 2 log 3, and a flip probability of exactly 1/10, printed as below 10%.
 
     With the truth at the target the flip needs two steps from 23, one from 24: x^2 / (1 + x) = 1/90 and x / (1 + x).
     """

@@ -21,7 +21,7 @@ TWENTY_POINTS = recommend_epsilon(RiskProfile.difference(0.2), statistic="count"
 """Example 8: a rise of at most 20 points at any prior, presence being the secret."""
 
 EIGHTY_PERCENT = RiskProfile.point(1.6, inclusion=0.5, value=1.0)
-"""Figure 5.3: a posterior of at most 80 % at prior 1/2."""
+"""Figure 5.3: a posterior of at most 80% at prior 1/2."""
 
 
 def twelve(composition: str, definition: str = "approximate DP") -> ReleaseBudget:
@@ -63,7 +63,7 @@ def test_b14_pure_and_basic() -> None:
 
 
 def test_b13_and_f2_twelve_releases_at_the_printed_epsilon_break_the_limit() -> None:
-    """Stated: 20 points with 99 % probability. At 0.135 the loss bound is 1.2994, not 0.8109: 31.4 points."""
+    """Stated: 20 points with 99% probability. At 0.135 the loss bound is 1.2994, not 0.8109: 31.4 points."""
     printed = verdict(TWENTY_POINTS.profile, 12 * adv.PureDP(0.135), 0.01, statistic="count")
     assert printed.status == "broken"
     assert (printed.loss, printed.allowed) == pytest.approx((1.299363, 0.810930), abs=1e-6)

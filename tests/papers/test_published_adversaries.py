@@ -28,7 +28,7 @@ def audited(model: Any, **options: Any) -> Any:
 
 
 def test_one_block_is_guessed_right_in_58_89_percent() -> None:
-    """Figures 2.5 and 2.6, dashed line: 58.89 % of guesses are right, of prior 1/2; the mean posterior is 52.37 %."""
+    """Figures 2.5 and 2.6, dashed line: 58.89% of guesses are right, of prior 1/2; the mean posterior is 52.37%."""
     risk = audited(published.kazan_reiter(RHO1))["risk"]
     for measure, right in (("prob_correct", 0.588860), ("posterior_mean", 0.523666)):
         error = float(risk["mcse"].sel(measure=measure))

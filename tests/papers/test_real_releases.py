@@ -1,9 +1,9 @@
-"""Real releases: what a guarantee lets a belief of 1 % become, and what one adversary expects, release by release.
+"""Real releases: what a guarantee lets a belief of 1% become, and what one adversary expects, release by release.
 
-The draft of these numbers gave 53.3 % for a household of ten in the Supplemental DHC, with noise calibrated to the
+The draft of these numbers gave 53.3% for a household of ten in the Supplemental DHC, with noise calibrated to the
 household's ten people. The production library joins people and households, whose sensitivity is 2 x 10 + 2 = 22
 (`phsafe/utils.py`; ratios of budgets in the configuration, and the interval lengths that the bureau publishes, agree),
-so that the variance is 4.84 times larger and the expectation 50.7 %. It is kept as an erratum, both numbers shown.
+so that the variance is 4.84 times larger and the expectation 50.7%. It is kept as an erratum, both numbers shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BOUNDS = {
     "exposure_notifications": 96.8, "census_pl94": 97.5, "israel_births": 99.5, "ctdc_victims": 99.94,
     "census_ddhca": 100.0, "msd_rounding": 100.0, "cdc_wonder": 100.0,
 }  # fmt: skip
-"""Percent that a belief of 1 % can become at most, failing in 5 % where the definition is not pure (the draft rounds
+"""Percent that a belief of 1% can become at most, failing in 5% where the definition is not pure (the draft rounds
 35.546 up)."""
 EXPECTED = {
     "wikimedia_russia": (0.5, 50.1), "us_broadband": (0.5, 50.1), "wikimedia_views": (0.5, 50.0),
@@ -55,14 +55,14 @@ def test_expected_of_one_adversary(name: str) -> None:
 def test_expected_of_mobility() -> None:
     """One visit at three levels, of numbers of which those below 100 are left out.
 
-    51.1 %, with standard error 0.06, of 8,000 simulated releases of two seeds; the draft has 50.8 without its error.
+    51.1%, with standard error 0.06, of 8,000 simulated releases of two seeds; the draft has 50.8 without its error.
     """
     found = adv.releases.gallery({"x": RECORDS["google_mobility"]}, priors=[0.5])["scenarios"].to_dataset()
     assert float(found["posterior"].item()) == pytest.approx(0.511, abs=3.0 * float(found["mcse"].item()) + 5e-4)
 
 
 def test_replaced_records() -> None:
-    """2.515 and 96.8 % for a change of the Supplemental DHC; the redistricting data is for a change already."""
+    """2.515 and 96.8% for a change of the Supplemental DHC; the redistricting data is for a change already."""
     assert printed(96.8, float(RECORDS["census_sdhc"].replaced_loss.posterior_bounds(0.01, 0.05)[1]))
     assert RECORDS["census_pl94"].replaced_loss is RECORDS["census_pl94"].loss
 
@@ -93,7 +93,7 @@ def test_household_of_ten_as_drafted_and_as_published() -> None:
 
 
 def test_one_detailed_group_in_one_tract() -> None:
-    """50.4 %: rho 0.159, of which nine tenths and a ninth for each of nine groups."""
+    """50.4%: rho 0.159, of which nine tenths and a ninth for each of nine groups."""
     rho = 0.159 * 0.9 / 9
     plan = adv.Plan([adv.Level("tract", adv.DiscreteGaussian.from_rho(rho))])
     risk = adv.audit(plan, adv.Adversary(0.5, known=3), {"tract": 4}, also=())["risk"]

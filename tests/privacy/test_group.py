@@ -107,7 +107,7 @@ def test_groups_of_what_tells_nothing_tell_nothing(loss: Any) -> None:
 
 @pytest.mark.parametrize(("size", "epsilon"), [(2, 15.0), (3, 20.0), (4, 25.0)])
 def test_groups_of_gaussian_losses_bound_the_gaussian_either_way(size: int, epsilon: float) -> None:
-    """The swapped profile fell 9 % short where masses near one were one minus a sum."""
+    """The swapped profile fell 9% short where masses near one were one minus a sum."""
     group, exact = adv.Gaussian(1.0).privacy_loss().group(size), adv.Gaussian(1.0 / size).privacy_loss().delta(epsilon)
     for side in group.directions:
         assert exact <= side.delta(epsilon) <= 1.002 * exact

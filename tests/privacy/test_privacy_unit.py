@@ -53,7 +53,7 @@ def bound(tree: Any, definition: str) -> float:
 
 
 def test_thirty_views_of_one_device_are_one_unit() -> None:
-    """Laplace noise of scale 30 made for 30 views: epsilon 1, and at most 2.672 % from 1 %."""
+    """Laplace noise of scale 30 made for 30 views: epsilon 1, and at most 2.672% from 1%."""
     plan = adv.Plan([adv.Level("page", adv.Laplace(30.0, sensitivity=30))])
     reader = adv.Adversary(0.01, known=430, hypotheses=(0, 30))
     tree = adv.audit(plan, reader, {"page": 460}, guarantee=PureDP(1.0), draws=200, rng=0)
@@ -66,7 +66,7 @@ def test_thirty_views_of_one_device_are_one_unit() -> None:
 
 
 def test_a_household_of_ten_is_one_unit(tmp_path: Path) -> None:
-    """zCDP 0.141622 for households of up to ten people: at most 81.58 %, by the plan's own loss 78.18 %."""
+    """zCDP 0.141622 for households of up to ten people: at most 81.58%, by the plan's own loss 78.18%."""
     noise = "rho = 0.141622\nsensitivity = 10"
     for rho in ("0.141622", '"sum of levels"'):
         made = scenario(tmp_path, noise, 'neighbours = "unbounded"\n', truth=40, known=30)
@@ -139,7 +139,7 @@ def test_two_cells_count_twice_for_units_added_or_removed() -> None:
 
 
 def test_a_plan_of_two_cells_says_what_it_said() -> None:
-    """zCDP 0.1 and prior 1/2: at most 77.56 %; 93.18 % were it unbounded."""
+    """zCDP 0.1 and prior 1/2: at most 77.56%; 93.18% were it unbounded."""
     for neighbours, most in ((None, 0.7756), ("unbounded", 0.9318)):
         noise = adv.DiscreteGaussian.from_rho(0.1, cells=2)
         plan = adv.Plan([adv.Level("block", noise)], 2, neighbours=neighbours)

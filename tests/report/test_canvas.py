@@ -152,6 +152,6 @@ def test_ticks_of_a_log_axis_have_room(low: float, panels: int) -> None:
     for ax in np.ravel(figure.subplots(1, panels)):
         ax.set(xscale="log", yscale="log", xlim=(low, 1.0), ylim=(low, 1.0))
         for axis in "xy":
-            plain_log_axis(ax, axis, lambda p: f"{100 * p:.3g} %")
+            plain_log_axis(ax, axis, lambda p: f"{100 * p:.3g}%")
         assert len(ax.get_xticks()) > 0
     assert list(flaws(figure)) == []

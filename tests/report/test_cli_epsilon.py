@@ -61,13 +61,13 @@ def test_on_the_screen_epsilon_is_rounded_down_and_bounds_outward(kind: str, tmp
     text, profile = KINDS[kind]
     shown, found = printed(written(tmp_path, f"[profile]\n{text}\n")), adv.recommend_epsilon(profile)
     assert flat(found.words) in flat(shown)
-    row = next(line for line in shown.splitlines() if re.match(r" *[\d.]+ +(?:[\d.]+ %|towards 0)", line))
+    row = next(line for line in shown.splitlines() if re.match(r" *[\d.]+ +(?:[\d.]+%|towards 0)", line))
     epsilon, *rest = (float(x) for x in re.findall(r"\d[\d.]*", row.replace("towards 0", "")))
-    assert found.epsilon * 0.999 <= epsilon <= found.epsilon
+    assert found.epsilon * 0.99 <= epsilon <= found.epsilon
     if found.attained:
         _, _, tolerated, ratio, posterior, *bracket = rest
         answer = answered(str(tmp_path / "profile.toml"))
-        assert tolerated == pytest.approx(number(answer, "tolerated"), rel=1e-3)
+        assert tolerated == pytest.approx(number(answer, "tolerated"), rel=1e-2)
         assert number(answer, "ratio") * (1 - 1e-9) <= ratio <= tolerated
         assert posterior >= 100 * number(answer, "posterior") * (1 - 1e-9)
         if bracket:
@@ -92,7 +92,7 @@ def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None
         words = re.split(r"\s{2,}", line)
         assert parameter * 0.999 <= float(words[3]) <= parameter
         failures[str(form)] = number(answer, "failure", form=str(form))
-        assert words[4] == ("2 %" if failures[str(form)] else "0 %")
+        assert words[4] == ("2%" if failures[str(form)] else "0%")
     certain = {form.split(",")[0] for form, failure in failures.items() if failure == 0.0}
     assert certain == {"pure DP", "geometric", "laplace", "staircase"}  # together no better than a sum, at this failure
     shared, pure = (1e-5, pytest.approx(1e-5 / 3)), (1e-5, 0.0)
@@ -112,15 +112,15 @@ def test_published_numbers_of_the_county() -> None:
     answer = answered(str(DURHAM))
     rows = {
         "2": (0.6931, 2.0000, 0.3333, 0.1667, 0.0417, 0.0026),
-        "2 or 10 %": (0.7472, 1.8493, 0.3214, 0.1523, 0.0342, 0.0017),
-        "2 or 25 %": (0.8473, 1.6202, 0.3000, 0.1286, 0.0236, 0.0008),
-        "2 or 50 %": (1.0986, 1.2247, 0.2500, 0.0833, 0.0093, 0.0001),
+        "2 or 10%": (0.7472, 1.8493, 0.3214, 0.1523, 0.0342, 0.0017),
+        "2 or 25%": (0.8473, 1.6202, 0.3000, 0.1286, 0.0236, 0.0008),
+        "2 or 50%": (1.0986, 1.2247, 0.2500, 0.0833, 0.0093, 0.0001),
     }
     for name, (epsilon, rmse, *flips) in rows.items():
         assert number(answer, "epsilon", group="recommended", profile=name) == pytest.approx(epsilon, abs=5e-5)
         assert number(answer, "rmse", profile=name) == pytest.approx(rmse, abs=5e-5)
         assert numbers(answer, "switch", profile=name, side="above") == pytest.approx(flips, abs=5e-5)
-    most = "5 or 50 %"
+    most = "5 or 50%"
     assert number(answer, "epsilon", group="recommended", profile=most) == pytest.approx(2.197225, abs=1e-6)
     assert number(answer, "switch", profile=most, side="above", deviation=1 / 4000) == pytest.approx(0.1, abs=1e-12)
 
@@ -132,10 +132,10 @@ def test_the_county_on_the_screen_has_a_row_for_every_profile_in_every_table() -
         assert len(rows) == 3, name
         epsilon, parameter = float(rows[0][len(name) :].split()[0]), float(rows[1].split()[-1])
         recommended = number(answer, "epsilon", group="recommended", profile=name)
-        assert recommended * 0.999 <= epsilon <= recommended
+        assert recommended * 0.99 <= epsilon <= recommended
         gaussian = number(answer, "parameter", profile=name, form="discrete gaussian")
-        assert gaussian * 0.999 <= parameter <= gaussian
-    assert "< 0.01 %" in text
+        assert gaussian * 0.99 <= parameter <= gaussian
+    assert "below 0.01%" in text
     assert "e-0" not in text
 
 
@@ -188,18 +188,18 @@ def test_whom_a_profile_is_not_about_stands_with_where_its_epsilon_lets_them_com
     text += 'inclusion = ["1/100000", "1/2000"]\nvalue = 1\n'
     shown = flat(printed(written(tmp_path, text)))
     assert "No adversary whom the profile is about exceeds its tolerance at the recommended epsilon." in shown
-    assert "The profile is about adversaries who give 0.001 to 0.05 % to the person being in the data." in shown
+    assert "The profile is about adversaries who give 0.001 to 0.05% to the person being in the data." in shown
     odds = 0.01 / 0.99 * (0.05 / 0.95 * 0.9995 / 0.0005)
     (most,) = re.findall(
-        r"one who gives 1 % to the person being in the data, who may come to as much as ([\d.]+) %", shown
+        r"one who gives 1% to the person being in the data, who may come to as much as ([\d.]+)%", shown
     )
-    assert 100.0 * odds / (1.0 + odds) <= float(most) <= 100.0 * odds / (1.0 + odds) + 0.01
+    assert 100.0 * odds / (1.0 + odds) <= float(most) <= 100.0 * odds / (1.0 + odds) + 0.1
     assert "It is not about" not in printed(str(DURHAM))
 
 
 def test_profiles_of_the_same_epsilon_are_named_together(tmp_path: Path) -> None:
     text = "".join(f'[profiles.{name}]\nkind = "difference"\nby = {by}\n' for name, by in (("a", 0.2), ("b", '"1/5"')))
-    assert "The profiles allow epsilon = 0.4054, the same for all 2 profiles." in flat(printed(written(tmp_path, text)))
+    assert "The profiles allow epsilon = 0.405, the same for all 2 profiles." in flat(printed(written(tmp_path, text)))
 
 
 def test_what_no_epsilon_keeps_and_what_every_epsilon_keeps_is_said_in_words(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_the_same_epsilon_is_shown_everywhere_after_rounding(tmp_path: Path) -> 
     assert "epsilon = 0.405 is the largest that keeps the profile." in text
     assert "epsilon = 0.405, rounded down from 0.4054," in text
     assert "The last two bounds are at the epsilon rounded down." in text
-    assert set(re.findall(r"0\.40\d+", text.partition("The same in other")[0])) == {"0.405", "0.4054", "0.4050"}
+    assert set(re.findall(r"0\.40\d+", text.partition("The same in other")[0])) == {"0.405", "0.4054"}
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def test_a_scenario_is_told_promise_by_promise_with_its_profile_and_its_audit() 
     assert own.status == "kept"
     assert texts["verdict"]["technical"] == explain(own, "technical")
     assert texts["audit"]["technical"] == explain(tree, "technical")
-    assert "7.951" in texts["audit"]["technical"]
+    assert "7.95" in texts["audit"]["technical"]
 
 
 def test_only_what_the_topic_fits_is_told() -> None:

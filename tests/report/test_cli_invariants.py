@@ -59,7 +59,7 @@ def test_a_district_total_doubles_the_guarantee_and_one_adversary_needs_no_relea
     assert [number(answer, name, **sure) for name in names] == [1.0, 2.0, 1.0, 1.0]
     said = "Beside exact totals, pure DP with epsilon = 0.5 for one record becomes epsilon = 1 for 2 records."
     assert answer["verdict"]["text"] == said
-    assert "take the adversary “counted everybody” from 50 % to 100 %; no guarantee limits this." in flat(
+    assert "take the adversary “counted everybody” from 50% to 100%; no guarantee limits this." in flat(
         printed(DISTRICT)
     )
 
@@ -92,7 +92,7 @@ def test_the_guarantee_for_one_record_is_exceeded_and_the_one_beside_the_total_i
             assert number(answer, "single_record_exceeded", **at)
             assert number(answer, "prob_beyond_single_record", **at) > 0.5
             assert 0.5 < reached <= 1.0
-    assert "That is no bound here: 51.59 % of releases take the adversary" in flat(printed(DISTRICT))
+    assert "That is no bound here: 51.6% of releases take the adversary" in flat(printed(DISTRICT))
 
 
 def test_a_thousand_releases_are_named_and_only_all_together_bounded(
@@ -372,7 +372,7 @@ def test_the_figure_has_every_reader_who_is_not_sure_and_both_limits() -> None:
     at = float(np.interp(0.5001, curve.get_xdata(), curve.get_ydata()))
     one = limits.sel(adversary="a rough idea", definition="pure DP")
     assert at == pytest.approx(float(one["prob_beyond_single_record"]), abs=1e-6)
-    assert flat(figure.get_suptitle()) == "51.59 % of releases exceed pure DP for one record"
+    assert flat(figure.get_suptitle()) == "51.6% of releases exceed pure DP for one record"
     with pytest.raises(ValueError, match="every adversary is sure"):
         figure_of(exact_figures.odds_moved(limits, {}))
 
@@ -404,7 +404,7 @@ def test_the_section_of_an_audit_says_what_the_total_costs() -> None:
     text = flat(" ".join([section.finding, *section.paragraphs]))
     assert "Published exactly: the district's count." in text
     assert "pure DP: epsilon = 0.5 for one record, epsilon = 1 for 2." in text
-    assert "51.59 % of releases take the adversary" in text
+    assert "51.6% of releases take the adversary" in text
     assert [figure.name for figure in section.figures] == ["odds"]
 
 

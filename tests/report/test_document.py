@@ -62,7 +62,7 @@ def small() -> Document:
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"seed": 1}), "risk": risk()})
     return Document(
         Summary("A title", ["risk"], "It holds.", "holds", ["Not much data."]).on(tree),
-        card=Card([("before", "10 %")], _figure("first"), "A sentence."),
+        card=Card([("before", "10%")], _figure("first"), "A sentence."),
         lead=["A lead."],
         sections=[
             Section("Results", "A finding.", tables=[table], figures=[_figure("second")], parts=[inner]),
@@ -143,22 +143,22 @@ def test_json_has_the_verdict_the_warnings_and_the_listed_groups() -> None:
     [
         ("text", "as it is", "as it is"),
         ("count", 12345, "12,345"),
-        ("number", 0.123456, "0.1235"),
-        ("number", Measured(0.123456, 0.01), "0.1235 ± 0.010"),
+        ("number", 0.123456, "0.123"),
+        ("number", Measured(0.123456, 0.01), "0.123 ± 0.010"),
         ("parameter", 1e-6, "1e-6"),
-        ("probability", 0.25, "25 %"),
-        ("probability", Measured(0.25, 0.001), "25 % ± 0.10"),
-        ("chance", 0.25, "25 %"),
-        ("chance", 1e-5, "< 0.01 %"),
+        ("probability", 0.25, "25%"),
+        ("probability", Measured(0.25, 0.001), "25% ± 0.10"),
+        ("chance", 0.25, "25%"),
+        ("chance", 1e-5, "below 0.01%"),
         ("points", 0.25, "25"),
-        ("at least", 0.123456, "0.1234"),
-        ("at most", 0.123412, "0.1235"),
+        ("at least", 0.123456, "0.123"),
+        ("at most", 0.123412, "0.124"),
         ("at most", np.inf, "unlimited"),
-        ("% at most", 0.123412, "12.35 %"),
-        ("interval", (0.123456, 2.00001), "0.1234 to 2.001"),
-        ("% interval", (0.123456, 0.5), "12.34 to 50.00 %"),
-        ("% certified", (0.1234567891, 0.1234567892), "12.345678 to 12.345679 %"),
-        ("points interval", (-0.1, 0.25001), "-10.00 to 25.01"),
+        ("% at most", 0.123412, "12.4%"),
+        ("interval", (0.123456, 2.00001), "0.123 to 2.01"),
+        ("% interval", (0.123456, 0.5), "12.3% to 50%"),
+        ("% certified", (0.1234567891, 0.1234567892), "12.345678% to 12.345679%"),
+        ("points interval", (-0.1, 0.25001), "−10 to 25.1"),
         ("interval", None, ""),
         ("at most", "none above 0", "none above 0"),
     ],
@@ -166,7 +166,7 @@ def test_json_has_the_verdict_the_warnings_and_the_listed_groups() -> None:
 def test_cells_are_written_by_the_kind_of_their_column_and_bounds_round_outward(
     kind: str, value: Any, shown: str
 ) -> None:
-    assert Column("head", kind).shown(value).replace("\u00a0", " ") == shown
+    assert Column("head", kind).shown(value) == shown
 
 
 def test_a_row_has_a_cell_for_every_column() -> None:
@@ -184,12 +184,12 @@ def test_csv_has_unrounded_numbers_both_ends_and_standard_errors_and_no_formulas
 
 
 def test_markdown_has_every_part_in_the_order_of_reading() -> None:
-    text = to_markdown(small()).replace("\u00a0", " ")
+    text = to_markdown(small())
     parts = (
-        "# A title\n", "**It holds.**", "- before: 10 %", "![caption of first](first.svg)", "A sentence.", "A lead.",
+        "# A title\n", "**It holds.**", "- before: 10%", "![caption of first](first.svg)", "A sentence.", "A lead.",
         "## Results\n", "A finding.", "What is learned",
         "| reader | posterior | ratio | verdict |\n|---|---:|---:|---|\n",
-        "| a | 25 % ± 1.0 | 0.5000 to unlimited | holds |", "a note", "![caption of second](second.svg)",
+        "| a | 25% ± 1.0 | 0.500 to unlimited | holds |", "a note", "![caption of second](second.svg)",
         "### Inner\n", "one\n\ntwo", "last", "## Method\n", "> **Take care.** Not much data.",
     )  # fmt: skip
     places = [text.index(part) for part in parts]
@@ -199,9 +199,9 @@ def test_markdown_has_every_part_in_the_order_of_reading() -> None:
 
 def test_the_screen_has_the_tables_and_ends_with_the_warnings(capsys: pytest.CaptureFixture[str]) -> None:
     rendering.show(small())
-    text = capsys.readouterr().out.replace("\u00a0", " ")
+    text = capsys.readouterr().out
     assert text.startswith("A title\nIt holds.\n")
-    assert "a       25 % ± 1.0  0.5000 to unlimited  holds" in text
+    assert "a       25% ± 1.0  0.500 to unlimited  holds" in text
     assert text.endswith("\nTake care. Not much data.\n")
     assert "Hidden" not in text
 
@@ -209,7 +209,7 @@ def test_the_screen_has_the_tables_and_ends_with_the_warnings(capsys: pytest.Cap
 def test_the_page_is_strict_html_with_contents_tables_and_alternative_text() -> None:
     page = parsed(to_html(small()))
     assert words(page.find(".//h1")) == "A title"
-    assert [words(cell) for cell in page.find(".//tbody/tr")] == ["a", "25 % ± 1.0", "0.5000 to unlimited", "holds"]
+    assert [words(cell) for cell in page.find(".//tbody/tr")] == ["a", "25% ± 1.0", "0.500 to unlimited", "holds"]
     assert page.find(".//tbody/tr").get("class") == "marked"
     assert [picture.get("alt") for picture in page.iter("img")] == ["finding of first", "finding of second"]
     anchors = {link.get("href").removeprefix("#") for link in page.find(".//nav").iter("a")}

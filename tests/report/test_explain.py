@@ -61,8 +61,7 @@ def read(text: str) -> float:
 
 def found(pattern: str, text: str) -> list[tuple[float, ...]]:
     """The numbers of every match of a pattern in which # stands for a number."""
-    plain = text.replace("\u00a0", " ")
-    rows = re.findall(re.escape(pattern).replace(r"\#", NUMBER).replace(r"\ ", " "), plain)
+    rows = re.findall(re.escape(pattern).replace(r"\#", NUMBER).replace(r"\ ", " "), text)
     return [tuple(read(x) for x in (row if isinstance(row, tuple) else (row,))) for row in rows]
 
 
@@ -108,7 +107,7 @@ def test_a_respondent_reads_the_bounds_of_the_guarantee(guarantee: Guarantee, fa
     first, *ends = (
         one("starts at # in 100 ends no lower than # and no higher than # in 100", text) if start > 1e-8 else (0, 0, 0)
     )
-    assert first == pytest.approx(100.0 * start, rel=1e-3)
+    assert first == pytest.approx(100.0 * start, rel=1e-2)
     # next to 0 and 100 the last digit of a text, rounded outward, is as large as a small move
     share = 0.35 if 0.01 <= start <= 0.99 else 10.0
     is_interval((ends[0], ends[1]), start, guarantee.posterior_bounds(start, chance), share)
@@ -127,27 +126,27 @@ def test_a_regulator_reads_bounds_at_every_prior_and_at_the_worst(
     guarantee: Guarantee, failure: float, priors: list[float]
 ) -> None:
     text, chance = explain(guarantee, "regulator", failure=failure, priors=priors), chance_of(guarantee, failure)
-    rows = found("rom # % a belief ends between # % and # %", text)
+    rows = found("rom #% a belief ends between #% and #%", text)
     assert len(rows) == len(priors)
     for prior, (start, low, high) in zip(priors, rows, strict=True):
-        assert start == pytest.approx(100.0 * prior, rel=1e-3)
+        assert start == pytest.approx(100.0 * prior, rel=1e-2)
         is_interval((low, high), prior, guarantee.posterior_bounds(prior, chance), 0.12)  # and at the start as written
     loss = guarantee.loss_bound(chance)
     same = adv.PureDP(loss)
-    for start, high in found("a rise is about # %, from where a belief may rise to # %", text):
+    for start, high in found("a rise is about #%, from where a belief may rise to #%", text):
         is_interval((0.0, high), start / 100.0, (0.0, same.posterior_bounds(start / 100.0)[1]), 1e9)
         assert start == pytest.approx(100.0 / (1.0 + np.exp(loss / 2.0)), rel=6e-3)
         is_upper(high, 100.0 * same.posterior_bounds(start / 100.0)[1], 0.02)
-    for start, low in found("a fall is about # %, from where it may fall to # %", text):
+    for start, low in found("a fall is about #%, from where it may fall to #%", text):
         assert low <= 100.0 * same.posterior_bounds(start / 100.0)[0] * (1.0 + SLACK)
     for (most,) in found("From any start the change is at most # percentage points", text):
         is_upper(most, 100.0 * same.difference_bounds()[1], 0.02)
-    for ratio, start in found("at most # from # %", text):
+    for ratio, start in found("at most # from #%", text):
         is_upper(ratio, guarantee.ratio_bounds(start / 100.0, chance)[1], 0.011)
     for (ratio,) in found("at most # from any start", text):
         is_upper(ratio, guarantee.ratio_bounds(None, chance)[1], 0.011)
     if chance:
-        is_upper(one("upper bounds that hold but for at most # % of releases", text)[0], 100.0 * failure, 0.001)
+        is_upper(one("upper bounds that hold but for at most #% of releases", text)[0], 100.0 * failure, 0.01)
 
 
 @settings(max_examples=50, deadline=None)
@@ -155,22 +154,22 @@ def test_a_regulator_reads_bounds_at_every_prior_and_at_the_worst(
 def test_a_curator_reads_loss_intervals_and_worst_priors(guarantee: Guarantee, failure: float) -> None:
     text, chance = explain(guarantee, "technical", failure=failure), chance_of(guarantee, failure)
     loss = guarantee.loss_bound(chance)
-    is_upper(one("|log(P / Q)| <= e = # nats", text)[0], loss, 1e-3)
-    rows = found("p = #: X in # to # %, ratio at most #", text)
+    is_upper(one("|log(P / Q)| <= e = # nats", text)[0], loss, 1e-2)
+    rows = found("p = #: X in # to #%, ratio at most #", text)
     assert [row[0] for row in rows] == [0.01, 0.1, 0.5]
     for prior, low, high, ratio in rows:
         is_interval((low, high), prior, guarantee.posterior_bounds(prior, chance), 1e9)
-        is_upper(high, 100.0 * guarantee.posterior_bounds(prior, chance)[1], 2e-3)
-        is_upper(ratio, guarantee.ratio_bounds(prior, chance)[1], 2e-3)
+        is_upper(high, 100.0 * guarantee.posterior_bounds(prior, chance)[1], 1e-2)
+        is_upper(ratio, guarantee.ratio_bounds(prior, chance)[1], 1e-2)
     rise, prior, fall, ratio = one(
         "the rise X - p is largest, at most #, at p = 1 / (1 + exp(e / 2)) = #; the fall p - X, as much, at "
         "1 / (1 + exp(-e / 2)) = #; the ratio as p tends to 0, at most #",
         text,
     )
-    is_upper(rise, guarantee.difference_bounds(None, chance)[1], 2e-3)
-    assert prior == pytest.approx(adv.definitions.worst_prior(loss)[0], rel=1e-3)
-    assert fall == pytest.approx(adv.definitions.worst_prior(loss, "fall")[0], rel=1e-3)
-    is_upper(ratio, np.exp(loss), 2e-3)
+    is_upper(rise, guarantee.difference_bounds(None, chance)[1], 1e-2)
+    assert prior == pytest.approx(adv.definitions.worst_prior(loss)[0], rel=1e-2)
+    assert fall == pytest.approx(adv.definitions.worst_prior(loss, "fall")[0], rel=1e-2)
+    is_upper(ratio, np.exp(loss), 1e-2)
     for part in ("p / (p + (1 - p) exp(e)) <= X <= p / (p + (1 - p) exp(-e))", "tanh(e / 4)", "truth"):
         assert part in text
     informed = isinstance(guarantee, adv.ProbabilisticDP)  # it does not survive averaging over what one is unsure of
@@ -189,14 +188,14 @@ def test_no_formula_for_a_regulator() -> None:
 
 
 def test_the_worst_prior_and_a_base_rate_are_among_a_regulators_numbers() -> None:
-    """F4: "19 % to 81 %" was printed for 30 days of the example; 67 % of change forces 16.4 % to 83.6 %."""
+    """F4: "19% to 81%" was printed for 30 days of the example; 67% of change forces 16.4% to 83.6%."""
     loss = published_loss_bound(0.3, 0.01)
     assert loss == pytest.approx(3.260531, abs=1e-5)
     text = explain(adv.PureDP(loss), "regulator", priors=[0.1, 0.5])
-    assert one("a rise is about # %, from where a belief may rise to # %", text) == (16.4, 83.7)
+    assert one("a rise is about #%, from where a belief may rise to #%", text) == (16.4, 83.7)
     assert one("From any start the change is at most # percentage points", text) == (67.3,)
     assert "base rate" in text
-    assert one("rom 10 % a belief ends between # % and # %", text)[1] == pytest.approx(74.4, abs=0.1)
+    assert one("rom 10% a belief ends between #% and #%", text)[1] == pytest.approx(74.4, abs=0.1)
 
 
 def test_audiences_have_two_names() -> None:
@@ -237,8 +236,8 @@ def test_whether_a_larger_change_can_happen(guarantee: Guarantee, failure: float
         assert "It is of the second sort" in told["regulator"]
         assert "nothing holds for certain" in told["technical"]
         for loss, at in found("e = # at failure #", told["technical"]):
-            is_upper(loss, guarantee.loss_bound(at), 1e-3)
-        for change, often in found("# points in at most # % of releases", told["regulator"]):
+            is_upper(loss, guarantee.loss_bound(at), 1e-2)
+        for change, often in found("# points in at most #% of releases", told["regulator"]):
             assert change >= 100.0 * guarantee.difference_bounds(None, min(often / 100.0, 0.999))[1] * (1.0 - 1e-9)
     else:
         is_upper(one("cannot change by more than # percentage points", told["lay"])[0], most)
@@ -274,7 +273,7 @@ def test_several_releases_are_told_as_they_compose(guarantee: Guarantee, release
         expected.append(total.loss_bound(failure))
     assert len(losses) == len(expected)
     for said, exact in zip(losses, expected, strict=True):
-        is_upper(said, exact, 1e-3)
+        is_upper(said, exact, 1e-2)
     changes = [row[0] for row in found("a belief changes by at most # percentage points", told["regulator"])]
     for said, exact in zip(changes, expected, strict=True):
         is_upper(said, 100.0 * adv.PureDP(exact).difference_bounds()[1], 0.02)
@@ -329,21 +328,21 @@ def check_rises(told: dict[str, str], profile: RiskProfile, epsilon: float, stat
     assert readers
     assert len(starts) == len(readers)
     for (start,), (p, q) in zip(starts, readers, strict=True):
-        assert start == pytest.approx(100.0 * p * q, rel=1e-3)
+        assert start == pytest.approx(100.0 * p * q, rel=1e-2)
 
     def most(p: float, q: float) -> float:
         """Priors are told to six digits."""
         return 100.0 * float(absolute_risk_bound(p, q, epsilon, statistic=statistic)) * (1.0 - 1e-6)
 
-    for p, q, reached in found("p = #, q = #: posterior at most # %", told["technical"]):
-        is_upper(reached, most(p, q), 2e-3)
+    for p, q, reached in found("p = #, q = #: posterior at most #%", told["technical"]):
+        is_upper(reached, most(p, q), 1e-2)
     for start, reached in found("starts at # in 100 would end no higher than # in 100", told["lay"]):
-        is_upper(reached, next(most(p, q) for p, q in readers if 100.0 * p * q == pytest.approx(start, rel=1e-3)))
+        is_upper(reached, next(most(p, q) for p, q in readers if 100.0 * p * q == pytest.approx(start, rel=1e-2)))
     for p, q, reached, tolerated in found(
-        "p = #, q = #: posterior at most # %, and up to # % is tolerated", told["technical"]
+        "p = #, q = #: posterior at most #%, and up to #% is tolerated", told["technical"]
     ):
         assert reached <= tolerated <= 100.0 * min(1.0, p * q * float(profile(p, q))) * (1.0 + 1e-5)
-    for p, q, tolerated in found("p = #, q = #: posterior at most # %, which is what is tolerated", told["technical"]):
+    for p, q, tolerated in found("p = #, q = #: posterior at most #%, which is what is tolerated", told["technical"]):
         assert tolerated == pytest.approx(100.0 * p * q * float(profile(p, q)), rel=1e-5)
     for text in told.values():
         assert not re.search(r"\d\.\d{9,}", text)
@@ -371,7 +370,7 @@ def test_an_epsilon_that_rounds_to_nothing_can_still_be_kept() -> None:
     assert explain(rounded) == explain(plain)
     assert "cannot be kept" not in explain(rounded)
     (epsilon,) = one("that keeps it is #; rounded down to 2 decimals it would read 0", explain(rounded, "regulator"))
-    assert epsilon == pytest.approx(plain.loss, rel=1e-3)
+    assert epsilon == pytest.approx(plain.loss, rel=1e-2)
     assert explain(rounded, topic="guarantee") == explain(adv.PureDP(plain.loss))
     check_rises(explanations(rounded), profile, plain.loss)
 
@@ -389,11 +388,11 @@ def test_a_reader_beyond_what_an_uncertified_search_found_is_not_said_to_be_with
 # Whom a profile covers
 
 RARE = RiskProfile.ratio_or_absolute(1.0, 0.05, inclusion=(1e-5, 1 / 2000), value=1.0)
-"""No posterior above 5 %, for those who begin at 1 in 2,000 or below."""
+"""No posterior above 5%, for those who begin at 1 in 2,000 or below."""
 LARGEST = np.log(0.05 / 0.95 * 0.9995 / 0.0005)
-"""Its epsilon: the odds of 5 % over those of 1 in 2,000."""
+"""Its epsilon: the odds of 5% over those of 1 in 2,000."""
 OUTSIDE = 1.0 / (1.0 + 99.0 * np.exp(-LARGEST))
-"""Where that lets an adversary come who begins at 1 %, by Bayes' rule."""
+"""Where that lets an adversary come who begins at 1%, by Bayes' rule."""
 WIDE = re.compile(r"what anyone|anyone's belief|nobody|any adversary|[Tt]he release keeps|[Ww]hatever anyone|Yours is")
 """Words for everybody, or for a release that there is none of."""
 
@@ -413,18 +412,18 @@ WIDE = re.compile(r"what anyone|anyone's belief|nobody|any adversary|[Tt]he rele
 def test_a_profile_names_whom_it_is_about_and_where_somebody_else_may_come(
     subject: Any, topic: str, audience: str
 ) -> None:
-    """Somebody who begins at 1 % may reach 51.52 %, ten times what is tolerated of those it is about."""
-    text = explain(subject, audience, topic=topic).replace("\u00a0", " ")
-    (most,) = {"lay": found("as much as # in 100", text), "regulator": found("to as much as # %", text)}.get(
-        audience, found("p = 0.01, q = 1, whose posterior may reach # %", text)
+    """Somebody who begins at 1% may reach 51.52%, ten times what is tolerated of those it is about."""
+    text = explain(subject, audience, topic=topic)
+    (most,) = {"lay": found("as much as # in 100", text), "regulator": found("to as much as #%", text)}.get(
+        audience, found("p = 0.01, q = 1, whose posterior may reach #%", text)
     )
-    is_upper(most[0], 100.0 * OUTSIDE, 1e-3)
+    is_upper(most[0], 100.0 * OUTSIDE, 1e-2)
     if audience == "lay":
         assert "was decided for people who give 0.001 to 0.05 in 100 to your data being used" in text
         assert "someone who starts at 1 in 100, about whom nothing was decided, may come to as much as" in text
     elif audience == "regulator":
-        assert "Covered are adversaries who give 0.001 to 0.05 % to the person being in the data, and whose" in text
-        assert "Not covered is an adversary who gives 1 % to the person being in the data" in text
+        assert "Covered are adversaries who give 0.001 to 0.05% to the person being in the data, and whose" in text
+        assert "Not covered is an adversary who gives 1% to the person being in the data" in text
     assert not WIDE.search(text)
 
 
@@ -452,11 +451,11 @@ def test_whom_a_profile_does_not_cover_is_bounded_at_its_own_epsilon(statistic: 
     for profile in kinds.values():
         best = recommend_epsilon(profile, statistic=statistic)
         text = explain(best, "technical")
-        rows = found("p = #, q = #, whose posterior may reach # %", text)
+        rows = found("p = #, q = #, whose posterior may reach #%", text)
         assert rows
         for p, q, most in rows:
             assert np.isinf(float(profile(p, q)))
-            is_upper(most, 100.0 * float(absolute_risk_bound(p, q, best.loss, statistic=statistic)), 1e-3)
+            is_upper(most, 100.0 * float(absolute_risk_bound(p, q, best.loss, statistic=statistic)), 1e-2)
     told = explain(kinds["both"], "lay")
     assert "give 10 to 40 in 100 to your data being used and 1 to 20 in 100 to a harmful answer if so" in told
     assert "exactly 2 in 100 to your data being used and exactly 50" in explain(kinds["least"])
@@ -476,9 +475,9 @@ def test_replaced_records_say_nothing_of_those_unsure_of_inclusion() -> None:
     """Of those sure of it "in S" and "in, not in S" are one step apart: at loss e the odds move by a factor e^e."""
     profile = RiskProfile.ratio_or_absolute(2.0, 0.1, value=(0.0, 0.05))
     judged = verdict(profile, adv.PureDP(1.2), neighbours="bounded")
-    (row,) = found("p = #, q = #, whose posterior may reach # %", explain(judged, "technical"))
+    (row,) = found("p = #, q = #, whose posterior may reach #%", explain(judged, "technical"))
     assert row[:2] == (1.0, 0.1)
-    is_upper(row[2], 100.0 / (1.0 + 9.0 * np.exp(-1.2)), 1e-3)
+    is_upper(row[2], 100.0 / (1.0 + 9.0 * np.exp(-1.2)), 1e-2)
 
 
 @pytest.mark.slow
@@ -510,9 +509,9 @@ def test_a_promise_is_told_by_each_release_and_all_of_them(
     assert made.total is not None
     check_rises(told, profile, worth(made))
     assert made.words in told["technical"]
-    chance = f"but for at most {100 * made.failure:g} % of releases" if made.failure else "for certain"
+    chance = f"but for at most {100 * made.failure:g}% of releases" if made.failure else "for certain"
     (parameter,) = one(f"keeps it {chance} is #", told["regulator"])
-    assert made.parameter * (1 - 1e-3) <= parameter <= made.parameter
+    assert made.parameter * (1 - 1e-2) <= parameter <= made.parameter
     if releases > 1:
         each, every = one("used by at most # percentage points, all of them together by at most #", told["lay"])
         is_upper(each, 100.0 * made.guarantee.difference_bounds(None, made.failure)[1])
@@ -609,32 +608,32 @@ def test_an_audit_is_told_in_its_own_numbers() -> None:
     risk, bound = tree["risk"], tree["bound"].to_dataset().sel(definition="zCDP")
     told = explanations(tree)
     start, mean = one("starts at # in 100 and ends on average at # in 100", told["lay"])
-    assert (start, mean) == (30.0, pytest.approx(100.0 * float(risk["posterior_mean"]), rel=1e-3))
+    assert (start, mean) == (30.0, pytest.approx(100.0 * float(risk["posterior_mean"]), rel=1e-2))
     (guess,) = one("best guess is right # times in 100", told["lay"])
-    assert guess == pytest.approx(100.0 * float(risk["prob_correct"]), rel=1e-3)
+    assert guess == pytest.approx(100.0 * float(risk["prob_correct"]), rel=1e-2)
     ends = one(
         "keeps someone with that start between # and # in 100, at least 95 times in 100. This holds here.", told["lay"]
     )
     is_interval((ends[0], ends[1]), 0.3, tuple(bound["posterior"].values))
     assert "(worked out exactly)" in told["lay"]
     _, mean, ratio, guess = one(
-        "starts at # % and ends on average at # %, # times the start; the best guess is right in # %", told["regulator"]
+        "starts at #% and ends on average at #%, # times the start; the best guess is right in #%", told["regulator"]
     )
-    assert ratio == pytest.approx(float(risk["ratio_mean"]), rel=1e-3)
+    assert ratio == pytest.approx(float(risk["ratio_mean"]), rel=1e-2)
     low, high, most = one(
-        "the guarantee of zCDP allows # % to # %, a ratio of at most #, but for at most 5 %", told["regulator"]
+        "the guarantee of zCDP allows #% to #%, a ratio of at most #, but for at most 5%", told["regulator"]
     )
     is_interval((low, high), 0.3, tuple(bound["posterior"].values), 0.02)
     is_upper(most, float(bound["ratio"].sel(side="upper")), 0.011)
-    (outside,) = found("# % of releases lead beyond it. Status: holds", told["regulator"])[0]
-    is_upper(outside, 100.0 * float(bound["outside"]), 1e-3)
+    (outside,) = found("#% of releases lead beyond it. Status: holds", told["regulator"])[0]
+    is_upper(outside, 100.0 * float(bound["outside"]), 1e-2)
     assert "exact averages" in told["regulator"]
     assert "Every bound holds for every adversary here." in told["regulator"]
-    low, high = one("leave the posterior between # % and # %", told["technical"])
+    low, high = one("In 9 of 10 releases the posterior is between #% and #%", told["technical"])
     quantiles = 100.0 * risk["posterior_quantile"].values
-    assert (low, high) == (pytest.approx(quantiles[0], rel=1e-3), pytest.approx(quantiles[-1], rel=1e-3))
+    assert (low, high) == (pytest.approx(quantiles[0], rel=1e-2), pytest.approx(quantiles[-1], rel=1e-2))
     (loss,) = found("zCDP: |log(P / Q)| <= # at failure 0.05", told["technical"])[0]
-    is_upper(loss, float(bound["loss_bound"]), 1e-3)
+    is_upper(loss, float(bound["loss_bound"]), 1e-2)
 
 
 @pytest.mark.parametrize("name", ["one", "violated", "nothing promised", "many", "truths", "simulated", "exact level"])
@@ -689,7 +688,7 @@ def test_estimates_are_called_so_with_their_error() -> None:
     assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"
     error = 100.0 * float(tree["risk"]["mcse"].sel(measure="posterior_mean"))
     (said,) = one("give or take # (an estimate from simulated results)", explain(tree))
-    assert said == pytest.approx(error, rel=1e-3)
+    assert said == pytest.approx(error, rel=1e-2)
     assert "estimates from simulated or sampled releases, ± one standard error" in explain(tree, "technical")
 
 
@@ -697,10 +696,10 @@ def test_exact_levels_move_the_start_first() -> None:
     tree = audited("exact level")
     risk = tree["risk"]
     before, after = one("They alone take the adversary from # to # in 100", explain(tree))
-    assert before == pytest.approx(30.0, rel=1e-3)
-    assert after == pytest.approx(100.0 * float(risk["prior"]), rel=1e-3)
-    _, _, factor = one("takes the adversary from # % to # %, # times as much", explain(tree, "regulator"))
-    assert factor == pytest.approx(float(risk["invariant_ratio"]), rel=1e-3)
+    assert before == pytest.approx(30.0, rel=1e-2)
+    assert after == pytest.approx(100.0 * float(risk["prior"]), rel=1e-2)
+    _, _, factor = one("takes the adversary from #% to #%, # times as much", explain(tree, "regulator"))
+    assert factor == pytest.approx(float(risk["invariant_ratio"]), rel=1e-2)
 
 
 def test_an_unreliable_audit_gives_no_averages() -> None:
@@ -824,7 +823,7 @@ READ = Path(__file__).with_name("explanations.txt")
 
 
 def shown(name: str) -> str:
-    return TOLD[name]().replace("\u00a0", " ")
+    return TOLD[name]()
 
 
 @pytest.mark.parametrize("name", TOLD)

@@ -168,7 +168,7 @@ def test_titles_say_the_finding_in_at_most_twelve_words() -> None:
     for draw, name in CASES:
         if draw is not trade_off:  # the same as of every trade-off
             title = drawn(draw, name).get_suptitle()
-            assert len(title.replace("\u00a0", "").split()) <= 12, title  # 22 % is one word
+            assert len(title.replace("\u00a0", "").split()) <= 12, title  # 22% is one word
 
 
 def test_names_are_never_read_as_formulas() -> None:

@@ -25,7 +25,7 @@ case "$file" in
   *kept*) printf '# Kept\\n\\n**Every guarantee holds.**\\n\\n![a figure](a.svg)\\n\\n## More\\n\\nall of it\\n' ;;
   *broken*)
     printf '# Broken\\n\\n**A guarantee is violated.**\\n\\n## More\\n\\nall of it\\n'
-    echo 'check failed: 5 % is 5 percent' >&2; exit 3 ;;
+    echo 'check failed: 5% is 5 percent' >&2; exit 3 ;;
   *) echo "error: $file: plan: is missing" >&2; exit 2 ;;
 esac
 """
@@ -109,8 +109,8 @@ def test_one_broken_guarantee_fails_the_step_after_all_are_audited(place: Path) 
     _files(place, "broken.toml", "kept.toml")
     code, log, summary = _act(place, "broken.toml\nkept.toml\n")
     assert code == 3
-    assert "::error file=broken.toml::check failed: 5 %25 is 5 percent\n" in log
-    assert "> **Exit code 3.** check failed: 5 % is 5 percent" in summary
+    assert "::error file=broken.toml::check failed: 5%25 is 5 percent\n" in log
+    assert "> **Exit code 3.** check failed: 5% is 5 percent" in summary
     assert "**Every guarantee holds.**" in summary
 
 
@@ -140,7 +140,7 @@ def test_the_hook_checks_every_file(place: Path) -> None:
     assert _commit(place, "kept a.toml", "kept.toml").returncode == 0
     failed = _commit(place, "broken.toml", "kept.toml", "other.toml")
     assert failed.returncode == 2
-    assert failed.stderr.splitlines() == ["check failed: 5 % is 5 percent", "error: other.toml: plan: is missing"]
+    assert failed.stderr.splitlines() == ["check failed: 5% is 5 percent", "error: other.toml: plan: is missing"]
     assert _commit(place, "broken.toml", "kept.toml").returncode == 3
 
 

@@ -65,7 +65,7 @@ def audited(scenario: Scenario, failure: float | None = None) -> xr.DataTree:
 def read(scenario: Scenario, failure: float | None = None) -> str:
     """The document in Markdown without its marks, on one line."""
     text = to_markdown(audit_page.document(scenario, audited(scenario, failure), words=False))
-    return " ".join(text.replace("\\", "").replace("|", " ").replace("\u00a0", " ").split())
+    return " ".join(text.replace("\\", "").replace("|", " ").split())
 
 
 def stands(scenario: Scenario, name: str | None = None) -> dict[str, float]:
@@ -138,16 +138,16 @@ def test_a_promise_that_the_noise_does_not_keep_counts_for_nothing(tmp_path: Pat
     assert section.tables[0].rows[1][1] == "kept, but the noise violates this guarantee"
     checked = commands.run("audit", str(scenario.path), "--quiet", "--check")
     assert (checked.exit_code, checked.stdout) == (3, "")
-    (line,) = checked.stderr.replace("\u00a0", " ").splitlines()
+    (line,) = checked.stderr.splitlines()
     assert line.startswith("check failed: ")
     allowed, spent = re.findall(
         r"allows a privacy loss of ([\d.]+), and spent are (?:.*and )?([\d.]+) by the plan's", line
     )[0]
     own = own_losses(scenario.plan)
     epsilon = verdict(scenario.profile, own[0], scenario.failure, two=own[1]).loss
-    assert float(allowed) == pytest.approx(recommend_epsilon(scenario.profile).loss, rel=1e-3)
-    assert float(spent) == pytest.approx(epsilon, rel=1e-3)
-    assert str(found.attrs["words"]).replace("\u00a0", " ") in line
+    assert float(allowed) == pytest.approx(recommend_epsilon(scenario.profile).loss, rel=1e-2)
+    assert float(spent) == pytest.approx(epsilon, rel=1e-2)
+    assert str(found.attrs["words"]) in line
 
 
 def test_whom_the_profile_of_a_plan_is_not_about_stands_with_where_the_noise_lets_them_come(tmp_path: Path) -> None:
@@ -156,10 +156,10 @@ def test_whom_the_profile_of_a_plan_is_not_about_stands_with_where_the_noise_let
     scenario = block(tmp_path, profile)
     loss = scenario.plan.privacy_loss().loss_bound(scenario.failure)
     (most,) = re.findall(
-        r"It is not about one who gives 1 % to .* who may come to as much as ([\d.]+) %, but", read(scenario)
+        r"It is not about one who gives 1% to .* who may come to as much as ([\d.]+)%, but", read(scenario)
     )
     exact = 100.0 / (1.0 + 99.0 * np.exp(-loss))
-    assert exact <= float(most) <= exact * 1.001
+    assert exact <= float(most) <= exact * 1.01
 
 
 def test_a_check_fails_in_one_line_where_nothing_covers_the_profile(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_what_is_published_exactly_is_not_covered(tmp_path: Path) -> None:
 def test_profiles_that_ask_for_nothing_or_for_too_much(profile: str, status: str, tmp_path: Path) -> None:
     scenario = block(tmp_path, f"[profile]\n{profile}\n")
     found = judged(scenario)
-    assert ("asks for nothing here" if status == "kept" else "the profile allows 0.") in read(scenario)
+    assert ("asks for nothing here" if status == "kept" else "the profile allows 0") in read(scenario)
     assert set(found["status"].values) == {status}
     assert float(found["epsilon"]) == (np.inf if status == "kept" else 0.0)
 
@@ -358,17 +358,17 @@ def test_noise_that_bounds_nothing_for_certain_is_said_to(tmp_path: Path) -> Non
     broken = profile_verdict.SAID[profile_verdict.UNPROMISED]
     text = read(scenario, 0.0)
     assert broken in text
-    assert "The noise bounds no privacy loss for certain; the profile allows 0.6496." in text
+    assert "The noise bounds no privacy loss for certain; the profile allows 0.649." in text
 
 
 def test_losses_are_rounded_up_and_what_is_allowed_down() -> None:
     text = read(shipped())
     for part in (
-        "zCDP broken 2.309 0.8472 5 %",
-        "pure DP kept 0.8000 0.8472 0 %",
-        "the plan's own loss kept 0.8000 0.8472 0 %",
+        "zCDP broken 2.31 0.847 5%",
+        "pure DP kept 0.800 0.847 0%",
+        "the plan's own loss kept 0.800 0.847 0%",
         "The planned release keeps the risk profile.",
-        "neighbour 25 % 25 % 100 % 2.000 50 % 0 %",
+        "neighbour 25% 25% 100% 2 50% 0%",
         profile_section.ASSUMED,
     ):
         assert part in text

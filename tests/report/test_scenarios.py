@@ -99,8 +99,8 @@ BAD = {
     "delta missing": (
         'zCDP = "sum of levels"', '"approximate DP" = { epsilon = 1 }', ["guarantee.approximate DP.delta", "required"],
     ),
-    "percentage as a prior": ('prior = "1/2"', "prior = 50", ["adversary", "prior", "50 % is 0.5"]),
-    "percentage in words": ('prior = "1/2"', 'prior = "50 %"', ["adversary.prior", "write 50 % as 0.5"]),
+    "percentage as a prior": ('prior = "1/2"', "prior = 50", ["adversary", "prior", "50% is 0.5"]),
+    "percentage in words": ('prior = "1/2"', 'prior = "50%"', ["adversary.prior", "write 50% as 0.5"]),
     "epsilon of the default noise": (
         "rho = 0.2", "epsilon = 1", ["takes one of rho, sigma, got epsilon", 'noise = "geometric"'],
     ),

@@ -219,7 +219,7 @@ def release_figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> l
         Figure(
             "joint",
             lambda: report.posterior_figures.posterior_joint(named, **words),
-            "Mean and standard deviation together: regions with 50 % and 95 % of each posterior, the largest standard "
+            "Mean and standard deviation together: regions with 50% and 95% of each posterior, the largest standard "
             "deviation that the bounds allow, and the published values (cross).",
         ),
         Figure(

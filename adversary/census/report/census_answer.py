@@ -15,12 +15,11 @@ import xarray as xr
 
 from adversary._core import (
     DEFAULT_FAILURE,
-    PERCENT,
     as_array,
     blocks,
     check_probability,
     format_number,
-    outward_percent,
+    percentage,
     those_tied,
     tied,
 )
@@ -158,7 +157,7 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
     powers, epsilons = _power_table(tests), bounds_answer.epsilon_table(epsilon, HEADS)
     at, (_, most), _, allowed = powers.rows[len(powers.rows) // 2]
     beside = (
-        f"; zCDP alone would allow {outward_percent(allowed, True)}{PERCENT}",
+        f"; zCDP alone would allow {percentage(allowed, True)}",
         f"; the tight conversion of zCDP gives {epsilons.texts[-1][3]}",
     )
     return Document(

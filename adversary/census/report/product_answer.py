@@ -15,13 +15,12 @@ import xarray as xr
 
 from adversary._core import (
     DEFAULT_FAILURE,
-    PERCENT,
     as_array,
     as_given,
     check_probability,
     format_number,
-    outward_percent,
     percent,
+    percentage,
     those_tied,
     tied,
 )
@@ -205,7 +204,7 @@ def _sizes(product: DataProduct, row: TableBudget, place: int, threshold: int) -
 
 def _verdict(product: DataProduct, beliefs: xr.Dataset) -> str:
     at = beliefs.isel(prior=0).sel(guarantee=_best(beliefs, "bounded"))
-    most = outward_percent(float(at["posterior"]), True) + PERCENT
+    most = percentage(float(at["posterior"]), True)
     return (
         f"Except with probability {percent(float(beliefs.attrs['failure']))}, a prior of {percent(float(at['prior']))} "
         f"can rise to at most {most}, for one {product.unit} that is changed."
@@ -254,7 +253,7 @@ def document(product: DataProduct, tree: xr.DataTree) -> Document:
     cards = []
     for prior in beliefs["prior"].values:
         most = float(beliefs["posterior"].sel(prior=prior, guarantee=_best(beliefs, "bounded")))
-        cards.append((f"posterior at prior {percent(prior)}", f"at most {outward_percent(most, True)}{PERCENT}"))
+        cards.append((f"posterior at prior {percent(prior)}", f"at most {percentage(most, True)}"))
     sections = [
         attempt("Beliefs", _belief_section, product, beliefs),
         attempt("Budget by level", _level_section, tree["levels"].to_dataset()),
@@ -302,7 +301,7 @@ def _belief_section(product: DataProduct, beliefs: xr.Dataset) -> Section:
     return Section(
         "Beliefs",
         f"A prior of {percent(float(first['prior']))} can rise to at most "
-        f"{outward_percent(float(first['posterior']), True)}{PERCENT} if the {product.unit} is changed.",
+        f"{percentage(float(first['posterior']), True)} if the {product.unit} is changed.",
         tables=[tabulate(wide, columns, name="beliefs")],
         notes=[f"{composed}Bounds may fail with probability {percent(float(beliefs.attrs['failure']))}."],
     )
@@ -341,7 +340,7 @@ _ALONE = (
 def _table_section(product: DataProduct, tables: xr.Dataset) -> Section:
     columns: dict[str, Sequence[str] | None] = {
         "row": None, "table": "table", "levels": "levels", "universe": "counts", "rho": ("rho", "parameter"),
-        "sigma2": ("sigma²", "number"), "margin": ("margin of error (95 %)", "number"),
+        "sigma2": ("sigma²", "number"), "margin": ("margin of error (95%)", "number"),
         "tau": ("tau", "parameter"), "stage_one_sigma2": ("sigma² of stage one", "number"),
     }  # fmt: skip
     wide, heads = _by_prior(tables)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import PERCENT, __version__, format_number, format_probability, percent
+from adversary._core import HEADLINE, __version__, format_chance, format_number, format_probability, percent, percentage
 from adversary.census import report, spine
 from adversary.census.nmf.file_layout import open_product, product_of
 from adversary.census.nmf.runs import Question, one_block
@@ -144,8 +144,8 @@ class BlockPage:
             return "Exact counts settle every cell of this block."
         return (
             f"Of {int(np.isfinite(ratio).sum()):,} noisy cells, the release multiplies a prior of "
-            f"{format_probability(float(self.about['prior']))} that one more person is in a cell by "
-            f"{format_number(float(ratio.min()))} to {format_number(float(ratio.max()))}."
+            f"{percent(float(self.about['prior']))} that one more person is in a cell by "
+            f"{format_number(float(ratio.min()), HEADLINE)} to {format_number(float(ratio.max()), HEADLINE)}."
         )
 
     def comparison(self, at: int) -> str:
@@ -157,11 +157,7 @@ class BlockPage:
         first = f"{persons:,.0f} published persons stand beside {implied:,.0f} implied by {what}."
         if gap >= 0:
             return f"{first} They do not contradict each other."
-        rare = (
-            f"in less than 0.01{PERCENT} of blocks"
-            if chance < 1e-4
-            else f"in {format_probability(chance)} of blocks at most"
-        )
+        rare = f"in {format_chance(chance)} of blocks{' at most' * (chance >= 1e-4)}"
         many = f"noise alone makes persons fall short by {-gap:,.0f} or more {rare}."
         if chance < UNLIKELY:
             return f"{first} Noise does not explain it: {many}"
@@ -186,11 +182,11 @@ class BlockPage:
         numbers = [
             ("Persons, noisy", f"{float(one['persons']):,.0f}"),
             ("Implied by housing", f"{float(one['implied']):,.0f}"),
-            ("Noise of the gap, sd", format_number(float(one["sd"]))),
+            ("Noise of the gap, sd", format_number(float(one["sd"]), HEADLINE)),
         ]
         if not float(one["gap"]) < 0:
             return Card(numbers)
-        numbers.append(("Chance of such a gap, at most", format_probability(float(one["chance"]))))
+        numbers.append(("Chance of such a gap, at most", percentage(float(one["chance"]), True)))
         return Card(numbers, sentence="The chance is that of noise alone, were persons as many as housing implies.")
 
     def lead(self) -> Iterator[str]:

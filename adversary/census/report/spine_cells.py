@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_number, format_probability
+from adversary._core import format_chance, format_number, format_probability
 from adversary.census import report
 from adversary.report.kit import Figure, Section, Table, attempt, tabulate
 
@@ -62,7 +62,7 @@ def _list(page: Any) -> Section:
     overview = _overview(page)
     columns = {
         "cell": None, "place": ("", "count"), "label": "cell", "largest": ("largest ratio", "number"),
-        "high": ("95 % of blocks below", "number"), "half": ("half below", "number"),
+        "high": ("95% of blocks below", "number"), "half": ("half below", "number"),
         "allowed": ("allowed", "at most"), "beyond": ("blocks beyond the bounds", "probability"),
         "answered": ("blocks", "count"), "unprotected": ("not protected", "count"), "unproven": ("no number", "count"),
         "mistaken": ("mistaken, at least", "count"),
@@ -85,7 +85,7 @@ def _list(page: Any) -> Section:
             Figure(
                 "cells",
                 lambda: report.spine_figures.cell_ratios(overview),
-                "Bars reach from the median block to the largest ratio; the tick is what 95 % of blocks stay below.",
+                "Bars reach from the median block to the largest ratio; the tick is what 95% of blocks stay below.",
             )
         ],
         ["Ratios are of the blocks that noise protects; all blocks are in blocks.csv, unless --no-csv left it out."],
@@ -111,7 +111,7 @@ def _cell(page: Any, i: int) -> Section:
     else:
         words.append("No block that noise protects has a proven answer.")
     shares = page.of("thresholds", i)["share"].to_series()
-    words += [f"{format_probability(float(p))} of blocks have a ratio of {at:g} or more." for at, p in shares.items()]
+    words += [f"{format_chance(float(p))} of blocks have a ratio of {at:g} or more." for at, p in shares.items()]
     odd = {name: int(n) for name, n in page.of("statuses", i)["blocks"].to_series().items() if n and name != "ok"}
     words += [f"Blocks that are {name}: {count:,}." for name, count in odd.items()]
     return Section(title, words[0], [" ".join(words[1:])], _worst(page, i), folded=True)

@@ -118,7 +118,7 @@ def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Panels:
 
 @kit.house_style
 def cell_ratios(cells: Any, most: int = 40, *, ax: Axes | None = None) -> Axes:
-    """Ratios of posterior to prior by cell: from the median block to the largest, with what 95 % of blocks stay below.
+    """Ratios of posterior to prior by cell: from the median block to the largest, with what 95% of blocks stay below.
 
     Parameters
     ----------

@@ -13,13 +13,13 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
-    PERCENT,
     __version__,
+    format_chance,
     format_interval,
     format_number,
     format_probability,
-    outward_percent,
     percent,
+    percentage,
     sentence,
 )
 from adversary.census import report
@@ -88,12 +88,12 @@ class _Page(SpineVerdict):
     def card(self) -> Card | None:
         if not self.answered.any():
             return None
-        numbers = [("Before the release", format_probability(self.prior))]
+        numbers = [("Before the release", percent(self.prior))]
         if self.protected(self.most):
             _, half, high = self.quantiles
             for name, ratio in (("in the median block", half), ("where most is learned", high)):
-                numbers.append((f"After it, {name}", format_probability(min(ratio * self.prior, 1.0))))
-            limit = outward_percent(self.ends("posterior")[1], True) + PERCENT
+                numbers.append((f"After it, {name}", percent(min(ratio * self.prior, 1.0))))
+            limit = percentage(self.ends("posterior")[1], True)
             numbers.append((f"At most, but in {percent(self.failure)} of releases", limit))
         meaning = "Percentages are probabilities, to an adversary, that one more person is in the block's cell. "
         return Card(numbers, sentence=f"{meaning}This one knows {self.known}.")
@@ -102,7 +102,7 @@ class _Page(SpineVerdict):
         if self.answered.any() and self.protected(self.most):
             yield self.about_cell(
                 f"The guarantee allows ratios of {format_interval(*self.ends('ratio'))} for any one person, in all but "
-                f"{percent(self.failure)} of releases. {sentence(format_probability(self.beyond(self.most)))} of "
+                f"{percent(self.failure)} of releases. {sentence(format_chance(self.beyond(self.most)))} of "
                 "the blocks that it "
                 f"covers are beyond these bounds; up to {percent(self.failure)} may be."
             )
@@ -134,8 +134,7 @@ class _Page(SpineVerdict):
         tables.append(self.table("thresholds", above))
         shares = self.of("thresholds")["share"].to_series()
         said = [
-            f"{format_probability(float(found))} of blocks have a ratio of {at:g} or more"
-            for at, found in shares.items()
+            f"{format_chance(float(found))} of blocks have a ratio of {at:g} or more" for at, found in shares.items()
         ]
         statuses = self.data["statuses"]
         words = ("status", [MEANING.get(str(name), "") for name in statuses["status"].values])

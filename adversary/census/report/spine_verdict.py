@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_number, format_probability, outward_percent, percent
+from adversary._core import HEADLINE, format_chance, format_number, format_probability, outward_percent, percent
 from adversary.adversaries.tables import misstatement
 from adversary.census.nmf.runs import MISTAKEN, PROVEN
 
@@ -89,7 +89,7 @@ class SpineVerdict:
         first = self.about_cell(f"{some:,} of {blocks_words(every)} have no proven answer. ", at) * (2 * some > every)
         text = f"Exact counts settle what is asked in all {blocks_words(settled)} with an answer{also}."
         if self.protected(self.most):
-            low, half, high = map(format_number, self.quantiles)
+            low, half, high = (format_number(float(x), HEADLINE) for x in self.quantiles)
             many = blocks_words(int(one["answered"]) - settled)
             text = f"In {many} the release multiplies a prior of {prior} by {low} to {high}; "
             text += f"in half of them by less than {half}."
@@ -145,7 +145,7 @@ class SpineVerdict:
             )
         if (over := self.beyond(i)) > self.failure:
             yield (
-                f"{format_probability(over)} of blocks are beyond the bounds, more than their failure probability of "
+                f"{format_chance(over)} of blocks are beyond the bounds, more than their failure probability of "
                 f"{percent(self.failure)}. The guarantee covers adversaries whose belief about the others is right; "
                 "that of this one may not be."
             )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import PERCENT, as_given, format_probability, outward_percent, percent, sentence
+from adversary._core import as_given, format_probability, percent, percentage, sentence
 from adversary.adversaries.plans import STATISTICS
 from adversary.releases.audited_records import ALARMS, BASELINE, EVEN, RELATIONS, expected_posteriors
 from adversary.releases.record import Record
@@ -86,7 +86,7 @@ def verdict(tree: xr.DataTree) -> str:
             return f"{reason}, so that nothing bounds what an adversary may conclude."
         failure = float(bounds["failure"].values[0])
         start = "For certain" if failure == 0.0 else f"Except with probability {percent(failure)}"
-        return f"{start}, a belief of {prior} can become at most {outward_percent(float(known[0]), True)}{PERCENT}."
+        return f"{start}, a belief of {prior} can become at most {percentage(float(known[0]), True)}."
     above = int((known > EVEN).sum())
     return (
         f"In {above} of {known.size} releases with a published guarantee or method, a belief of {prior} "
@@ -310,7 +310,7 @@ def _scenario(name: str, tree: xr.DataTree) -> str:
 
 
 def _upper(p: float) -> str:
-    return outward_percent(p, True) + PERCENT
+    return percentage(p, True)
 
 
 def _or_none(value: Any) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from adversary._core import PERCENT, format_probability, outward_percent
+from adversary._core import HEADLINE, format_apart, percent, percentage
 from adversary.adversaries.path import MEANINGS
 from adversary.driver import GROUPS, shown_bound
 from adversary.report import plot
@@ -97,18 +97,19 @@ def _card(one: Scenario, part: xr.DataTree) -> Card:
     may_fail = audit_words.may_fail(float(bound["failure"]))
     whose = f", adversary {name}" if len(one.readers) > 1 else ""
     whose += f", one of {len(also) + 1} who learn as much" if also else ""
+    before, after = format_apart(percent, (float(of_one[key]) for key in ("prior", "posterior_mean")), HEADLINE)
     numbers = [
-        (f"Before the release{whose}", format_probability(float(of_one["prior"]))),
-        ("After it, on average", format_probability(float(of_one["posterior_mean"]))),
-        ("In nine releases of ten", audit_words.nine_in_ten(of_one)),
-        (f"At most, by {audit_words.bound_name(bound)}", outward_percent(limit, True) + PERCENT),
+        (f"Before the release{whose}", before),
+        ("After it, on average", after),
+        ("In 9 of 10 releases", audit_words.nine_in_ten(of_one, HEADLINE)),
+        (f"At most, by {audit_words.bound_name(bound)}", percentage(limit, True)),
     ]
     if "posterior_all_periods" in bound:
         every = of_reader(part["bound"].to_dataset(), name)
         every = shown_bound(every.assign(loss_bound=every["loss_bound_all_periods"]))
         over = float(every["posterior_all_periods"].sel(side="upper"))
         head = f"Over {one.plan.privacy_unit.periods:,} periods, by {audit_words.bound_name(every)}"
-        numbers.append((head, outward_percent(over, True) + PERCENT))
+        numbers.append((head, percentage(over, True)))
     finding = result_sections.finding(one, part)
     asked = dict.fromkeys(MEANINGS[reader.attack] for reader in one.readers.values())
     return Card(

@@ -15,14 +15,13 @@ import xarray as xr
 
 from adversary._core import (
     DEFAULT_FAILURE,
-    PERCENT,
     Floats,
     as_array,
     as_given,
     check_probability,
     format_bound,
-    outward_percent,
     percent,
+    percentage,
     sentence,
 )
 from adversary.driver import unit_of
@@ -222,7 +221,7 @@ def _claim(found: xr.Dataset) -> str:
 def _largest_rise(found: xr.Dataset) -> tuple[str, str]:
     """The prior asked for that can rise most, and to what."""
     upper, at = found["posterior"].sel(side="upper"), _at_largest_rise(found)
-    return percent(float(found["prior"][at])), outward_percent(float(upper[at]), True) + PERCENT
+    return percent(float(found["prior"][at])), percentage(float(upper[at]), True)
 
 
 def _at_largest_rise(found: xr.Dataset) -> int:
@@ -248,14 +247,14 @@ def card(
         every = [
             (
                 f"the same over {int(all_periods['periods']):,} periods",
-                f"at most {outward_percent(over, True)}{PERCENT}",
+                f"at most {percentage(over, True)}",
             )
         ]
     return Card(
         numbers=[
             (f"posterior at prior {prior}", f"at most {most}"),
             *every,
-            (f"detections at {percent(power[0])} false alarms", f"at most {outward_percent(power[1], True)}{PERCENT}"),
+            (f"detections at {percent(power[0])} false alarms", f"at most {percentage(power[1], True)}"),
             (f"epsilon at delta = {as_given(epsilon[0])}", limit(epsilon[1])),
         ],
         figure=Figure(
@@ -286,8 +285,7 @@ def noise_sections(
         caption = "Most detections that any test has at each false alarm probability."
         return Section(
             title,
-            f"With {percent(at)} false alarms, no test detects more than {outward_percent(most, True)}{PERCENT}"
-            f"{beside[0]}.",
+            f"With {percent(at)} false alarms, no test detects more than {percentage(most, True)}{beside[0]}.",
             tables=[powers],
             figures=[Figure("trade_off", lambda: plot.trade_off(named), caption)],
         )
@@ -339,7 +337,7 @@ def attacks_section(tree: xr.DataTree) -> Section:
     found = tree["attacks"].to_dataset()
     found["points"] = 100.0 * found["advantage"]
     last = found.isel(baseline=-1)
-    most = outward_percent(float(last["success"]), True) + PERCENT
+    most = percentage(float(last["success"]), True)
     return Section(
         ATTACKS,
         f"An attack that succeeds in {percent(float(last['baseline']))} of cases without the release succeeds in at "
@@ -361,7 +359,7 @@ def periods_section(tree: xr.DataTree, unit: PrivacyUnit) -> Section:
     }  # fmt: skip
     table = tabulate(found, columns, name="periods")
     last = found.isel(periods=-1, prior=-1)
-    most = outward_percent(float(last["posterior"].sel(side="upper")), True) + PERCENT
+    most = percentage(float(last["posterior"].sel(side="upper")), True)
     return Section(
         PERIODS,
         f"For one {unit.name} present in all {unit.periods:,} periods, a prior of {percent(float(last['prior']))} can "

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, format_number, format_probability, tied
+from adversary._core import HEADLINE, Floats, format_apart, format_number, percent, tied
 from adversary.driver import shown_bound, side_by_side
 from adversary.report import plot
 from adversary.report.answers import audit_answer
@@ -36,10 +36,10 @@ COLUMNS = {
     "file": Column("plan"),
     "prior": Column("before", "probability"),
     "posterior_mean": Column("after, on average", "probability"),
-    "range": Column("nine releases in ten", "% interval"),
+    "range": Column("9 of 10 releases", "% interval"),
     "bound": Column("at most", "% at most"),
     "bounded_by": Column("by"),
-    "detections": Column("detections at 5 % false alarms", "probability"),
+    "detections": Column("detections at 5% false alarms", "probability"),
     "deviation": Column("error (people)", "number"),
     "status": Column("guarantee", "status"),
 }
@@ -150,7 +150,7 @@ def _published(audits: Audits) -> Section:
 
 def _comparison(second: str, risks: Floats, errors: Floats, deviations: Floats, where: str = "") -> str:
     """The highest risk of both files, and their errors, in a sentence."""
-    before, after = map(format_probability, risks)
+    before, after = format_apart(percent, map(float, risks), HEADLINE)
     if tied(risks, errors).all():
         within = ", within the errors of the numbers" * bool(errors.any())
         said, price = f"The highest risk is the same in both, {before}{within}", "with"
@@ -158,7 +158,7 @@ def _comparison(second: str, risks: Floats, errors: Floats, deviations: Floats, 
         lower = risks[1] < risks[0]
         said = f"{second} {'lowers' if lower else 'raises'} the highest risk from {before} to {after}"
         price = "at the price of" if lower and deviations[1] > deviations[0] else "with"
-    old, new = (format_number(float(one)) for one in deviations)
+    old, new = format_apart(format_number, map(float, deviations), HEADLINE)
     if old == new:
         return f"{said}; errors of {old} people{where}."
     return f"{said}, {price} errors of {new} instead of {old} people{where}."
@@ -193,7 +193,7 @@ def solve_tables(trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
     said = _comparison(names[1], found["posterior_mean"].values, np.array(spread), wide, where)
     warned = [f"{name}: {line}" for name, one in trees.items() for line in summary_of(one).warnings]
     if len({*found["prior"].values.tolist()}) > 1:
-        before, after = map(format_probability, found["prior"].values)
+        before, after = format_apart(percent, map(float, found["prior"].values), HEADLINE)
         warned.insert(0, f"The priors differ, {before} and {after}: the risks differ by that too.")
     if not common.sizes["table"]:
         warned.insert(0, "No table is in both files: the risks may be those of different people.")

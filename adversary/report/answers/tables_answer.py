@@ -12,13 +12,14 @@ import xarray as xr
 
 from adversary import budget
 from adversary._core import (
-    PERCENT,
+    HEADLINE,
     failure_of,
+    format_apart,
     format_bound,
     format_number,
-    format_probability,
     format_uncrossed,
-    outward_percent,
+    percent,
+    percentage,
     ranks_shown,
     sentence,
     those_tied,
@@ -136,7 +137,8 @@ def solve(
         kept = _profile_kept(plan_of(released_tables, unit, again), profile, true, float(how["failure"]), statistic)
         tree.attrs["profile"], tree.attrs["profile_kept"] = profile.words, int(kept)
         status = status if kept else "violated"
-    rise = f"from {format_probability(adversary.prior)} before the release to {format_probability(summary['worst'])}"
+    before, after = format_apart(percent, (adversary.prior, float(summary["worst"])), HEADLINE)
+    rise = f"from {before} before the release to {after}"
     verdict = f"The largest risk is {_where(tree)}: {rise} after it on average."
     if profile is not None:
         every = f", in {again} releases of all tables," * (again > 1)
@@ -201,12 +203,13 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
     found, summary = tree["people"].to_dataset(), tree["summary"].to_dataset()
     worst, bound, prior = (float(summary[name]) for name in ("worst", "bound", "prior"))
     shared, cells = int(summary["shared"]), int(summary["cells"])
+    before, after, median = format_apart(percent, (prior, worst, float(summary["median"])), HEADLINE)
     card = Card(
         numbers=[
-            ("before the release", format_probability(prior)),
-            (f"after it, on average: largest risk{' (shared)' * (shared > 1)}", format_probability(worst)),
-            ("median", format_probability(float(summary["median"]))),
-            ("at most, by the noise of all tables", outward_percent(bound, True) + PERCENT),
+            ("before the release", before),
+            (f"after it, on average: largest risk{' (shared)' * (shared > 1)}", after),
+            ("median", median),
+            ("at most, by the noise of all tables", percentage(bound, True)),
         ],
         figure=Figure(
             "risk_by_count",
@@ -272,7 +275,7 @@ def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = Fa
         "row": None, "shown_rank": "rank", **labels, "count": ("people", "count"), "people": "people",
         "most": ("people at most", "count"), "before": ("people before", "count"), "target": "person",
         "posterior_mean": ("after, on average", "probability"),
-        "range": ("nine releases in ten", "% interval"), "bound": ("at most", "% at most"),
+        "range": ("9 of 10 releases", "% interval"), "bound": ("at most", "% at most"),
     }  # fmt: skip
     least, most = found["count"].values, found["most"].values
     hidden = bool((most > least).any())
@@ -343,7 +346,7 @@ def plan_document(command: str, tree: xr.DataTree) -> Document:
     names = [str(one) for one in found["table"].values]
     again = int(tree.attrs["releases"])
     loss, allowed = (float(found[name]) for name in ("loss", "allowed"))
-    reached = format_uncrossed(loss, allowed, range(4, 10)) or (format_bound(loss, True), "just that")
+    reached = format_uncrossed(loss, allowed, range(3, 10)) or (format_bound(loss, True), "just that")
     weight = found["weight"].values
     quadratic = [float((weight * found[name].values ** 2).sum()) for name in ("error", "even_error")]
     card = Card(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import format_interval, format_number, give_or_take, join_words, percentage
+from adversary._core import DIGITS, format_interval, format_number, give_or_take, join_words, percentage
 from adversary.driver import UNRELIABLE as UNRELIABLE
 from adversary.driver import group_name, with_posteriors
 from adversary.privacy import Guarantee, PrivacyUnit
@@ -136,10 +136,10 @@ def may_fail(failure: float) -> str:
     return f" The bound holds in all but {percentage(failure, True)} of releases." if failure else ""
 
 
-def nine_in_ten(risk: xr.Dataset) -> str:
-    """Central 90 % interval of an adversary's posterior over releases, the ends rounded outward as in the table."""
+def nine_in_ten(risk: xr.Dataset, digits: int = DIGITS) -> str:
+    """Central 90% interval of an adversary's posterior over releases, the ends rounded outward as in the table."""
     low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
-    return format_interval(low, high, percent=True)
+    return format_interval(low, high, percent=True, digits=digits)
 
 
 def budget_words(
@@ -196,7 +196,7 @@ def _share(level: str, every: list[float]) -> str:
 
 
 def _budget_number(x: float) -> str:
-    """In full where that is short, as somebody gave it; else to four digits."""
+    """In full where that is short, as somebody gave it; else to three digits."""
     text = f"{x:.12g}"
     return text if len(text) <= SHORT else format_number(x)
 

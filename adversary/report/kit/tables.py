@@ -10,15 +10,17 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
-    PERCENT,
+    DIGITS,
     as_given,
+    format_apart,
     format_bound,
+    format_chance,
     format_interval,
     format_number,
     format_probability,
     give_or_take,
     interval,
-    outward_percent,
+    percentage,
 )
 from adversary.report.kit.answer import plain_value
 
@@ -30,28 +32,32 @@ class Measured(NamedTuple):
     error: float = 0.0
 
 
-FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
-    "text": (str, 0.0),
-    "status": (str, 0.0),
-    "count": (lambda n: f"{int(n):,}", 0.0),
+FORMATS: dict[str, tuple[Callable[[Any, int], str], float]] = {
+    "text": (lambda text, _: str(text), 0.0),
+    "status": (lambda text, _: str(text), 0.0),
+    "count": (lambda n, _: f"{int(n):,}", 0.0),
     "number": (format_number, 1.0),
-    "parameter": (as_given, 1.0),
+    "parameter": (lambda x, _: as_given(x), 1.0),
     "probability": (format_probability, 100.0),
-    "chance": (lambda p: f"< 0.01{PERCENT}" if 0.0 < p < 1e-4 else format_probability(p), 100.0),
-    "points": (lambda d: format_number(100.0 * d), 100.0),
-    "at least": (lambda x: format_bound(x, False), 1.0),
-    "at most": (lambda x: format_bound(x, True), 1.0),
-    "% at most": (lambda p: outward_percent(p, True) + PERCENT, 100.0),
-    "interval": (lambda ends: format_interval(*ends), 1.0),
-    "% interval": (lambda ends: format_interval(*ends, percent=True), 100.0),
-    "% certified": (lambda ends: format_interval(*ends, percent=True, digits=8), 100.0),
-    "posterior interval": (interval, 1.0),
-    "points interval": (lambda ends: format_interval(*(100.0 * end for end in ends)), 100.0),
+    "chance": (format_chance, 100.0),
+    "points": (lambda d, n: format_number(100.0 * d, n), 100.0),
+    "at least": (lambda x, n: format_bound(x, False, n), 1.0),
+    "at most": (lambda x, n: format_bound(x, True, n), 1.0),
+    "% at most": (lambda p, n: percentage(p, True, n), 100.0),
+    "interval": (lambda ends, n: format_interval(*ends, digits=n), 1.0),
+    "% interval": (lambda ends, n: format_interval(*ends, percent=True, digits=n), 100.0),
+    "% certified": (lambda ends, _: format_interval(*ends, percent=True, digits=8), 100.0),
+    "posterior interval": (lambda ends, n: interval(ends, n), 1.0),
+    "points interval": (lambda ends, n: format_interval(*(100.0 * end for end in ends), digits=n), 100.0),
 }
-"""How a value of each kind of column is written, and the unit in which its standard error is; bounds round outward.
+"""How a value of each kind of column is written to so many digits, and the unit in which its standard error is.
 
-A parameter is as it was given; a chance is a probability of which it does not matter how small it is; "% certified" is
-of an interval that is too narrow for four digits."""
+Bounds round outward. A parameter is as it was given; a chance is a probability of which it does not matter how small it
+is; "% certified" is of an interval that is too narrow for three digits."""
+FINER = ("number", "probability", "points", "at least", "at most", "% at most")
+"""Kinds of columns whose numbers get more digits where two rows differ in them alone."""
+FEW = 12
+"""Rows of a table whose numbers are compared with one another, at most."""
 WORDS = ("text", "status")
 
 
@@ -61,14 +67,19 @@ class Column(NamedTuple):
     head: str
     kind: str = "text"
 
-    def shown(self, cell: Any) -> str:
+    def shown(self, cell: Any, digits: int = DIGITS) -> str:
         """A cell as text: nothing for None, words as they are."""
         if cell is None or isinstance(cell, str):
             return cell or ""
         write, unit = FORMATS[self.kind]
         if isinstance(cell, Measured):
-            return write(cell.value) + give_or_take(unit * cell.error)
-        return write(cell)
+            return write(cell.value, digits) + give_or_take(unit * cell.error)
+        return write(cell, digits)
+
+    def all_shown(self, cells: Sequence[Any]) -> list[str]:
+        """Cells below one another as text; of few, those that differ read differently."""
+        few = self.kind in FINER and len(cells) <= FEW and not any(isinstance(cell, Measured) for cell in cells)
+        return format_apart(self.shown, cells) if few else [self.shown(cell) for cell in cells]
 
 
 @dataclass
@@ -116,7 +127,8 @@ class Table:
     @property
     def texts(self) -> list[list[str]]:
         """Every cell as it is shown."""
-        return [[column.shown(cell) for column, cell in zip(self.typed, row, strict=True)] for row in self.rows]
+        columns = [one.all_shown([row[i] for row in self.rows]) for i, one in enumerate(self.typed)]
+        return [list(row) for row in zip(*columns, strict=True)]
 
 
 def tabulate(

@@ -42,7 +42,7 @@ def posterior_by_release(tree: xr.DataTree, *, level: str | None = None, ax: Axe
     """Posterior of every adversary against the released value of a level, with how probable each value is.
 
     With more levels (or cells) a line is the average over all other releases at that value; for a single adversary the
-    band holds the central 90 % of them.
+    band holds the central 90% of them.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def posterior_by_release(tree: xr.DataTree, *, level: str | None = None, ax: Axe
     level = check_level(tree, level)
     table, risk = _ByValue.of(tree, level), tree["risk"].to_dataset()
     ax = kit.panel(ax, 8.2, 4.8)
-    labels = [(0.5, "decides “in” above 50 %", kit.INK)]
+    labels = [(0.5, "decides “in” above 50%", kit.INK)]
     for (name, posterior), colour in kit.coloured(table.posterior.items()):
         prior, (mean, low, high) = float(of_reader(risk, name)["prior"]), table.summary(posterior)
         ax.plot(table.values, mean, "o-", color=colour, ms=4, gid=f"reader {name}" if name else "posterior")
@@ -72,7 +72,7 @@ def posterior_by_release(tree: xr.DataTree, *, level: str | None = None, ax: Axe
     kit.probability_axis(ax, POSTERIOR, log=_wide(risk))
     _bars(ax, table)
     kit.edge_labels(ax, labels, ax.get_xlim()[1], offset=8.0)
-    band = "; band: central 90 %" * (len(table.posterior) == 1 and table.several)
+    band = "; band: central 90%" * (len(table.posterior) == 1 and table.several)
     most = percent(table.probability.max())
     kit.panel_title(ax, f"dotted: before the release{band}\nbars: how probable each value is (up to {most})")
     if len(table.posterior) == 1:
@@ -121,7 +121,7 @@ class _ByValue:
         return cls(values[kept], probability[kept], rows, weight, posterior, several)
 
     def summary(self, y: Floats) -> tuple[Floats, Floats, Floats]:
-        """(mean, 5 % and 95 % quantile) of y at every value, over the other releases."""
+        """(mean, 5% and 95% quantile) of y at every value, over the other releases."""
         mean = [np.average(y[rows], weights=self.weight[rows]) for rows in self.place]
         ends = [
             np.quantile(y[rows], [0.05, 0.95], weights=self.weight[rows], method="inverted_cdf") for rows in self.place
@@ -236,7 +236,7 @@ def _ranges(rows: Sequence[_Range], bounded_by: str, ax: Axes | None) -> Axes:
     for i, one in enumerate(rows):
         ax.plot([one.least, one.most], [i, i], "|-", color=kit.INK, lw=1.0, ms=13, gid=f"bound {one.name}")
         ends = [one.low, one.high]
-        ax.plot(ends, [i, i], color=kit.BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90 % {one.name}")
+        ax.plot(ends, [i, i], color=kit.BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90% {one.name}")
         ax.plot(one.mean, i, "o", color=kit.BLUE, ms=8, mec="white", gid=f"expected {one.name}")
         ax.plot([one.prior] * 2, [i - 0.28, i + 0.28], color=kit.ORANGE, lw=2.2, gid=f"prior {one.name}")
     if max(one.prior for one in rows) > 10.0 * min(one.prior for one in rows) > 0.0:
@@ -285,7 +285,7 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
     said = {f"expected {expected[0]:.2f}": expected[0], f"19 in 20 below {most[0]:.2f}": most[0]}
     labels = [(at, text, kit.BLUE) for text, at in said.items()]
     ax.plot(prior, expected, color=kit.BLUE, gid="expected")
-    ax.plot(prior, most, color=kit.BLUE, lw=1.2, ls=(0, (1, 1.5)), gid="95 % of releases")
+    ax.plot(prior, most, color=kit.BLUE, lw=1.2, ls=(0, (1, 1.5)), gid="95% of releases")
     bound = of_reader(tree["bound"].to_dataset(), name)
     free = cycle(kit.BOUND_COLOURS[:-1])
     for definition in bound["definition"].values:

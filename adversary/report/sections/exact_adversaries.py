@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, format_bound, format_probability, join_words, logit, those_tied, tied
+from adversary._core import Floats, format_bound, format_chance, format_probability, join_words, logit, those_tied, tied
 from adversary.adversaries.known_totals import ExactTotals, exact_totals
 from adversary.privacy import Guarantee, unit_loss, unit_rho
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
@@ -164,7 +164,7 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         most = tied(beyond.values)
         worst = one.isel(adversary=int(np.argmax(most)))
         failure = float(worst["failure"])
-        often = f", except in {format_probability(failure)} of releases" if failure else ""
+        often = f", except in {format_chance(failure)} of releases" if failure else ""
         said = (
             f"Applied to one record as if nothing were published exactly, {definition_words(definition)} would keep "
             f"the odds within a factor exp({format_bound(float(worst['single_record_bound']), True)}){often}. "
@@ -172,7 +172,7 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         )
         name, others = str(worst["adversary"].item()), int(most.sum()) - 1
         alike = f", and as many take {others} other{'s' * (others > 1)} beyond it" if others else ""
-        passes = f": {format_probability(float(beyond.max()))} of releases take {_who(name)} beyond it{alike}."
+        passes = f": {format_chance(float(beyond.max()))} of releases take {_who(name)} beyond it{alike}."
         yield said + (passes if passed.size else ", though no adversary here exceeds it more often.")
 
 

@@ -108,4 +108,4 @@ def _losses(one: xr.Dataset) -> tuple[str, str]:
         return "–", "–"
     if status != KEPT or np.isinf(allowed):
         return format_bound(loss, True), format_bound(allowed, False)
-    return format_uncrossed(loss, allowed, range(4, 10)) or (format_bound(loss, True),) * 2
+    return format_uncrossed(loss, allowed, range(3, 10)) or (format_bound(loss, True),) * 2

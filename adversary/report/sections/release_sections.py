@@ -32,7 +32,7 @@ def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
         Figure(
             f"releases {level}",
             partial(draw, level),
-            f"Posterior after 1, 2, ... releases of the {level}: expected, and in nine releases of ten.",
+            f"Posterior after 1, 2, ... releases of the {level}: expected, and in 9 of 10 releases.",
         )
         for level in runs
     ]

@@ -9,11 +9,12 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
-    PERCENT,
+    format_apart,
     format_bound,
+    format_chance,
     format_number,
     format_probability,
-    outward_percent,
+    percentage,
     those_tied,
     tied,
 )
@@ -41,7 +42,7 @@ GLOSSARY = (
     "Target: the person the adversary asks about. Cell: a published count. Prior and posterior: the adversary's "
     "probability of “in” before and after the release. Bound: an inequality that a guarantee implies. k: number of "
     "privacy units in which the adversary's two hypotheses differ. Failure probability: how often a bound may not "
-    "hold. Detections: how often the best test says “in” when that is true, at 5 % false alarms."
+    "hold. Detections: how often the best test says “in” when that is true, at 5% false alarms."
 )
 
 
@@ -49,12 +50,12 @@ Maker = Callable[[Scenario, xr.DataTree], Section | None]
 """What makes a section of one truth."""
 
 
-def most_informed(risk: xr.Dataset, *, largest: bool = True) -> list[str]:
-    """The adversaries whose expected ratio cannot be told from the largest, or from the smallest."""
+def most_informed(risk: xr.Dataset, measure: str = "difference_mean") -> list[str]:
+    """The adversaries whose expected difference, or ratio, cannot be told from the largest."""
     if "adversary" not in risk.dims:
         return [""]
-    errors = risk["mcse"].sel(measure="ratio_mean").values if "mcse" in risk else 0.0
-    return [str(name) for name in risk["adversary"].values[tied(risk["ratio_mean"].values, errors, largest=largest)]]
+    errors = risk["mcse"].sel(measure=measure).values if "mcse" in risk else 0.0
+    return [str(name) for name in risk["adversary"].values[tied(np.abs(risk[measure].values), errors)]]
 
 
 def finding(scenario: Scenario, tree: xr.DataTree) -> str:
@@ -67,25 +68,23 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
         )
     readers = scenario.readers
     if len(readers) > 1:
-        ratio, ends = risk["ratio_mean"], (most_informed(risk, largest=False), most_informed(risk))
-        least, most = (
-            f"{format_number(float(ratio.sel(adversary=one[0])))} times the prior for {_adversaries(one, ratio.size)}"
-            for one in ends
+        moved, raised = (most_informed(risk, key) for key in ("difference_mean", "ratio_mean"))
+        one, ratio = of_reader(risk, moved[0]), float(of_reader(risk, raised[0])["ratio_mean"])
+        before, after = format_apart(format_probability, (float(one[key]) for key in ("prior", "posterior_mean")))
+        return (
+            f"On average over releases the probability moves most for {_adversaries(moved, len(readers))}: from "
+            f"{before} to {after}, {format_number(100.0 * float(one['difference_mean']))} points. The largest ratio is "
+            f"{format_number(ratio)} times the prior for {_adversaries(raised, len(readers))}."
         )
-        start = "Averaged over releases, the posterior is "
-        if len(ends[1]) == ratio.size:
-            return f"{start}{most}."
-        between = "; the others lie between" * (len({*ends[0], *ends[1]}) < ratio.size)
-        return f"{start}{least} and {most}{between}."
     ((name, reader),) = readers.items()
     one = of_reader(risk, name)
     error = partial(audit_words.error, one)
     meaning = "the target is in" if reader.attack == "characteristics" else MEANINGS[reader.attack]
     return (
-        f"Averaged over releases, the adversary goes from {format_probability(float(one['prior']))} to "
+        f"On average over releases, the adversary goes from {format_probability(float(one['prior']))} to "
         f"{format_probability(float(one['posterior_mean']))}{error('posterior_mean', 100.0)} that {meaning}, "
-        f"{format_number(float(one['ratio_mean']))}{error('ratio_mean')} times the prior; nine releases in ten "
-        f"leave them within {audit_words.nine_in_ten(one)}."
+        f"{format_number(float(one['ratio_mean']))}{error('ratio_mean')} times the prior; in 9 of 10 releases "
+        f"it is {audit_words.nine_in_ten(one)}."
     )
 
 
@@ -141,7 +140,7 @@ def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
         "adversary": "adversary",
         "prior": (f"prior{' given exact counts' * ('invariant_ratio' in risk)}", "probability"),
         "unused": ("record not used", "probability"), "posterior_mean": ("expected posterior", "probability"),
-        "range": ("nine releases in ten", "% interval"), "ratio_mean": ("expected ratio", "number"),
+        "range": ("9 of 10 releases", "% interval"), "ratio_mean": ("expected ratio", "number"),
         "difference_mean": ("difference (points)", "points"), "detections": ("detections", "probability"),
     }  # fmt: skip
     failed = {key: {None: UNRELIABLE} for key in (*means, "range")} if unreliable(risk) else {}
@@ -201,7 +200,7 @@ def _all_periods(scenario: Scenario, found: xr.Dataset, names: Mapping[str, Mapp
         "loss_bound_all_periods": ("privacy loss", "at most"),
     }  # fmt: skip
     table = tabulate(found, columns, name="bounds of all periods", called=names)
-    most = outward_percent(float(found["posterior_all_periods"].sel(side="upper").max()), True) + PERCENT
+    most = percentage(float(found["posterior_all_periods"].sel(side="upper").max()), True)
     return Section(
         f"All {unit.periods:,} periods",
         f"Over {unit.periods:,} periods the guarantees allow a posterior of up to {most}.",
@@ -322,7 +321,7 @@ def diagnostics(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         if failed[name]:
             notes.append(
                 f"{f'Adversary {name}' if name else 'The adversary'} is {UNRELIABLE}: posteriors of releases with a "
-                f"share of {format_probability(float(of_reader(found, name)['unreliable_mass']))} could not be "
+                f"share of {format_chance(float(of_reader(found, name)['unreliable_mass']))} could not be "
                 "sampled so that the "
                 "diagnostics hold, and an average without them would be of other releases. A model that is easier to "
                 "sample, or the exact engine where it applies, are the remedies."

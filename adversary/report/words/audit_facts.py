@@ -15,7 +15,6 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import (
-    PERCENT,
     RARE,
     exactly,
     format_bound,
@@ -100,7 +99,7 @@ def _adversary(one: Finding, audience: str) -> dict[str, Any]:
         "ratio_error": give_or_take(one.error("ratio_mean")),
         "correct_error": give_or_take(100.0 * one.error("prob_correct")),
         "right": f"right {word}" if word[0].isdigit() else f"{word} right{comma}{rest}",
-        "quantiles": (outward_percent(low, False) + PERCENT, outward_percent(high, True) + PERCENT),
+        "quantiles": (percentage(low, False), percentage(high, True)),
         "difference": format_number(100.0 * one["difference_mean"]),
         "ties": format_probability(one["tie_mass"]),
     }  # fmt: skip

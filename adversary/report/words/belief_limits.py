@@ -106,7 +106,7 @@ def usual_limit(guarantee: Guarantee) -> Limit | None:
 
 
 def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
-    """`DEFAULT_FAILURE`, or the smallest of `SMALLER` whose bound on that many releases is at most 1 % above it.
+    """`DEFAULT_FAILURE`, or the smallest of `SMALLER` whose bound on that many releases is at most 1% above it.
 
     What a small delta adds to epsilon, for instance, is negligible down to failures not far above it.
     """

@@ -150,11 +150,11 @@ def coverage(
     surely : ends a sentence: the chance that the epsilon fails
     sure : name only adversaries who are sure of inclusion
 
-    >>> about, other = coverage(RiskProfile.point(2.0, 0.5, 1.0), 1.0).replace("\u00a0", " ").split(". ", 1)
+    >>> about, other = coverage(RiskProfile.point(2.0, 0.5, 1.0), 1.0).split(". ", 1)
     >>> about
-    'The profile is about adversaries who give exactly 50 % to the person being in the data'
+    'The profile is about adversaries who give exactly 50% to the person being in the data'
     >>> other
-    'It is not about one who gives 1 % to the person being in the data, who may come to as much as 2.673 %.'
+    'It is not about one who gives 1% to the person being in the data, who may come to as much as 2.673%.'
     """
     check_non_negative("epsilon", epsilon, finite=False)
     who = people(profile, "regulator")

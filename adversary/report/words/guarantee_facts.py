@@ -52,7 +52,7 @@ PRIORS = (0.01, 0.1, 0.5)
 """Where adversaries start, unless given: two base rates, and one who finds both as likely."""
 STARTS: dict[str, tuple[float, ...]] = {"lay": (0.5,)}
 """The same, by audience."""
-DIGITS = {"lay": 2, "regulator": 3, "technical": 4}
+DIGITS = {"lay": 2, "regulator": 3, "technical": 3}
 MANY = 1e6
 """Ratios above this are not spelled out."""
 TINY = 1e-3
