@@ -76,7 +76,7 @@ def test_the_interval_of_a_deviation_is_the_shortest_one(tmp_path: Path) -> None
     path = written(tmp_path, text)
     low, high = numbers(answered(path), "hdi", reading="constrained", parameter="sigma")
     assert (low, high) == pytest.approx((6247.7, 22390.4), abs=2.0)  # the slow twin of tests/oracles
-    assert "The population standard deviation is 6247 to 22391 with probability 95%." in flat(printed(path))
+    assert "The population standard deviation is 6,247 to 22,391 with probability 95%." in flat(printed(path))
 
 
 @pytest.mark.slow

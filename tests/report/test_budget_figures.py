@@ -190,9 +190,9 @@ def test_titles_are_true_of_limits_and_of_an_epsilon_that_was_rounded() -> None:
         every = {"": adv.recommend_epsilon(profile, round_down=digits)}
         assert heading(figure_of(epsilon_profile(every))).startswith(reader)
     several = {"a": adv.recommend_epsilon(tied), "b": adv.recommend_epsilon(PROFILES["approached"])}
-    assert heading(figure_of(epsilon_profile(several))) == "The profiles allow an epsilon from 0.5493 to 1.098"
+    assert heading(figure_of(epsilon_profile(several))) == "The profiles allow an epsilon from 0.549 to 1.09"
     one = {"a": several["a"], "nobody": adv.recommend_epsilon(NOBODY["asks"])}
-    assert heading(figure_of(epsilon_profile(one))) == "One profile has a finite epsilon above 0: 1.098"
+    assert heading(figure_of(epsilon_profile(one))) == "One profile has a finite epsilon above 0: 1.09"
 
 
 def test_one_count_binds_many_readers() -> None:
@@ -225,4 +225,4 @@ def test_budgets_that_nothing_bounds_cannot_be_drawn() -> None:
     figure = saved(
         figure_of(budget_figures.epsilon_by_releases({"": release_curve(one, (1, 2), "pure DP", failure=0.0)}))
     )
-    assert heading(figure) == "Each of 2 releases may spend epsilon = 0.5493"
+    assert heading(figure) == "Each of 2 releases may spend epsilon = 0.549"

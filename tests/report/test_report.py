@@ -112,8 +112,8 @@ def test_one_bound_stands_on_the_card_in_the_figure_in_words_and_beside_another_
     most = card["At most, by zCDP"]
     assert 100.0 * high <= float(most.removesuffix("%")) <= 100.0 * high + 0.1
     assert made.card.figure is not None
-    figure = made.card.figure.draw()
-    (whisker,) = (line for line in figure.axes[0].lines if line.get_gid() == "bound ")
+    axes = made.card.figure.draw()
+    (whisker,) = (line for line in axes.lines if line.get_gid() == "bound ")
     assert whisker.get_xdata() == pytest.approx([low, high], rel=1e-12)
     (row,) = (row for row in table(made, "bounds") if row[0] == "zCDP")
     assert row[2].endswith(f" to {most}")
@@ -133,9 +133,9 @@ def test_adversaries_who_learn_as_much_are_named_together(tmp_path: Path) -> Non
     one = "[adversaries.{name}]\nprior = {prior}\nknown = 0\n"
     before, after = SEVERAL.split("[adversary]\nprior = 0.2\nknown = 0\n")
     for priors, said, card in (
-        ({"a": 0.3, "b": 0.3, "c": 0.6}, "times the prior for adversaries a and b.", "adversary c"),
+        ({"a": 0.3, "b": 0.3, "c": 0.6}, "times the prior for adversaries a and b.", "adversary a, one of 2 who"),
         ({"a": 0.3, "b": 0.3}, "times the prior for all 2 adversaries.", "adversary a, one of 2 who learn as much"),
-        ({"a": 0.3, "b": 0.4}, "times the prior for adversary a.", "Before the release, adversary b"),
+        ({"a": 0.3, "b": 0.4}, "times the prior for adversary a.", "Before the release, adversary a"),
     ):
         path = tmp_path / "readers.toml"
         readers = "".join(one.format(name=name, prior=prior) for name, prior in priors.items())

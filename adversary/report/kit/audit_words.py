@@ -155,7 +155,7 @@ def budget_words(
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> budget_words((name, DiscreteGaussian.from_rho(0.1 / 3)) for name in ("block", "group", "tract"))
-    'rho 0.1 in all: 0.03333 at each of 3 levels'
+    'rho 0.1 in all: 0.0333 at each of 3 levels'
     """
     spent: dict[str, dict[str, list[float]]] = {}
     for level, noise in noises:

@@ -154,7 +154,7 @@ def coverage(
     >>> about
     'The profile is about adversaries who give exactly 50% to the person being in the data'
     >>> other
-    'It is not about one who gives 1% to the person being in the data, who may come to as much as 2.673%.'
+    'It is not about one who gives 1% to the person being in the data, who may come to as much as 2.68%.'
     """
     check_non_negative("epsilon", epsilon, finite=False)
     who = people(profile, "regulator")

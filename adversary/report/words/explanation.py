@@ -180,7 +180,7 @@ def explain(
     ValueError, TypeError : naming the argument, the rule and the value
 
     >>> explain(PureDP(1.0)).split("\\n\\n")[1].split(". ")[1]
-    'Someone who starts at 50 in 100 ends no lower than 26.89 and no higher than 73.11 in 100.'
+    'Someone who starts at 50 in 100 ends no lower than 26.8 and no higher than 73.2 in 100.'
     """
     who = check_word("audience", ALSO.get(audience, audience), AUDIENCES)
     if topic is not None:
