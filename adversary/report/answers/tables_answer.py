@@ -137,8 +137,8 @@ def solve(
         kept = _profile_kept(plan_of(released_tables, unit, again), profile, true, float(how["failure"]), statistic)
         tree.attrs["profile"], tree.attrs["profile_kept"] = profile.words, int(kept)
         status = status if kept else "violated"
-    before, after = format_apart(percent, (adversary.prior, float(summary["worst"])), HEADLINE)
-    rise = f"from {before} before the release to {after}"
+    start, end = format_apart(percent, (adversary.prior, float(summary["worst"])), HEADLINE)
+    rise = f"from {start} before the release to {end}"
     verdict = f"The largest risk is {_where(tree)}: {rise} after it on average."
     if profile is not None:
         every = f", in {again} releases of all tables," * (again > 1)
