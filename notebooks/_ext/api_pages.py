@@ -41,12 +41,18 @@ def rooms() -> dict[str, list[Entry]]:
         for name in public(room):
             value = getattr(room, name)
             if isinstance(value, ModuleType):
-                if id(value) not in modules and (room is adversary or hasattr(value, "__all__")):
+                if id(value) not in modules and (
+                    room is adversary or hasattr(value, "__all__")
+                ):
                     modules.add(id(value))
                     waiting.append((f"{place}.{name}", value))
             else:
                 path = f"{place}.{name}"
-                known = paths.setdefault(id(value), path) if is_described(value) else path
+                known = (
+                    paths.setdefault(id(value), path)
+                    if is_described(value)
+                    else path
+                )
                 found[place].append(Entry(known, value, known == path))
     return found
 
@@ -59,8 +65,16 @@ def place_of(path: str) -> ModuleType:
 
 def public(room: ModuleType) -> list[str]:
     """Names that a room hands out, or that a module without a list defines."""
-    own = [name for name, value in vars(room).items() if getattr(value, "__module__", None) == room.__name__]
-    return sorted(name for name in getattr(room, "__all__", own) if not name.startswith("_"))
+    own = [
+        name
+        for name, value in vars(room).items()
+        if getattr(value, "__module__", None) == room.__name__
+    ]
+    return sorted(
+        name
+        for name in getattr(room, "__all__", own)
+        if not name.startswith("_")
+    )
 
 
 def is_described(value: Any) -> bool:
@@ -70,7 +84,12 @@ def is_described(value: Any) -> bool:
 
 def objects() -> dict[str, Any]:
     """Every class and function by its public path."""
-    return {one.path: one.value for room in rooms().values() for one in room if is_described(one.value)}
+    return {
+        one.path: one.value
+        for room in rooms().values()
+        for one in room
+        if is_described(one.value)
+    }
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -79,7 +98,10 @@ def pages() -> Iterator[tuple[str, str]]:
         if place != "adversary":
             yield place, _room(place, entries)
     for path, value in objects().items():
-        yield path, _class(path, value) if inspect.isclass(value) else _function(path)
+        yield (
+            path,
+            _class(path, value) if inspect.isclass(value) else _function(path),
+        )
 
 
 def write(*_: object) -> None:
@@ -107,13 +129,26 @@ def _table(paths: list[str]) -> str:
 def _room(place: str, entries: list[Entry]) -> str:
     own = [one for one in entries if is_described(one.value)]
     groups = {
-        "Classes": [f"~{one.path}" for one in own if inspect.isclass(one.value)],
-        "Functions": [f"~{one.path}" for one in own if not inspect.isclass(one.value)],
+        "Classes": [
+            f"~{one.path}" for one in own if inspect.isclass(one.value)
+        ],
+        "Functions": [
+            f"~{one.path}" for one in own if not inspect.isclass(one.value)
+        ],
     }
-    constants = [one.path.rpartition(".")[2] for one in entries if not is_described(one.value)]
-    text = _heading(place) + f".. automodule:: {place}\n   :no-members:\n   :no-index:\n\n.. currentmodule:: None\n\n"
+    constants = [
+        one.path.rpartition(".")[2]
+        for one in entries
+        if not is_described(one.value)
+    ]
+    text = (
+        _heading(place)
+        + f".. automodule:: {place}\n   :no-members:\n   :no-index:\n\n.. currentmodule:: None\n\n"
+    )
     for title, paths in groups.items():
-        text += f"{title}\n{'-' * len(title)}\n\n{_table(paths)}" if paths else ""
+        text += (
+            f"{title}\n{'-' * len(title)}\n\n{_table(paths)}" if paths else ""
+        )
     if constants:
         text += "Constants\n---------\n\n"
         text += "".join(_constant(place, name) for name in constants)
@@ -124,8 +159,14 @@ def _room(place: str, entries: list[Entry]) -> str:
 def _constant(place: str, name: str) -> str:
     """Its name, and the docstring below it where it is defined."""
     home = origin(place_of(place), name)
-    lines = ModuleAnalyzer.for_module(home.__name__).find_attr_docs().get(("", name), [])
-    body = "\n".join(f"   {line}" if line else "" for line in docstrings.rst(lines))
+    lines = (
+        ModuleAnalyzer.for_module(home.__name__)
+        .find_attr_docs()
+        .get(("", name), [])
+    )
+    body = "\n".join(
+        f"   {line}" if line else "" for line in docstrings.rst(lines)
+    )
     return f".. py:data:: {name}\n   :module: {place}\n\n{body}\n"
 
 
@@ -134,12 +175,19 @@ def origin(room: ModuleType, name: str) -> ModuleType:
     listed = Path(str(room.__file__)).with_suffix(".pyi")
     text = listed.read_text(encoding="utf-8") if listed.exists() else ""
     line = re.search(rf"^from (\S+) import {name} as", text, flags=re.MULTILINE)
-    return origin(importlib.import_module(line[1], room.__name__), name) if line else room
+    return (
+        origin(importlib.import_module(line[1], room.__name__), name)
+        if line
+        else room
+    )
 
 
 def _function(path: str) -> str:
     room, _, name = path.rpartition(".")
-    return _heading(path) + f".. currentmodule:: {room}\n\n.. autofunction:: {name}\n"
+    return (
+        _heading(path)
+        + f".. currentmodule:: {room}\n\n.. autofunction:: {name}\n"
+    )
 
 
 def _class(path: str, value: type) -> str:
@@ -148,18 +196,34 @@ def _class(path: str, value: type) -> str:
     homes = {id(one): home for home, one in objects().items()}
     own, inherited = list[str](), list[str]()
     for member in sorted(dir(value)):
-        base = next((base for base in value.__mro__ if member in vars(base)), object)
-        if member.startswith("_") or not base.__module__.startswith("adversary"):
+        base = next(
+            (base for base in value.__mro__ if member in vars(base)), object
+        )
+        if member.startswith("_") or not base.__module__.startswith(
+            "adversary"
+        ):
             continue
-        if not inspect.getdoc(getattr(base, member)) or not _documented(vars(base)[member]):
+        if not inspect.getdoc(getattr(base, member)) or not _documented(
+            vars(base)[member]
+        ):
             continue
         home = homes.get(id(base))
-        (own if base is value or home is None else inherited).append(f"{home or path}.{member}")
+        (own if base is value or home is None else inherited).append(
+            f"{home or path}.{member}"
+        )
     text = _heading(path) + f".. currentmodule:: {room}\n\n"
     names = ", ".join(one.rpartition(".")[2] for one in own)
-    text += f".. autoclass:: {name}\n" + (f"   :members: {names}\n" if names else "") + "\n"
-    for home, members in groupby(sorted(inherited), key=lambda one: one.rpartition(".")[0]):
-        links = ", ".join(f":py:obj:`{one.rpartition('.')[2]} <{one}>`" for one in members)
+    text += (
+        f".. autoclass:: {name}\n"
+        + (f"   :members: {names}\n" if names else "")
+        + "\n"
+    )
+    for home, members in groupby(
+        sorted(inherited), key=lambda one: one.rpartition(".")[0]
+    ):
+        links = ", ".join(
+            f":py:obj:`{one.rpartition('.')[2]} <{one}>`" for one in members
+        )
         text += f".. rubric:: Inherited from {home.replace('adversary', 'adv', 1)}\n\n{links}\n\n"
     return text
 
@@ -181,7 +245,11 @@ def short_names() -> dict[str, str]:
         parts = path.split(".")
         for i in range(1, len(parts)):
             found.setdefault(".".join(parts[i:]), set()).add(path)
-    return {name: next(iter(paths)) for name, paths in found.items() if len(paths) == 1}
+    return {
+        name: next(iter(paths))
+        for name, paths in found.items()
+        if len(paths) == 1
+    }
 
 
 def resolve(app: Any, env: Any, node: Any, content: Any) -> Any:
@@ -189,7 +257,11 @@ def resolve(app: Any, env: Any, node: Any, content: Any) -> Any:
     if node.get("refdomain") != "py":
         return None
     target = node["reftarget"].removeprefix("adv.").removeprefix("adversary.")
-    path = f"adversary.{target}" if f"adversary.{target}" in objects() else short_names().get(target)
+    path = (
+        f"adversary.{target}"
+        if f"adversary.{target}" in objects()
+        else short_names().get(target)
+    )
     page = f"reference/api/{path}"
     if path is None or node["refdoc"] == page:
         return None

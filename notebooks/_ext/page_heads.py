@@ -10,13 +10,17 @@ ADDRESS = "https://OWNER.github.io/REPOSITORY/"
 PREVIEW = "_static/hundred_censuses_preview.png"
 
 
-def preview(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+def preview(
+    app: Any, page: str, template: str, context: dict[str, Any], doctree: Any
+) -> None:
     """Add the tags that programs read that show a preview of a link."""
     if doctree is None:
         return
     paragraph = next(iter(doctree.findall(nodes.paragraph)), None)
     words = " ".join(paragraph.astext().split()) if paragraph else ""
-    text = words if len(words) <= 200 else f"{words[:200].rsplit(' ', 1)[0]} ..."
+    text = (
+        words if len(words) <= 200 else f"{words[:200].rsplit(' ', 1)[0]} ..."
+    )
     tags = {
         "og:type": "website",
         "og:site_name": "adversary",
@@ -26,8 +30,14 @@ def preview(app: Any, page: str, template: str, context: dict[str, Any], doctree
         "og:image": f"{ADDRESS}{PREVIEW}",
         "twitter:card": "summary_large_image",
     }
-    named = [f'<meta property="{name}" content="{escape(value)}">' for name, value in tags.items() if value]
-    context["metatags"] += "\n".join([f'<meta name="description" content="{escape(text)}">', *named])
+    named = [
+        f'<meta property="{name}" content="{escape(value)}">'
+        for name, value in tags.items()
+        if value
+    ]
+    context["metatags"] += "\n".join(
+        [f'<meta name="description" content="{escape(text)}">', *named]
+    )
 
 
 def setup(app: Any) -> None:
