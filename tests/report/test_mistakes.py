@@ -55,7 +55,7 @@ REVIEWED: dict[str, tuple[str, str | None, str | bytes, str, str]] = {
     "rho in per cent": ("one.toml", RHO, 'rho = "50 %"', AUDIT, "plan.level[1].rho: must be a number such as"),
     "noise misspelt": ("one.toml", RHO, 'noise = "laplacian"', AUDIT, "'laplacian'; did you mean 'laplace'?"),
     "sigma of Laplace": ("one.toml", RHO, 'noise = "laplace"\nsigma = 1', AUDIT, "laplace noise takes one of epsilon,"),
-    "prior as a percentage": ("one.toml", "= 0.1", "= 10", AUDIT, "prior must be in [0, 1] (10 % is 0.1), got 10"),
+    "prior as a percentage": ("one.toml", "= 0.1", "= 10", AUDIT, "prior must be in [0, 1] (10% is 0.1), got 10"),
     "prior in per cent": ("one.toml", "= 0.1", '= "10 %"', AUDIT, "got '10 %'; write 10 % as 0.1"),
     "more known than there are": ("one.toml", "= 11", "= 20", AUDIT, "outside the adversary's belief (20 others are k"),
     "truth missing": ("one.toml", "[truth]\ndistrict = 12\n", "", AUDIT, "a table [truth] or several by name"),
@@ -96,7 +96,7 @@ FRESH: dict[str, tuple[str, str | None, str | bytes, str, str]] = {
     "negative seed": (*SAME, f"{TABLE} --seed -1", "error: --seed must be at least 0, got -1"),
     "prior option in per cent": (*SAME, f"{TABLE} --prior 10%", "got '10%'; write 10% as 0.1"),
     "prior option with a comma": (*SAME, f"{TABLE} --prior 0,1", "got '0,1'; write 0,1 as 0.1"),
-    "failure as a percentage": (*SAME, f"{TABLE} --failure 5", "--failure must be in [0, 1] (5 % is 0.05)"),
+    "failure as a percentage": (*SAME, f"{TABLE} --failure 5", "--failure must be in [0, 1] (5% is 0.05)"),
     "other columns the year before": (*SAME, f"{TABLE} --before town.csv", "error: town.csv: no columns 'district'"),
     "profile that is a scenario": (*SAME, f"{TABLE} --profile one.toml", "error: one.toml: plan: this is a scenario"),
     "features after a comma": (*SAME, "tables people.csv --table 'district: age, sex, rho 1'", "with x between"),
@@ -189,7 +189,7 @@ PLAN = adv.Plan([adv.Level("district", NOISE, siblings=5), adv.Level("country", 
 WHO: Any = adv.Adversary(0.1, known=11, beliefs={"country": adv.Uniform()})
 TRUTH: dict[str, Any] = {"district": 12, "country": 40}
 test_refusals_of_python = refusals(
-    (lambda: adv.Adversary(10, known=0), r"prior must be in \[0, 1\] \(10 % is 0.1\), got 10"),
+    (lambda: adv.Adversary(10, known=0), r"prior must be in \[0, 1\] \(10% is 0.1\), got 10"),
     (lambda: adv.Adversary("10 %", known=0), "prior must be a number, got '10 %'", TypeError),
     (lambda: adv.Level("district", adv.DiscreteGaussian), "is the class, write DiscreteGaussian", TypeError),
     (lambda: adv.Adversary(0.1, known=0, beliefs={"country": adv.Uniform}), "is the class, write Uniform", TypeError),

@@ -308,7 +308,7 @@ def test_a_cell_key_method_is_read_from_the_offices_own_table(content: str, tmp_
         (": b, rho 1", "must name its place, or all for the whole file"),
         ("a: b, rho", "rho must have a value"),
         ("a: b, rho 0.1, rho 0.2", "must have rho once"),
-        ("a: b, rho 50 %", "write 50% as 0.5"),
+        ("a: b, rho 50 %", "write 50 % as 0.5"),
         ("a: b, rho -1", "rho must be positive"),
         ("a: b x b, rho 1", "by must name every feature once"),
         ("a: b, cell key none.csv", "no file"),

@@ -28,7 +28,7 @@ _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 _SLIPS = {
     r"[“”„‘’]": 'quotes are straight, "..."',
     r"^[{<]": "this looks like another format: a file of adversary is TOML, keys and values as in rho = 0.5",
-    r"=\s*-?[\d.]+\s*%": "write 10 % as 0.1",
+    r"=\s*-?[\d.]+\s*%": "write 10% as 0.1",
     r"=\s*-?\d+,\d": "numbers have a point, as 0.5, and no comma",
     r"^[\w-]+ +[\w-][\w -]*=": 'a name of several words has quotes, as "my district" = 12',
 }
