@@ -20,13 +20,19 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "api_pages",
+    "command_pages",
     "docstrings",
+    "gallery_cards",
     "graphs",
     "page_heads",
 ]
 exclude_patterns = ["*.py", "_ext", "_static", "_templates"]
 templates_path = ["_templates"]
-source_suffix = {".ipynb": "myst-nb", ".md": "myst-nb", ".rst": "restructuredtext"}
+source_suffix = {
+    ".ipynb": "myst-nb",
+    ".md": "myst-nb",
+    ".rst": "restructuredtext",
+}
 nb_execution_mode = "off"  # the notebooks hold their outputs
 nb_remove_code_source = False
 nb_code_prompt_show = "Show the code"
@@ -39,7 +45,9 @@ suppress_warnings = [
     "ref.python",  # a word such as `noise` is an attribute of several classes
 ]
 autodoc_typehints = "none"
-autosummary_generate = False  # pages of the reference are written by _ext/api_pages.py
+autosummary_generate = (
+    False  # pages of the reference are written by _ext/api_pages.py
+)
 add_module_names = False
 default_role = "py:obj"
 copybutton_exclude = ".linenos, .gp, .go"
@@ -50,14 +58,27 @@ html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"
 html_show_sourcelink = False
 html_sidebars = {
-    page: [] for page in ["index", "start", "gallery", "reference/api/*", *(one.stem for one in HERE.glob("*.ipynb"))]
+    page: []
+    for page in [
+        "index",
+        "start",
+        "gallery",
+        "reference/api/*",
+        *(one.stem for one in HERE.glob("*.ipynb")),
+    ]
 }
 html_theme_options = {
-    "logo": {"text": "adversary", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
-    "icon_links": [{"name": "Repository", "url": REPOSITORY, "icon": "fa-brands fa-github"}],
+    "logo": {
+        "text": "adversary",
+        "image_light": "_static/mark.svg",
+        "image_dark": "_static/mark.svg",
+    },
+    "icon_links": [
+        {"name": "Repository", "url": REPOSITORY, "icon": "fa-brands fa-github"}
+    ],
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
-    "secondary_sidebar_items": {"index": [], "gallery": [], "**": ["page-toc"]},
+    "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["version"],
     "footer_end": [],
     "show_prev_next": True,

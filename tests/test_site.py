@@ -6,7 +6,6 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
@@ -63,14 +62,17 @@ def test_it_is_built_without_a_warning_and_every_link_and_picture_is_there(tmp_p
     assert {path.name: size for path in pages if (size := path.stat().st_size) > 300_000} == {}
 
 
+def test_every_export_is_in_the_reference() -> None:
+    index = (NOTEBOOKS / "reference/api.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"~adversary\.(\w+)$|\(api/adversary\.(\w+)\)", index, flags=re.MULTILINE))
+    assert {"".join(pair) for pair in listed} == set(adv.__all__) - {"__version__"}
+
+
+@pytest.mark.slow
 def test_every_export_has_a_page_under_its_public_path(own: Any) -> None:
     pages = own("api_pages")
     index = (NOTEBOOKS / "reference/api.md").read_text(encoding="utf-8")
     written = dict(pages.pages())
-    for name in set(adv.__all__) - {"__version__"}:
-        listed = f"api/adversary.{name})" if isinstance(getattr(adv, name), ModuleType) else f"~adversary.{name}\n"
-        assert listed in index, f"reference/api.md has no line for {name}"
-        assert f"adversary.{name}" in written
     for place, entries in pages.rooms().items():
         assert place == "adversary" or f"(api/{place})" in index
         for one in entries:
@@ -102,3 +104,19 @@ ValueError : a rate beyond 1
     assert "    ``support`` : mapping, optional\n        Values of latents.\n" in body
     assert ":Raises:\n    ``ValueError``\n        a rate beyond 1\n" in body
     assert body.endswith(".. rubric:: Examples\n\n>>> 1 * 2\n2\n")
+
+
+def test_every_notebook_has_a_card_with_its_finding() -> None:
+    gallery = (NOTEBOOKS / "gallery.md").read_text(encoding="utf-8")
+    cards = dict(re.findall(r"^(\w+): (.+)$", gallery, flags=re.MULTILINE))
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == set(cards) - {"html_theme"}
+    assert {name: finding for name, finding in cards.items() if len(finding.split()) > 12} == {}
+
+
+@pytest.mark.slow
+def test_pages_of_commands_and_files_have_every_option_and_key(own: Any) -> None:
+    pages = own("command_pages")
+    line, files = pages.command_line(), pages.files()
+    assert {"--out", "--profile", "--workers", "--resume", "--audience"} <= set(re.findall(r"--\w+", line))
+    for key in ("plan.level[].noise", "adversary.known", "privacy_unit.periods", "regression.x_bounds"):
+        assert f"`{key}`\n: " in files, key

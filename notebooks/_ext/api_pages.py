@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 @cache
 def rooms() -> dict[str, list[Entry]]:
-    """Rooms by their public path, the package itself first, and what each hands out; a file inside a room is none."""
+    """Rooms by their public path, the package itself first, and what each hands out."""
     found, waiting = dict[str, list[Entry]](), [("adversary", adversary)]
     paths, modules = dict[int, str](), {id(adversary)}
     while waiting:
@@ -41,9 +41,7 @@ def rooms() -> dict[str, list[Entry]]:
         for name in public(room):
             value = getattr(room, name)
             if isinstance(value, ModuleType):
-                if id(value) not in modules and (
-                    room is adversary or hasattr(value, "__all__")
-                ):
+                if id(value) not in modules and not is_file_of(room, value):
                     modules.add(id(value))
                     waiting.append((f"{place}.{name}", value))
             else:
@@ -55,6 +53,14 @@ def rooms() -> dict[str, list[Entry]]:
                 )
                 found[place].append(Entry(known, value, known == path))
     return found
+
+
+def is_file_of(room: ModuleType, module: ModuleType) -> bool:
+    """True of a file of a room that hands out names of the file itself."""
+    handed = [getattr(room, name) for name in public(room)]
+    return any(
+        getattr(one, "__module__", "") == module.__name__ for one in handed
+    )
 
 
 def place_of(path: str) -> ModuleType:

@@ -16,7 +16,7 @@ from scipy.special import expit
 import adversary as adv
 from adversary import Sampling, models
 
-PAGE = Path(__file__).parents[2] / "notebooks/howto/models_from_elsewhere.md"
+PAGE = Path(__file__).parents[2] / "notebooks/tasks/from_elsewhere/bambi_or_preliz.md"
 AGE = np.array([31, 45, 52, 60, 67, 38, 71, 49, 55, 64])
 SICK = np.array([0, 0, 1, 0, 1, 0, 1, 0, 1, 1])
 SLOPE = 1.0 / AGE.std()

@@ -16,7 +16,6 @@ from scipy.special import expit
 
 from adversary._core import (
     Floats,
-    Seed,
     as_array,
     check_probability,
     check_whole,
@@ -47,7 +46,7 @@ def consistency_risk(
     sibling_weight: int | Fraction | float = 1,
     nonnegative: bool = False,
     draws: int = 20_000,
-    rng: Seed = None,
+    rng: Any = None,
     approximate: bool = False,
 ) -> xr.Dataset:
     """The risk of one person from a count adjusted to its parent's, beside that from the raw counts.

@@ -11,14 +11,13 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import (
     Floats,
-    Seed,
     as_array,
     check_bounds,
     check_number,
@@ -256,7 +255,7 @@ class RegressionRelease:
         x: ArrayLike,
         y: ArrayLike,
         epsilon: float,
-        rng: Seed = None,
+        rng: Any = None,
         n_known: bool = True,
         *,
         x_bounds: Interval = (0.0, 1.0),

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 
-from adversary._core import NAME, Floats, Seed, as_array, check_whole, map_blocks, seed_sequence
+from adversary._core import NAME, Floats, as_array, check_whole, map_blocks, seed_sequence
 from adversary.bounded.bounded_posterior import Posterior, posterior
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.thesis.design import PARAMETERS, Analysis, Cell, Design, design
@@ -35,7 +34,7 @@ def coverage_study(
     *,
     n: int | Sequence[int],
     truths: Any,
-    epsilon: ArrayLike,
+    epsilon: Any,
     priors: Any = "flat",
     constrained: bool | Sequence[bool] = (True, False),
     datasets: int = 1000,
@@ -44,7 +43,7 @@ def coverage_study(
     parameter: str = "mu",
     population: Any = "truncated normal",
     feasibility: str = "event",
-    rng: Seed = None,
+    rng: Any = None,
     store: Path | str | None = None,
     progress: bool = False,
     workers: int | None = None,

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
 from adversary._core import (
@@ -75,8 +74,8 @@ class Target(float):
 
 def epsilon_from_f_score(
     f: Any,
-    beta: ArrayLike = 1.0,
-    prior: ArrayLike = 0.5,
+    beta: Any = 1.0,
+    prior: Any = 0.5,
     mechanism: str = "laplace",
     allow_floor: bool = False,
     *,
@@ -114,7 +113,7 @@ def epsilon_from_f_score(
 
 
 def epsilon_from_point(
-    precision: ArrayLike, recall: ArrayLike, prior: ArrayLike = 0.5, mechanism: str = "laplace", *, delta: float = 0.0
+    precision: Any, recall: Any, prior: Any = 0.5, mechanism: str = "laplace", *, delta: float = 0.0
 ) -> Any:
     """Largest epsilon at which no test with this recall has more than this precision.
 
@@ -152,7 +151,7 @@ def epsilon_from_point(
     return _answer(family, rule, precision=precision, recall=recall, prior=prior)
 
 
-def epsilon_from_posterior(cap: Any, prior: ArrayLike = 0.5, mechanism: str = "laplace", *, delta: float = 0.0) -> Any:
+def epsilon_from_posterior(cap: Any, prior: Any = 0.5, mechanism: str = "laplace", *, delta: float = 0.0) -> Any:
     """Largest epsilon at which no release brings the posterior above the cap: logit(cap) - logit(prior).
 
     Gaussian noise, and any delta above 0, allow every posterior: mu = 0 remains, or the target is unattainable.
@@ -180,7 +179,7 @@ def epsilon_from_posterior(cap: Any, prior: ArrayLike = 0.5, mechanism: str = "l
 
 
 def epsilon_lower_bound(
-    precision: ArrayLike, recall: ArrayLike, prior: ArrayLike = 0.5, delta: float = 0.0, mechanism: str = "any"
+    precision: Any, recall: Any, prior: Any = 0.5, delta: float = 0.0, mechanism: str = "any"
 ) -> Target:
     """Lower bound on epsilon from the precision and recall of an attack: the mechanism's epsilon is at least this.
 
@@ -214,9 +213,9 @@ def epsilon_lower_bound(
 
 
 def epsilon_lower_bound_from_counts(
-    hits: ArrayLike,
+    hits: Any,
     positives: int,
-    false_alarms: ArrayLike,
+    false_alarms: Any,
     negatives: int,
     failure: float = DEFAULT_FAILURE,
     delta: float = 0.0,
@@ -258,7 +257,7 @@ def epsilon_lower_bound_from_counts(
 
 
 def epsilon_lower_bound_from_scores(
-    present: ArrayLike, out: Any, failure: float = DEFAULT_FAILURE, delta: float = 0.0, mechanism: str = "any"
+    present: Any, out: Any, failure: float = DEFAULT_FAILURE, delta: float = 0.0, mechanism: str = "any"
 ) -> Target:
     """Lower confidence bound on epsilon from an attack's scores, at the best of thresholds taken from them.
 

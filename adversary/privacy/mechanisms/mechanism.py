@@ -16,7 +16,6 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
-    Size,
     as_array,
     check_positive,
     check_whole,
@@ -90,7 +89,7 @@ class Mechanism(ABC):
         """Variance of the release about the value."""
 
     @abstractmethod
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         """Simulated releases, for audits. A genuine publication needs an exact sampler on a secure source."""
 
     @abstractmethod
@@ -98,7 +97,7 @@ class Mechanism(ABC):
         """Releases that carry all but 1e-18 of the mass, ascending; TypeError for continuous noise."""
 
     @abstractmethod
-    def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
+    def log_likelihood(self, release: Any, value: Any) -> Floats:
         """`log_prob` without its checks, for float arrays that have passed them; -inf at an impossible value."""
 
     @abstractmethod
