@@ -328,7 +328,8 @@ def test_every_file_beside_the_code_is_packaged() -> None:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
     for top in (ROOT / "adversary", ROOT / "models"):
         for path in top.rglob("*"):
-            if path.is_file() and path.suffix not in (".py", ".pyc", ".nbi", ".nbc") and not path.is_symlink():
+            made = path.suffix in (".pyc", ".nbi", ".nbc", ".cache")
+            if path.is_file() and path.suffix != ".py" and not made and not path.is_symlink():
                 package = next(folder for folder in path.parents if (folder / "__init__.py").exists())
                 assert any(fnmatch(str(path.relative_to(package)), pattern) for pattern in data), path
 

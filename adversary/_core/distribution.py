@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 NAME = "dp-adversary"
 """The plain name belongs to a package of somebody else."""
 
-__version__ = version(NAME)
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version  # late: it imports the parser of e-mails
+
+    return version(NAME)
 
 
 def missing_extra(need: str, extra: str) -> ImportError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -36,7 +36,10 @@ WORST = {"r_hat": np.max, "ess": np.min, "divergences": np.max}
 
 MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
 
-Groups = dict[str, xr.Dataset]
+if TYPE_CHECKING:
+    Groups = dict[str, xr.Dataset]
+else:
+    Groups = dict  # to say more of it would import xarray before a file is read
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from adversary.bounded.report.posterior_words import COEFFICIENTS, shortest
 from adversary.report.plot import sheet as kit
 from adversary.report.plot.sheet import Panels
 
-Draws = Mapping[str, xr.Dataset]
+type Draws = Mapping[str, xr.Dataset]
 CELLS = 70
 """Of a density."""
 POINTS = 61

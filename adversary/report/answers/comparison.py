@@ -46,7 +46,7 @@ COLUMNS = {
 """Of the table: risk, bound and error of each plan, the truths and adversaries of one above the other."""
 LONGEST = 30
 """Letters of a title that names a plan in a table."""
-Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
+type Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
 
 
 def named[File: Told](scenarios: Sequence[File]) -> dict[str, File]:

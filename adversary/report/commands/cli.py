@@ -9,16 +9,17 @@ from __future__ import annotations
 import ast
 import sys
 import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from io import TextIOWrapper
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
-
-from adversary._core import __version__
 
 AUDIT, CHOOSE, INFER, SETUP = "Audit a release", "Choose a guarantee", "Analyse noisy data", "Set up"
 
@@ -76,6 +77,8 @@ MODULES = {
     **{name: f"adversary.census.report.{name}_command" for name in ("census", "spine", "nmf")},
 }  # fmt: skip
 """The module of every command; the register in which annexes enter theirs."""
+WITHOUT_FRAMES = ("audit", "compare", "sensitivity", "explain", "epsilon", "bounds", "ledger", "invariants", "census")
+"""Commands that read no file of a table whose columns have types, such as Parquet."""
 
 
 @cache
@@ -163,6 +166,64 @@ for _name, _entry in COMMANDS.items():
     app.command(_name, rich_help_panel=_entry.group)(lambda: None)
 
 
+def _defer_libraries(name: str) -> None:
+    """Leave out libraries that others import in passing, and import xarray when it is first used, or never.
+
+    xarray imports Dask, if it can, to ask of each array whether it is one of Dask's (`import_distributed` undoes this);
+    pandas imports pyarrow for columns of words, which files alone have; scipy imports numpy.f2py with all of numpy.
+    """
+    sys.modules.setdefault("dask", None)  # type: ignore[arg-type]
+    if name in WITHOUT_FRAMES:
+        sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]
+    for library in ("xarray", "numpy.f2py") if name else ():
+        spec = None if library in sys.modules else find_spec(library)
+        if spec is not None:
+            sys.modules[library] = module = module_from_spec(spec)
+            module.__class__ = _Deferred
+            del module.__path__
+            parent, _, child = library.rpartition(".")
+            if parent:  # as an import would do
+                setattr(sys.modules[parent], child, module)
+
+
+class _AsGiven:
+    """Conversion of an option's words by one function, in the place of typer's, which imports pydantic (0.1 s)."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self.make = make
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of an option, or the list of its values."""
+        del ctx
+        if param.multiple or param.nargs == -1:
+            return [self.make(one) for one in value or ()]
+        return None if value is None else self.make(value)
+
+
+def _convert_without_pydantic() -> None:
+    """Words, paths and flags are converted here, where typer would use pydantic (0.29 does)."""
+    plain = {str: str, list[str]: str, Path: Path, bool: bool}
+    if (usual := getattr(typer.core, "build_runtime_param", None)) is not None:
+
+        def build(descriptor: Any) -> Any:
+            make = plain.get(descriptor.annotation)
+            return usual(descriptor) if make is None else _AsGiven(make)
+
+        typer.core.build_runtime_param = build  # type: ignore[attr-defined]
+
+
+class _Deferred(ModuleType):
+    """A module that is executed at its first attribute; importlib's `LazyLoader` does so at its second import."""
+
+    def __getattr__(self, name: str) -> Any:
+        spec = self.__spec__
+        if type(self) is _Deferred and spec is not None and spec.loader is not None:
+            self.__class__ = ModuleType  # type: ignore[assignment]
+            self.__path__ = spec.submodule_search_locations or []
+            spec.loader.exec_module(self)
+        return getattr(self, name)
+
+
 def main() -> None:
     """Entry point of the `adversary` command; a warning is one line on standard error.
 
@@ -171,8 +232,8 @@ def main() -> None:
     """
     from adversary.report.kit import tell
 
-    # xarray imports Dask, if it can, to ask of each array whether it is one of Dask's; `import_distributed` undoes this
-    sys.modules.setdefault("dask", None)  # type: ignore[arg-type]
+    _convert_without_pydantic()
+    _defer_libraries(next((word for word in sys.argv[1:] if word in COMMANDS), ""))
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -189,6 +250,8 @@ def main() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from adversary._core import __version__
+
         print(f"adversary {__version__}")
         raise typer.Exit
 

@@ -22,6 +22,7 @@ from rich.text import Text
 from adversary.report.kit.document import Card, Document, Figure, Section
 from adversary.report.kit.safe_text import printable
 from adversary.report.kit.tables import WORDS, Measured, Table
+from adversary.report.words import environment
 
 WIDTH = 120
 """Of what is not printed on a terminal."""
@@ -206,12 +207,8 @@ def _inert(cell: Any) -> Any:
 
 def to_html(document: Document) -> str:
     """The document as one HTML page; what is put into it is escaped and made safe to show, nothing may be missing."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(Path(__file__).parent / "templates")
-    made = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True
-    ).get_template("document.html.j2")
+    folder = Path(__file__).parent / "templates"
+    made = environment(folder, autoescape=True, finalize=_finalize, trim_blocks=True).get_template("document.html.j2")
     return printable(made.render(document=document, words=WORDS, inline=inline))
 
 

@@ -46,7 +46,7 @@ GLOSSARY = (
 )
 
 
-Maker = Callable[[Scenario, xr.DataTree], Section | None]
+type Maker = Callable[[Scenario, xr.DataTree], Section | None]
 """What makes a section of one truth."""
 
 

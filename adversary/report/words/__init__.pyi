@@ -8,3 +8,4 @@ from .guarantee_facts import is_usual as is_usual
 from .guarantee_facts import record_words as record_words
 from .guarantee_facts import unit_notes as unit_notes
 from .guarantee_facts import unit_words as unit_words
+from .template_cache import environment as environment

@@ -47,6 +47,7 @@ from adversary.report.words.belief_limits import (
     releases_within,
     usual_limit,
 )
+from adversary.report.words.template_cache import environment
 
 PRIORS = (0.01, 0.1, 0.5)
 """Where adversaries start, unless given: two base rates, and one who finds both as likely."""
@@ -78,10 +79,7 @@ def paragraphs(audience: str, topic: str, facts: Mapping[str, Any]) -> Iterator[
 
 @cache
 def _template(audience: str) -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(Path(__file__).parent / "templates")
-    made = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = environment(Path(__file__).parent / "templates", trim_blocks=True, lstrip_blocks=True)
     made.filters.update(listed=lambda items: join_words(list(items)), sentence=sentence)
     return made.get_template(f"{audience}.j2")
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.fft
+import scipy  # its transforms are imported when they are used
 
 from adversary._core import Floats, Integers, log_sum_exp
 

@@ -1,0 +1,40 @@
+"""Templates of a folder, with their compiled code beside them on disk, as Python has that of its modules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def environment(folder: Path, **options: Any) -> Any:
+    """The environment of the templates in a folder, in which nothing that is named may be missing.
+
+    Templates are compiled once: in the folder's `__pycache__`, where that can be written; else in every process.
+
+    Parameters
+    ----------
+    folder : of the templates
+    **options : of `jinja2.Environment`
+
+    Returns
+    -------
+    jinja2.Environment
+    """
+    import jinja2
+
+    class Beside(jinja2.FileSystemBytecodeCache):
+        def dump_bytecode(self, bucket: Any) -> None:
+            with suppress(OSError):  # a full disk is no reason to answer nothing
+                super().dump_bytecode(bucket)
+
+    cache = folder / "__pycache__"
+    with suppress(OSError):
+        cache.mkdir(exist_ok=True)
+    writable = os.access(cache, os.W_OK) and not sys.dont_write_bytecode
+    kept = Beside(str(cache), f"jinja-{jinja2.__version__}-%s.cache") if writable else None
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, bytecode_cache=kept, **options
+    )
