@@ -71,6 +71,8 @@ from .numeric import SMALLEST as SMALLEST
 from .numeric import TAIL_NATS as TAIL_NATS
 from .numeric import Floats as Floats
 from .numeric import Integers as Integers
+from .numeric import Seed as Seed
+from .numeric import Size as Size
 from .numeric import as_array as as_array
 from .numeric import exponential_excess as exponential_excess
 from .numeric import halved as halved

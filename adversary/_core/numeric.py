@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,13 @@ from scipy.special import expit
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+Seed = (
+    int | np.integer[Any] | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
+)
+"""The source of random numbers, as `numpy.random.default_rng` takes it; None draws a fresh one."""
+Size = int | tuple[int, ...] | None
+"""Shape of simulated values, as NumPy's generators take it."""
 
 TAIL_NATS = 41.5
 """A mass of exp(-41.5) is below 1e-18: what a support may leave out."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from adversary._core import Extra, Floats, Labels, as_array, check_number, check_probability, one_number
+from adversary._core import Extra, Floats, Labels, Seed, as_array, check_number, check_probability, one_number
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.grid import Marginal, Question, Solution, solve_all
 from adversary.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior, log_prior_mass, question_of, together
@@ -215,7 +215,7 @@ class Posterior:
             raise ValueError('predictive() is of a new value from the population: use quantity="population"')
         return _predictive_law(self)
 
-    def sample(self, draws: int = 4000, rng: Any = None) -> xr.DataTree:
+    def sample(self, draws: int = 4000, rng: Seed = None) -> xr.DataTree:
         """Independent draws of (mu, sigma2, sigma), one chain, for ArviZ."""
         from adversary.bounded.export import drawn
 

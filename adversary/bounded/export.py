@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array, check_whole, seed_sequence
+from adversary._core import Floats, Seed, as_array, check_whole, seed_sequence
 
 GRID = 201
 _TAIL = 1e-4
 _MEASURES = ("mean", "sd", "mode", "hdi_low", "hdi_high", "eti_low", "eti_high")
 
 
-def drawn(posterior: Any, draws: int, rng: Any) -> xr.DataTree:
+def drawn(posterior: Any, draws: int, rng: Seed) -> xr.DataTree:
     """Independent draws in one chain: mu, sigma2 and sigma, in the units of the data.
 
     A cell of the joint grid is drawn by its weight, then a place within it: mu by inversion of its marginal between the

@@ -208,7 +208,7 @@ def risk_surface(
     )
 
 
-def check_prior(name: str, x: Any) -> Floats:
+def check_prior(name: str, x: ArrayLike) -> Floats:
     """Array of probabilities in (0, 1], or ValueError naming the argument: no ratio is defined at prior 0."""
     array = check_number(name, x)
     inside = (array > 0.0) & (array <= 1.0)

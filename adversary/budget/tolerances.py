@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from adversary._core import PERCENT, Floats, as_array, check_number, one_number, plain
 from adversary.budget.risk_bounds import check_prior, epsilon_of_room
@@ -332,7 +333,7 @@ def _for_whom(domain: tuple[Range, Range]) -> str:
     return f", for adversaries with {' and '.join(named)}" if named else ""
 
 
-def one_real(name: str, x: Any) -> float:
+def one_real(name: str, x: ArrayLike) -> float:
     """One number, not NaN."""
     return float(check_number(name, one_number(name, x)))
 

@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from adversary._core import NAME, Sampling, __version__, check_whole
+from adversary._core import NAME, Sampling, Seed, __version__, check_whole
 from adversary.driver.posteriors import UNRELIABLE
 
 CHANCE = "P(in)"
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def to_draws(
-    tree: xr.DataTree, *, release: int | None = None, sampling: Sampling | None = None, rng: Any = None
+    tree: xr.DataTree, *, release: int | None = None, sampling: Sampling | None = None, rng: Seed = None
 ) -> xr.DataTree:
     """Draws of an audit's target: of its posterior averaged over releases, or given one release.
 

@@ -16,7 +16,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import DEFAULT_FAILURE, PerThread, Sampling, blocks, check_probability, check_whole, dask_address
+from adversary._core import (
+    DEFAULT_FAILURE,
+    PerThread,
+    Sampling,
+    Seed,
+    blocks,
+    check_probability,
+    check_whole,
+    dask_address,
+)
 from adversary.adversaries.risk import DRAWS
 from adversary.driver.case import Bounds, groups_of, named_guarantees
 from adversary.driver.groups import concat_groups
@@ -48,7 +57,7 @@ def audit_model(
     simulate: Simulator | None = None,
     draws: int | None = None,
     sampling: Sampling | None = None,
-    rng: Any = None,
+    rng: Seed = None,
     progress: bool = True,
     store: Any = None,
     scheduler: str | None = None,

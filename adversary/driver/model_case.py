@@ -36,7 +36,7 @@ FITS = 1000
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[(.*)\])?")
 
 
-def is_model(value: Any) -> bool:
+def is_model(value: ArrayLike) -> bool:
     """True of a `pymc.Model`; PyMC is not imported for it."""
     pymc = sys.modules.get("pymc")
     return pymc is not None and isinstance(value, pymc.Model)

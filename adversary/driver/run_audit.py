@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import DEFAULT_FAILURE, NAME, Sampling, blocks, check_probability, check_whole, dask_address
+from adversary._core import DEFAULT_FAILURE, NAME, Sampling, Seed, blocks, check_probability, check_whole, dask_address
 from adversary.adversaries.known_totals import exact_totals
 from adversary.adversaries.path import Adversary, settle_truth
 from adversary.adversaries.plans import STATISTICS, Plan
@@ -355,7 +355,7 @@ def _attributes(
 
 
 def origin(
-    seed: np.random.SeedSequence, rng: Any, truth: Mapping[str, Any], support: Any, packages: list[str]
+    seed: np.random.SeedSequence, rng: Seed, truth: Mapping[str, Any], support: Any, packages: list[str]
 ) -> dict[str, Any]:
     """Attributes of every audit: its seed, truth, the mass left out, and the versions it was made with."""
     return {

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import DEFAULT_FAILURE, Sampling, blocks, check_probability, check_whole, tied
+from adversary._core import DEFAULT_FAILURE, Sampling, Seed, blocks, check_probability, check_whole, tied
 from adversary.adversaries.path import Adversary, ImpossibleRelease, Truth, settle_truth
 from adversary.adversaries.plans import Plan
 from adversary.adversaries.risk import DRAWS, QUANTILES, invariant_factor, risk_summary
@@ -249,7 +249,7 @@ def base_and_sweeps(
     support: Mapping[str, Any] | None = None,
     sampling: Sampling | None = None,
     draws: int | None = None,
-    rng: Any = None,
+    rng: Seed = None,
     progress: bool = True,
     laws: SharedLaws | None = None,
     **inputs: Any,

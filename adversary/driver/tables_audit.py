@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adversary._core import DEFAULT_FAILURE, Floats, Integers, blocks, check_probability, join_words, shared_ranks
+from adversary._core import DEFAULT_FAILURE, Floats, Integers, Seed, blocks, check_probability, join_words, shared_ranks
 from adversary.adversaries.path import Adversary
 from adversary.adversaries.plans import Level, Plan
 from adversary.adversaries.risk import tilt_warning
@@ -75,7 +75,7 @@ def audit_tables(
     guarantee: Guarantee | None = None,
     privacy_unit: PrivacyUnit | None = None,
     failure: float = DEFAULT_FAILURE,
-    rng: Any = None,
+    rng: Seed = None,
     draws: int | None = None,
 ) -> pd.DataFrame:
     """The risk of one person in every finest cell of a file, averaged over the noise of all tables.

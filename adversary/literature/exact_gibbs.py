@@ -126,7 +126,7 @@ def published_gibbs_law(plan: Plan, adversary: Adversary, observed: Mapping[str,
     totals = _totals(chain[1], inside, high.mechanism, noisy2, total)
     link = low.mechanism.total(siblings)
 
-    def log_prob(mechanism: Any, release: Floats, value: Any) -> Floats:
+    def log_prob(mechanism: Any, release: Floats, value: ArrayLike) -> Floats:
         return np.asarray(mechanism.log_prob(release[..., None], value), dtype=np.float64)
 
     log_link = [log_prob(link, total, totals - k) for k in inside]

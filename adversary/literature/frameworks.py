@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from adversary._core import check_non_negative, check_probability, check_whole, over_labels
 from adversary.literature.joint_law import LEVELS, Event, Hypotheses, blocks, common_coarsening
@@ -202,7 +203,7 @@ def compare(
     )
 
 
-def membership_epsilon(prior: Any, epsilon: Any) -> Any:
+def membership_epsilon(prior: ArrayLike, epsilon: ArrayLike) -> Any:
     """Membership epsilon of a binary record of prior p: log(min(p, 1-p) + max(p, 1-p) e^epsilon).
 
     For a log ratio that reaches +-epsilon: Laplace and geometric noise, randomised response. log((1 + e^epsilon) / 2)

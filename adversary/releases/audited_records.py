@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from adversary._core import as_array, blocks, check_probability, error_text, logit
+from adversary._core import Seed, as_array, blocks, check_probability, error_text, logit
 from adversary.driver import audit
 from adversary.privacy import Guarantee
 from adversary.releases.record import Record
@@ -37,7 +37,7 @@ RELATIONS = ("stated", "replaced")
 
 
 def gallery(
-    records: Mapping[str, Record] | None = None, priors: Sequence[float] = PRIORS, rng: Any = SEED
+    records: Mapping[str, Record] | None = None, priors: Sequence[float] = PRIORS, rng: Seed = SEED
 ) -> xr.DataTree:
     """Audit records of real releases.
 

@@ -16,7 +16,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import KEPT, Sampling, seed_sequence
+from adversary._core import KEPT, Sampling, Seed, seed_sequence
 from adversary.adversaries.path import Adversary
 from adversary.adversaries.plans import Plan
 from adversary.models.enumeration import (
@@ -172,7 +172,7 @@ def posterior_draws(
     variables: Sequence[str],
     support: Mapping[str, ArrayLike] | None,
     released: Sequence[str],
-    rng: Any,
+    rng: Seed,
     sampling: Sampling | None = None,
 ) -> Posterior:
     """Draws of all latents after a release, continuous ones too: of the prior, weighed, or of NUTS."""

@@ -30,7 +30,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from pymc.vartypes import discrete_types
 
-from adversary._core import NAME, Sampling, blocks, check_whole
+from adversary._core import NAME, Sampling, Seed, blocks, check_whole
 from adversary.models.enumeration import latent_names, released_names, wanted_names
 from adversary.models.fitting import Groups, label_arrays
 from adversary.models.importance import PriorPredictive
@@ -66,7 +66,7 @@ def calibrate(
     released: Iterable[str] | None = None,
     likelihood: bool = True,
     sampling: Sampling | None = None,
-    rng: Any = None,
+    rng: Seed = None,
     progress: bool = True,
 ) -> xr.DataTree:
     """Draw truths and releases from the model, and where each truth falls in its posterior.

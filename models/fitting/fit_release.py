@@ -16,7 +16,7 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Sampling, blocks
+from adversary._core import Sampling, Seed, blocks
 from adversary.models.enumeration import LARGEST_EDGE, Slot, check_support, edge_of_draws, latent_names
 
 from .arviz_groups import Groups, attributes
@@ -35,7 +35,7 @@ def fit(
     variables: Sequence[str] | None = None,
     sampling: Sampling | None = None,
     support: Mapping[str, ArrayLike] | None = None,
-    rng: Any = None,
+    rng: Seed = None,
     progress: bool = True,
     step: Callable[[pm.Model], Any] | None = None,
 ) -> xr.DataTree:

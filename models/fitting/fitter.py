@@ -18,7 +18,7 @@ import pymc as pm
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from adversary._core import Sampling, diagnose
+from adversary._core import Sampling, Seed, diagnose
 from adversary._core import blocks as runner
 from adversary.models.importance import (
     Sample,
@@ -113,7 +113,7 @@ class Fitter:
         target: str | None = "in",
         support: Mapping[str, ArrayLike] | None = None,
         settled: Sequence[str] = (),
-        rng: Any = None,
+        rng: Seed = None,
         sampling: Sampling | None = None,
         nuts: str = "where needed",
         progress: bool = False,

@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import KEPT, PerThread, Sampling
+from adversary._core import KEPT, PerThread, Sampling, Seed
 from adversary._core import blocks as runner
 
 from .arviz_groups import Groups
@@ -81,7 +81,7 @@ def fit_many(
     support: Mapping[str, ArrayLike] | None = None,
     settled: Sequence[str] = (),
     sampling: Sampling | None = None,
-    rng: Any = None,
+    rng: Seed = None,
     prior_rng: Any = None,
     progress: bool = True,
     store: Path | str | None = None,
@@ -173,7 +173,7 @@ def compiled_once(
     target: str,
     support: Mapping[str, ArrayLike] | None,
     settled: Sequence[str],
-    rng: Any,
+    rng: Seed,
     sampling: Sampling | None,
     nuts: str,
     progress: bool,

@@ -21,7 +21,7 @@ import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import blocks
+from adversary._core import Seed, blocks
 from adversary.models.enumeration import Conditioned, condition
 
 from .prior_predictive import PriorPredictive
@@ -96,7 +96,7 @@ class WeighedPrior:
         target: str | None = "in",
         support: Mapping[str, ArrayLike] | None = None,
         settled: Sequence[str] = (),
-        rng: Any = None,
+        rng: Seed = None,
         draws: int = DRAWS,
     ) -> WeighedPrior:
         """Compile `model` for releases of the variables named in `observed`, and draw its prior.
@@ -205,7 +205,12 @@ class WeighedPrior:
         both = np.logaddexp(joint[0][:, 0], joint[1][:, 0])
         return self.far.counted(sample, (far[0][:, 0], far[1][:, 0]), both)[0]
 
-    def weigh(self, observed: Mapping[str, ArrayLike], rng: Any = None, refine: bool = True) -> Iterator[Sample]:
+    def weigh(
+        self,
+        observed: Mapping[str, ArrayLike],
+        rng: Seed | Sequence[np.random.SeedSequence] = None,
+        refine: bool = True,
+    ) -> Iterator[Sample]:
         """One release after another: the draws weighed by it, or those of a better proposal where they do not do."""
         released = self.batched(observed)
         size = next(iter(released.values())).shape[0]

@@ -17,7 +17,7 @@ from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.basic import BetaBinomialRV
 
-from adversary._core import digest_of
+from adversary._core import Seed, digest_of
 
 
 def draws_of(law: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -56,7 +56,7 @@ def discrete_gaussian(rng: Any, mu: float, sigma2: float) -> int:
             return int(centre + y)
 
 
-def discrete_gaussian_sum(rng: Any, value: float, sigma2: float, count: int) -> int:
+def discrete_gaussian_sum(rng: Seed, value: float, sigma2: float, count: int) -> int:
     """A whole number plus so many discrete Gaussians."""
     total = int(np.rint(value))
     for _ in range(count):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from adversary._core import Floats
+from adversary._core import Floats, Seed
 from adversary.adversaries.plans import Plan
 from adversary.adversaries.postprocessing import Postprocessing
 from adversary.models.noise import OwnLogProb, float64, released
@@ -70,7 +70,7 @@ class _Adjusted:
         )
         return np.where(possible, log_p, -np.inf)
 
-    def random(self, own: Any, others: Any, parent: Any, rng: Any = None, size: Any = None) -> Any:
+    def random(self, own: Any, others: Any, parent: Any, rng: Seed = None, size: Any = None) -> Any:
         """The algorithm run on drawn noise."""
         generator = np.random.default_rng(rng)
         shape = np.broadcast_shapes(np.shape(own), np.shape(others), np.shape(parent)) if size is None else tuple(size)

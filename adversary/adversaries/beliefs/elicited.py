@@ -94,7 +94,7 @@ def _rebuilt(kind: Any, parameters: dict[str, Any]) -> PrelizLaw:
     return PrelizLaw(kind(**parameters))
 
 
-def is_law(value: Any) -> bool:
+def is_law(value: ArrayLike) -> bool:
     """True of a value with the methods of a frozen discrete `scipy.stats` law.
 
     Parameters
@@ -131,7 +131,7 @@ def describe_law(law: Any) -> str:
     return f"{law.dist.name}({', '.join(given)})"
 
 
-def as_law(value: Any) -> Any:
+def as_law(value: ArrayLike) -> Any:
     """A PreliZ law in an adapter with the methods of a frozen scipy law; anything else unchanged.
 
     Parameters

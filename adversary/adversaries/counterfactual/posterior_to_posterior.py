@@ -59,7 +59,7 @@ _EVENTS = {
 }
 
 
-def ratio_tail(worlds: xr.Dataset, epsilon: Any, given: Any = None, *, strict: bool = False) -> xr.DataArray:
+def ratio_tail(worlds: xr.Dataset, epsilon: ArrayLike, given: Any = None, *, strict: bool = False) -> xr.DataArray:
     """Exact P(actual / counterfactual >= e^epsilon) over releases; with `strict`, >, as in Theorem 7.4.
 
     Parameters
@@ -150,7 +150,7 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
     return scalar_or_array(first), scalar_or_array(second)
 
 
-def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dataset:
+def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: ArrayLike) -> xr.Dataset:
     """Each theorem's bound beside what the adversary's worlds achieve, so that nobody mistakes one for another.
 
     Parameters

@@ -251,7 +251,7 @@ def _(guarantee: PureDP) -> Curve:
     """epsilon^2 / 2 of zCDP, and the largest loss."""
     quadratic, epsilon0 = renyi_orders(ZeroConcentratedDP(guarantee.epsilon0**2 / 2.0)), float(guarantee.epsilon0)
 
-    def orders(epsilon: Any) -> Orders:
+    def orders(epsilon: ArrayLike) -> Orders:
         alpha, gamma = quadratic(epsilon)
         infinite = np.full_like(alpha, np.inf), np.full_like(gamma, epsilon0)
         return np.concatenate([alpha, infinite[0]], axis=-1), np.concatenate([gamma, infinite[1]], axis=-1)

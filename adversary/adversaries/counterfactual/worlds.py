@@ -67,7 +67,7 @@ def together(*laws: xr.DataArray) -> xr.DataArray:
 
 
 def compare_worlds(
-    prior_rest: Any, prior_record: Any, likelihood: Any, *, default: Any = None, dropped: Any = None
+    prior_rest: ArrayLike, prior_record: ArrayLike, likelihood: Any, *, default: Any = None, dropped: Any = None
 ) -> xr.Dataset:
     """The adversary's posterior about the record from each release, in the actual and in the counterfactual world.
 
@@ -140,7 +140,7 @@ def compare_worlds(
     return worlds.assign_coords({d: np.arange(n) for d, n in worlds.sizes.items() if d not in worlds.coords})
 
 
-def aligned(prior_rest: Any, prior_record: Any, **third: xr.DataArray) -> tuple[xr.DataArray, ...]:
+def aligned(prior_rest: ArrayLike, prior_record: ArrayLike, **third: xr.DataArray) -> tuple[xr.DataArray, ...]:
     """The two priors, checked and normalised, and an array about the same worlds under the same labels.
 
     Parameters

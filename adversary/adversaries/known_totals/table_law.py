@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from adversary._core import Floats, Integers, Sampling, log_sum_exp
+from adversary._core import Floats, Integers, Sampling, Seed, log_sum_exp
 from adversary.adversaries.known_totals.contingency import (
     TablePrior,
     cell_bounds,
@@ -41,7 +42,7 @@ class KnownMargins:
     prior: TablePrior
 
     @classmethod
-    def of(cls, margins: Any, prior: Any, known: Any) -> KnownMargins:
+    def of(cls, margins: Any, prior: ArrayLike, known: Any) -> KnownMargins:
         """From user input, checked."""
         rows, columns, table = unknown_margins(margins, known)
         return cls(rows, columns, table, table_prior(prior, rows, columns).given(table))
@@ -126,7 +127,7 @@ def listed_law(
 
 
 def walked_law(
-    story: KnownMargins, sampling: Sampling, rng: Any, mechanism: Any = None, released: Floats | None = None
+    story: KnownMargins, sampling: Sampling, rng: Seed, mechanism: Any = None, released: Floats | None = None
 ) -> TableLaw:
     """The law by draws, given the margins or also one release (1, r, c).
 

@@ -13,11 +13,10 @@ Diaconis and Sturmfels (1998), "Algebraic algorithms for sampling from condition
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
-from adversary._core import Floats, Integers, Sampling
+from adversary._core import Floats, Integers, Sampling, Seed
 from adversary.adversaries.known_totals.contingency import cell_bounds
 
 LogWeight = Callable[[Integers], Floats]
@@ -57,7 +56,7 @@ def walk(
     columns: Integers,
     terms: Floats,
     sampling: Sampling,
-    rng: Any = None,
+    rng: Seed = None,
     together: LogWeight | None = None,
 ) -> Integers:
     """Tables (chain, draw, r, c) with these margins, drawn with probabilities in proportion to exp(log weight).

@@ -108,7 +108,7 @@ def unknown_attribute(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str
     return Adversary(prior, known, beliefs or {}, attack="unknown attribute")
 
 
-def all_but(counts: Any, known: int = 0, *, level: str, beliefs: Mapping[str, Any] | None = None) -> Adversary:
+def all_but(counts: ArrayLike, known: int = 0, *, level: str, beliefs: Mapping[str, Any] | None = None) -> Adversary:
     r"""A reader who misses n people of the lowest unit, the target one of them, all alike to this reader.
 
     With K the number of the n who are in the cell,
@@ -176,7 +176,7 @@ def independent(chances: ArrayLike) -> Floats:
     return pmf
 
 
-def count_pmf(counts: Any) -> Floats:
+def count_pmf(counts: ArrayLike) -> Floats:
     """Check a law of a count of n people, at least one, and return its pmf over 0, ..., n.
 
     Parameters

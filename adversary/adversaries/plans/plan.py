@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import CELL, SIBLING, Integers, arrays_over, check_whole, instance_hint, solve_decreasing
+from adversary._core import CELL, SIBLING, Integers, Seed, arrays_over, check_whole, instance_hint, solve_decreasing
 from adversary.adversaries.plans.computed_statistics import COUNTS, check_published
 from adversary.adversaries.plans.release_draws import published_release, simulate_releases
 from adversary.adversaries.postprocessing import Postprocessing, clamped
@@ -304,7 +304,7 @@ class Plan:
             result[name] = each
         return result
 
-    def release(self, truth: Mapping[str, Any], rng: Any = None, draws: int | None = None) -> xr.Dataset:
+    def release(self, truth: Mapping[str, Any], rng: Seed = None, draws: int | None = None) -> xr.Dataset:
         """Simulated releases of these true counts.
 
         Parameters

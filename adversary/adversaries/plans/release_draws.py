@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import CELL, SIBLING, Floats, Integers, arrays_over, refuse_rounded, seed_sequence
+from adversary._core import CELL, SIBLING, Floats, Integers, Seed, arrays_over, refuse_rounded, seed_sequence
 from adversary.adversaries.plans.release import Layout, make_release
 
 
-def simulate_releases(plan: Layout, counts: Integers, each: Mapping[str, Integers], rng: Any, size: int) -> xr.Dataset:
+def simulate_releases(plan: Layout, counts: Integers, each: Mapping[str, Integers], rng: Seed, size: int) -> xr.Dataset:
     """Simulated releases of true counts (level, cell); `each`, by level, true counts of siblings (sibling, cell)."""
     rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(seed_sequence(rng))
     shape = (size, plan.cells)

@@ -41,7 +41,7 @@ class Coarsened(Mechanism):
     mechanism: Mechanism
 
     @abstractmethod
-    def image(self, release: Any) -> Any:
+    def image(self, release: ArrayLike) -> Any:
         """The number published in place of a release of the mechanism inside."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Coarsened(Mechanism):
     def nominal_guarantee(self) -> Guarantee:
         return self.mechanism.nominal_guarantee
 
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
+    def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
         return log_between(self, as_array(release), as_array(release), as_array(value))
 
     @labelled
@@ -227,7 +227,7 @@ class Clamped(Coarsened):
             return f"numbers below {self.lower} are published as {self.lower}"
         return f"numbers outside {self.lower} to {self.upper} are published as the nearer end"
 
-    def image(self, release: Any) -> Any:
+    def image(self, release: ArrayLike) -> Any:
         return np.clip(release, self.lower, self.upper)
 
     def first(self, release: Floats) -> Floats:
@@ -290,7 +290,7 @@ class Rounded(Coarsened):
         inside = self.mechanism.smallest_release
         return float(self.image(inside)) if np.isfinite(inside) else inside
 
-    def image(self, release: Any) -> Any:
+    def image(self, release: ArrayLike) -> Any:
         return np.asarray(self.base * nearest(release, self.base, self.ties)).astype(np.int64)
 
     def first(self, release: Floats) -> Floats:

@@ -75,7 +75,7 @@ class Suppressed(Coarsened):
     def _start(self) -> float:
         return -np.inf if self.least is None else self.least
 
-    def image(self, release: Any) -> Any:
+    def image(self, release: ArrayLike) -> Any:
         return np.where(np.less(release, self.below) & np.greater_equal(release, self._start), self.below - 1, release)
 
     def first(self, release: Floats) -> Floats:

@@ -19,6 +19,7 @@ from scipy.special import expit, log_expit
 from adversary._core import (
     DEFAULT_FAILURE,
     Floats,
+    Seed,
     check_number,
     check_probability,
     check_whole,
@@ -137,7 +138,7 @@ def prob_correct(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> 
     return float(bayes_factor_law(plan, adversary, settled).prob_correct()[0])
 
 
-def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str = "in", rng: Any = None) -> xr.Dataset:
+def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str = "in", rng: Seed = None) -> xr.Dataset:
     """Risk of a target known to be unique at levels 1, ..., l: each publishes 1 if the target is in, 0 if out.
 
     The posterior is expit(logit p + sum_j rho_j (2 u_j - 1)) for discrete Gaussian noise, u_j the release of level j.
@@ -173,7 +174,7 @@ def sequential(
     prior: float,
     *,
     truth: str = "in",
-    rng: Any = None,
+    rng: Seed = None,
 ) -> xr.Dataset:
     """Several releases of one count, one after the other: what each adds to those before it.
 
@@ -276,7 +277,7 @@ def empirical_epsilon(
     failure: float = DEFAULT_FAILURE,
     *,
     draws: int = DRAWS,
-    rng: Any = None,
+    rng: Seed = None,
 ) -> float:
     """The epsilon of one adversary: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure, in or out.
 

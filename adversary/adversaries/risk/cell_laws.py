@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from adversary._core import Floats, Integers, blocks
+from adversary._core import Floats, Integers, Seed, blocks
 from adversary.adversaries.path import Adversary, Path, Truth
 from adversary.adversaries.plans import Plan
 from adversary.adversaries.risk.bayes_factors import BayesFactorLaw
@@ -37,7 +37,7 @@ POINTS = 2**12
 
 
 def laws_of_cells(
-    plan: Plan, adversary: Adversary, truths: Sequence[Truth], *, rng: Any = None
+    plan: Plan, adversary: Adversary, truths: Sequence[Truth], *, rng: Seed = None
 ) -> list[BayesFactorLaw]:
     """The law of the log Bayes factor of each of many truths, read by the same adversary.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Floats, as_array, blocks
+from adversary._core import Floats, Seed, as_array, blocks
 from adversary.adversaries.path import Adversary, Path, Truth, log_bayes_factor
 from adversary.adversaries.plans import Plan, Released, release_arrays
 from adversary.adversaries.risk import upper_evidence
@@ -56,7 +56,7 @@ def bayes_factor_law(
     truth: Truth,
     *,
     draws: int = DRAWS,
-    rng: Any = None,
+    rng: Seed = None,
     progress: bool = False,
     store: Any = None,
     scheduler: str | None = None,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array, blocks
+from adversary._core import Floats, Seed, as_array, blocks
 from adversary.adversaries.path import Adversary, Truth
 from adversary.adversaries.plans import Plan, Released, make_release, release_arrays
 from adversary.adversaries.postprocessing import LeastSquares
@@ -54,7 +54,7 @@ def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
     return int(np.clip(_MOST_WORK / work, LEAST_DRAWS, DRAWS))
 
 
-def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = None) -> tuple[xr.Dataset, xr.DataArray]:
+def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Seed = None) -> tuple[xr.Dataset, xr.DataArray]:
     """Every release that matters under this truth, with its probability; simulated releases if there are too many.
 
     Parameters

@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from adversary._core import (
     Floats,
+    Seed,
     as_array,
     check_probability,
     check_whole,
@@ -46,7 +47,7 @@ def consistency_risk(
     sibling_weight: int | Fraction | float = 1,
     nonnegative: bool = False,
     draws: int = 20_000,
-    rng: Any = None,
+    rng: Seed = None,
     approximate: bool = False,
 ) -> xr.Dataset:
     """The risk of one person from a count adjusted to its parent's, beside that from the raw counts.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, ndtri, xlogy
 
-from adversary._core import Floats, Integers, as_array, blocks
+from adversary._core import Floats, Integers, Seed, as_array, blocks
 from adversary.adversaries.tables.cell_risks import CellRisks, risks_of_releases
 from adversary.adversaries.tables.crossing import row_likelihoods
 from adversary.adversaries.tables.elimination import Elimination
@@ -68,7 +68,7 @@ class CrossingRisk:
         """The counts that each cell may have."""
         return _Windows.of(self.world, self.who, self.counts)
 
-    def risks(self, limit: float, rng: Any, draws: int | None = None) -> CellRisks:
+    def risks(self, limit: float, rng: Seed, draws: int | None = None) -> CellRisks:
         """The risk in each cell, averaged over releases of the truth.
 
         Parameters
@@ -232,7 +232,7 @@ def believed_laws(world: Joined, who: TableAdversary) -> list[Any]:
     return [laws[one] for one in mean]
 
 
-def drawn_tables(world: Joined, counts: Integers, draws: int, rng: Any) -> list[Floats]:
+def drawn_tables(world: Joined, counts: Integers, draws: int, rng: Seed) -> list[Floats]:
     """Releases of every table, (release, row): eight sequences one after the other.
 
     Parameters

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from adversary._core import Floats, Integers, format_probability
+from adversary._core import Floats, Integers, Seed, format_probability
 from adversary.adversaries.tables.cell_risks import CellRisks, risk_of_loss, risks_of_releases
 from adversary.adversaries.tables.crossing_risk import LEAST, SHIFTS, CrossingRisk, believed_laws, known_least
 from adversary.adversaries.tables.effective import linear_variances
@@ -237,7 +237,7 @@ class EffectiveError:
         )
 
 
-def effective_error(world: Joined, who: TableAdversary, counts: Integers, limit: float, rng: Any) -> EffectiveError:
+def effective_error(world: Joined, who: TableAdversary, counts: Integers, limit: float, rng: Seed) -> EffectiveError:
     """The error of the approximation in a part of the file about the smallest cell with people in it.
 
     Parameters

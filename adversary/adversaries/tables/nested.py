@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adversary._core import Integers
+from adversary._core import Integers, Seed
 from adversary.adversaries.beliefs import Uniform
 from adversary.adversaries.path import Adversary, Truth, settle_truth
 from adversary.adversaries.plans import Level, Plan
@@ -111,7 +111,7 @@ class Nested:
         return _distinct(np.concatenate([self.siblings, target, counts], axis=1))
 
     def laws(
-        self, who: Adversary, positions: Integers, unit: PrivacyUnit | None, rng: Any
+        self, who: Adversary, positions: Integers, unit: PrivacyUnit | None, rng: Seed
     ) -> Iterator[tuple[Integers, Plan, Adversary, list[BayesFactorLaw]]]:
         """Positions with as many siblings, their plan, the adversary's beliefs about it, and their laws."""
         size = len(self.levels)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from adversary._core import Floats
@@ -135,11 +136,11 @@ class Marginal:
         i = np.clip(np.searchsorted(self.nodes, t, side="right") - 1, 0, self.nodes.size - 2)
         return np.asarray(self.below[i] + _cell(self.logs[i], np.interp(t, self.nodes, self.logs), t - self.nodes[i]))
 
-    def cdf(self, x: Any) -> Floats:
+    def cdf(self, x: ArrayLike) -> Floats:
         """Probability of at most x."""
         return np.asarray(self._mass_below(self.line.t(x)) / self.below[-1])
 
-    def density(self, x: Any) -> Floats:
+    def density(self, x: ArrayLike) -> Floats:
         """Density of x; 0 beyond the grid."""
         t = self.line.t(x)
         inside = (t >= self.nodes[0]) & (t <= self.nodes[-1])

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, gammaln, log_ndtr
 
 from adversary._core import Floats, log_sum_exp
@@ -85,7 +86,7 @@ class Seen(NamedTuple):
         return Seen(self.n, Noise.of(0.0, 1.0, 0.5), Noise.of(0.0, 1.0, 0.5))
 
 
-def log_likelihood(row: Floats, mu: Any, v: Any, constrained: bool) -> Floats:
+def log_likelihood(row: Floats, mu: ArrayLike, v: Any, constrained: bool) -> Floats:
     """Log density of the released numbers at means and variances on [0, 1], which broadcast; nats.
 
     Parameters
@@ -99,7 +100,7 @@ def log_likelihood(row: Floats, mu: Any, v: Any, constrained: bool) -> Floats:
     return free + log_cut(seen, *np.broadcast_arrays(mu, v)) if constrained else free
 
 
-def log_free(seen: Seen, mu: Any, v: Any) -> Floats:
+def log_free(seen: Seen, mu: ArrayLike, v: Any) -> Floats:
     """Log likelihood without the bounds: of the mean, times that of the variance."""
     v = np.asarray(v, dtype=np.float64)
     of_variance = _log_variance(seen, v.ravel())[0].reshape(v.shape)

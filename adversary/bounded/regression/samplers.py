@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array, check_whole, diagnose_named, seed_sequence
+from adversary._core import Floats, Seed, as_array, check_whole, diagnose_named, seed_sequence
 from adversary.bounded.regression.gibbs_sweeps import Sweeps
 from adversary.bounded.regression.regression_law import Region, RegressionLaw, check_region, coefficients_in_units
 from adversary.bounded.regression.regressor_moments import MIXED, project_moments
@@ -31,7 +31,7 @@ def gibbs(
     draws: int = 4_000,
     burn: int = 1_000,
     chains: int = 16,
-    rng: Any = None,
+    rng: Seed = None,
     max_tries: int = 1_000,
     projected: bool = True,
     published: bool = False,

@@ -11,13 +11,14 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import (
     Floats,
+    Seed,
     as_array,
     check_bounds,
     check_number,
@@ -255,7 +256,7 @@ class RegressionRelease:
         x: ArrayLike,
         y: ArrayLike,
         epsilon: float,
-        rng: Any = None,
+        rng: Seed = None,
         n_known: bool = True,
         *,
         x_bounds: Interval = (0.0, 1.0),

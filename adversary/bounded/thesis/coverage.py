@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
-from adversary._core import NAME, Floats, as_array, check_whole, map_blocks, seed_sequence
+from adversary._core import NAME, Floats, Seed, as_array, check_whole, map_blocks, seed_sequence
 from adversary.bounded.bounded_posterior import Posterior, posterior
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.thesis.design import PARAMETERS, Analysis, Cell, Design, design
@@ -34,7 +35,7 @@ def coverage_study(
     *,
     n: int | Sequence[int],
     truths: Any,
-    epsilon: Any,
+    epsilon: ArrayLike,
     priors: Any = "flat",
     constrained: bool | Sequence[bool] = (True, False),
     datasets: int = 1000,
@@ -43,7 +44,7 @@ def coverage_study(
     parameter: str = "mu",
     population: Any = "truncated normal",
     feasibility: str = "event",
-    rng: Any = None,
+    rng: Seed = None,
     store: Path | str | None = None,
     progress: bool = False,
     workers: int | None = None,

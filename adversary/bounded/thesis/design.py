@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from adversary._core import BLOCK, check_bounds, check_number, check_positive, check_whole, one_number, work_name
 from adversary.bounded.bounded_posterior import FEASIBILITIES
@@ -105,7 +106,7 @@ class Design:
 def design(
     n: Any,
     truths: Any,
-    epsilon: Any,
+    epsilon: ArrayLike,
     priors: Any,
     constrained: Any,
     datasets: int,

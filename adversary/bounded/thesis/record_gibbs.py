@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adversary._core import Floats
+from adversary._core import Floats, Seed
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.propriety import unit_cap
 from adversary.bounded.thesis.statistics_gibbs import as_problem, as_tree, check_size, run, settings
@@ -40,7 +40,7 @@ def gibbs_records(
     burn: int = 2_000,
     chains: int = 4,
     thin: int = 10,
-    rng: Any = None,
+    rng: Seed = None,
     cap: float | None = None,
 ) -> xr.DataTree:
     r"""Draws of mu, sigma2 and the sample statistics, with all n records in the state; n proposals per sweep.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adversary._core import Floats, check_whole, diagnose_named, in_threads, seed_sequence
+from adversary._core import Floats, Seed, check_whole, diagnose_named, in_threads, seed_sequence
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.prior import Flat, NormalInverseGamma, as_prior
 from adversary.bounded.propriety import check_proper, unit_cap
@@ -48,7 +48,7 @@ def gibbs(
     burn: int = 2_000,
     chains: int = 4,
     thin: int = 10,
-    rng: Any = None,
+    rng: Seed = None,
     cap: float | None = None,
     published: bool = False,
 ) -> xr.DataTree:
@@ -176,7 +176,7 @@ def check_size(draws: Any, burn: Any, thin: Any) -> tuple[int, int, int]:
     return first, second, third
 
 
-def run(chain: Callable[[np.random.Generator], Floats], chains: Any, rng: Any) -> Floats:
+def run(chain: Callable[[np.random.Generator], Floats], chains: Any, rng: Seed) -> Floats:
     """Draws (chain, draw, variable): every chain with the generator of its own child seed, in threads."""
     seeds = seed_sequence(rng).spawn(int(check_whole("chains", chains, minimum=1)))
     generators = [np.random.default_rng(seed) for seed in seeds]

@@ -23,7 +23,7 @@ LONGEST = 1 << 16
 def likelihoods(
     tree: Tree,
     released: Any,
-    rho: Any,
+    rho: ArrayLike,
     noise: Mapping[str, Mechanism] | None,
     bounds: Bounded | None = None,
     whole: bool = True,

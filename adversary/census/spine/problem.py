@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Floats, as_array, refuse_rounded
 from adversary.census.spine.leaf_priors import LeafLaws, LeafPrior, SharedRate, sharing_units
@@ -89,7 +89,7 @@ def plausible(variance: Floats) -> NDArray[np.bool_]:
     return np.asarray(within | (variance == 0) | np.isinf(variance))
 
 
-def align_labels(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
+def align_labels(tree: Tree, released: Any, rho: ArrayLike) -> tuple[Any, Any]:
     """Put labelled counts and rho in the order of the tree's units, and the cells of rho in that of the counts.
 
     Parameters
@@ -113,7 +113,7 @@ def align_labels(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
     return released, rho
 
 
-def check_measurements(tree: Tree, released: Any, rho: Any, whole: bool = True) -> tuple[Floats, Floats, bool]:
+def check_measurements(tree: Tree, released: Any, rho: ArrayLike, whole: bool = True) -> tuple[Floats, Floats, bool]:
     """(unit, cell) noisy counts and rho, and whether there is one cell only; ValueError naming the unit.
 
     rho must be 0 where nothing was measured, infinite where the count is exact, and otherwise of a variance within

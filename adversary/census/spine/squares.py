@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from adversary._core import Floats, check_number
 from adversary.census.spine.problem import check_measurements
 from adversary.census.spine.tree import Tree
 
 
-def least_squares(tree: Tree, released: Any, rho: Any, *, whole: bool = True) -> Any:
+def least_squares(tree: Tree, released: Any, rho: ArrayLike, *, whole: bool = True) -> Any:
     """Best linear unbiased estimates of every unit's count, by generalised least squares on the tree.
 
     The noise is taken to be Gaussian of variance 1 / (2 rho). Estimates may be negative.
@@ -50,7 +51,9 @@ def least_squares(tree: Tree, released: Any, rho: Any, *, whole: bool = True) ->
     return xr.Dataset({name: (dims, c[:, 0] if single else c) for name, c in columns.items()}, coords)
 
 
-def least_squares_combination(tree: Tree, released: Any, rho: Any, coefficients: Any, *, whole: bool = True) -> Any:
+def least_squares_combination(
+    tree: Tree, released: Any, rho: ArrayLike, coefficients: Any, *, whole: bool = True
+) -> Any:
     r"""Generalised least squares of a linear combination of units, such as a sum of units or a difference.
 
     Given its parent, child c is estimated with the share s_c = v_c / V of the parent, and what is left of children

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from adversary._core import Floats, check_non_negative, check_probability, over_labels
 
@@ -19,17 +20,17 @@ SLACK = 1e-12
 """Rounding allowed in a sum that must be one and in a product that must not fall below one."""
 
 
-def prior_odds(prior: Any) -> Any:
+def prior_odds(prior: ArrayLike) -> Any:
     """Prior odds against the positive value, r = (1 - prior) / prior; infinite at prior 0. Labels are kept."""
     return over_labels(_against, prior)
 
 
-def prior_from_odds(odds: Any) -> Any:
+def prior_from_odds(odds: ArrayLike) -> Any:
     """Prior of the positive value, pi = 1 / (1 + r)."""
     return over_labels(lambda r: 1.0 / (1.0 + check_non_negative("odds", r, finite=False)), odds)
 
 
-def prior_from_coefficients(rho_p: Any, rho_c: Any = 0.0, rho_t: Any = 0.0) -> Any:
+def prior_from_coefficients(rho_p: ArrayLike, rho_c: ArrayLike = 0.0, rho_t: ArrayLike = 0.0) -> Any:
     """Prior of the likelier value, pi = 1 / ((2 - rho_p)(1 - rho_c)(1 - rho_t)); Equations 17, 20 and 23 there.
 
     Parameters
@@ -48,7 +49,7 @@ def prior_from_coefficients(rho_p: Any, rho_c: Any = 0.0, rho_t: Any = 0.0) -> A
     return prior_from_odds(odds_from_coefficients(rho_p, rho_c, rho_t))
 
 
-def odds_from_coefficients(rho_p: Any, rho_c: Any = 0.0, rho_t: Any = 0.0) -> Any:
+def odds_from_coefficients(rho_p: ArrayLike, rho_c: ArrayLike = 0.0, rho_t: ArrayLike = 0.0) -> Any:
     """Prior odds against the likelier value, r = (2 - rho_p)(1 - rho_c)(1 - rho_t) - 1; 0 where the value is certain.
 
     Parameters

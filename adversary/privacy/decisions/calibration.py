@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from adversary._core import Floats, check_non_negative, over_labels, solve_decreasing
@@ -24,7 +25,7 @@ SLACK = 1e-12
 """A target this little (relatively) below what no mechanism can beat counts as equal to it: it was rounded."""
 
 
-def gaussian_mu(epsilon: Any, delta: Any, method: str = "exact") -> Any:
+def gaussian_mu(epsilon: ArrayLike, delta: ArrayLike, method: str = "exact") -> Any:
     """Largest mu whose Gaussian release is (epsilon, delta)-DP; the standard deviation is sensitivity / mu.
 
     Parameters

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from adversary._core import (
     Floats,
@@ -28,7 +29,7 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LaplaceLoss, check_guarantee
 
 
-def f_score(precision: Any, recall: Any, beta: Any = 1.0) -> Any:
+def f_score(precision: ArrayLike, recall: ArrayLike, beta: ArrayLike = 1.0) -> Any:
     """F-score, F_beta = (1 + beta^2) precision recall / (beta^2 precision + recall); 0 where both are 0.
 
     Parameters

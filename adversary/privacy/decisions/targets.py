@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv
 
 from adversary._core import (
@@ -74,8 +75,8 @@ class Target(float):
 
 def epsilon_from_f_score(
     f: Any,
-    beta: Any = 1.0,
-    prior: Any = 0.5,
+    beta: ArrayLike = 1.0,
+    prior: ArrayLike = 0.5,
     mechanism: str = "laplace",
     allow_floor: bool = False,
     *,
@@ -113,7 +114,7 @@ def epsilon_from_f_score(
 
 
 def epsilon_from_point(
-    precision: Any, recall: Any, prior: Any = 0.5, mechanism: str = "laplace", *, delta: float = 0.0
+    precision: ArrayLike, recall: ArrayLike, prior: ArrayLike = 0.5, mechanism: str = "laplace", *, delta: float = 0.0
 ) -> Any:
     """Largest epsilon at which no test with this recall has more than this precision.
 
@@ -151,7 +152,7 @@ def epsilon_from_point(
     return _answer(family, rule, precision=precision, recall=recall, prior=prior)
 
 
-def epsilon_from_posterior(cap: Any, prior: Any = 0.5, mechanism: str = "laplace", *, delta: float = 0.0) -> Any:
+def epsilon_from_posterior(cap: Any, prior: ArrayLike = 0.5, mechanism: str = "laplace", *, delta: float = 0.0) -> Any:
     """Largest epsilon at which no release brings the posterior above the cap: logit(cap) - logit(prior).
 
     Gaussian noise, and any delta above 0, allow every posterior: mu = 0 remains, or the target is unattainable.
@@ -179,7 +180,7 @@ def epsilon_from_posterior(cap: Any, prior: Any = 0.5, mechanism: str = "laplace
 
 
 def epsilon_lower_bound(
-    precision: Any, recall: Any, prior: Any = 0.5, delta: float = 0.0, mechanism: str = "any"
+    precision: ArrayLike, recall: ArrayLike, prior: ArrayLike = 0.5, delta: float = 0.0, mechanism: str = "any"
 ) -> Target:
     """Lower bound on epsilon from the precision and recall of an attack: the mechanism's epsilon is at least this.
 
@@ -213,9 +214,9 @@ def epsilon_lower_bound(
 
 
 def epsilon_lower_bound_from_counts(
-    hits: Any,
+    hits: ArrayLike,
     positives: int,
-    false_alarms: Any,
+    false_alarms: ArrayLike,
     negatives: int,
     failure: float = DEFAULT_FAILURE,
     delta: float = 0.0,
@@ -257,7 +258,7 @@ def epsilon_lower_bound_from_counts(
 
 
 def epsilon_lower_bound_from_scores(
-    present: Any, out: Any, failure: float = DEFAULT_FAILURE, delta: float = 0.0, mechanism: str = "any"
+    present: ArrayLike, out: Any, failure: float = DEFAULT_FAILURE, delta: float = 0.0, mechanism: str = "any"
 ) -> Target:
     """Lower confidence bound on epsilon from an attack's scores, at the best of thresholds taken from them.
 

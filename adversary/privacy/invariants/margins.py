@@ -39,7 +39,7 @@ LARGEST_COUNT = 100_000
 """Records beyond which the number of databases is not written out: it has that many digits."""
 
 
-def conforming(space: Iterable[Any], statistic: Callable[[Any], Any], value: Any) -> list[Any]:
+def conforming(space: Iterable[Any], statistic: Callable[[Any], Any], value: ArrayLike) -> list[Any]:
     """The databases of a finite space whose statistic has the published value, in the order of the space.
 
     Parameters

@@ -18,6 +18,7 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
+    Size,
     as_array,
     check_whole,
     labelled,
@@ -75,7 +76,7 @@ class Additive(Mechanism):
     def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
         return scalar_or_array(np.exp(self.log_survival(self.offset(release, value) + (not self.is_continuous))))
 
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         centre = check_whole("value", value)
         return scalar_or_array(centre + self.draw(rng, centre.shape if size is None else size))
 

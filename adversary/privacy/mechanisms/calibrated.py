@@ -12,6 +12,7 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
+    Size,
     check_non_negative,
     check_positive,
     check_whole,
@@ -69,7 +70,7 @@ class Exact(Mechanism):
     def describe(self) -> str:
         return "none: published exactly"
 
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
+    def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
         return np.where(release == value, 0.0, -np.inf)
 
     def reach(self, nats: float = TAIL_NATS) -> float:
@@ -93,7 +94,7 @@ class Exact(Mechanism):
     def rho(self, change: float = 1) -> float:
         return float("inf") if check_non_negative("change", change) else 0.0
 
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         centre = check_whole("value", value)
         return scalar_or_array(centre if size is None else np.broadcast_to(centre, size).copy())
 

@@ -13,6 +13,7 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
+    Size,
     check_positive,
     check_scale,
     check_whole,
@@ -118,7 +119,7 @@ class RandomizedResponse(LocalReport):
     def describe(self) -> str:
         return f"randomized response, epsilon = {format_number(self.epsilon)}, {self.categories} categories"
 
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
+    def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
         possible = np.logical_and.reduce(
             [(x >= 0) & (x < self.categories) for x in np.broadcast_arrays(release, value)]
         )
@@ -161,7 +162,7 @@ class RandomizedResponse(LocalReport):
         whole = int(check_whole("change", change, minimum=0))
         return pure_rho(self.epsilon) if whole and self.categories == 2 else Mechanism.rho(self, whole)
 
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         truth = self.check_value(value)
         shape = truth.shape if size is None else size
         honest = rng.random(shape) < np.exp(self.log_prob(0, 0))

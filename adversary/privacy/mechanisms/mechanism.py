@@ -16,6 +16,7 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
+    Size,
     as_array,
     check_positive,
     check_whole,
@@ -89,7 +90,7 @@ class Mechanism(ABC):
         """Variance of the release about the value."""
 
     @abstractmethod
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         """Simulated releases, for audits. A genuine publication needs an exact sampler on a secure source."""
 
     @abstractmethod
@@ -97,7 +98,7 @@ class Mechanism(ABC):
         """Releases that carry all but 1e-18 of the mass, ascending; TypeError for continuous noise."""
 
     @abstractmethod
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
+    def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
         """`log_prob` without its checks, for float arrays that have passed them; -inf at an impossible value."""
 
     @abstractmethod

@@ -20,6 +20,7 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
+    Size,
     as_array,
     check_whole,
     labelled,
@@ -83,7 +84,7 @@ class PerturbedCount(TabledReleases):
         """
 
     @abstractmethod
-    def row(self, value: Any) -> Any:
+    def row(self, value: ArrayLike) -> Any:
         """The row of every count, whole numbers from 0 on."""
 
     @property
@@ -99,7 +100,7 @@ class PerturbedCount(TabledReleases):
             )
         return count
 
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
+    def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
         steps, log_p = _law(self)[:2]
         release, value = np.broadcast_arrays(as_array(release), as_array(value))
         column = release - value - steps[0]
@@ -128,7 +129,7 @@ class PerturbedCount(TabledReleases):
     def smallest_release(self) -> float:
         return float(min(self.support(value)[0] for value in range(len(self.transitions[1]))))
 
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         """By inverting the cumulative sums of the row."""
         steps, _, sums = _law(self)
         count = self.check_value(value)

@@ -19,6 +19,7 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
+    Size,
     as_array,
     check_positive,
     check_whole,
@@ -121,7 +122,7 @@ class RangedNoise(Mechanism):
             raise ValueError(f"{name} must be at most {self.largest}, the end of the range, got {int(count.max())}")
         return count
 
-    def log_between(self, first: Any, last: Any, value: Any) -> Floats:
+    def log_between(self, first: Any, last: Any, value: ArrayLike) -> Floats:
         """log P(first <= release <= last) of ends that lie apart, relatively accurate; of no release, -inf.
 
         Parameters
@@ -147,7 +148,7 @@ class RangedNoise(Mechanism):
         """log P(a draw lies within the range)."""
         return log_mass(self.mechanism.log_survival, -value, self.largest - value, 0.0)
 
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
+    def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
         y, v = np.broadcast_arrays(as_array(release), as_array(value))
         end, inside = float(self.largest), self.mechanism
         possible = (y >= 0.0) & (y <= end) & (v >= 0.0) & (v <= end) & (v == np.rint(v))
@@ -198,7 +199,7 @@ class RangedNoise(Mechanism):
     def support(self, value: int) -> Integers:
         raise TypeError(f"{self.describe()} is continuous: it has no list of releases")
 
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         """Noise moved or folded into the range; drawn again, by halving the range about a uniform draw."""
         count = self.check_value(value)
         count = np.broadcast_to(count, count.shape if size is None else size).astype(np.float64)

@@ -16,6 +16,7 @@ from adversary._core import (
     TAIL_NATS,
     Floats,
     Integers,
+    Size,
     check_positive,
     check_probability,
     check_whole,
@@ -171,7 +172,7 @@ class UnaryEncoding(LocalReport, TabledReleases):
     def smallest_release(self) -> float:
         return float(_table(self)[0][0])
 
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
+    def log_likelihood(self, release: ArrayLike, value: ArrayLike) -> Floats:
         places, log_p, _ = _table(self)
         release, value = np.broadcast_arrays(np.asarray(release, dtype=np.float64), np.asarray(value, dtype=np.float64))
         column = np.clip(release - places[0], 0, places.size - 1).astype(np.int64)
@@ -194,7 +195,7 @@ class UnaryEncoding(LocalReport, TabledReleases):
         places, log_p, _ = _table(self)
         return float(np.mean([np.exp(log_p[value]) @ (places - value) ** 2.0 for value in (0, 1)]))
 
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         """By inverting the cumulative sums."""
         places, _, sums = _table(self)
         answer = self.check_value(value)

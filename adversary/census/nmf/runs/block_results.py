@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from adversary._core import DEFAULT_FAILURE, Floats, check_non_negative, check_probability, check_whole
 from adversary.census.nmf.measurements import Measurements
@@ -38,7 +39,7 @@ QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
 def results(
-    released: Any, rho: Any, posterior: Any, membership: Any = None, prob: float = 0.9, cell: int = 0,
+    released: Any, rho: ArrayLike, posterior: Any, membership: Any = None, prob: float = 0.9, cell: int = 0,
     mistaken: float = MISTAKEN_BELOW,
 ) -> Columns:  # fmt: skip
     """Columns of one cell's results, in the order of the tree: `unit_table.COLUMNS`.
