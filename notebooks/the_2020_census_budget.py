@@ -13,31 +13,45 @@
 
 # %% [markdown]
 # # The 2020 Census budget
-#
-# The 2020 redistricting tables were published with rho = 2.63 of zero-concentrated differential privacy. What does this
-# number guarantee, and to whom? A person whose *every* answer is in doubt is protected by all of it; somebody who only
-# wants their race, or their block, to stay uncertain is protected by more noise than that, because most queries do not
-# depend on the answer. We price eight such concerns in exact fractions, and turn each price into the power of the best
-# test that any adversary could run.
-#
-# The budget and the scenarios are those of Kifer et al. (2022), "Bayesian and frequentist semantics for common
-# variations of differential privacy"; where the tables of that paper and the numbers it prints disagree, we show both.
 
-# %%
-from pathlib import Path
-
+# %% tags=["hide-input"]
+# %matplotlib inline
 import matplotlib.pyplot as plt
-import numpy as np
-import pandas as pd
-from IPython.display import display
-from matplotlib.colors import LogNorm
 
 import adversary as adv
 
-data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
-plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
-levels = np.array([0.01, 0.05, 0.10])
+adv.plot.style()
 census = adv.census
+losses = {
+    "Block within its block group": census.scenario("A").loss,
+    "Block within its tract": census.scenario("B").loss,
+    "Race": census.scenario("C").loss,
+    "The whole record": census.pl94().loss,
+}
+ax = adv.plot.quantile_dots(losses)
+adv.plot.headline(
+    ax,
+    "The 2020 Census hides your block among its neighbours, not your record",
+    "100 equally likely releases: how sure each leaves an adversary who knows "
+    "everybody else",
+    "Bracket: bound for any adversary in 95% of releases. Both possibilities "
+    "are in one state.",
+    shape="Rows of 100 dots; 0, 18, 20 and 57 of them lie above 90%.",
+)
+plt.show()
+
+# %% [markdown]
+# **In short.** The 2020 redistricting tables were published with rho = 2.63 of zero-concentrated differential privacy
+# (zCDP). Take two possibilities about you in one state, equally likely beforehand, and an adversary who knows everybody
+# else:
+#
+# - Which block of a block group you live in: 0 of 100 equally likely releases make them over 90% sure of the truth.
+#   Which block of a tract: 18. Your race: 20. Your whole record: 57.
+# - With 5% false alarms the best test detects a block in its block group in 12% of cases, a whole record in 74%.
+# - The printed prices of six of eight concerns are too small by 0.057 to 0.059: the paper's tables give more.
+#
+# The budget and the scenarios are those of Kifer et al. (2022), "Bayesian and frequentist semantics for common
+# variations of differential privacy".
 
 # %% [markdown]
 # ## Seventy-one queries
@@ -47,18 +61,43 @@ census = adv.census
 # fraction, so that "sums to 2.63" can be checked with an equals sign.
 
 # %%
-budget = census.budget_table()
+import adversary as adv
+
+census = adv.census
 release = census.pl94()
-print(f"{len(release.queries)} queries, {sum(query.cells for query in release.queries)} noises, rho = {release.rho}")
-print(f"the population of a state: rho_star = {census.rho_star('State', 'TOTAL')}")
-largest = budget.stack(pair=("level", "query")).to_pandas().sort_values(ascending=False).head(8)
-print(f"eight queries of 71 carry {largest.sum() / float(release.rho):.0%} of the budget")
-figure, axis = plt.subplots(figsize=(8.5, 4.2))
-image = axis.imshow(budget.where(budget > 0), norm=LogNorm(1e-4, 1), cmap="viridis", aspect="auto")
-axis.set(xticks=range(6), xticklabels=budget["level"].values, yticks=range(12), yticklabels=budget["query"].values)
-axis.set(title="A few of the 71 queries carry nearly all of the budget")
-figure.colorbar(image, label="rho, log scale")
+cells = sum(query.cells for query in release.queries)
+print(f"{len(release.queries)} queries, {cells} noises, rho = {release.rho}")
+budget = census.budget_table().to_series().dropna()
+largest = budget.sort_values(ascending=False).head(8)
+print(f"eight queries of 71 carry {largest.sum() / 2.63:.0%} of the budget")
+
+# %% tags=["hide-input"]
+figure, ax = plt.subplots(figsize=(7.2, 3.6))
+names = [f"{query.lower()}, {level}" for level, query in largest.index]
+place = range(len(largest))[::-1]
+ax.barh(place, largest, color="C0", height=0.62)
+for y, rho in zip(place, largest, strict=True):
+    ax.annotate(
+        f"{rho:.2f}",
+        (rho, y),
+        (5, 0),
+        textcoords="offset points",
+        va="center",
+    )
+ax.set_yticks(place, names)
+ax.set(xlabel="rho", xlim=(0, 1.1 * largest.max()))
+adv.plot.headline(
+    ax,
+    "Eight of 71 queries carry 87% of the budget",
+    "rho of persons and housing units, by query and level",
+    shape="Eight bars, the longest first.",
+)
 plt.show()
+
+# %% tags=["remove-cell"]
+assert len(release.queries) == 71
+assert release.rho == budget.sum() or abs(budget.sum() - 2.63) < 1e-12
+assert round(largest.sum() / 2.63, 2) == 0.87
 
 # %% [markdown]
 # ## What changes when one record does
@@ -70,178 +109,230 @@ plt.show()
 # - where I live, within an area: all queries at every level finer than the area;
 # - an attribute of mine: the person queries whose name contains it, at all six levels;
 # - several concerns: the union.
-
-# %% [markdown]
-# ## Eight scenarios
 #
-# The paper prices eight concerns, A to H. A and B follow from its tables; C to H do not. The sums are larger by 0.057
-# to 0.059 every time, which means that the protection is a little less than stated. The printed values are constants to
-# compare with.
+# The paper prices eight concerns, A to H. A and B follow from its tables. C to H do not: the sums are larger every
+# time, which means that the protection is a little less than stated.
 
 # %%
+import numpy as np
+import pandas as pd
+
 scenarios = {name: census.scenario(name) for name in census.SCENARIOS}
 prices = pd.DataFrame(
     {
-        "concern": [made.concern for made in scenarios.values()],
-        "queries": [len(made.queries) for made in scenarios.values()],
-        "rho": [float(made.rho) for made in scenarios.values()],
-        "printed": [float(made.published_rho) for made in scenarios.values()],
+        "concern": [one.concern for one in scenarios.values()],
+        "queries": [len(one.queries) for one in scenarios.values()],
+        "rho": [float(one.rho) for one in scenarios.values()],
+        "printed": [float(one.published_rho) for one in scenarios.values()],
     },
     index=list(scenarios),
 )
-display(prices.assign(short=prices["rho"] - prices["printed"]).round(6))
+prices["short by"] = prices["rho"] - prices["printed"]
+prices.round(3)
 
-figure, axis = plt.subplots()
-bottom = np.zeros(len(scenarios))
-for level in census.LEVELS:
-    part = [float(sum(query.rho for query in made.queries if query.level == level)) for made in scenarios.values()]
-    axis.bar(list(scenarios), part, bottom=bottom, label=level)
-    bottom += part
-axis.plot(list(scenarios), prices["printed"], "k_", markersize=24, label="printed")
-axis.set(xlabel="scenario", ylabel="rho", title="C to H cost more than printed")
-axis.legend(frameon=False, bbox_to_anchor=(1.01, 1))
+# %% tags=["hide-input"]
+figure, ax = plt.subplots(figsize=(7.2, 3.8))
+place = np.arange(len(prices))[::-1]
+ax.hlines(place, prices["printed"], prices["rho"], color="#5F6B7A", lw=1.2)
+ax.plot(prices["printed"], place, "o", color="#5F6B7A", mfc="white")
+ax.plot(prices["rho"], place, "o", color="C1")
+for y, one in zip(place, prices.itertuples(), strict=True):
+    short = one.rho - one.printed
+    if short > 0.01:
+        ax.annotate(
+            f"+{short:.3f}",
+            (one.rho, y),
+            (8, 0),
+            textcoords="offset points",
+            va="center",
+            color="C1",
+        )
+up = {"textcoords": "offset points", "va": "center"}
+ax.annotate(
+    "printed",
+    (prices["printed"].iloc[2], place[2]),
+    (-8, 0),
+    ha="right",
+    color="#5F6B7A",
+    **up,
+)
+ax.annotate(
+    "sum of its tables",
+    (prices["rho"].iloc[2], place[2]),
+    (52, 0),
+    color="C1",
+    **up,
+)
+ax.set_yticks(
+    place, [f"{name}: {one}" for name, one in prices["concern"].items()]
+)
+ax.set(xlabel="rho of the concern", xlim=(0, 2.0))
+adv.plot.headline(
+    ax,
+    "Six of eight concerns cost 0.057 to 0.059 more than printed",
+    "rho of a concern: printed, and summed from the printed tables",
+    shape="Eight rows; A and B agree, C to H lie apart by nearly the same "
+    "distance.",
+)
 plt.show()
 
+# %% tags=["remove-cell"]
+short = prices["short by"]
+assert short[:2].abs().max() < 5e-5
+assert short[2:].min() > 0.0565
+assert short[2:].max() < 0.0595
 
 # %% [markdown]
 # ## What an adversary could detect
 #
-# A test decides, from everything published, whether the record is this one or the other. With 5 % false alarms allowed,
+# A test decides, from everything published, whether the record is this one or the other. With 5% false alarms allowed,
 # how often does the best test detect the change? `loss.power` answers for the discrete noise that was really used, up
-# to 142 different lattices at once; the paper had to simulate. Beside it stand the Gaussian with the same rho, and
-# what zCDP alone, knowing nothing but rho, has to allow.
-
+# to 142 different lattices at once; the paper had to simulate. Beside it stands what zCDP alone, knowing nothing but
+# rho, has to allow.
 
 # %%
-def powers(made: adv.census.CensusScenario) -> dict[str, float]:
-    """Power at the three levels: exact, of the Gaussian with the same rho, and allowed by zCDP."""
-    rho = float(made.rho)
-    answers = {
-        "exact": made.loss.power(levels),
-        "Gaussian": adv.GaussianDP(np.sqrt(2 * rho)).power(levels),
-        "zCDP allows": adv.ZeroConcentratedDP(rho).power(levels),
+powers = {}
+for name, made in (scenarios | {"all": release}).items():
+    allowed = adv.ZeroConcentratedDP(float(made.rho))
+    powers[f"{name}: {made.concern}"] = {
+        "1% false alarms": made.loss.power(0.01),
+        "5%": made.loss.power(0.05),
+        "zCDP allows, 5%": allowed.power(0.05),
     }
-    return {f"{name}, {level:.0%}": power[i] for name, power in answers.items() for i, level in enumerate(levels)}
+powers = pd.DataFrame(powers).T
+powers.round(3)
 
-
-table = pd.DataFrame({name: powers(made) for name, made in (scenarios | {"all": release}).items()}).T
-display(table.round(4))
-
-grid = np.concatenate([np.geomspace(1e-4, 0.01, 30), np.linspace(0.01, 1, 100)[1:]])
-figure, axis = plt.subplots(figsize=(5, 4.5))
-for name, made in {"A": scenarios["A"], "C": scenarios["C"], "E": scenarios["E"], "all": release}.items():
-    axis.plot(grid, made.loss.power(grid), label=f"{name}: {made.concern}")
-axis.plot([0, 1], [0, 1], color="0.7", linestyle="--", zorder=0)
-axis.set(
-    xlabel="level (false alarms)", ylabel="power (detections)", title="The whole record is detected, a block hardly"
+# %% tags=["hide-input"]
+adv.plot.trade_off(
+    {
+        "the whole record": release.loss,
+        "race and block within its tract": scenarios["E"].loss,
+        "race": scenarios["C"].loss,
+        "block within its block group": scenarios["A"].loss,
+    }
 )
-axis.legend(frameon=False, loc="lower right", fontsize="small")
 plt.show()
 
-# %% [markdown]
-# With 5 % false alarms, an adversary who wonders which block of a block group somebody lives in detects the difference
-# in 12 % of cases; blind guessing would, in 5 %. With everything about the record in doubt: in 74 %.
-#
-# ### Printed and corrected
-#
-# The powers printed for C and D follow from the printed rho. From the tables they are one to two points higher.
-
-# %%
-columns = {}
-for source, rhos in {"printed": prices["printed"], "tables": prices["rho"]}.items():
-    power = np.array([adv.GaussianDP(np.sqrt(2 * rho)).power(levels) for rho in rhos])
-    columns |= {f"{source}, {level:.0%}": power[:, i] for i, level in enumerate(levels)}
-pd.DataFrame(columns, index=prices.index).round(4)
+# %% tags=["remove-cell"]
+assert round(powers["5%"].iloc[0], 2) == 0.12
+assert round(powers["5%"].iloc[-1], 2) == 0.74
+printed = adv.GaussianDP(np.sqrt(2 * prices.loc["C", "printed"])).power(0.05)
+assert 0.395 < printed < 0.396
+assert round(powers["5%"].iloc[2], 3) == 0.412
 
 # %% [markdown]
-# ### When the Gaussian shortcut fails
+# An adversary who wonders which block of a block group somebody lives in detects the difference in 12% of cases; blind
+# guessing would, in 5%. With everything about the record in doubt: in 74%. The power printed for race follows from the
+# printed rho, 39.6%; from the tables it is 41.2%.
+#
+# ### Where the Gaussian shortcut fails
 #
 # For the whole release the discrete noise behaves like a Gaussian to nine digits. That is the luck of many scales: the
 # person queries of the state level alone share one coarse lattice, on which the shortcut is off in the fourth digit.
 
 # %%
 persons = set(census.QUERIES) - {"OCCUPANCY STATUS"}
-elsewhere = {pair: 0 for pair in census.RHO_STAR if pair[0] != "state" or pair[1] not in persons}
+elsewhere = {
+    pair: 0
+    for pair in census.RHO_STAR
+    if pair[0] != "state" or pair[1] not in persons
+}
 state = census.pl94(cells=elsewhere)
-shortcut = adv.GaussianDP(np.sqrt(2 * float(state.rho)))
-print(f"state level: exact {state.loss.power(0.05):.10f}, Gaussian {shortcut.power(0.05):.10f}")
-shortcut = adv.GaussianDP(np.sqrt(2 * float(release.rho)))
-print(f"all levels:  exact {release.loss.power(0.05):.10f}, Gaussian {shortcut.power(0.05):.10f}")
+for name, one in {"state level": state, "all levels": release}.items():
+    shortcut = adv.GaussianDP(np.sqrt(2 * float(one.rho))).power(0.05)
+    exact = one.loss.power(0.05)
+    print(f"{name}: exact {exact:.4f}, off by {shortcut - exact:.0e}")
+
+# %% tags=["remove-cell"]
+assert abs(shortcut - exact) < 1e-8
+shortcut = adv.GaussianDP(np.sqrt(2 * float(state.rho))).power(0.05)
+assert 1e-4 < abs(state.loss.power(0.05) - shortcut) < 1e-3
 
 # %% [markdown]
 # ## From tests to beliefs
 #
-# The same loss says how far one adversary's belief can move. At even odds, the posterior of a true hypothesis is spread
-# over releases as in the first table; the narrower, the less the release says. The second table has an epsilon at
-# delta = 1e-10: the published simple conversion, the tight one from rho alone, and the exact one from the noise
-# itself.
+# The same loss says how far one adversary's belief can move; the figure on top shows a hundred releases of each. Here
+# are the quantiles over releases, at even odds and for the true possibility:
 
 # %%
-quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
+quantiles = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 beliefs = {
-    f"{name}: {made.concern}": made.loss.posterior(0.5).quantile(np.array(quantiles), "in")
-    for name, made in {"A": scenarios["A"], "C": scenarios["C"], "E": scenarios["E"], "all": release}.items()
+    f"{name}: {made.concern}": made.loss.posterior(0.5).quantile(
+        quantiles, "in"
+    )
+    for name, made in (scenarios | {"all": release}).items()
 }
-display(pd.DataFrame(beliefs, index=[f"{q:.0%}" for q in quantiles]).T.round(3))
+columns = [f"{q:.0%}" for q in quantiles]
+pd.DataFrame(beliefs, index=columns).T.round(2)
 
-rho = float(release.rho)
-conversions = pd.Series(
-    {
-        "simple zCDP": adv.definitions.simple_epsilon(rho, 1e-10),
-        "tight zCDP": adv.ZeroConcentratedDP(rho).epsilon(1e-10),
-        "exact": release.loss.epsilon(1e-10),
-    }
-)
-display(conversions.round(4).to_frame("epsilon"))
+# %% tags=["remove-cell"]
+places = (np.arange(100) + 0.5) / 100
+sure = [
+    one.posterior(0.5).quantile(places, "in") > 0.9 for one in losses.values()
+]
+assert [int(one.sum()) for one in sure] == [0, 18, 20, 57]
 
 # %% [markdown]
 # ## Concerns of one's own
 #
 # `custom_scenario` prices anything the rules cover. Group quarters are in none of the eight scenarios; a student may
 # mind whether the tables give away that they live in a dormitory rather than at home, within the county. The number of
-# changed cells is an assumption too. A move that empties one housing unit and fills another changes four occupancy
+# changed cells is an assumption too: a move that empties one housing unit and fills another changes four occupancy
 # cells at every level below the nation, and none in the nation; the paper counts two everywhere.
 
 # %%
-dormitory = census.custom_scenario(hide_within="county", attributes="group quarters", name="dormitory")
-print(f"{dormitory.concern}: {len(dormitory.queries)} queries, rho = {float(dormitory.rho):.4f}")
-print(f"power at 5 %: {dormitory.loss.power(0.05):.4f}")
-moved = census.pl94(cells={"OCCUPANCY STATUS": 4, ("US", "OCCUPANCY STATUS"): 0})
-print(f"four occupancy cells: rho {float(release.rho):.6f} -> {float(moved.rho):.6f}")
-print(f"power at 5 %: {release.loss.power(0.05):.6f} -> {moved.loss.power(0.05):.6f}")
+dormitory = census.custom_scenario(
+    hide_within="county", attributes="group quarters", name="dormitory"
+)
+moves = {"OCCUPANCY STATUS": 4, ("US", "OCCUPANCY STATUS"): 0}
+cases = {
+    "dormitory or home, within the county": dormitory,
+    "the whole record": release,
+    "the same, with four occupancy cells": census.pl94(cells=moves),
+}
+for name, one in cases.items():
+    print(
+        f"{name}: rho {float(one.rho):.2f}, power at 5% "
+        f"{one.loss.power(0.05):.1%}"
+    )
 
 # %% [markdown]
 # ## Another release: one path of the DHC
 #
 # The Demographic and Housing Characteristics tables have an allocation of their own. One path from the nation to a
-# block spends 4.9622 on 70 queries with 11 different scales. Far out in the tail the conversions differ most, and an
-# exact answer needs more than a fine grid. At the right end of the figure the simple conversion is at 1e-20, the truth
-# some hundred times lower; the two ends of its certified bracket are one line.
+# block spends 4.96 on 70 queries with 11 different scales. Far out in the tail the conversions differ most, and an
+# exact answer needs more than a fine grid:
 
 # %%
-path = census.dhc(data / "census2020_dhc_path_1.csv")
-by_level = path.table.sum("query").to_pandas()
-print(f"rho = {path.rho} = {float(path.rho)}, {sum(query.cells for query in path.queries)} noises")
-display(by_level.to_frame("rho").round(4))
+from pathlib import Path
 
-target = np.geomspace(0.5, 1e-20, 42)
-epsilon = float(path.rho) + 2 * np.sqrt(float(path.rho) * np.log(1 / target))
-lower, upper = path.loss.bracket.delta(epsilon)
-figure, axis = plt.subplots()
-axis.semilogy(epsilon, target, label="simple zCDP")
-axis.semilogy(epsilon, adv.ZeroConcentratedDP(float(path.rho)).delta(epsilon), label="tight zCDP")
-axis.semilogy(epsilon, adv.GaussianDP(np.sqrt(2 * float(path.rho))).delta(epsilon), label="Gaussian with the same rho")
-axis.semilogy(epsilon, upper, "k:", label="discrete noise, certified")
-axis.set(xlabel="epsilon", ylabel="delta", title="The noise itself needs the least delta (one path of the DHC)")
-axis.legend(frameon=False)
+data = Path("data") if Path("data").is_dir() else Path("../data")
+path = census.dhc(data / "census2020_dhc_path_1.csv")
+rho = float(path.rho)
+epsilons = {
+    delta: [
+        adv.definitions.simple_epsilon(rho, delta),
+        adv.ZeroConcentratedDP(rho).epsilon(delta),
+        path.loss.epsilon(delta),
+    ]
+    for delta in (1e-6, 1e-10, 1e-20)
+}
+columns = ["simple zCDP", "tight zCDP", "the noise itself"]
+pd.DataFrame(epsilons, index=columns).T.round(2)
+
+# %% tags=["hide-input"]
+adv.plot.epsilon_delta({"the noise itself": path.loss}, rho=rho)
 plt.show()
-print(f"relative width of the bracket: at most {np.max((upper - lower) / lower):.0e}")
-print(f"epsilon at delta = 1e-10: {path.loss.epsilon(1e-10):.10f}")
+
+# %% tags=["remove-cell"]
+lower, upper = path.loss.bracket.delta(np.array([20.0, 30.0, 40.0]))
+assert ((upper - lower) / lower).max() < 1e-11
+assert round(rho, 4) == 4.9622
 
 # %% [markdown]
 # ## What this does not say
 #
 # State totals and the numbers of housing units and of occupied group quarters were published exactly. No rho covers
 # them: they restrict which pairs of records can be compared at all. And a test between two given records is the hardest
-# case for the publisher; `one_person_in_one_block` shows what a particular adversary, with a prior and with beliefs
-# about everybody else, learns on average.
+# case for the publisher; [one person in one block](one_person_in_one_block.ipynb) shows what a particular adversary,
+# with a prior and with beliefs about everybody else, learns on average.

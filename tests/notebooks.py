@@ -62,9 +62,10 @@ def executed(name: str) -> NotebookNode:
 
 
 def printed(notebook: NotebookNode) -> tuple[list[str], list[float]]:
-    """Words and numbers of its outputs, but for seconds measured, progress, compiling and addresses in memory."""
+    """Words and numbers of its outputs, but for figures, seconds measured, progress, compiling, addresses in memory."""
     cells = [cell for cell in notebook.cells if "measured" not in cell.metadata.get("tags", [])]
     outputs = [one for cell in cells for one in cell.get("outputs", []) if one.get("name") != "stderr"]
+    outputs = [one for one in outputs if "image/png" not in one.get("data", {})]  # the text of a figure is its title
     texts = [one.get("text") or one.get("data", {}).get("text/plain", "") for one in outputs]
     texts = [text for text in texts if not text.startswith("compiling for this machine")]
     text = re.sub(r"0x[0-9a-f]+", "", "\n".join(texts))

@@ -59,9 +59,42 @@ def test_the_command_of_the_first_notebook_has_the_budget_of_its_table() -> None
     assert answer["attributes"]["budget"].startswith("rho 0.5 in all: 0.3 at the district: age x sex")
 
 
+def shown(cell: nbformat.NotebookNode) -> bool:
+    """Is the code of a cell there to be read? Drawing is folded, checks are left out of the site."""
+    return not {"hide-input", "remove-cell"} & set(cell.metadata.get("tags", []))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_it_can_be_read_in_one_sitting(name: str) -> None:
     cells = jupytext.read(NOTEBOOKS / name).cells
     prose = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
-    assert sum(cell.cell_type == "code" for cell in cells) <= 12
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert sum(map(shown, code)) <= 12
     assert len(prose) <= 150
+    assert not [line for cell in code for line in cell.source.splitlines() if len(line) > 80]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_begins_with_its_result(name: str) -> None:
+    """A title; a figure that says what is drawn, its code folded; the numbers in short."""
+    title, figure, short, *_ = nbformat.read((NOTEBOOKS / name).with_suffix(".ipynb"), as_version=4).cells
+    assert title.source.startswith("# ")
+    assert "hide-input" in figure.metadata.tags
+    pictures = [output.data for output in figure.outputs if "image/png" in output.get("data", {})]
+    assert pictures
+    assert short.source.startswith("**In short.**")
+    assert len(re.findall(r"^- ", short.source, re.MULTILINE)) == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_code_is_what_a_user_writes(name: str) -> None:
+    """Public names alone are imported, and checks are not part of the story."""
+    cells = [cell for cell in jupytext.read(NOTEBOOKS / name).cells if cell.cell_type == "code"]
+    for cell in cells:
+        for node in ast.walk(ast.parse(cell.source.replace("%matplotlib inline", ""))):
+            assert not (shown(cell) and isinstance(node, ast.Assert)), cell.source
+            if isinstance(node, ast.Import):
+                names = [one.name for one in node.names if one.name.startswith("adversary")]
+                assert not [one for one in names if one != "adversary"]
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("adversary"):
+                assert (node.module, {one.name for one in node.names}) == ("adversary", {"models"})

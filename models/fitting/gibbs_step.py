@@ -43,8 +43,8 @@ class GibbsStep(BlockedStep):
                 "probability (model.check_start_vals)"
             )
         cumulative = np.cumsum(np.exp(log_p - top))
-        state: NDArray[Any] = states[np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")]
-        return state
+        place = np.searchsorted(cumulative, self.rng.random() * cumulative[-1], side="right")
+        return np.asarray(states[place])  # of a scalar latent too: compiled code takes arrays only
 
 
 def _local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:

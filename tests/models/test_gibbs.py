@@ -55,6 +55,7 @@ def test_the_total_holds_the_count_inside_down() -> None:
         step = ExactGibbs([model["others[block group]"]], rng=1)
         point = {"in": np.array(1), "others[block group]": np.array(0)}
         draws = {int(step.step(point)[0]["others[block group]"]) for _ in range(200)}
+        assert isinstance(step.step(point)[0]["others[block group]"], np.ndarray)  # compiled code takes no NumPy scalar
     assert max(draws) <= 5
     assert min(draws) >= 0
 
