@@ -17,6 +17,9 @@ from adversary._core.numeric import Floats, Integers, as_array, scalar_or_array
 
 _DIRECT_TERMS = 800
 _THETA_TERMS = np.arange(1, 5)
+_SMOOTH = 0.012
+"""Distance between the places of a table, in standard deviations or, if that is less, in scales of the tail's fall:
+interpolation between six of them is right to 1e-13."""
 _FEW = 20_000
 """Terms, fewer than which are added up at once: to sort them by where they begin would take longer."""
 
@@ -86,7 +89,7 @@ def log_tail_sum(start: ArrayLike, rho: float) -> Floats:
 def log_tail_sums(start: Floats, step: float, count: int, rho: float) -> Floats:
     """`log_tail_sum` at start, start + step, ...: within 1e-13.
 
-    Where that changes slowly and the places are many, by interpolation between six neighbours of one table.
+    Where the places are many, by interpolation between six neighbours of one table, fine enough to be as exact.
 
     Parameters
     ----------
@@ -102,13 +105,15 @@ def log_tail_sums(start: Floats, step: float, count: int, rho: float) -> Floats:
     >>> log_tail_sums(np.array([3.0]), 1.0, 2, 1.0).round(6).tolist()
     [[-8.999088, -15.999877]]
     """
+    fine = int(np.ceil(step * max(np.sqrt(2.0 * rho), 2.0 * rho) / _SMOOTH))
+    step, span = step / fine, fine * (count - 1) + 1
     place = start / step
     low = np.floor(place.min()) - 2.0
     first = np.floor(place - low).astype(np.int64)
-    length = int(first.max()) + count + 3
-    if step * np.sqrt(2.0 * rho) > 0.012 or length > start.size * count / 4:
-        return log_tail_sum(start[:, None] + step * np.arange(count), rho)
-    rows = sliding_window_view(log_tail_sum(step * (low + np.arange(length)), rho), count)
+    length = int(first.max()) + span + 3
+    if length > start.size * count / 4:
+        return log_tail_sum(start[:, None] + step * fine * np.arange(count), rho)
+    rows = sliding_window_view(log_tail_sum(step * (low + np.arange(length)), rho), span)[:, ::fine]
     apart, nodes = (place - low - first)[:, None], np.arange(-2, 4)
     result = np.zeros((start.size, count))
     for node in nodes:
