@@ -5,7 +5,7 @@ Poisson summation turns a slowly converging sum over integers into a fast one, s
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -114,11 +114,12 @@ def log_tail_sums(start: Floats, step: float, count: int, rho: float) -> Floats:
     if length > start.size * count / 4:
         return log_tail_sum(start[:, None] + step * fine * np.arange(count), rho)
     rows = sliding_window_view(log_tail_sum(step * (low + np.arange(length)), rho), span)[:, ::fine]
-    apart, nodes = (place - low - first)[:, None], np.arange(-2, 4)
+    apart, nodes = place - low - first, np.arange(-2, 4)
+    gaps = [apart - node for node in nodes]
     result = np.zeros((start.size, count))
-    for node in nodes:
-        others = nodes[nodes != node]
-        result += ((apart - others) / (node - others)).prod(axis=1, keepdims=True) * rows[first + node]
+    for k, node in enumerate(nodes):
+        weight = reduce(np.multiply, gaps[:k] + gaps[k + 1 :]) / float(np.prod(node - nodes[nodes != node]))
+        result += weight[:, None] * rows[first + node]
     return result
 
 

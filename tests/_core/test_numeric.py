@@ -75,7 +75,7 @@ def test_log_tail_sum_keeps_shapes() -> None:
 
 
 @pytest.mark.slow_cases("0.001-7e-05")
-@pytest.mark.parametrize("rho", [1e-9, 2e-6, 7e-5, 3e-4, 0.3])
+@pytest.mark.parametrize("rho", [1e-9, 2e-6, 7e-5, 3e-4, 0.3, 3.0, 60.0])
 @pytest.mark.parametrize("step", [1e-3, 0.3, 1.0])
 def test_rows_of_tail_sums_are_tail_sums(rho: float, step: float) -> None:
     starts = np.append(np.random.default_rng(3).normal(size=100), [-2.0, 3.0]) / np.sqrt(2.0 * rho)

@@ -445,3 +445,23 @@ def test_the_error_of_a_nearly_infinite_average_does_not_overflow() -> None:
     mean, error = BayesFactorLaw(-np.inf, 1, DiscretePart(np.zeros(1), np.ones(1)), rest, 100, 1.0, False).ratio_mean()
     assert mean == pytest.approx(np.exp(500.0) / 2)
     assert error == pytest.approx(np.exp(500.0) / 20)
+
+
+@pytest.mark.parametrize(("rho", "siblings", "truth"), [(0.3, 1, 4), (0.05, 9, 2), (0.05, 9, 40)])
+def test_two_levels_are_the_same_by_tails_as_by_going_over_counts(
+    rho: float, siblings: int, truth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noise = adv.DiscreteGaussian.from_rho(rho)
+    plan = adv.Plan([adv.Level("block", noise, siblings=siblings), adv.Level("tract", noise)])
+    reader = adv.Adversary(0.3, 0, {"tract": adv.Uniform()})
+    settled = settle_truth(plan, reader, {"block": 1, "tract": truth})
+    assert reader.path(plan).windows.closed_form(0)
+    by_tails = bayes_factor_law(plan, reader, settled)
+    monkeypatch.setattr(windows.Windows, "closed_form", lambda *_: False)
+    by_counts = bayes_factor_law(plan, reader, settled)
+    assert by_tails.listed.values.size == by_counts.listed.values.size
+    for measure in ("posterior_mean", "prob_correct", "changed"):
+        np.testing.assert_allclose(getattr(by_tails, measure)()[0], getattr(by_counts, measure)()[0], rtol=1e-11)
+    np.testing.assert_allclose(
+        by_tails.quantiles([0.01, 0.5, 0.99]), by_counts.quantiles([0.01, 0.5, 0.99]), atol=1e-10
+    )

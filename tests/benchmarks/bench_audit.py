@@ -7,6 +7,7 @@ release; numpy's own normal generator for the noise.
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import numba
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 import adversary as adv
+from adversary._core import gaussian_sums
+from adversary.adversaries.path.windows import Windows
 from tests.benchmarks.stopwatch import PLAN, RHO, median_seconds
 
 READER = adv.Adversary(0.5, 0, {"block group": adv.Uniform()})
@@ -139,3 +142,33 @@ def test_a_thousand_adversaries_who_differ_in_their_prior() -> None:
     )
     print(f"   {peer:.2f} s, ratio {peer / seconds:.1f}")
     np.testing.assert_allclose(tree["risk"]["posterior_mean"], by_hand(priors), atol=1e-9)
+
+
+def nested(levels: int, rho: float) -> tuple[adv.Plan, adv.Adversary, dict[str, int]]:
+    """A plan of nested levels with the same noise, an adversary with flat beliefs, and a truth."""
+    names, counts = ("block", "group", "tract", "county")[:levels], (1, 3, 9, 20)
+    siblings = [*(9, 4, 3)[: levels - 1], None]
+    noise = adv.DiscreteGaussian.from_rho(rho)
+    plan = adv.Plan([adv.Level(name, noise, siblings=many) for name, many in zip(names, siblings, strict=True)])
+    return (
+        plan,
+        adv.Adversary(0.5, 0, {name: adv.Uniform() for name in names[1:]}),
+        dict(zip(names, counts, strict=False)),
+    )
+
+
+@pytest.mark.parametrize(("levels", "rho"), [(2, 0.1), (2, 1e-3), (2, 1e-4), (3, 1.0), (3, 0.1), (3, 1e-2), (4, 0.1)])
+def test_one_adversary_by_levels_and_noise(levels: int, rho: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, reader, truth = nested(levels, rho)
+    start = process_time()
+    found = adv.audit(plan, reader, truth, progress=False, rng=1)["risk"]
+    seconds = process_time() - start
+    error = float(found["mcse"][0]) if "mcse" in found else 0.0
+    monkeypatch.setattr(gaussian_sums, "_SMOOTH", 1e-9)  # every tail by itself
+    monkeypatch.setattr(Windows, "closed_form", Windows.closed_form if levels > 2 else lambda *_: False)
+    start = process_time()
+    slow = adv.audit(plan, reader, truth, progress=False, rng=1)["risk"]
+    twin = process_time() - start
+    print(f"\n{levels} levels at rho {rho:g}: {seconds:.2f} s, standard error {error:.1e}; tails one by one, or counts")
+    print(f"   gone over: {twin:.2f} s, ratio {twin / seconds:.1f}; means differ by", end=" ")
+    print(f"{abs(float(found['posterior_mean']) - float(slow['posterior_mean'])):.1e}")

@@ -43,7 +43,8 @@ class DiscretePart:
         self, values: Floats, weights: Floats, log_exponential_mean: Callable[[], float] | None = None
     ) -> None:
         self._log_exponential_mean = log_exponential_mean
-        order = np.argsort(values, kind="stable")
+        # of many values the order of equal ones, which the faster way changes, is only a matter of rounding
+        order = np.argsort(values, kind="stable" if values.size <= _MANY else "quicksort")
         self.values, self.weights = values[order], weights[order]
 
     @cached_property

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from adversary._core import Floats, as_array, blocks
+from adversary._core import Floats, as_array, blocks, log_tail_sums
 from adversary.adversaries.path import AT_ONCE, EachLink, Path, Truth, log_matrix_product
 from adversary.adversaries.plans import Plan, Released
 from adversary.adversaries.risk.law_parts import UNSEEN, DiscretePart
@@ -26,6 +26,7 @@ _BIN = 0.05
 _LARGE = 1_000_000
 _NEGLIGIBLE = 1e-30
 _ROWS = 4096
+_PAIRS = 400_000
 
 
 def evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
@@ -77,6 +78,10 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     links = np.full((beyond.shape[0], counts.size), np.nan)
     for j, (kind, level) in enumerate(columns):
         (links if kind == "sum" else noisy)[:, level] = beyond[:, j]
+    pair = np.outer(beyond_weight, row_weight).ravel()
+    least = _least_kept(pair, sum_weight, LEFT_OUT) if pair.size * len(sums) > _LARGE else 0.0
+    if path.windows.closed_form(0):
+        return _closed_form_part(path, (rows, row_weight), (sums, sum_weight), least)
     window = path.second_window(list(rows.T), sums, Released(noisy, links))
     if window.size * max(len(sums), len(rows)) > MAX_GRID:
         return None
@@ -87,8 +92,6 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     belief = [as_array(second.belief.log_prob(window, k)) for k in x]
     spread = [link.noise.log_likelihood(sums[:, None], window[None, :] - k) for k in x]
     messages = path.messages_beyond(window, Released(noisy, links))
-    pair = np.outer(beyond_weight, row_weight).ravel()
-    least = _least_kept(pair, sum_weight, LEFT_OUT) if pair.size * len(sums) > _LARGE else 0.0
     order = np.argsort(-pair, kind="stable")
     order = order[pair[order] * sum_weight.max() >= least]
     values, weights = [], []
@@ -113,6 +116,52 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
         values.append(evidence[keep])
         weights.append(weight[keep])
     return DiscretePart(np.concatenate(values), np.concatenate(weights))
+
+
+def _closed_form_part(
+    path: Path, rows: tuple[Floats, Floats], sums: tuple[Floats, Floats], least: float
+) -> DiscretePart:
+    """Law of the evidence where the sum over the second step's counts is a tail: no counts are gone over.
+
+    Rows are the releases of the second step, (row, level), and sums those of the siblings below it, one after another,
+    each with their probabilities.
+    """
+    (released, row_weight), (totals, sum_weight) = rows, sums
+    order = np.argsort(-row_weight, kind="stable")
+    order = order[row_weight[order] * sum_weight.max() >= least]
+    values, weights = [], []
+    size = max(1, _PAIRS // totals.size)
+    for start in range(0, order.size, size):
+        at = order[start : start + size]
+        near = np.flatnonzero(row_weight[at[0]] * sum_weight >= least)
+        near = np.arange(near[0], near[-1] + 1)
+        weight = np.outer(row_weight[at], sum_weight[near])
+        keep = weight >= least
+        values.append(_tail_evidence(path, released[at], totals[near])[keep])
+        weights.append(weight[keep])
+    return DiscretePart(np.concatenate(values), np.concatenate(weights))
+
+
+def _tail_evidence(path: Path, released: Floats, sums: Floats) -> Floats:
+    """Evidence of releases (row, level) with each of these sums, (row, sum), by completing the square.
+
+    With R the curvature of a row's releases about their mean A and a that of the siblings' sum s,
+
+        log sum_{j >= 0} exp(-R (A - x - j)^2 - a (s - j)^2) = tail of R + a at -(R (A - x) + a s) / (R + a)
+                                                              - R a / (R + a) (A - x - s)^2.
+
+    The tails of a row are at equal steps of a / (R + a).
+    """
+    second, link = path.steps[1], path.steps[0].link
+    fits = [noise.parabola for noise in (*second.noises, *([link.noise] if link else []))]
+    *rho, a = [fit[0] for fit in fits if fit]
+    big = sum(rho)
+    mean, parts = released @ np.array(rho) / big, []
+    for x in path.known_counts():
+        gap = mean - x
+        tail = log_tail_sums(-(big * gap + a * sums[-1]) / (big + a), a / (big + a), sums.size, big + a)[:, ::-1]
+        parts.append(tail - big * a / (big + a) * (gap[:, None] - sums) ** 2)
+    return np.asarray(parts[1] - parts[0])
 
 
 def _least_kept(pair: Floats, other: Floats, lost: float) -> float:
