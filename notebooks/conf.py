@@ -54,6 +54,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "pydata_sphinx_theme"
 html_title = "adversary"
 html_static_path = ["_static"]
+html_extra_path = sorted(one.name for one in HERE.glob("hundred_censuses_*"))
 html_css_files = ["site.css"]
 html_favicon = "_static/mark.svg"
 html_show_sourcelink = False
@@ -78,6 +79,7 @@ html_theme_options = {
     ],
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
+    "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["version"],
     "footer_end": [],

@@ -7,7 +7,7 @@ from docutils import nodes
 
 ADDRESS = "https://OWNER.github.io/REPOSITORY/"
 """A placeholder: where the site is published."""
-PREVIEW = "_static/hundred_censuses_preview.png"
+PREVIEW = "hundred_censuses_preview.png"
 
 
 def preview(
