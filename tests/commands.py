@@ -61,9 +61,9 @@ def written(name: str, folder: Path, text: str) -> str:
     return str(path)
 
 
-def printed(*arguments: str) -> str:
-    """What a command that succeeds shows, with plain spaces."""
-    text = _succeeded(*arguments, silent=True)
+def printed(*arguments: str, full: bool = True) -> str:
+    """What a command that succeeds shows, every section unless not `full`."""
+    text = _succeeded(*arguments, *["--full"] * full, silent=True)
     assert not DOUBLED.search(text), text
     return text
 

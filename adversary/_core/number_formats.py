@@ -234,7 +234,8 @@ def outward_percent(p: float, upper: bool, digits: int = DIGITS) -> str:
     """
     exact, last = Decimal(repr(float(100.0 * p))), max(digits, 10)
     enough = (n for n in range(digits, last) if p >= 1.0 or round_outward(exact, upper, n) < 100)
-    return format_bound(100.0 * p, upper, next(enough, digits))
+    many = next(enough, None)
+    return "100" if many is None else format_bound(100.0 * p, upper, many)
 
 
 def percentage(p: float, upper: bool, digits: int = DIGITS) -> str:

@@ -169,7 +169,7 @@ def test_simulated_answers_carry_standard_errors_and_repeat(tmp_path: Path) -> N
 
 
 def test_the_screen_shows_readers_and_bounds() -> None:
-    result = run("audit", DARE)
+    result = run("audit", DARE, "--full")
     assert result.exit_code == 0
     text = result.stdout
     for part in ("One person in enumeration district 28-21", "1/864", "52.4%", "zCDP", "holds", "exact"):

@@ -359,3 +359,20 @@ def test_the_data_file_says_what_json_says(tmp_path: Path) -> None:
     write(made, tmp_path)
     with xr.open_datatree(tmp_path / "data.nc", engine="h5netcdf") as again:
         assert to_json(again) == to_json(made.data)
+
+
+def test_the_screen_has_one_table_of_few_columns_unless_all_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names are whole, the columns are those that stand first, and what is left is counted."""
+    heads, name = [f"column {i}" for i in range(9)], "a name of forty letters and some more of them"
+    table = Table(heads, [(f"{name} {i}", *"abcdefgh") for i in range(20)], first=("column 0", "column 8"))
+    warned = Summary("Title", [], "It holds.", "holds", ["Give it an end, such as `upper = 1`. The reason is long."])
+    made = Document(warned.on(xr.DataTree()), sections=[Section("One", tables=[table]), Section("Two", tables=[table])])
+    rendering.show(made, full=False)
+    text = capsys.readouterr().out
+    assert "column 8" in text
+    assert "column 1" not in text
+    assert (f"{name} 11" in text, f"{name} 12" in text) == (True, False)
+    assert "--full prints 8 more rows, 7 more columns and 1 more table." in text
+    assert text.rstrip().endswith("Take care. Give it an end, such as `upper = 1`.")
+    rendering.show(made)
+    assert "The reason is long." in capsys.readouterr().out

@@ -74,9 +74,8 @@ def tilt_warning(plan: Plan, name: str, small: str) -> str:
     small : what is small there, a clause
     """
     return (
-        f"The belief about the {name} is uniform without an upper end, and {small}. A total is never below what lies "
-        "inside it, so “in” rules out the smallest total that “out” still allows: a release that points to a small "
-        f"total counts as evidence for “out”, whatever the {plan.levels[0].unit}'s own count shows, and the average "
-        "leans towards “out”. The larger the total, the less; a belief with an end, which sums to one, leans nowhere "
-        "on average. Take these averages as those of this particular belief."
+        f"These averages lean towards “out”, because the belief about the {name} is flat without an upper end and "
+        f"{small}: give it an end, such as `upper = 100`. If the target is in, the smallest total is ruled out, so a "
+        f"release that points to a small total counts as evidence for “out”, whatever the {plan.levels[0].unit}'s own "
+        "count shows. The effect shrinks as the total grows; a belief with an end does not have it."
     )

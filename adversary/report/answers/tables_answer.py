@@ -380,6 +380,7 @@ def plan_document(command: str, tree: xr.DataTree) -> Document:
     return Document(
         tree,
         card,
+        todo=todo,
         sections=[Section("Budgets", divided, [*filter(None, [tree.attrs["covered"]]), todo], [table])],
         understood=tree.attrs["understood"],
     )

@@ -57,6 +57,7 @@ Form = Annotated[
         "--format", help=f"What is printed: {', '.join(FORMS)}.", metavar="FORM", autocompletion=lambda: list(FORMS)
     ),
 ]
+Full = Annotated[bool, typer.Option("--full", help="Print every section and table, not the card and one table alone.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no answer, only errors.")]
 Out = Annotated[
     Path | None, typer.Option(help="Directory for report.html, data.nc, tables as CSV and figures.", metavar="DIR")
@@ -208,10 +209,11 @@ class Output(NamedTuple):
     folder: Path | None
     form: str
     quiet: bool
+    full: bool = False
 
     def deliver(self, answer: Answer) -> None:
         """Write and print it."""
-        deliver(answer, self.form, self.folder, quiet=self.quiet)
+        deliver(answer, self.form, self.folder, quiet=self.quiet, full=self.full)
 
 
 def with_output(function: Callable[..., None]) -> Callable[..., None]:
@@ -227,7 +229,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def command(**given: Any) -> None:
-        out, as_json, form, quiet = (given.pop(one.name) for one in common)
+        out, as_json, form, quiet, full = (given.pop(one.name) for one in common)
         with one_line_errors():
             chosen = check_form("json" if as_json else form)
             given |= {
@@ -235,7 +237,7 @@ def with_output(function: Callable[..., None]) -> Callable[..., None]:
             }
         if "out" in names:
             given["out"] = out
-        function(**given, output=Output(out, chosen, quiet))
+        function(**given, output=Output(out, chosen, quiet, full))
 
     command.__signature__ = Signature(sorted(every, key=lambda one: one.default is not Parameter.empty))  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in every}
@@ -269,7 +271,9 @@ def answering(file: str = "") -> Callable[[Callable[..., Answer]], Callable[...,
     return made
 
 
-def _common(out: Out = None, as_json: Json = False, form: Form = "text", quiet: Quiet = False) -> None:
+def _common(
+    out: Out = None, as_json: Json = False, form: Form = "text", quiet: Quiet = False, full: Full = False
+) -> None:
     """Options of every command."""
 
 

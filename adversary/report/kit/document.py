@@ -148,6 +148,8 @@ class Document:
     provenance : names and values, last
     understood : of the input, sentences before any number
     workbook : the tables are written as one Excel file too
+    todo : the command that comes next, in a sentence, where all sections are not printed
+    main : the table that the screen shows unless all are asked for; the first where not given
     """
 
     data: xr.DataTree
@@ -157,6 +159,8 @@ class Document:
     provenance: list[tuple[str, str]] = field(default_factory=list)
     understood: Sequence[str] = ()
     workbook: bool = False
+    todo: str = ""
+    main: Table | None = None
 
     @property
     def summary(self) -> Summary:
@@ -168,6 +172,12 @@ class Document:
         """All sections, those inside others after them."""
         for section in self.sections:
             yield from section.walk()
+
+    @property
+    def on_screen(self) -> list[Table]:
+        """Tables of the sections that the screen shows."""
+        shown = [one for one in self.sections if one.on_screen and one.says]
+        return [table for section in shown for part in section.walk() if part.on_screen for table in part.tables]
 
     @property
     def failures(self) -> list[str]:

@@ -99,7 +99,9 @@ def _write(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
     return hidden / name
 
 
-def deliver(answer: Answer, form: str = "text", out: Path | None = None, *, quiet: bool = False) -> None:
+def deliver(
+    answer: Answer, form: str = "text", out: Path | None = None, *, quiet: bool = False, full: bool = False
+) -> None:
     """Write an answer into a directory, if one is given, and print it in one of `FORMS`.
 
     Parameters
@@ -108,6 +110,7 @@ def deliver(answer: Answer, form: str = "text", out: Path | None = None, *, quie
     form : one of `FORMS`
     out : an existing directory
     quiet : nothing is printed but warnings
+    full : as text, every section; else the card, one table and the cautions
     """
     missing = [f"{name}: {why}" for name, why in left_out(answer.tree).items()]
     if out is not None or not (quiet or form == "json"):
@@ -121,17 +124,17 @@ def deliver(answer: Answer, form: str = "text", out: Path | None = None, *, quie
     if form == "json" and not quiet:
         print(to_json(answer.tree))
     elif not quiet:
-        _print(document, form)
+        _print(document, form, full)
     if out is not None:
         tell(f"page, tables, figures and numbers in {out}")
 
 
-def _print(document: Document, form: str) -> None:
+def _print(document: Document, form: str, full: bool) -> None:
     """On the screen, as Markdown, or its tables as CSV."""
     from adversary.report.kit.rendering import show, to_csv, to_markdown
 
     if form == "text":
-        show(document)
+        show(document, full=full)
     elif form == "md":
         print(to_markdown(document), end="")
     else:

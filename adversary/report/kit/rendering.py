@@ -19,6 +19,7 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
+from adversary._core import join_words
 from adversary.report.kit.document import Card, Document, Figure, Section
 from adversary.report.kit.safe_text import printable
 from adversary.report.kit.tables import WORDS, Measured, Table
@@ -28,6 +29,8 @@ WIDTH = 120
 """Of what is not printed on a terminal."""
 NAME = 26
 """Letters of words that stay in one line of a table on the screen."""
+COLUMNS, ROWS = 6, 12
+"""Of the one table that is printed unless all are asked for, at most."""
 COLOURS = {"holds": "green", "exceeded": "red", "violated": "red", "unreliable": "red"}
 
 
@@ -45,9 +48,15 @@ def console() -> Console:
     return Screen(width=None if sys.stdout.isatty() else WIDTH)
 
 
-def show(document: Document) -> None:
-    """Print a document; figures are left out."""
-    screen = console()
+def show(document: Document, *, full: bool = True) -> None:
+    """Print a document; figures are left out.
+
+    Parameters
+    ----------
+    document : the answer
+    full : every section; else the card, one table and the first sentence of every caution, where there is a table
+    """
+    screen, tables = console(), document.on_screen
     summary = document.summary
     screen.print(Text(summary.title, style="bold"))
     for line in document.understood:
@@ -56,12 +65,36 @@ def show(document: Document) -> None:
         screen.print(Text(summary.verdict, style=COLOURS.get(summary.status, "bold")))
     if document.card:
         _show_card(document.card, screen)
-    for line in document.lead:
-        screen.print(Text(line))
-    for section in document.sections:
-        _show_section(section, screen)
+    if full or not tables:  # an answer in words is its words
+        for line in document.lead:
+            screen.print(Text(line))
+        for section in document.sections:
+            _show_section(section, screen)
+    else:
+        _show_main(document.main or tables[0], len(tables), screen)
+        if document.todo:
+            screen.print(Text(document.todo), overflow="ignore", crop=False, soft_wrap=True)
     for line in summary.warnings:  # last, where the eye ends
-        screen.print(Text(f"\nTake care. {line}", style="bold"))
+        screen.print(Text(f"\nTake care. {line if full else first_sentence(line)}", style="bold"))
+
+
+def first_sentence(text: str) -> str:
+    """A text up to the first full stop that ends a sentence.
+
+    >>> first_sentence("At most 0.1 nats. The rest.")
+    'At most 0.1 nats.'
+    """
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z“])", text, maxsplit=1)[0]
+
+
+def _show_main(table: Table, tables: int, screen: Console) -> None:
+    """One table, its columns and rows cut to what is read at a glance, and where the rest is."""
+    short = table.glance(COLUMNS, ROWS)
+    screen.print("", _grid(short, max(NAME, 2 * screen.width // 5)), sep="\n")
+    rows, columns = len(table.rows) - len(short.rows), len(table.typed) - len(short.typed)
+    left = [f"{n:,} more {word}{'s' * (n > 1)}" for n, word in ((rows, "row"), (columns, "column")) if n]
+    left += [f"{tables - 1} more table{'s' * (tables > 2)}"] * (tables > 1)
+    screen.print(Text(f"--full prints {join_words(left) if left else 'the notes too'}.", style="dim"))
 
 
 def _show_card(card: Card, screen: Console) -> None:
@@ -91,12 +124,13 @@ def _show_section(section: Section, screen: Console) -> None:
         _show_section(part, screen)
 
 
-def _grid(table: Table) -> Grid:
+def _grid(table: Table, name: int = NAME) -> Grid:
+    """A table; `name`: letters of a name in its first column that stay in one line."""
     made, texts = Grid(box=None, pad_edge=False, header_style="bold"), table.texts
     for place, column in enumerate(table.typed):
         # folded, never cut: codes may differ in their last digits alone
         words = column.kind in WORDS
-        short = words and all(len(row[place]) <= NAME for row in texts)
+        short = words and all(len(row[place]) <= (NAME if place else name) for row in texts)
         made.add_column(Text(column.head), justify="left" if words else "right", overflow="fold", no_wrap=short)
     for i, row in enumerate(texts):
         cells = [

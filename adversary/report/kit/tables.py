@@ -94,6 +94,7 @@ class Table:
     notes : under it
     marked : places of rows to stand out
     name : of its CSV file; the title where not given
+    first : heads of the columns that stand where there is room for few; the first ones where not given
     """
 
     columns: Sequence[Sequence[str]]
@@ -102,6 +103,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     marked: set[int] = field(default_factory=set)
     name: str = ""
+    first: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self.columns = [Column(one) if isinstance(one, str) else Column(*one) for one in self.columns]
@@ -118,6 +120,15 @@ class Table:
         if marked:
             self.marked.add(len(self.rows))
         self.rows.append(cells)
+
+    def glance(self, columns: int, rows: int) -> Table:
+        """The table cut to so many columns, those of `first` if it has any, and to its first rows."""
+        heads = [one.head for one in self.typed]
+        chosen = [heads.index(head) for head in self.first if head in heads] or [*range(len(heads))]
+        places = sorted(chosen[:columns])
+        cut = [tuple(row[i] for i in places) for row in self.rows[:rows]]
+        marked = {i for i in self.marked if i < rows}
+        return Table([self.typed[i] for i in places], cut, marked=marked)
 
     @property
     def typed(self) -> list[Column]:

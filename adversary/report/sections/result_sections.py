@@ -145,7 +145,8 @@ def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
     }  # fmt: skip
     failed = {key: {None: UNRELIABLE} for key in (*means, "range")} if unreliable(risk) else {}
     table = f"averages {name}".strip()
-    return tabulate(found, columns, name=table, notes=[GLOSSARY], called=failed, missing="–")
+    first = ("adversary", "prior", "expected posterior", "9 of 10 releases", "difference (points)", "detections")
+    return tabulate(found, columns, name=table, notes=[GLOSSARY], called=failed, missing="–", first=first)
 
 
 def detections(tree: xr.DataTree) -> xr.Dataset | None:
