@@ -126,7 +126,7 @@ class Table:
         heads = [one.head for one in self.typed]
         chosen = [heads.index(head) for head in self.first if head in heads] or [*range(len(heads))]
         places = sorted(chosen[:columns])
-        cut = [tuple(row[i] for i in places) for row in self.rows[:rows]]
+        cut: list[Sequence[Any]] = [tuple(row[i] for i in places) for row in self.rows[:rows]]
         marked = {i for i in self.marked if i < rows}
         return Table([self.typed[i] for i in places], cut, marked=marked)
 
