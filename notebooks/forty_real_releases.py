@@ -27,9 +27,9 @@ plt.show()
 
 # %% [markdown]
 # **In short.** Agencies and companies publish numbers under guarantees with names such as "epsilon 2.64" or "rho
-# 1.257". An adversary gives 1% to something about you; how sure can the release make them? A bar is what the guarantee
-# allows any adversary whose beliefs about everybody else do not depend on you; a dot is what one adversary, described
-# in the record of the release, reaches on average where the person is in.
+# 1.257". An adversary gives 1% to something about you; how sure can the release make them? A dashed line ends at what
+# the guarantee allows any adversary whose beliefs about everybody else do not depend on you; a dot is what one
+# adversary, described in the record of the release, reaches on average where the person is in.
 #
 # - **A guarantee can allow nearly everything while one adversary learns nearly nothing.** The 2020 redistricting data
 #   allow 97.5%. The bound is about the worst output, the worst neighbor and all tables together; the adversary reads a

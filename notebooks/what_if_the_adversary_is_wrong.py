@@ -24,6 +24,7 @@ import preliz as pz
 import adversary as adv
 
 adv.plot.style()
+plt.rcParams["savefig.bbox"] = "standard"  # PreliZ crops figures to their axes
 data = Path("data") if Path("data").is_dir() else Path("../data")
 granville = adv.load_scenario(data / "granville_1940.toml")
 plan, block = granville.plan, granville.plan.levels[0].mechanism
