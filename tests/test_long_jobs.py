@@ -17,7 +17,7 @@ from adversary import nmf
 from adversary._core import store
 from adversary._core.store import MANIFEST, RECORDS
 from adversary.bounded.thesis import coverage_study
-from adversary.census.nmf.runs.county_runs import Question, run
+from adversary.census.nmf.runs.county_runs import RunInput, run
 from adversary.models.fitting import many_fits
 from tests._core.test_store import contents
 from tests.catalogue import STORIES
@@ -52,7 +52,7 @@ def counties(tmp_path_factory: pytest.TempPathFactory) -> Job:
     file = str(nmf.synthesise(tmp_path_factory.mktemp("long") / "state", recipe))
 
     def job(out: Path) -> object:
-        run(Question(file, "total", prior=0.2), out, resume=True)
+        run(RunInput(file, "total", prior=0.2), out, resume=True)
         return contents(out)
 
     return job

@@ -28,7 +28,7 @@ from scipy.special import ndtr
 
 from adversary._core import Extra, Floats, Labels, Seed, as_array, check_number, check_probability, one_number
 from adversary.bounded.bounded_release import BoundedRelease
-from adversary.bounded.grid import Marginal, Question, Solution, solve_all
+from adversary.bounded.grid import GridFit, GridInput, LineLaw, solve_all
 from adversary.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior, log_prior_mass, question_of, together
 from adversary.bounded.propriety import check_proper, largest_looked_at
 
@@ -75,8 +75,8 @@ class Posterior:
     prior: Prior
     constrained: bool
     feasibility: str
-    question: Question
-    solutions: list[Solution]
+    question: GridInput
+    solutions: list[GridFit]
     shape: tuple[int, ...]
     cap: Floats
     labels: Labels = field(default_factory=Labels)
@@ -228,13 +228,13 @@ class Posterior:
 
         return exported(self)
 
-    def _marginals(self, name: str) -> list[Marginal]:
+    def _marginals(self, name: str) -> list[LineLaw]:
         if name not in NAMES:
             raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
         law = {"mu": "mean", "sigma2": "variance", "sigma": "deviation"}[name]
         return [getattr(one, law) for one in self.solutions]
 
-    def _each(self, name: str, read: Callable[[Marginal], Any], *more: int) -> Floats:
+    def _each(self, name: str, read: Callable[[LineLaw], Any], *more: int) -> Floats:
         """Statistic `read` of every marginal, (row, *more), in the units of the data."""
         laws = self._marginals(name)
         return self.in_units(name, as_array([read(law) for law in laws]).reshape(len(laws), *more))

@@ -21,7 +21,7 @@ from scipy.special import gammaln, log_ndtr, logsumexp
 
 from adversary._core import Floats, Labels, as_array, broadcast_arguments, check_number, common_shape
 from adversary.bounded.bounded_release import BoundedRelease
-from adversary.bounded.grid import Question
+from adversary.bounded.grid import GridInput
 
 LogDensity = Callable[[Floats, Floats], Any]
 IMPROPER = (
@@ -211,8 +211,8 @@ def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Flo
 
 def question_of(
     release: BoundedRelease, prior: Prior, constrained: bool, normalised: bool, caps: Floats
-) -> tuple[Question, tuple[int, ...]]:
-    """`Question` with releases and priors broadcast against one another, in rows, and the broadcast shape."""
+) -> tuple[GridInput, tuple[int, ...]]:
+    """`GridInput` with releases and priors broadcast against one another, in rows, and the broadcast shape."""
     unit = prior.on_unit(release.bounds) if isinstance(prior, NormalInverseGamma) else None
     shape = np.broadcast_shapes(release.shape, () if unit is None else unit.shape)
     kind = {"laplace": 1.0, "gaussian": 2.0}[release.noise]
@@ -221,7 +221,7 @@ def question_of(
     scales = [np.where(np.isfinite(x), x, 1.0) for x in release.unit_scales]
     seen = (release.size, kinds[0], scales[0], centres[0], kinds[1], scales[1], centres[1])
     belief = (0, 0.5, 1.0, 1.0, 1.0) if unit is None else (1, unit.mu0, unit.kappa0, unit.nu0, as_array(unit.s0) ** 2)
-    return Question(
+    return GridInput(
         _rows(seen, shape),
         _rows(belief, shape),
         _rows((caps,), shape)[:, 0].copy(),

@@ -28,7 +28,7 @@ from adversary.adversaries.risk import (
     is_unbounded,
     risk_summary,
 )
-from adversary.driver.groups import Group, Question, side_by_side
+from adversary.driver.groups import AuditGroup, Question, side_by_side
 from adversary.driver.posteriors import Groups
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import TOLERANCE
@@ -229,13 +229,13 @@ def of_profile(question: Question) -> Groups:
 
 
 GROUPS = {
-    "both_truths": Group(
+    "both_truths": AuditGroup(
         "Both truths, and tests of “in” against “out”",
         of_both_truths,
         shown=True,
         listed=("both_truths", "empirical", "tests", "guess"),
     ),
-    "baseline": Group("Record not used", of_unused_record, shown=True),
-    "priors": Group("Other priors", at_priors, listed=()),
+    "baseline": AuditGroup("Record not used", of_unused_record, shown=True),
+    "priors": AuditGroup("Other priors", at_priors, listed=()),
 }
 """Further groups of an audit, of the same plan, by name."""

@@ -32,7 +32,7 @@ from adversary.driver.groups import concat_groups
 from adversary.driver.model_case import FITS, RecognisedNoise, is_model, latents_of, target_side
 from adversary.driver.posteriors import NUTS, Groups, distinct_arrays, read_releases
 from adversary.driver.run_audit import ENGINES, named_truths, origin, unit_of
-from adversary.driver.sweeps import Case
+from adversary.driver.sweeps import SweptCase
 from adversary.privacy import Guarantee, PrivacyUnit
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def audit_model(
         how: dict[str, Any] = {"support": support or {}, "sampling": sampling, "progress": progress, "store": store}
         how["scheduler"] = address
         bounds = (privacy_unit, int(records), float(failure), named_guarantees(guarantee))
-        work = _Work(tuple(names), target, size, (prior_seed, fit_seed), how, *bounds)
+        work = _ModelWork(tuple(names), target, size, (prior_seed, fit_seed), how, *bounds)
         fitters = {name: work.compiled(one, NUTS.get(ways[name])) for name, one in models.items() if not data}
         for truth_name, one_truth in truths.items():
             side, generator = target_side(one_truth, target), np.random.default_rng(_again(release_seed))
@@ -170,7 +170,7 @@ def audit_model(
 
 
 @dataclass(frozen=True)
-class _Work:
+class _ModelWork:
     """Inputs that every model shares.
 
     Parameters
@@ -230,7 +230,7 @@ def _over_data(model: pm.Model, data: Mapping[str, Any], read: Callable[[pm.Mode
     if not named:
         raise ValueError(f"data: {name!r} must have at least one value, got none")
     parts = [
-        (label, _over_data(Case(None, model, {name: value}).settled().adversary, dict(others), read))
+        (label, _over_data(SweptCase(None, model, {name: value}).settled().adversary, dict(others), read))
         for label, value in named.items()
     ]
     groups = concat_groups(parts, name)

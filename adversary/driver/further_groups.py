@@ -13,11 +13,11 @@ import xarray as xr
 from adversary._core import error_text, meant, quoted
 from adversary.adversaries.plans import Plan
 from adversary.driver import both_truths, other_plans
-from adversary.driver.groups import Alternative, Group, Question
+from adversary.driver.groups import Alternative, AuditGroup, Question
 from adversary.driver.posteriors import Groups
 from adversary.driver.sensitivity import extremes
 
-_TOLERATED = Group("These adversaries and the risk profile", both_truths.of_profile, given=True)
+_TOLERATED = AuditGroup("These adversaries and the risk profile", both_truths.of_profile, given=True)
 GROUPS = {**both_truths.GROUPS, **other_plans.GROUPS, "tolerated": _TOLERATED}
 """Further groups of an audit, by name."""
 ALSO = tuple(name for name, one in GROUPS.items() if one.shown)

@@ -52,7 +52,7 @@ class Question:
         return adversary
 
 
-class Group(NamedTuple):
+class AuditGroup(NamedTuple):
     """Something that may stand beside an audit.
 
     Parameters

@@ -15,7 +15,7 @@ from adversary.adversaries.plans import NOT_LEVELS, Plan
 from adversary.adversaries.postprocessing import Coarsened
 from adversary.driver.both_truths import SIDES, risk_of, truths_of
 from adversary.driver.case import Bounds, own_loss
-from adversary.driver.groups import Alternative, Group, Question, side_by_side
+from adversary.driver.groups import Alternative, AuditGroup, Question, side_by_side
 from adversary.driver.posteriors import Groups
 from adversary.privacy.mechanisms import Mechanism
 
@@ -159,10 +159,10 @@ def of_budgets(question: Question) -> Groups:
 
 
 GROUPS = {
-    "alternatives": Group("What else the same budget could mean", of_alternatives, given=True),
-    "queries": Group("One query and all", of_one_query, shown=True),
-    "repeated": Group("Repeated releases", of_repeated),
-    "postprocessing": Group("Post-processing", of_postprocessing),
-    "budgets": Group("Other budgets", of_budgets),
+    "alternatives": AuditGroup("What else the same budget could mean", of_alternatives, given=True),
+    "queries": AuditGroup("One query and all", of_one_query, shown=True),
+    "repeated": AuditGroup("Repeated releases", of_repeated),
+    "postprocessing": AuditGroup("Post-processing", of_postprocessing),
+    "budgets": AuditGroup("Other budgets", of_budgets),
 }
 """Further groups of an audit, of other plans, by name."""

@@ -23,9 +23,9 @@ from adversary.driver.posteriors import MEASURES as MEASURES
 from adversary.driver.shared_laws import SharedLaws
 from adversary.driver.sweeps import (
     SHARES,
-    Case,
     ModelSweep,
     Promised,
+    SweptCase,
     at_prior_of,
     case_at,
     ends,
@@ -179,7 +179,7 @@ def _swept(
     shape = tuple(len(one.values) for one in ranges)
     places = list(np.ndindex(*shape))
     chosen = {p: [one.values[i] for one, i in zip(ranges, p, strict=True)] for p in places}
-    cases = {p: case_at(Case(plan, adversary), ranges, chosen[p]) for p in places}
+    cases = {p: case_at(SweptCase(plan, adversary), ranges, chosen[p]) for p in places}
     model_cases = {p: case for p, case in cases.items() if case.is_model}
     models = None
     if model_cases:

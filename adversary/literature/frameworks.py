@@ -34,7 +34,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary._core import check_non_negative, check_probability, check_whole, over_labels
-from adversary.literature.joint_law import LEVELS, Event, Hypotheses, blocks, common_coarsening
+from adversary.literature.joint_law import LEVELS, Event, EventHypotheses, blocks, common_coarsening
 from adversary.literature.joint_law import JointLaw as JointLaw
 from adversary.privacy import TOLERANCE
 from adversary.privacy.losses import PrivacyLoss, check_loss
@@ -58,7 +58,7 @@ def differential_privacy(law: JointLaw, query: Any, mechanism: Mechanism) -> flo
     The law gives the values a record may take and nothing else: impossible databases are compared too.
     """
     every = np.ones(law.array.shape, dtype=np.bool_)
-    return Hypotheses.of(law, query, mechanism).widest(every, [(record,) for record in range(every.ndim)])
+    return EventHypotheses.of(law, query, mechanism).widest(every, [(record,) for record in range(every.ndim)])
 
 
 def blowfish(law: JointLaw, query: Any, mechanism: Mechanism, constraint: Event | None = None) -> float:
@@ -73,7 +73,7 @@ def blowfish(law: JointLaw, query: Any, mechanism: Mechanism, constraint: Event 
     if not possible.any():
         raise ValueError("constraint must hold for some database of the law's records, got none")
     tied = common_coarsening(blocks(law.array), blocks(possible.astype(np.float64)))
-    return Hypotheses.of(law, query, mechanism).widest(possible, tied)
+    return EventHypotheses.of(law, query, mechanism).widest(possible, tied)
 
 
 def dependent(
@@ -85,7 +85,7 @@ def dependent(
     (no limit unless told; 1 is DP among possible databases). Independent groups of records never change together.
     At "known" and "record": all possible values of one record.
     """
-    hypotheses = Hypotheses.of(law, query, mechanism)
+    hypotheses = EventHypotheses.of(law, query, mechanism)
     if level != "database":
         if records is not None:
             raise ValueError(f"records limits complete databases: level must be 'database', got {level!r}")
@@ -122,7 +122,7 @@ def pufferfish(
     pairs = None if secrets is None else list(secrets)
     distances = []
     for law in family:
-        hypotheses = Hypotheses.of(law, query, mechanism)
+        hypotheses = EventHypotheses.of(law, query, mechanism)
         for pair in _value_pairs(law) if pairs is None else pairs:
             events = [law.holds(event, "secrets") & law.possible for event in pair]
             if all(event.any() for event in events):
@@ -138,7 +138,7 @@ def membership(law: JointLaw, query: Any, mechanism: Mechanism, level: str = "da
     Two-sided, under this law. At "known" the prior is the one given the others. Theorem 7's eps_DDP <= 2 eps_MP pairs
     it with `dependent` at the same level; one record's posterior says little about many records that move together.
     """
-    hypotheses = Hypotheses.of(law, query, mechanism)
+    hypotheses = EventHypotheses.of(law, query, mechanism)
     return max(
         hypotheses.releases.distance(weights, one.prior @ one.weights)
         for one in hypotheses.experiments(level)
@@ -156,7 +156,7 @@ def mutual_information_privacy(
     hypotheses (and over values of the others at "known"), as the definition asks of a mechanism. An average over
     releases either way: finite under Gaussian noise, and silent about an unlucky release.
     """
-    hypotheses = Hypotheses.of(law, query, mechanism)
+    hypotheses = EventHypotheses.of(law, query, mechanism)
     if worst_prior:
         return max(hypotheses.releases.capacity(one.weights) for one in hypotheses.experiments(level))
     total = np.zeros(law.array.ndim)
@@ -171,7 +171,7 @@ def largest_loss(law: JointLaw, query: Any, mechanism: Mechanism, event: Event, 
     A value against all the rest is a mixture as null. The largest posterior of the event is then
     expit(logit(law.mass(event)) + largest_loss).
     """
-    hypotheses, true = Hypotheses.of(law, query, mechanism), law.holds(event)
+    hypotheses, true = EventHypotheses.of(law, query, mechanism), law.holds(event)
     other = ~true if against is None else law.holds(against, "against")
     return hypotheses.releases.largest(hypotheses.weights(true), hypotheses.weights(other))
 

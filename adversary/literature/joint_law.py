@@ -271,7 +271,7 @@ class Experiment(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Hypotheses:
+class EventHypotheses:
     """What can be said about the records, and what each statement makes of the release.
 
     Parameters
@@ -286,7 +286,7 @@ class Hypotheses:
     place: Integers
 
     @classmethod
-    def of(cls, law: JointLaw, query: Any, mechanism: Mechanism) -> Hypotheses:
+    def of(cls, law: JointLaw, query: Any, mechanism: Mechanism) -> EventHypotheses:
         """For a query given as a function of the tuple of values, or as an array of answers over the law."""
         return cls(law, *Mixtures.of(mechanism, law.over(query, "query")))
 

@@ -33,7 +33,7 @@ Posterior = Callable[[Arrays], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Law:
+class Ranked:
     r"""A law of one variable in every simulation: exact, or by L independent draws.
 
     Parameters
@@ -59,7 +59,7 @@ class Law:
         return np.asarray(np.minimum((below + uniform * at) / total, 1.0))  # a pmf adds up to one and a rounding error
 
 
-def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Law:
+def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Ranked:
     """(values, pmf) or draws as a law of a variable of this shape, (simulation, ...), checked."""
     if isinstance(given, tuple):
         values, pmf = (np.asarray(part) for part in given)
@@ -67,7 +67,7 @@ def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Law:
             raise ValueError(f"pmf of {name} must have shape {(*shape, values.shape[-1])}, got {pmf.shape}")
         if not (np.abs(pmf.sum(axis=-1) - 1) < 1e-6).all():
             raise ValueError(f"pmf of {name} must sum to one in every simulation, got {pmf.sum(axis=-1).min()}")
-        return Law(values, pmf, 0.0)
+        return Ranked(values, pmf, 0.0)
     draws = np.asarray(given)
     rest = draws.shape[:1] + draws.shape[2:]
     if draws.ndim != len(shape) + 1 or rest != shape or draws.size == 0 or not np.isfinite(draws).all():
@@ -75,7 +75,7 @@ def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Law:
             f"draws of {name} must have shape (simulations, draws, ...) = {(shape[0], 'L', *shape[1:])}, finite, "
             f"got {draws.shape}"
         )
-    return Law(np.moveaxis(draws, 1, -1))
+    return Ranked(np.moveaxis(draws, 1, -1))
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ from adversary.models.importance import PriorPredictive
 
 from .posteriors_to_rank import (
     Enumerated,
-    Law,
     Posterior,
+    Ranked,
     as_law,
     likelihoods,
     listed_laws,
@@ -233,7 +233,9 @@ def _rank_worlds(
             truth = log_p(worlds[name][..., None])[..., 0]
             placed["likelihood_sbc"][name] = law.place(truth, rng.random(truth.shape))
     elif wide is not None and all(name in given and not isinstance(given[name], tuple) for name in wide.latents):
-        drawn = Law(_log_likelihood(wide, {n: np.moveaxis(np.asarray(given[n]), 1, 0) for n in wide.latents}, observed))
+        drawn = Ranked(
+            _log_likelihood(wide, {n: np.moveaxis(np.asarray(given[n]), 1, 0) for n in wide.latents}, observed)
+        )
         truth = _log_likelihood(wide, {n: worlds[n][None] for n in wide.latents}, observed)[:, 0]
         placed["likelihood_sbc"] = {"latents": drawn.place(truth, rng.random(truth.shape))}
     return placed

@@ -32,4 +32,4 @@ from .supports import support_of as support_of
 from .supports import unbounded_latents as unbounded_latents
 from .tails import Tail as Tail
 from .totals import PlacedTotal as PlacedTotal
-from .totals import Summed as Summed
+from .totals import SummedLeaves as SummedLeaves

@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from .marginals import Marginal, Piece, log_masses
+from .marginals import Marginal, MarginalPiece, log_masses
 from .state_grid import LARGEST_GRID, Grid, Slot, distinct_rows, log_totals
 
 Floats = NDArray[np.float64]
@@ -134,7 +134,7 @@ def _enumerator(
     from adversary.models.enumeration import graphs, support_ends, supports
     from adversary.models.enumeration.batched_graphs import sum_terms
     from adversary.models.enumeration.components import Components
-    from adversary.models.enumeration.totals import PlacedTotal, Summed
+    from adversary.models.enumeration.totals import PlacedTotal, SummedLeaves
 
     moving, values = conditioned.moving, {**support, **reach}
     latents = {name: conditioned.model[name] for name in conditioned.latents}
@@ -147,7 +147,7 @@ def _enumerator(
         components = Components.whole(grid)
     else:
         released = list(conditioned.released.values())
-        summed = Summed.of(grid, list(conditioned.latents.values()), [prior, joint], targets, released)
+        summed = SummedLeaves.of(grid, list(conditioned.latents.values()), [prior, joint], targets, released)
         (prior, joint), targets = summed.terms, summed.targets
         components = Components.of(summed.grid, summed.values, joint, targets)
         sums = PlacedTotal.all_of(components, summed.totals)
@@ -159,7 +159,7 @@ def _enumerator(
         unused = [slot.unused for slot in slots]
         outside = support_ends.Outside.of(grid, bounds, lambda one: float(log_totals(one, own, unused)[0]))
         ends = [support_ends.Ends.of(latents[name], support[name], moving) for name in support]
-        edge = Marginal("edge", (), np.array([0, 1]), (Piece(0, (0,), support_ends.flag_ends(grid, ends)),))
+        edge = Marginal("edge", (), np.array([0, 1]), (MarginalPiece(0, (0,), support_ends.flag_ends(grid, ends)),))
     return Enumerator(
         components,
         slots,
@@ -186,7 +186,7 @@ def is_enumerable(
     """
     from adversary.models.enumeration import graphs, supports
     from adversary.models.enumeration.components import Components
-    from adversary.models.enumeration.totals import Summed
+    from adversary.models.enumeration.totals import SummedLeaves
 
     given = graphs.condition(model, tuple(observed), continuous=True)
     if given.continuous:
@@ -206,7 +206,7 @@ def is_enumerable(
     if cells or support or grid.size <= LARGEST_GRID:
         return bool(grid.size * _OPEN_ENDED**cells <= LARGEST_GRID)
     targets, values = [given.values_of(name) for name in target], list(given.latents.values())
-    summed = Summed.of(grid, values, [given.log_joint()], targets, list(given.released.values()))
+    summed = SummedLeaves.of(grid, values, [given.log_joint()], targets, list(given.released.values()))
     return max(Components.of(summed.grid, summed.values, summed.terms[0], summed.targets).sizes) <= LARGEST_GRID
 
 

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Piece:
+class MarginalPiece:
     """Cells of a target that are functions of one component: which of its values each takes, (state, cell)."""
 
     component: int
@@ -45,7 +45,7 @@ class Marginal:
     name: str
     dims: tuple[tuple[str, int], ...]
     values: NDArray[Any]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MarginalPiece, ...]
     coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
@@ -76,7 +76,7 @@ class Marginal:
         values = values if values.dtype.kind == "f" else values.astype(np.int64)
         coords = {dim: conditioned.model.coords.get(dim) for dim in labels}
         known = {dim: list(along) for dim, along in coords.items() if along is not None}
-        pieces = tuple(Piece(c, tuple(own.tolist()), index[c]) for c, own in parts.items())
+        pieces = tuple(MarginalPiece(c, tuple(own.tolist()), index[c]) for c, own in parts.items())
         return cls(name, tuple(zip(labels, shape, strict=True)), values, pieces, known)
 
     def pmf(self, log_mass: Floats) -> xr.DataArray:

@@ -37,7 +37,7 @@ Graphs = list[TensorVariable]
 
 
 @dataclass(frozen=True)
-class Total:
+class StateTotal:
     """One number that is the sum of what several latents add.
 
     Parameters
@@ -120,13 +120,13 @@ class PlacedTotal:
     leaves : components of the latents that are added up
     """
 
-    total: Total
+    total: StateTotal
     component: int
     numbers: Places
     leaves: tuple[int, ...]
 
     @classmethod
-    def all_of(cls, components: Components, totals: Sequence[Total]) -> tuple[PlacedTotal, ...]:
+    def all_of(cls, components: Components, totals: Sequence[StateTotal]) -> tuple[PlacedTotal, ...]:
         """Place each sum: the component and value numbers of its axis, and the components of its leaves."""
         placed = []
         for total in totals:
@@ -137,7 +137,7 @@ class PlacedTotal:
 
 
 @dataclass(frozen=True)
-class Summed:
+class SummedLeaves:
     """Graphs in which sums of latents are variables of their own, and what these are.
 
     Parameters
@@ -152,12 +152,12 @@ class Summed:
     values: Graphs
     terms: list[Graphs]
     targets: Graphs
-    totals: tuple[Total, ...] = ()
+    totals: tuple[StateTotal, ...] = ()
 
     @classmethod
     def of(
         cls, grid: Grid, values: Graphs, terms: Sequence[Graphs], targets: Graphs, released: Sequence[Any]
-    ) -> Summed:
+    ) -> SummedLeaves:
         """Look for sums in lists of terms, of which the last has all; `released` are inputs with the releases."""
         plain = cls(grid, values, [list(some) for some in terms], list(targets))
         if not any(isinstance(v.owner.op, Sum) or _is_addition(v) for v in ancestors([*terms[-1]]) if v.owner):
@@ -266,11 +266,11 @@ def _leaves(
 
 def _add(
     fgraph: FunctionGraph, grid: Grid, values: Graphs, sums: list[tuple[Any, Reads]], leaves: NDArray[np.bool_]
-) -> tuple[Grid, Graphs, tuple[Total, ...]]:
+) -> tuple[Grid, Graphs, tuple[StateTotal, ...]]:
     """Put variables in place of sums: the grid with their values, the variables, and what each of their elements is."""
     axes, shapes = dict(grid.axes), dict(grid.shapes)
     added: Graphs = []
-    totals: list[Total] = []
+    totals: list[StateTotal] = []
     count = len(grid.lengths)
     for node, rows in sums:
         (terms,), (total,) = node.inputs, node.outputs
@@ -289,7 +289,7 @@ def _add(
             steps = [raised[: grid.lengths[axis], element, i] for axis, i in cells]
             start = sum(int(step.min()) for step in steps)
             shifts = tuple(step - step.min() for step in steps)
-            totals.append(Total(count, tuple(axis for axis, _ in cells), shifts, start))
+            totals.append(StateTotal(count, tuple(axis for axis, _ in cells), shifts, start))
             own.append(np.arange(start, start + totals[-1].size))
             count += 1
         name = f"sum {len(added)}"

@@ -178,7 +178,7 @@ class Pure:
 
 
 @dataclass(frozen=True)
-class Group:
+class TermGroup:
     """Terms that are added up and read a release, or no drawn latent.
 
     `names` are the releases they may read; `mixed` says whether a term reads both a drawn latent and a release.
@@ -197,7 +197,7 @@ class Group:
         met: States,
         every: States,
         names: tuple[str, ...],
-    ) -> Group:
+    ) -> TermGroup:
         """Compile over draws, states and releases."""
         released = {given.released[name] for name in names}
         smooth = _smooth(given, terms)

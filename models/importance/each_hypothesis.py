@@ -34,7 +34,7 @@ from adversary.models.enumeration import Tail, check_truth, condition, unbounded
 
 from .latent_draws import log_indicator, number_shape
 from .reach import LARGEST_MISSED, FarPoints
-from .refinement import STAGES, Population
+from .refinement import STAGES, Worlds
 from .smoothing import Hypotheses
 from .terms import Terms
 from .truths import RareTruth, releases_given, releases_of_worlds
@@ -198,10 +198,10 @@ def given_chains(prior: WeighedPrior, points: Floats) -> WeighedPrior:
     values = prior.split(points)
     present, out = (part[:, 0] for part in prior.terms.hypotheses(values, {}, None, None, far=True))
     log_prior = prior.terms.base(values, far=True) - prior.log_share
-    return _with(prior, Population(points, (present, out), log_prior, np.logaddexp(present, out)))
+    return _with(prior, Worlds(points, (present, out), log_prior, np.logaddexp(present, out)))
 
 
-def _with(prior: WeighedPrior, population: Population) -> WeighedPrior:
+def _with(prior: WeighedPrior, population: Worlds) -> WeighedPrior:
     """A prior with other draws, those without weight left out, and with points far from them too."""
     log_weights = np.logaddexp(*population.log_joint) - population.log_density
     weights = np.exp(log_weights - log_weights.max())

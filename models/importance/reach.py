@@ -33,7 +33,7 @@ from scipy.special import logsumexp
 
 from adversary.models.enumeration import LARGEST_EDGE
 
-from .refinement import Population
+from .refinement import Worlds
 from .smoothing import Hypotheses
 from .terms import Terms
 
@@ -213,13 +213,13 @@ class FarPoints:
             likelihood = np.logaddexp(*joint) - self.log_prior[::every, None]
         return np.asarray(likelihood.max(axis=0, initial=-np.inf))
 
-    def made_by(self, draws: Population) -> FarPoints:
+    def made_by(self, draws: Worlds) -> FarPoints:
         """Points with `log_density` under the draws' proposal or, without one, under the model without a release."""
         if draws.proposal is None:
             return replace(self, log_density=np.logaddexp(*(part[:, 0] for part in self.joint({}))))
         return replace(self, log_density=draws.proposal.log_density(self.points, self.log_prior))
 
-    def counted(self, sample: Sample, joint: Sequence[Floats], log_joint: Floats) -> tuple[Sample, Population | None]:
+    def counted(self, sample: Sample, joint: Sequence[Floats], log_joint: Floats) -> tuple[Sample, Worlds | None]:
         """A sample that counts what it misses at these points as error, and those that proposals may start from.
 
         Parameters
@@ -236,7 +236,7 @@ class FarPoints:
         present, out = (part[places] for part in joint)
         both = np.logaddexp(present, out)  # all points of a place weigh as much as the heaviest of them
         density = np.full(both.size, logsumexp(both) - both.max() - volume - np.log(log_joint.size))
-        return sample, Population(self.points[places], (present, out), density, density)
+        return sample, Worlds(self.points[places], (present, out), density, density)
 
     def _missed(self, joint: Sequence[Floats], log_joint: Floats, answer: Hypotheses) -> tuple[Floats, Floats, float]:
         """Nats by which the place of each point may move the log odds, and logs of the number of draws that it should

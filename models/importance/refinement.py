@@ -172,7 +172,7 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Population:
+class Worlds:
     """Draws, and all that their weights depend on.
 
     Parameters
@@ -198,15 +198,15 @@ class Population:
 
 
 def refine(
-    start: Population,
+    start: Worlds,
     mixes: bool,
     density: Callable[[Floats], tuple[Floats, Floats, Floats, Floats]],
     enough: Callable[[Floats, Floats], bool],
     size: int,
     rng: np.random.Generator,
-    guide: Population | None = None,
+    guide: Worlds | None = None,
     pilot: int | None = None,
-) -> Population:
+) -> Worlds:
     """Draws of better and better proposals, and with them those to start from that carry weight.
 
     Parameters
@@ -241,7 +241,7 @@ def refine(
         points, proposal = np.concatenate([points, drawn]), proposal.with_one_more(mixture, drawn_now)
         pure = None if pure is None else np.concatenate([pure, own])
         log_density = proposal.combined(columns[3], [*columns[4:]])
-        population = Population(points, (columns[0], columns[1]), columns[2], log_density, proposal, pure)
+        population = Worlds(points, (columns[0], columns[1]), columns[2], log_density, proposal, pure)
         left -= 1
         if enough(*population.log_weights):
             break

@@ -23,7 +23,7 @@ from adversary.models.enumeration import (
     Conditioned,
     Grid,
     PlacedTotal,
-    Summed,
+    SummedLeaves,
     Tail,
     support_of,
     unbounded_latents,
@@ -119,7 +119,7 @@ class Parted:
         latents = {name: value for name, value in given.latents.items() if name in supports}
         drawn = given.continuous | {name: value for name, value in given.latents.items() if name not in supports}
         grid = Grid.over({name: supports[name] for name in latents})
-        summed = Summed.of(grid, list(latents.values()), terms, [target], list(given.released.values()))
+        summed = SummedLeaves.of(grid, list(latents.values()), terms, [target], list(given.released.values()))
         components = Components.of(summed.grid, summed.values, summed.terms[-1], summed.targets)
         values, released = set(drawn.values()), set(given.released.values())
         met_by = [t for t in (*summed.terms[-1], *summed.targets) if not values.isdisjoint(ancestors([t]))]

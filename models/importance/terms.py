@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from adversary.models.enumeration import Compiled, Conditioned, PlacedTotal, Slot, vectorize
 
-from .compiled_terms import Floats, Group, Pure, States, compiled_back, compiled_target
+from .compiled_terms import Floats, Pure, States, TermGroup, compiled_back, compiled_target
 from .summed_latents import Parted
 
 Arrays = dict[str, NDArray[Any]]
@@ -59,8 +59,8 @@ class Terms:
     met: States
     totals: tuple[PlacedTotal, ...]
     pure: tuple[Pure, Pure]
-    own: Group
-    groups: Mapping[tuple[str, ...], Group]
+    own: TermGroup
+    groups: Mapping[tuple[str, ...], TermGroup]
     one: Compiled
     one_reads_draws: bool
     component: int
@@ -89,7 +89,7 @@ class Terms:
         every = States.of(components, components.sizes, [1] * len(sizes))
         met = States.of(components, sizes, apart)
         reads = not drawn.isdisjoint(ancestors([graph]))
-        groups = {names: Group.of(given, some, met, every, names) for names, some in terms.items()}
+        groups = {names: TermGroup.of(given, some, met, every, names) for names, some in terms.items()}
         pure = Pure.of(given, before, met)
         return cls(
             given,
@@ -98,7 +98,7 @@ class Terms:
             met,
             parted.totals,
             (pure, Pure.of(given, own, met) if known else pure),
-            Group.of(given, own, met, every, ()) if known else groups[()],
+            TermGroup.of(given, own, met, every, ()) if known else groups[()],
             groups,
             compiled_target(given, graph, met if reads else every),
             reads,

@@ -26,7 +26,7 @@ from adversary.models.enumeration import Conditioned, condition
 
 from .prior_predictive import PriorPredictive
 from .reach import RARE, FarPoints, Reach, Sample, best_of, stacked, unstacked
-from .refinement import LARGEST_DIMENSION, Population, Proposal, refine
+from .refinement import LARGEST_DIMENSION, Proposal, Worlds, refine
 from .smoothing import LARGEST_KHAT, Hypotheses
 from .terms import Terms
 from .truths import releases_given
@@ -261,7 +261,7 @@ class WeighedPrior:
         table: Floats,
         log_joint: tuple[Floats, Floats],
         far: Sequence[Floats],
-        guide: Population | None,
+        guide: Worlds | None,
         rng: np.random.Generator,
     ) -> Sample:
         """Draws of mixtures around those of the prior that are near to one release; `far` as `FarPoints` has it."""
@@ -281,10 +281,10 @@ class WeighedPrior:
         enough: Callable[[Floats, Floats], bool],
         size: int,
         rng: np.random.Generator,
-        guide: Population | None = None,
+        guide: Worlds | None = None,
         pilot: int | None = None,
         pure: Floats | None = None,
-    ) -> Population:
+    ) -> Worlds:
         """Draws of better proposals for one release, (1, *shape) by name, from these draws and their log joint density
         under each hypothesis, and at first from those of a guide; with `pure` of all draws if it is given."""
 
@@ -295,7 +295,7 @@ class WeighedPrior:
                 present, out = self.terms.hypotheses(values, released, own, table, far=True)
                 return present[:, 0], out[:, 0], self.terms.base(values, far=True) - self.log_share, own
 
-        start = Population(stacked(self.values), log_joint, self.log_prior, self.log_density, self.proposal, pure)
+        start = Worlds(stacked(self.values), log_joint, self.log_prior, self.log_density, self.proposal, pure)
         return refine(start, not self.known, density, enough, size, rng, guide, pilot)
 
     def points(self, values: Sequence[NDArray[Any]]) -> Floats:

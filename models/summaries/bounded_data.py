@@ -40,7 +40,7 @@ _ZERO, _ONE, _TWO = np.float64(0.0), np.float64(1.0), np.float64(2.0)
 
 
 @dataclass(frozen=True)
-class Statistics:
+class DataStatistics:
     """Mean and variance of n values in [0, 1] with these parameters, and the rates of the noise of both, or None."""
 
     n: TensorVariable
@@ -148,7 +148,7 @@ def bounded(
         public = PublicData.of(release, observed)
         mu, sigma2 = parameters(public, law, constrained, top * release.width**2)
         unit = public.on_unit("mean", mu), public.on_unit("variance", sigma2)
-        statistics = Statistics(public.n, *unit, public.rate("mean"), public.rate("variance"))
+        statistics = DataStatistics(public.n, *unit, public.rate("mean"), public.rate("variance"))
         (_marginal if form == "marginal" else _joint)(public, statistics, constrained)
         if constrained and feasibility == "normalised":
             pm.Potential("one_over_mass", pt.log(LEAST_MASS) - statistics.log_mass())
@@ -173,7 +173,7 @@ def released_statistics(release: BoundedRelease) -> dict[str, float]:
     return {name: float(np.asarray(value)) for name, value in values.items() if value is not None}
 
 
-def _marginal(public: PublicData, statistics: Statistics, constrained: bool) -> None:
+def _marginal(public: PublicData, statistics: DataStatistics, constrained: bool) -> None:
     """The released statistics with the exact ones integrated out, and the chance that these were feasible."""
     low, width = np.float64(public.release.bounds[0]), np.float64(public.release.width)
     own = {
@@ -204,7 +204,7 @@ def _noisy(public: PublicData, name: str, parameters: tuple[Any, Any]) -> Tensor
     )
 
 
-def _joint(public: PublicData, statistics: Statistics, constrained: bool) -> None:
+def _joint(public: PublicData, statistics: DataStatistics, constrained: bool) -> None:
     """The exact statistics as places in their laws, and the released ones around them."""
     mean, mass = _sample_mean(statistics, constrained)
     variance, rest = _sample_variance(statistics, statistics.largest(mean) if constrained else None)
@@ -223,7 +223,7 @@ def _joint(public: PublicData, statistics: Statistics, constrained: bool) -> Non
             pm.Normal(f"noisy[{name}]", mu=exact[name], sigma=scale, observed=public.seen(name))
 
 
-def _sample_mean(statistics: Statistics, constrained: bool) -> tuple[TensorVariable, TensorVariable]:
+def _sample_mean(statistics: DataStatistics, constrained: bool) -> tuple[TensorVariable, TensorVariable]:
     """The sample mean at a place in its law, truncated to (0, 1), and the log mass there."""
     place, sd = pm.Uniform("place[mean]", np.float64(0.0), _ONE), pt.sqrt(statistics.spread)
     if not constrained:
@@ -238,7 +238,7 @@ def _normal_quantile(p: TensorVariable) -> TensorVariable:
     return np.sqrt(_TWO) * pt.erfinv(_TWO * pt.clip(p, edge, _ONE - edge) - _ONE)
 
 
-def _sample_variance(statistics: Statistics, upper: TensorVariable | None) -> tuple[TensorVariable, TensorVariable]:
+def _sample_variance(statistics: DataStatistics, upper: TensorVariable | None) -> tuple[TensorVariable, TensorVariable]:
     """The sample variance at a place in its law, truncated to (0, upper), and the log mass there."""
     place, k = pm.Uniform("place[variance]", np.float64(0.0), _ONE), statistics.alpha
     if upper is None:

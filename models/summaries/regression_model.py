@@ -48,7 +48,7 @@ class _TruncatedNormalRV(TruncatedNormalRV):
     """PyMC's, drawn and transformed as it is, with a density of its own."""
 
 
-class TruncatedNormal(pm.TruncatedNormal):
+class TruncatedNormalPrior(pm.TruncatedNormal):
     """A normal law between `lower` and `upper`; arguments as PyMC's, both bounds given."""
 
     rv_op = _TruncatedNormalRV()
@@ -121,7 +121,7 @@ def regression(
         x = pm.Beta("x", alpha=alpha, beta=beta, dims="record")
         line, sigma = intercept + slope * x, pt.sqrt(sigma2)
         if constrained:
-            y = TruncatedNormal("y", line, sigma, lower=np.float64(0), upper=np.float64(1), dims="record")
+            y = TruncatedNormalPrior("y", line, sigma, lower=np.float64(0), upper=np.float64(1), dims="record")
         else:
             y = pm.Normal("y", line, sigma, dims="record")
         noise = Laplace(scale=1.0 / float(release.epsilon))
@@ -149,14 +149,14 @@ def _bounded(law: RegressionLaw, tight: bool) -> tuple[Any, Any, Any]:
     log_mass = zero
     centre, sd = _slope(law, sigma2)
     if tight:
-        slope = TruncatedNormal("slope", centre, sd, lower=-one, upper=one)
+        slope = TruncatedNormalPrior("slope", centre, sd, lower=-one, upper=one)
         log_mass = log_mass + log_normal_mass(-one, one, centre, sd)
         low, high = pt.maximum(zero, -slope), pt.minimum(one, one - slope)
     else:
         slope = pm.Normal("slope", centre, sd)
         low, high = pt.minimum(zero, -slope), pt.maximum(one, one - slope)
     centre, sd = _intercept(law, slope, sigma2)
-    intercept = TruncatedNormal("intercept", centre, sd, lower=low, upper=high)
+    intercept = TruncatedNormalPrior("intercept", centre, sd, lower=low, upper=high)
     pm.Potential("region", log_mass + log_normal_mass(low, high, centre, sd))
     return intercept, slope, sigma2
 

@@ -19,7 +19,7 @@ from adversary import models
 from adversary.bounded.bounded_release import BoundedRelease
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
 from adversary.models.importance import PriorPredictive
-from adversary.models.summaries.bounded_data import LEAST_MASS, Statistics, bounded, released_statistics
+from adversary.models.summaries.bounded_data import LEAST_MASS, DataStatistics, bounded, released_statistics
 from adversary.models.summaries.density_operations import gamma_laplace, log_gammainc, normal_laplace
 from tests.papers.test_bounded_inference import MOMENTS, PRIORS
 from tests.papers.test_bounded_inference import RELEASE as LEAD
@@ -85,7 +85,7 @@ def feasible() -> Any:
     """(n, mu, sigma2, rates, noisy mean, noisy variance) to the log density and its derivatives in mu and sigma2."""
     inputs = pt.dvectors(*"nmvabys")
     n, mu, v, a, b, y, s = inputs
-    value = Statistics(n, mu, v, a, b).log_feasible(y, s)
+    value = DataStatistics(n, mu, v, a, b).log_feasible(y, s)
     outputs = [value, *pt.grad(value.sum(), [mu, v])]
     function = pytensor.function(inputs, outputs, mode=NUMPY_MODE)
     return lambda *x: np.squeeze(function(*map(np.atleast_1d, x)))
@@ -182,7 +182,7 @@ def test_the_log_of_an_incomplete_gamma_survives_underflow() -> None:
 def test_the_mass_of_feasible_statistics() -> None:
     """BI13; and the least mass that a normalised model draws with."""
     inputs = pt.dscalars("n", "mu", "v")
-    mass = pytensor.function(inputs, pt.exp(Statistics(*inputs).log_mass()), mode=NUMPY_MODE)
+    mass = pytensor.function(inputs, pt.exp(DataStatistics(*inputs).log_mass()), mode=NUMPY_MODE)
     assert mass(10.0, 0.1, 0.05) == pytest.approx(0.75876, abs=1e-4)
     assert mass(43.0, 0.3, 0.2) == pytest.approx(0.60356, abs=1e-4)
     for n in (2.0, 3.0, 10.0, 1e3, 1e5):

@@ -16,7 +16,7 @@ from adversary.bounded.bounded_release import BoundedRelease
 from adversary.bounded.prior import NormalInverseGamma
 from adversary.bounded.thesis import coverage, populations
 from adversary.bounded.thesis.coverage import averages, coverage_study
-from adversary.bounded.thesis.design import Cell, design
+from adversary.bounded.thesis.design import Trial, design
 from adversary.bounded.thesis.populations import TruncatedNormal, sample_statistics
 
 CELL: dict[str, Any] = {"n": 20, "truths": (0.3, 0.1), "epsilon": 1.0, "rng": 7}
@@ -154,7 +154,7 @@ def test_flat_without_bounds_has_the_error_of_the_noise() -> None:
 @pytest.mark.slow
 def test_units_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one seed for all cells, a study in other units draws the same data in those units."""
-    monkeypatch.setattr(Cell, "seed", lambda cell, root, block: root)
+    monkeypatch.setattr(Trial, "seed", lambda cell, root, block: root)
     options: dict[str, Any] = {"n": 20, "epsilon": 0.5, "datasets": 4, "rng": 3}
     unit = coverage_study(truths=(0.3, 0.1), **options)
     wide = coverage_study(truths=(40.0, 10.0), bounds=(10.0, 110.0), **options)
@@ -263,7 +263,7 @@ def test_all_analyses_see_the_same_releases(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_cells_and_blocks_and_seeds_have_draws_of_their_own() -> None:
-    cells = [Cell(20, 0.3, 0.1, (1.0, 1.0)), Cell(20, 0.3, 0.1, (1.0, 1.1)), Cell(20, 0.3, 0.11, (1.0, 1.0))]
+    cells = [Trial(20, 0.3, 0.1, (1.0, 1.0)), Trial(20, 0.3, 0.1, (1.0, 1.1)), Trial(20, 0.3, 0.11, (1.0, 1.0))]
     roots = (seed_sequence(1), seed_sequence(2), *seed_sequence(1).spawn(2))
     seeds = [cell.seed(root, block) for cell in cells for root in roots for block in (0, 1)]
     assert len({tuple(seed.generate_state(4)) for seed in seeds}) == len(seeds)

@@ -19,7 +19,7 @@ import adversary as adv
 from adversary import nmf
 from adversary._core.store import RECORDS
 from adversary.census.nmf.runs import county_runs
-from adversary.census.nmf.runs.county_runs import Question, description, leaf_prior, run
+from adversary.census.nmf.runs.county_runs import RunInput, description, leaf_prior, run
 from adversary.census.nmf.runs.run_findings import of_cell, write_blocks_csv
 from adversary.census.nmf.units import geoid, name_of
 from adversary.census.report import spine_answer, spine_page
@@ -38,13 +38,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def asked(file: Path) -> Question:
+def asked(file: Path) -> RunInput:
     """Two cells of it."""
-    return Question(str(file), "detailed", CELLS, prior=0.2)
+    return RunInput(str(file), "detailed", CELLS, prior=0.2)
 
 
 @pytest.fixture(scope="module")
-def done(asked: Question, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def done(asked: RunInput, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A run in this process, without interruption."""
     return run(asked, tmp_path_factory.mktemp("runs") / "done")
 
@@ -74,7 +74,7 @@ def test_every_block_and_cell_has_a_row_in_a_csv_file(done: Any, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: Question) -> None:
+def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: RunInput) -> None:
     read = nmf.read(asked.directory, asked.query, CELLS)
     whole = adv.spine.posterior(read.tree, read.released, read.rho, bounds=read.bounds)
     sets, members = whole.hdi(), whole.membership(0.2).set_coords("status")
@@ -115,7 +115,7 @@ def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: 
 
 
 def test_an_exact_total_is_kept_across_counties(file: Path, tmp_path: Path) -> None:
-    asked = Question(str(file), "total", leaf_prior=adv.spine.NegativeBinomial(0.5, 40.0))
+    asked = RunInput(str(file), "total", leaf_prior=adv.spine.NegativeBinomial(0.5, 40.0))
     read = nmf.read(file, "total")
     whole = adv.spine.posterior(read.tree, read.released, read.rho, asked.leaf_prior, bounds=read.bounds)
     made = run(asked, tmp_path)
@@ -132,8 +132,8 @@ def test_an_exact_total_is_kept_across_counties(file: Path, tmp_path: Path) -> N
 
 
 def test_what_is_known_exactly_and_what_it_changed_is_told(file: Path, tmp_path: Path) -> None:
-    made = run(Question(str(file), "total", leaf_prior=adv.spine.NegativeBinomial(0.5, 40.0)), tmp_path)
-    answer, _ = spine_answer.solve(Question(str(file), "total"), made)
+    made = run(RunInput(str(file), "total", leaf_prior=adv.spine.NegativeBinomial(0.5, 40.0)), tmp_path)
+    answer, _ = spine_answer.solve(RunInput(str(file), "total"), made)
     assert "Whole_State: made-up state has" in answer.attrs["exact"]
     blocks = of_cell(made.files, 0).levels["Block"]
     assert blocks.exact == blocks.replaced > 0
@@ -151,7 +151,7 @@ def test_readers_who_know_are_told_apart_where_the_release_contradicts_them(file
         f"{geoid(code) if i % 2 else code},{n}" for i, (code, n) in enumerate(zip(blocks[:-1], truth, strict=False))
     ]
     table.write_text("\n".join(["geocode,known", *lines]) + "\n")
-    told = Question(str(file), "total", known=str(table))
+    told = RunInput(str(file), "total", known=str(table))
     made = run(told, tmp_path / "right")
     card = spine_page.document(*spine_answer.solve(told, made)).card
     assert f"how many others are there, in the blocks for which it is given ({table})" in str(card)
@@ -160,7 +160,7 @@ def test_readers_who_know_are_told_apart_where_the_release_contradicts_them(file
         assert right[code, 0]["known"] == n
     assert right[blocks[-1], 0]["known"] is None
     assert sum(row["status"] == "mistaken" for row in right.values()) <= 3  # 70 readers at 0.001
-    asked = Question(str(file), "total", known=0)
+    asked = RunInput(str(file), "total", known=0)
     wrong = run(asked, tmp_path / "wrong")
     found = rows(wrong)
     mistaken = {code for code in blocks if found[code, 0]["status"] == "mistaken"}
@@ -173,10 +173,10 @@ def test_readers_who_know_are_told_apart_where_the_release_contradicts_them(file
     bad = tmp_path / "bad.csv"
     bad.write_text("geocode,known\nx,1\n")
     with pytest.raises(ValueError, match="none of its 1 geocodes is a block of the file"):
-        run(Question(str(file), "total", known=str(bad)), tmp_path / "no")
+        run(RunInput(str(file), "total", known=str(bad)), tmp_path / "no")
     bad.write_text("geocode,known\nx,0.5\n")
     with pytest.raises(ValueError, match=r"bad\.csv: row 2 must have columns geocode and known"):
-        run(Question(str(file), "total", known=str(bad)), tmp_path / "no")
+        run(RunInput(str(file), "total", known=str(bad)), tmp_path / "no")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
@@ -208,7 +208,7 @@ def test_ctrl_c_waits_for_compiled_code() -> None:
 
 
 def test_a_county_is_bound_to_its_place_and_what_was_half_written_is_swept(
-    done: Any, asked: Question, tmp_path: Path
+    done: Any, asked: RunInput, tmp_path: Path
 ) -> None:
     run(asked, tmp_path)
     messages, units = tmp_path / "messages" / "1e-34", tmp_path / "units"
@@ -229,11 +229,11 @@ def test_a_county_is_bound_to_its_place_and_what_was_half_written_is_swept(
 
 
 def test_a_run_that_is_refused_leaves_nothing_behind(
-    asked: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: RunInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     solve = county_runs.solve_piece
 
-    def refused(question: Question, piece: Any) -> Any:
+    def refused(question: RunInput, piece: Any) -> Any:
         if piece.read.tree.names[0] == COUNTIES[1]:
             raise ValueError("no counts are possible")
         return solve(question, piece)
@@ -248,38 +248,38 @@ def test_a_run_that_is_refused_leaves_nothing_behind(
     assert list(contents(tmp_path)) == ["mine.txt"]
 
 
-def test_other_questions_and_other_files_are_refused(done: Any, asked: Question, tmp_path: Path) -> None:
+def test_other_questions_and_other_files_are_refused(done: Any, asked: RunInput, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"parameters\.prior is 0\.2 there, and 0\.3 now"):
-        run(Question(asked.directory, asked.query, CELLS, prior=0.3), done.out, resume=True)
+        run(RunInput(asked.directory, asked.query, CELLS, prior=0.3), done.out, resume=True)
     with pytest.raises(ValueError, match=r'parameters\.leaf_prior\.kind is "SharedRate" there, and "Flat" now'):
-        run(Question(asked.directory, asked.query, CELLS, adv.spine.Flat(), 0.2), done.out, resume=True)
+        run(RunInput(asked.directory, asked.query, CELLS, adv.spine.Flat(), 0.2), done.out, resume=True)
     other = nmf.synthesise(
         tmp_path / "other", nmf.Recipe(70, 3, seed=2, areas=1, shape=(2, 2, 1, 3), queries=("DETAILED",))
     )
     with pytest.raises(ValueError, match=r"results of other work: its inputs were others, by their digest: delete it"):
-        run(Question(str(other), asked.query, CELLS, prior=0.2), done.out, resume=True)
+        run(RunInput(str(other), asked.query, CELLS, prior=0.2), done.out, resume=True)
     with pytest.raises(ValueError, match=r"parameters\.known is null there, and 2 now"):
         run(replace(asked, known=2), done.out, resume=True)
     with pytest.raises(ValueError, match="level must be one of US, State, County, Tract, Block_Group, got 'Block'"):
-        run(Question(asked.directory, asked.query, CELLS, level="Block"), tmp_path / "new")
+        run(RunInput(asked.directory, asked.query, CELLS, level="Block"), tmp_path / "new")
 
 
 def test_a_file_of_one_level_or_a_run_of_one_block_is_answered_or_refused_in_words(file: Path, tmp_path: Path) -> None:
     alone = Path(shutil.copytree(next(file.glob("*_PROD")), tmp_path / "US_Person_PL_PROD"))
     for level in ("US", "State", "County", "Tract", "Block_Group"):
         shutil.rmtree(alone / f"{level}.parquet")
-    assert len(rows(run(Question(str(alone), "total"), tmp_path / "blocks"))) >= 70  # an extract: all in one piece
+    assert len(rows(run(RunInput(str(alone), "total"), tmp_path / "blocks"))) >= 70  # an extract: all in one piece
     with pytest.raises(ValueError, match=r"level must be one of Block, got 'Tract'"):
-        run(Question(str(alone), "total", level="Tract"), tmp_path / "new")
+        run(RunInput(str(alone), "total", level="Tract"), tmp_path / "new")
     block = str(nmf.read(file, "total").tree.names[-1])
     with pytest.raises(ValueError, match=rf"got '{block}' alone: give its count a prior of its own, flat or negative"):
-        run(Question(str(file), "total", root=block), tmp_path / "new")
-    asked = Question(str(alone), "total", root=block, level="Block", leaf_prior=adv.spine.Flat())
+        run(RunInput(str(file), "total", root=block), tmp_path / "new")
+    asked = RunInput(str(alone), "total", root=block, level="Block", leaf_prior=adv.spine.Flat())
     assert len(rows(run(asked, tmp_path / "one"))) == 1
 
 
 def test_workers_are_not_started_for_little_work(
-    asked: Question, done: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: RunInput, done: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(county_runs, "tell_watchers", told.append)
@@ -288,7 +288,7 @@ def test_workers_are_not_started_for_little_work(
     assert told == ["2 workers are not used: to start them would take longer than the work"]
 
 
-def test_results_do_not_go_into_the_file_or_over_others(done: Any, asked: Question, file: Path) -> None:
+def test_results_do_not_go_into_the_file_or_over_others(done: Any, asked: RunInput, file: Path) -> None:
     before = contents(file)
     for inside in (file / "US_Person_PL_PROD", file / "US_Person_PL_PROD/results"):
         with pytest.raises(ValueError, match="results must not lie inside of"):
@@ -297,10 +297,10 @@ def test_results_do_not_go_into_the_file_or_over_others(done: Any, asked: Questi
 
 
 def test_cells_keep_their_evidence_in_whatever_order_they_are_asked_for(done: Any, file: Path, tmp_path: Path) -> None:
-    turned = Question(str(file), "detailed", CELLS[::-1], prior=0.2)
+    turned = RunInput(str(file), "detailed", CELLS[::-1], prior=0.2)
     told = [
         spine_answer.solve(question, made)[0]["cells"]["log_evidence"].to_series().to_dict()
-        for question, made in ((turned, run(turned, tmp_path)), (Question(str(file), "detailed", CELLS), done))
+        for question, made in ((turned, run(turned, tmp_path)), (RunInput(str(file), "detailed", CELLS), done))
     ]
     assert list(told[0]) == [8, 1]
     assert told[0] == pytest.approx(told[1], abs=1e-9)
@@ -314,7 +314,7 @@ def test_a_file_without_a_column_of_results_is_refused(done: Any, tmp_path: Path
         of_cell([tmp_path / "part.parquet"], 0)
 
 
-def test_a_row_group_has_one_cell(done: Any, asked: Question) -> None:
+def test_a_row_group_has_one_cell(done: Any, asked: RunInput) -> None:
     for one in done.files:
         opened = pq.ParquetFile(one)
         assert [set(opened.read_row_group(i)["cell"].to_pylist()) for i in range(opened.num_row_groups)] == [{1}, {8}]
@@ -323,7 +323,7 @@ def test_a_row_group_has_one_cell(done: Any, asked: Question) -> None:
 
 @pytest.mark.parametrize("where", [{"level": "State"}, {"county": "99001"}, {"root": "199"}, {"state": "99"}])
 def test_a_part_is_asked_for_alone(file: Path, tmp_path: Path, where: dict[str, str]) -> None:
-    asked = Question(str(file), "detailed", CELLS, prior=0.2, **where)  # type: ignore[arg-type]
+    asked = RunInput(str(file), "detailed", CELLS, prior=0.2, **where)  # type: ignore[arg-type]
     read = nmf.read(file, "detailed", CELLS, **{name: code for name, code in where.items() if name != "level"})
     whole = adv.spine.posterior(read.tree, read.released, read.rho, bounds=read.bounds)
     made = run(asked, tmp_path)
@@ -343,7 +343,7 @@ def test_priors_in_words() -> None:
             leaf_prior(bad)
 
 
-def test_the_summary_counts_leaves_and_puts_the_bound_beside_them(done: Any, asked: Question) -> None:
+def test_the_summary_counts_leaves_and_puts_the_bound_beside_them(done: Any, asked: RunInput) -> None:
     answer, _ = spine_answer.solve(asked, done, (1.0, 2.0))
     found = rows(done)
     for cell in (1, 8):

@@ -11,7 +11,7 @@ import pytest
 
 from adversary import nmf
 from adversary.census import spine
-from adversary.census.nmf.runs import Question, run
+from adversary.census.nmf.runs import RunInput, run
 from adversary.census.nmf.runs.run_findings import of_cell
 from tests import commands
 from tests.census.test_nmf import PERSONS, UNITS, records
@@ -113,9 +113,9 @@ def test_a_run_has_one_query_beside_all_of_them(tmp_path: Path) -> None:
     recipe = nmf.Recipe(60, 2, seed=4, areas=0, shape=(3, 2, 2, 4))
     file = nmf.synthesise(tmp_path / "file", recipe)
     every = run(
-        Question(str(file), "detailed", [(0, 1, 0, 0), (0, 0, 1, 1)], prior=0.2, queries="all"), tmp_path / "all"
+        RunInput(str(file), "detailed", [(0, 1, 0, 0), (0, 0, 1, 1)], prior=0.2, queries="all"), tmp_path / "all"
     )
-    one = run(Question(str(file), "detailed", [(0, 1, 0, 0), (0, 0, 1, 1)], prior=0.2), tmp_path / "one")
+    one = run(RunInput(str(file), "detailed", [(0, 1, 0, 0), (0, 0, 1, 1)], prior=0.2), tmp_path / "one")
     for cell in every.read.cells:
         both, alone = of_cell(every.files, int(cell)), of_cell(one.files, int(cell))
         assert both.ratios.size == 60

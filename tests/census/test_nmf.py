@@ -169,7 +169,7 @@ def test_a_run_over_an_extract_is_one_piece(file: Path, tmp_path: Path) -> None:
     for folder in file.glob("*.parquet"):
         if folder.name != "County.parquet":
             shutil.rmtree(folder)
-    made = runs.run(runs.Question(str(file), "total", leaf_prior=spine.Poisson(300.0)), tmp_path / "out")
+    made = runs.run(runs.RunInput(str(file), "total", leaf_prior=spine.Poisson(300.0)), tmp_path / "out")
     assert list(made.pieces) == ["Extract"]
     table = pq.read_table(made.files[0]).to_pydict()
     read = nmf.read(file, "total")
@@ -221,7 +221,7 @@ def test_no_record_is_read_twice(file: Path, monkeypatch: pytest.MonkeyPatch) ->
     from adversary.census.nmf import parquet_source
 
     seen: list[Any] = []
-    batches = parquet_source.Source.batches
+    batches = parquet_source.ParquetSource.batches
 
     def counted(self: Any, columns: Any, *more: Any, **how: Any) -> Any:
         for found, batch in batches(self, columns, *more, **how):
@@ -230,7 +230,7 @@ def test_no_record_is_read_twice(file: Path, monkeypatch: pytest.MonkeyPatch) ->
                 seen.extend((found.path, *one) for one in zip(batch.column(0).to_pylist(), names, strict=True))
             yield found, batch
 
-    monkeypatch.setattr(parquet_source.Source, "batches", counted)
+    monkeypatch.setattr(parquet_source.ParquetSource, "batches", counted)
     nmf.read(file, "total")
     assert len(seen) == len(set(seen)) > 0
     seen.clear()

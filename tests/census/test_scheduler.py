@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from adversary import nmf
-from adversary.census.nmf.runs.county_runs import Question, run
+from adversary.census.nmf.runs.county_runs import RunInput, run
 from tests._core.test_store import contents, environment
 
 DRIVER = """
 import sys
 from adversary._core.store import _Store
-from adversary.census.nmf.runs import Question, run
+from adversary.census.nmf.runs import RunInput, run
 
 save = _Store.save
 
@@ -30,7 +30,7 @@ def saved(self, name, content):
 
 _Store.save = saved
 directory, out, scheduler = sys.argv[1:]
-run(Question(directory, "detailed", [1, 2]), out, scheduler=scheduler, resume=True)
+run(RunInput(directory, "detailed", [1, 2]), out, scheduler=scheduler, resume=True)
 """
 
 
@@ -61,7 +61,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def here(file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """What this process writes."""
-    return contents(run(Question(str(file), "detailed", [1, 2]), tmp_path_factory.mktemp("runs") / "here").out)
+    return contents(run(RunInput(str(file), "detailed", [1, 2]), tmp_path_factory.mktemp("runs") / "here").out)
 
 
 def driver(file: Path, out: Path, scheduler: str) -> subprocess.Popen[bytes]:

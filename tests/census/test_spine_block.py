@@ -12,7 +12,7 @@ import pytest
 
 import adversary as adv
 from adversary import nmf
-from adversary.census.nmf.runs import Question, one_block
+from adversary.census.nmf.runs import RunInput, one_block
 from adversary.census.report import spine_block, spine_figures
 from adversary.report.kit.figure_files import figure_of
 from adversary.report.kit.rendering import to_markdown
@@ -23,7 +23,7 @@ GEOID = "440010000001000"
 
 
 def answer(published: Any, **more: Any) -> Any:
-    question = Question(str(published[0]), "hhgq", "all", product="US_Person_PL", **more)
+    question = RunInput(str(published[0]), "hhgq", "all", product="US_Person_PL", **more)
     return spine_block.solve_block(question, GEOID)
 
 
@@ -88,7 +88,7 @@ def test_households_by_size_come_from_a_file(published: Any, tmp_path: Path) -> 
     rows = [(GEOID, 1, 20, 10), (GEOID, 2, 10, 10), (GEOID, 3, 9, 10)]
     with file.open("w", newline="") as opened:
         csv.writer(opened).writerows([("geocode", "size", "noisy", "variance"), *rows])
-    question = Question(str(published[0]), "hhgq", "all", product="US_Person_PL")
+    question = RunInput(str(published[0]), "hhgq", "all", product="US_Person_PL")
     tree = spine_block.solve_block(question, GEOID, None, file)
     one = tree["beside"].to_dataset().sel(comparison="households by size")
     assert float(one["implied"]) == 67.0

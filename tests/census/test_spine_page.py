@@ -237,7 +237,7 @@ def test_cells_of_a_run_stand_beside_one_another(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     recipe = nmf.Recipe(60, 2, 5, (1, 2, 1, 2), ("VOTINGAGE * CENRACE",))
     file = nmf.synthesise(tmp_path / "file", recipe)
-    question = county_runs.Question(str(file), "VOTINGAGE * CENRACE", [0, 1], adv.spine.NegativeBinomial(0.5, 3.0))
+    question = county_runs.RunInput(str(file), "VOTINGAGE * CENRACE", [0, 1], adv.spine.NegativeBinomial(0.5, 3.0))
     run = county_runs.run(question, tmp_path / "out")
     document = spine_page.document(*spine_answer.solve(question, run))
     answer, text = as_json(document.data), words(document)

@@ -21,7 +21,7 @@ from adversary import models
 from adversary.adversaries.beliefs.unknown_rate import BetaBinomial, GammaPoisson
 from adversary.models import noise
 from adversary.models.calibration import posteriors_to_rank
-from adversary.models.calibration.posteriors_to_rank import Enumerated, Law, as_law, posterior_of
+from adversary.models.calibration.posteriors_to_rank import Enumerated, Ranked, as_law, posterior_of
 from adversary.models.calibration.simulation_based import calibrate, uniformity
 from adversary.models.importance import PriorPredictive
 from adversary.models.stories.belief_laws import Tabulated
@@ -187,7 +187,7 @@ def test_the_place_of_a_truth_is_its_randomised_cdf() -> None:
         + v[i] * sum(p for x, p in zip(values, pmf[i], strict=True) if x == truth[i])
         for i in itertools.product(range(4), range(2))
     ]
-    np.testing.assert_allclose(Law(values, pmf, 0.0).place(truth, v).ravel(), expected, rtol=1e-14)
+    np.testing.assert_allclose(Ranked(values, pmf, 0.0).place(truth, v).ravel(), expected, rtol=1e-14)
 
 
 def test_the_rank_of_a_truth_among_draws_is_uniform_when_it_is_one_of_them() -> None:
@@ -195,7 +195,7 @@ def test_the_rank_of_a_truth_among_draws_is_uniform_when_it_is_one_of_them() -> 
     draws = np.array([0, 1, 1, 2, 5])
     places = []
     for i in range(5):  # the truth is one of the five and the others are its draws
-        law = Law(np.delete(draws, i)[None])
+        law = Ranked(np.delete(draws, i)[None])
         ends = [law.place(draws[i : i + 1], np.array([v]))[0] for v in (0.0, 1.0)]
         places.append(ends)
     measure = np.zeros(5)

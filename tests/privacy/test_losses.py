@@ -16,7 +16,7 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.adversaries import counterfactual as cf
-from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss, LaplaceSum
+from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss, LaplaceSumLoss
 from adversary.privacy.losses.composition import ComposedLoss, compose_losses, repeat_loss
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.grid_rounding import add_masses
@@ -546,7 +546,7 @@ def test_a_sum_of_laplace_losses_is_its_integral_in_thirty_digits(epsilon0: floa
     reach = epsilon0 * count
     epsilons = [0.0, 0.23 * reach, 0.61 * reach, 0.97 * reach]
     wanted = [float(_sum_of_laplaces(epsilon0, count, e)) for e in epsilons]
-    low, high = LaplaceSum(epsilon0, count).bracket(epsilons)
+    low, high = LaplaceSumLoss(epsilon0, count).bracket(epsilons)
     assert (low <= np.array(wanted) * (1.0 + 1e-15)).all()
     assert (high >= np.array(wanted) * (1.0 - 1e-15)).all()
     np.testing.assert_allclose(low, high, rtol=1e-8)

@@ -23,7 +23,7 @@ _TABLE_ROWS = 200_000
 _TABLE_LOST = 1e-12
 
 
-class Column(NamedTuple):
+class ReleaseColumn(NamedTuple):
     """One published number: where it stands in `Released`, the values it can take and their probabilities."""
 
     kind: str
@@ -86,7 +86,7 @@ def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Seed = N
     return plan.release(truth.by_level(plan), generator, size), weight
 
 
-def columns(plan: Plan, truth: Truth, unread: Collection[int] = ()) -> Iterator[Column]:
+def columns(plan: Plan, truth: Truth, unread: Collection[int] = ()) -> Iterator[ReleaseColumn]:
     """Every released number, level by level, cell by cell; siblings one by one where the truth gives their counts.
 
     Parameters
@@ -103,16 +103,16 @@ def columns(plan: Plan, truth: Truth, unread: Collection[int] = ()) -> Iterator[
         total = plan.sibling_noise(i)
         for cell in range(plan.cells):
             if i not in unread:
-                yield Column("noisy", (i, cell), *level.mechanism.releases(int(truth.counts[i, cell])))
+                yield ReleaseColumn("noisy", (i, cell), *level.mechanism.releases(int(truth.counts[i, cell])))
             if level.name in truth.siblings:
                 for j, count in enumerate(truth.siblings[level.name][:, cell]):
-                    yield Column("siblings", (i, j, cell), *level.mechanism.releases(int(count)))
+                    yield ReleaseColumn("siblings", (i, j, cell), *level.mechanism.releases(int(count)))
             elif total is not None:
                 others = int(truth.counts[i + 1, cell] - truth.counts[i, cell])
-                yield Column("sums", (i, cell), *total.releases(others))
+                yield ReleaseColumn("sums", (i, cell), *total.releases(others))
 
 
-def combine_columns(plan: Plan, numbers: Iterable[Column], limit: int) -> tuple[Released, Floats] | None:
+def combine_columns(plan: Plan, numbers: Iterable[ReleaseColumn], limit: int) -> tuple[Released, Floats] | None:
     """Every combination of these numbers, with its probability; None if there are more than `limit`."""
     every = list(numbers)
     if sum(np.log(column.values.size) for column in every) > np.log(limit):

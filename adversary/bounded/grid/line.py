@@ -75,7 +75,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Marginal:
+class LineLaw:
     """Nodes of a line and the log density of t there, relative to the highest of the grid."""
 
     line: Line
@@ -83,7 +83,7 @@ class Marginal:
     logs: Floats
 
     @classmethod
-    def of(cls, line: Line, nodes: Floats, density: Floats) -> Marginal:
+    def of(cls, line: Line, nodes: Floats, density: Floats) -> LineLaw:
         """From densities at nodes, a few of which may be 0: between them their logarithm is a cubic, monotone where the
         nodes are. At its upper end that of a variance goes to 0 with tanh(t)^2."""
         from scipy.interpolate import PchipInterpolator
@@ -97,7 +97,7 @@ class Marginal:
             logs = smooth + line.log_fall(fine)
         return cls(line, fine, np.maximum(logs, LOWEST))
 
-    def root(self) -> Marginal:
+    def root(self) -> LineLaw:
         """Of the standard deviation, from that of the variance: other values on the same line."""
         return replace(self, line=replace(self.line, b=0.5 * self.line.b))
 

@@ -76,7 +76,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, row: Floats) -> Seen:
-        """Of seven numbers as in `Question.seen`."""
+        """Of seven numbers as in `GridInput.seen`."""
         n, *numbers = (float(x) for x in row)
         return cls(n, Noise.of(*numbers[:3]), Noise.of(*numbers[3:]))
 
@@ -91,7 +91,7 @@ def log_likelihood(row: Floats, mu: ArrayLike, v: Any, constrained: bool) -> Flo
 
     Parameters
     ----------
-    row : seven numbers as in `Question.seen`
+    row : seven numbers as in `GridInput.seen`
     mu, v : means, and variances above 0
     constrained : whether the statistics are those of data in [0, 1]
     """

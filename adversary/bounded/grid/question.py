@@ -13,7 +13,7 @@ from adversary._core import Floats
 
 
 @dataclass(frozen=True)
-class Question:
+class GridInput:
     """Numbers of releases and priors in arrays, one row each.
 
     `seen` (row, 7): n; kind of noise (0 not released, 1 Laplace, 2 Gaussian), scale and number of the mean; the same of
@@ -28,7 +28,7 @@ class Question:
     log_density: Callable[[Floats, Floats], Floats] | None = None
     of_data: bool = False
 
-    def row(self, i: int) -> Question:
+    def row(self, i: int) -> GridInput:
         """One row, without the axis of rows."""
         return replace(self, seen=self.seen[i], beliefs=self.beliefs[i], caps=self.caps[i])
 

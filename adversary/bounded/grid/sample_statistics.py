@@ -18,7 +18,7 @@ from scipy.special import exp1, gammaincc, gammainccinv, gammaincinv, gammaln, l
 
 from adversary._core import Floats, log_sum_exp
 from adversary.bounded.grid.noisy_likelihood import Seen
-from adversary.bounded.grid.question import Question
+from adversary.bounded.grid.question import GridInput
 
 _RULE, _ROUGH = np.polynomial.legendre.leggauss(10), np.polynomial.legendre.leggauss(2)
 _SHARES = np.array([1e-20, 1e-10, 1e-4])
@@ -30,7 +30,7 @@ _AT_ONCE = 20_000
 
 
 def log_statistics(
-    question: Question, y: Floats, u: Floats, *, rough: bool = False, free: bool = False
+    question: GridInput, y: Floats, u: Floats, *, rough: bool = False, free: bool = False
 ) -> tuple[Floats, Floats]:
     """Log density of mean and variance (divisor n) of the data of one row before the release, (mean, variance).
 
@@ -60,7 +60,7 @@ def log_statistics(
     return constant - power * np.log(rate) + whole, np.minimum(cut, 0.0)
 
 
-def log_noise(question: Question, y: Floats, u: Floats) -> Floats:
+def log_noise(question: GridInput, y: Floats, u: Floats) -> Floats:
     """Log density of the released numbers given mean and variance (divisor n) of the data."""
     seen = Seen.of(question.seen)
     s = u * seen.n / (seen.n - 1.0)

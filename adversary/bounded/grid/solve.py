@@ -21,9 +21,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from adversary._core import Floats, in_threads
-from adversary.bounded.grid.line import COSH, EXP, FINER, INSIDE, LOWEST, SINH, Line, Marginal, trapezoid_weights
+from adversary.bounded.grid.line import COSH, EXP, FINER, INSIDE, LOWEST, SINH, Line, LineLaw, trapezoid_weights
 from adversary.bounded.grid.noisy_likelihood import Seen, log_cut, log_free
-from adversary.bounded.grid.question import Question
+from adversary.bounded.grid.question import GridInput
 from adversary.bounded.grid.sample_statistics import log_noise, log_statistics
 
 SIZES = ((18, 120), (30, 200), (40, 320), (60, 480))
@@ -48,19 +48,19 @@ Bounds = tuple[Floats, Floats, list[tuple[float, Floats]]]
 
 
 @dataclass(frozen=True)
-class Solution:
+class GridFit:
     """Marginals of mean and variance of one release on [0, 1], their log mass and the estimate of their errors."""
 
-    question: Question
-    mean: Marginal
-    variance: Marginal
+    question: GridInput
+    mean: LineLaw
+    variance: LineLaw
     log_mass: float
     quadrature_error: float
     bounds: Bounds
     top: float
 
     @cached_property
-    def deviation(self) -> Marginal:
+    def deviation(self) -> LineLaw:
         """Marginal of sigma, on the nodes of the variance."""
         return self.variance.root()
 
@@ -102,7 +102,7 @@ class Solution:
             return _cells(self.question, *lines, s, t, logs - logs.max(), limit=limit)[0]
 
 
-def solve_all(question: Question) -> list[Solution]:
+def solve_all(question: GridInput) -> list[GridFit]:
     """A solution for every row, on all processors.
 
     Parameters
@@ -114,7 +114,7 @@ def solve_all(question: Question) -> list[Solution]:
     RuntimeError : no mass was found; the first such row is named
     """
 
-    def solved(i: int) -> Solution | None:
+    def solved(i: int) -> GridFit | None:
         return solve(question.row(i))
 
     result = in_threads(solved, range(len(question.seen)), os.cpu_count() or 1)
@@ -127,7 +127,7 @@ def solve_all(question: Question) -> list[Solution]:
     return [one for one in result if one is not None]
 
 
-def solve(ask: Question) -> Solution | None:
+def solve(ask: GridInput) -> GridFit | None:
     """One row on finer and finer grids, until two solutions agree; None without any mass."""
     mean, variance = _lines(ask)
     with np.errstate(all="ignore"):  # far out, where the density is 0
@@ -150,7 +150,7 @@ def solve(ask: Question) -> Solution | None:
     return result
 
 
-def _lines(ask: Question) -> tuple[Line, Line]:
+def _lines(ask: GridInput) -> tuple[Line, Line]:
     """Lines of mean and variance; without bounds, of the mean about the released one or that of the prior."""
     if ask.constrained:
         return Line(INSIDE), Line(COSH)
@@ -161,7 +161,7 @@ def _lines(ask: Question) -> tuple[Line, Line]:
     return Line(SINH, mu0 if known else 0.5, float(np.sqrt(s2 / kappa)) if known else 0.1), Line(EXP)
 
 
-def _exact_part(ask: Question, mean: Line, variance: Line, s: Floats, t: Floats) -> Floats:
+def _exact_part(ask: GridInput, mean: Line, variance: Line, s: Floats, t: Floats) -> Floats:
     """The part of the log density that is worked out at every node, (mean, variance); the region is not looked at."""
     mu, v = mean.x(s)[:, None], variance.x(t)
     logs = mean.log_slope(s)[:, None] + variance.log_slope(t)
@@ -171,7 +171,7 @@ def _exact_part(ask: Question, mean: Line, variance: Line, s: Floats, t: Floats)
 
 
 def _bounds_part(
-    ask: Question, mean: Line, variance: Line, s: Floats, t: Floats, *, rough: bool = False
+    ask: GridInput, mean: Line, variance: Line, s: Floats, t: Floats, *, rough: bool = False
 ) -> list[tuple[float, Floats]]:
     """The part that is interpolated: log probabilities of the bounds, (mean, variance), each with its sign."""
     if not ask.constrained:
@@ -196,7 +196,7 @@ def _spread(bounds: Bounds, s: Floats, t: Floats) -> Any:
     return result
 
 
-def _limits(ask: Question, mean: Line, variance: Line) -> tuple[tuple[float, float], tuple[float, float]]:
+def _limits(ask: GridInput, mean: Line, variance: Line) -> tuple[tuple[float, float], tuple[float, float]]:
     """Ends of both lines."""
     far = 18.0 if ask.constrained else 300.0
     cap = np.inf if ask.of_data else float(ask.caps)
@@ -204,7 +204,7 @@ def _limits(ask: Question, mean: Line, variance: Line) -> tuple[tuple[float, flo
     return (-far, far), (-17.9 if ask.constrained else -340.0, top)
 
 
-def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal, float] | None:
+def _find(ask: GridInput, mean: Line, variance: Line) -> tuple[LineLaw, LineLaw, float] | None:
     """Rough marginals, over a range beyond which nothing counts, and the highest log density met.
 
     Closer and closer about the highest node.
@@ -242,16 +242,16 @@ def _find(ask: Question, mean: Line, variance: Line) -> tuple[Marginal, Marginal
             for x, (low, high, enough) in zip((s, t), ranges, strict=True)
         )
     p = np.exp(weighed - weighed.max())
-    return Marginal.of(mean, s, p @ trapezoid_weights(t)), Marginal.of(variance, t, trapezoid_weights(s) @ p), highest
+    return LineLaw.of(mean, s, p @ trapezoid_weights(t)), LineLaw.of(variance, t, trapezoid_weights(s) @ p), highest
 
 
-def _masked(ask: Question, s: Floats, t: Floats, logs: Floats) -> Floats:
+def _masked(ask: GridInput, s: Floats, t: Floats, logs: Floats) -> Floats:
     """-inf beyond the region."""
     logs = np.where(np.isnan(logs), -np.inf, logs)
     return np.where(np.abs(s)[:, None] <= np.abs(t), logs, -np.inf) if ask.constrained else logs
 
 
-def _weighed(ask: Question, variance: Line, logs: Floats, t: Floats) -> Floats:
+def _weighed(ask: GridInput, variance: Line, logs: Floats, t: Floats) -> Floats:
     """Log densities with those of the second moments, where these exist, so that a grid reaches as far as they do."""
     if ask.constrained:
         return logs
@@ -270,7 +270,7 @@ def _range(x: Floats, profile: Floats, limits: tuple[float, float]) -> tuple[flo
     return low, high, bool(closed and counts.size >= 0.5 * x.size and x.size <= _FIRST + 1)
 
 
-def _nodes(law: Marginal, size: int) -> Floats:
+def _nodes(law: LineLaw, size: int) -> Floats:
     """Grid of `size` nodes over the range of a marginal, equidistributed in its cube root and partly evenly."""
     first, last = 0, law.nodes.size - 1
     if law.line.kind in (INSIDE, COSH):  # without bounds a grid reaches as far as its moments
@@ -290,7 +290,7 @@ def _edges(x: Floats) -> Floats:
 
 
 def _cells(
-    ask: Question, mean: Line, variance: Line, s: Floats, t: Floats, logs: Floats, *, limit: bool = False
+    ask: GridInput, mean: Line, variance: Line, s: Floats, t: Floats, logs: Floats, *, limit: bool = False
 ) -> tuple[Floats, Floats]:
     """Integrals over the cells' parts in the region, along the mean and along the variance, (mean, variance) each."""
     edge_s, edge_t = _edges(s)[:, None], _edges(t)[None]
@@ -312,7 +312,7 @@ def _cells(
     return result[0], result[1]
 
 
-def _integrate(ask: Question, laws: tuple[Marginal, Marginal], size: tuple[int, int]) -> Solution | None:
+def _integrate(ask: GridInput, laws: tuple[LineLaw, LineLaw], size: tuple[int, int]) -> GridFit | None:
     """Both marginals, on grids laid by marginals known before."""
     lines = laws[0].line, laws[1].line
     (coarse_s, coarse_t), (s, t) = ([_nodes(law, count) for law in laws] for count in size)
@@ -329,12 +329,12 @@ def _integrate(ask: Question, laws: tuple[Marginal, Marginal], size: tuple[int, 
     means, variances = along_variance.sum(1), along_mean.sum(0)
     if not min(means.max(), variances.max()) > 0.0:
         return None
-    result = Marginal.of(lines[0], s, means), Marginal.of(lines[1], t, variances)
+    result = LineLaw.of(lines[0], s, means), LineLaw.of(lines[1], t, variances)
     masses = [law.below[-1] * density.max() for law, density in zip(result, (means, variances), strict=True)]
-    return Solution(ask, *result, top + 0.5 * float(np.log(masses).sum()), np.inf, bounds, top)
+    return GridFit(ask, *result, top + 0.5 * float(np.log(masses).sum()), np.inf, bounds, top)
 
 
-def _difference(ask: Question, one: Solution, other: Solution) -> float:
+def _difference(ask: GridInput, one: GridFit, other: GridFit) -> float:
     """The largest difference of two solutions: of probabilities, log sds, and in sds of means and ends of 95 %."""
     result = [abs(one.log_mass - other.log_mass)]
     pairs = ((one.mean, other.mean, 1.0), (one.deviation, other.deviation, 1.0), (one.variance, other.variance, 2.0))

@@ -35,7 +35,7 @@ class SamplerStuck(RuntimeError):
     """A constraint rejected every one of max_tries draws of the published script; the message names it."""
 
 
-class Trace(NamedTuple):
+class SweepTrace(NamedTuple):
     """Draws: theta (chain, draw, 2), sigma2 (chain, draw), sums (chain, draw, statistic)."""
 
     theta: Floats
@@ -73,14 +73,14 @@ class Sweeps:
     published: bool
     tries: int
 
-    def run(self, chains: int, burn: int, draws: int, rng: np.random.Generator) -> Trace:
+    def run(self, chains: int, burn: int, draws: int, rng: np.random.Generator) -> SweepTrace:
         """Gibbs chains, each from its own draw of the prior (constrained, with a line in [0, 1] throughout).
 
         If no draw of the prior is available, a chain starts with steps from the line 1/2 and sigma2 = 1/8. Its sums
         start from those of records spread evenly over the unit square.
         """
         size = self.noisy.size
-        trace = Trace(np.empty((draws, chains, 2)), np.empty((draws, chains)), np.empty((draws, chains, size)))
+        trace = SweepTrace(np.empty((draws, chains, 2)), np.empty((draws, chains)), np.empty((draws, chains, size)))
         weights = np.full((chains, size), self.rate**2 / 2.0)
         alike = [np.repeat(np.asarray(x)[None], chains, axis=0) for x in (self.centre, self.precision, self.scale)]
         start = replace(self, tight=True)
@@ -94,7 +94,7 @@ class Sweeps:
             weights = inverse_gaussian(self.rate / away, self.rate**2, rng)
             if sweep >= 0:
                 trace.theta[sweep], trace.sigma2[sweep], trace.sums[sweep] = theta, sigma2, sums
-        return Trace(*(np.swapaxes(part, 0, 1) for part in trace))
+        return SweepTrace(*(np.swapaxes(part, 0, 1) for part in trace))
 
     def sums(self, given: tuple[Floats, Floats], weights: Floats, before: Floats, rng: np.random.Generator) -> Floats:
         """Confidential sums given (theta, sigma2), the release and 1/w2 of each: shape (chain, statistic).

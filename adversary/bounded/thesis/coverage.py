@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from adversary._core import NAME, Floats, Seed, as_array, check_whole, map_blocks, seed_sequence
 from adversary.bounded.bounded_posterior import Posterior, posterior
 from adversary.bounded.bounded_release import BoundedRelease
-from adversary.bounded.thesis.design import PARAMETERS, Analysis, Cell, Design, design
+from adversary.bounded.thesis.design import PARAMETERS, Analysis, Design, Trial, design
 from adversary.bounded.thesis.populations import TruncatedNormal, sample_statistics
 
 DIMS = ("n", "truth", "epsilon", "prior", "constrained")
@@ -222,7 +222,7 @@ def outcomes(
     return values.reshape(*design.shape, design.datasets, len(COLUMNS))
 
 
-def releases(design: Design, cell: Cell, root: np.random.SeedSequence, block: int) -> BoundedRelease:
+def releases(design: Design, cell: Trial, root: np.random.SeedSequence, block: int) -> BoundedRelease:
     """The releases of one block: statistics of fresh data, with fresh noise from a generator of its own."""
     data, noise = (np.random.default_rng(child) for child in cell.seed(root, block).spawn(2))
     size = design.blocks[block]
@@ -232,7 +232,7 @@ def releases(design: Design, cell: Cell, root: np.random.SeedSequence, block: in
     return exact.with_added_noise(first, second)
 
 
-def _analyse_block(design: Design, root: np.random.SeedSequence, task: tuple[Cell, Analysis, int]) -> Floats:
+def _analyse_block(design: Design, root: np.random.SeedSequence, task: tuple[Trial, Analysis, int]) -> Floats:
     """COLUMNS of one block under one analysis: shape (data sets of the block, 4)."""
     cell, one, block = task
     post = _posterior(design, releases(design, cell, root, block), one)

@@ -30,7 +30,7 @@ PARAMETERS: Mapping[str, Callable[[float, float], float]] = {
 """What can be covered, from the (mu, sigma) of the population."""
 
 
-class Cell(NamedTuple):
+class Trial(NamedTuple):
     """One size of data, one truth, one pair of budgets."""
 
     n: int
@@ -70,10 +70,10 @@ class Design:
     feasibility: str
 
     @property
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[Trial]:
         """All cells, n slowest."""
         for n, (mu, sigma), epsilon in product(self.n, self.truths.values(), self.epsilon):
-            yield Cell(n, mu, sigma, epsilon)
+            yield Trial(n, mu, sigma, epsilon)
 
     @property
     def analyses(self) -> list[Analysis]:
@@ -91,7 +91,7 @@ class Design:
         """Of all cells and analyses: n, truth, epsilon, prior, constrained."""
         return len(self.n), len(self.truths), len(self.epsilon), len(self.priors), len(self.constrained)
 
-    def label(self, root: np.random.SeedSequence, cell: Cell, analysis: Analysis, block: int) -> str:
+    def label(self, root: np.random.SeedSequence, cell: Trial, analysis: Analysis, block: int) -> str:
         """Name of a kept block: a digest of all that its numbers depend on, and of nothing else.
 
         Laws and priors are known by what they do, on fixed draws and at fixed points, not by what they are called.
@@ -213,7 +213,7 @@ def _priors(priors: Any) -> dict[str, Prior]:
     return parsed
 
 
-def _sample_fingerprint(population: Population, cell: Cell) -> str:
+def _sample_fingerprint(population: Population, cell: Trial) -> str:
     """Hash of a population's draws from a fixed generator."""
     values = population(cell.mu, cell.sigma, (2, min(cell.n, 256)), np.random.default_rng(0))
     return hashlib.sha256(np.ascontiguousarray(values, dtype=np.float64).tobytes()).hexdigest()

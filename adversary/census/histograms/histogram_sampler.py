@@ -159,7 +159,7 @@ def sample_histograms(
 
 
 def _problem(tree: Tree, given: Answers, prior: LeafPrior, seat: int, places: Any, odds: float, known: bool) -> Any:
-    from adversary.census.histograms.compiled import Problem
+    from adversary.census.histograms.compiled import LineProblem
     from adversary.census.spine.leaf_priors import sharing_units
 
     leaves, shape, size = tree.leaves, given.shape, given.queries[0].rows.size
@@ -182,7 +182,7 @@ def _problem(tree: Tree, given: Answers, prior: LeafPrior, seat: int, places: An
     fixed = np.zeros(leaves.size, dtype=np.bool_)
     if known and seat >= 0:
         fixed[seat] = True
-    return Problem(
+    return LineProblem(
         np.stack([query.rows + f for query, f in zip(given.queries, first, strict=True)]),
         np.indices(shape).reshape(len(shape), -1),
         np.array([int(np.prod(shape[a + 1 :])) for a in range(len(shape))], dtype=np.int64),

@@ -16,7 +16,7 @@ import numpy as np
 from adversary.census.nmf.exact_counts import NOISY_TABLES, excluded, limits
 from adversary.census.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, levels_of, open_product, product_of
 from adversary.census.nmf.level_records import (
-    Level,
+    LevelRecords,
     code_lengths,
     gather,
     named_in,
@@ -25,7 +25,7 @@ from adversary.census.nmf.level_records import (
     units_by_level,
 )
 from adversary.census.nmf.products import Product
-from adversary.census.nmf.records import Column
+from adversary.census.nmf.records import NmfColumn
 from adversary.census.nmf.units import EXTRACT, build_tree, held_together, levels_below
 from adversary.census.spine import Tree
 
@@ -84,7 +84,7 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
     }
 
 
-def _absent(tree: Tree, levels_read: dict[str, Level]) -> Iterator[str]:
+def _absent(tree: Tree, levels_read: dict[str, LevelRecords]) -> Iterator[str]:
     """Units without a record of a query that others of their level have, which only an only child may be."""
     lone = np.ones(len(tree), dtype=bool)
     lone[1:] = tree.children[tree.parent[1:]] == 1
@@ -98,7 +98,7 @@ def _absent(tree: Tree, levels_read: dict[str, Level]) -> Iterator[str]:
                 yield f"{level.named(str(lost[0]))}: no record of query {column.query}, and no only child{more}"
 
 
-def _contradictions(tree: Tree, product: Product, levels_read: dict[str, Level]) -> Iterator[str]:
+def _contradictions(tree: Tree, product: Product, levels_read: dict[str, LevelRecords]) -> Iterator[str]:
     """Units that constraints leave no count, their own or those of all that lies in them; of every short query."""
     columns = [column for level in levels_read.values() for column in (*level.measured.values(), *level.known.values())]
     short = {one.query: one for one in columns if one.shape is not None and 0 < np.prod(one.shape) <= SHORTEST}
@@ -122,9 +122,9 @@ def _contradictions(tree: Tree, product: Product, levels_read: dict[str, Level])
                 yield f"{named}: {wrong[1]}, of {column.query} and of what lies in it"
 
 
-def _shapes(product: Product, levels_read: dict[str, Level]) -> Iterator[str]:
+def _shapes(product: Product, levels_read: dict[str, LevelRecords]) -> Iterator[str]:
     """Shapes and axes that are not those of the product, or of the same query at another level."""
-    first: dict[str, Column] = {}
+    first: dict[str, NmfColumn] = {}
     for level in levels_read.values():
         for column in (*level.measured.values(), *level.known.values()):
             if column.shape is None:
@@ -141,7 +141,7 @@ def _shapes(product: Product, levels_read: dict[str, Level]) -> Iterator[str]:
                     yield f"{column.named(0)}: {fault}"
 
 
-def _query(column: Column, kind: str) -> dict[str, Any]:
+def _query(column: NmfColumn, kind: str) -> dict[str, Any]:
     finite = column.variance[np.isfinite(column.variance)]
     exact = kind == CONSTRAINTS
     return {

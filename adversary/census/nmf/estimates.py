@@ -17,7 +17,7 @@ from adversary._core import Floats, Integers
 from adversary.adversaries.tables import Query, linear_weights
 from adversary.census.nmf.file_layout import AT_LEAST, EQUAL
 from adversary.census.nmf.products import GROUPINGS, Product
-from adversary.census.nmf.records import Column, Labels
+from adversary.census.nmf.records import Labels, NmfColumn
 
 SHORT = 8
 """Axes of so many categories at most keep all of their rows, as any of these may be left out in a unit."""
@@ -26,10 +26,10 @@ FINEST = 1024
 Places = Mapping[str, tuple[Any, Any]]
 
 
-class Answer(NamedTuple):
+class QueryAnswer(NamedTuple):
     """Answers to a query: places of the units that have a record, and these records."""
 
-    column: Column
+    column: NmfColumn
     query: Query
     place: Integers
     records: Integers
@@ -44,7 +44,7 @@ class Estimates(NamedTuple):
     settled: Any
 
 
-def query_of(product: Product, column: Column) -> Query | None:
+def query_of(product: Product, column: NmfColumn) -> Query | None:
     """A query of a file as a marginal of the histogram; None where it does not count every cell once."""
     groups = []
     for (axis, categories), word, length in zip(product.axes.items(), column.words, column.shape or (), strict=True):
@@ -58,7 +58,7 @@ def query_of(product: Product, column: Column) -> Query | None:
     return Query(column.query, tuple(groups))
 
 
-def labels_for(product: Product, wanted: Column, column: Column) -> list[Labels] | None:
+def labels_for(product: Product, wanted: NmfColumn, column: NmfColumn) -> list[Labels] | None:
     """For each cell wanted about, (row,) classes of a query's rows on every axis; None: each row by itself.
 
     Rows of a class have the same weight in the cell's estimate: on a long axis those of one group of every known
@@ -87,8 +87,8 @@ def labels_for(product: Product, wanted: Column, column: Column) -> list[Labels]
 
 
 def combine_queries(
-    product: Product, wanted: Column, measured: Mapping[str, Column], known: Mapping[str, Column], places: Places,
-    units: int,
+    product: Product, wanted: NmfColumn, measured: Mapping[str, NmfColumn], known: Mapping[str, NmfColumn],
+    places: Places, units: int,
 ) -> Estimates:  # fmt: skip
     """Best linear unbiased estimates of the wanted cells in every unit of a level; answers and constraints that
     count a cell twice or not at all are left out. ValueError for groupings that are too fine.
@@ -96,7 +96,7 @@ def combine_queries(
     table = query_of(product, wanted)
     assert table is not None
     every = {**measured, **known}
-    listed = [Answer(c, q, *places[name]) for name, c in every.items() if (q := query_of(product, c)) is not None]
+    listed = [QueryAnswer(c, q, *places[name]) for name, c in every.items() if (q := query_of(product, c)) is not None]
     variance = np.full((units, len(listed)), np.inf)
     for i, (column, _, place, records) in enumerate(listed):
         variance[place, i] = np.where(column.sign[records] == EQUAL, column.variance[records], np.inf)
@@ -122,7 +122,7 @@ def combine_queries(
 
 
 def _estimate(
-    wanted: Column, table: Query, listed: list[Answer], variance: Floats, there: list[Any], here: Integers,
+    wanted: NmfColumn, table: Query, listed: list[QueryAnswer], variance: Floats, there: list[Any], here: Integers,
     estimate: Floats, spread: Floats,
 ) -> None:  # fmt: skip
     """Fill in estimates and variances of the units that have the same answers and the same categories."""
@@ -178,7 +178,7 @@ def _restrict(query: Query, there: list[Any]) -> tuple[Query, list[Integers]]:
     return Query(query.name, tuple(groups)), rows
 
 
-def _allowed_categories(product: Product, known: Mapping[str, Column], places: Places, units: int) -> list[Any]:
+def _allowed_categories(product: Product, known: Mapping[str, NmfColumn], places: Places, units: int) -> list[Any]:
     """For every axis (unit, category) whether anybody can be in a category; all of them on long axes."""
     sizes = [len(categories) for categories in product.axes.values()]
     allowed = [np.ones((units, n), dtype=bool) for n in sizes]

@@ -19,8 +19,8 @@ import numpy as np
 
 from adversary._core import Floats, check_whole
 from adversary.census.nmf.file_layout import AT_LEAST, AT_MOST, EQUAL, bare
-from adversary.census.nmf.products import Group, Product, Shape
-from adversary.census.nmf.records import Column
+from adversary.census.nmf.products import Category, Product, Shape
+from adversary.census.nmf.records import NmfColumn
 
 NOISY_TABLES = ("pl94_con",)
 """Constraints of DHC that the estimates had to meet, and the true counts do not."""
@@ -29,7 +29,7 @@ TOTALS = "state_totals.csv"
 UNLIMITED = 99_999
 """From here on an upper bound stands for none: the Bureau's cap for each facility."""
 
-Groups = list[tuple[Group, ...]]
+Groups = list[tuple[Category, ...]]
 
 
 class State(NamedTuple):
@@ -64,14 +64,14 @@ def groups_of(product: Product, query: str, words: tuple[str, ...], shape: Shape
     if named and "age" in product.axes and sets[(place := list(product.axes).index("age"))] is None:
         last = len(product.axes["age"])
         low, high = int(named[2] or 0), int(named[3] or last)
-        sets[place] = (Group(query, frozenset(i for i in range(last) if i < low or i > high)),)
+        sets[place] = (Category(query, frozenset(i for i in range(last) if i < low or i > high)),)
     return None if any(one is None for one in sets) else [one for one in sets if one is not None]
 
 
 def limits(
     product: Product,
-    column_wanted: Column,
-    known: Mapping[str, Column],
+    column_wanted: NmfColumn,
+    known: Mapping[str, NmfColumn],
     units: int,
     rows: Mapping[str, tuple[Any, Any]],
     lowest: bool,

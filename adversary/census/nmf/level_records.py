@@ -14,19 +14,19 @@ from adversary._core import Integers, meant
 from adversary.census.nmf.estimates import labels_for
 from adversary.census.nmf.exact_counts import NOISY_TABLES
 from adversary.census.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, folder, spelling_in_file
-from adversary.census.nmf.parquet_source import Source
+from adversary.census.nmf.parquet_source import ParquetSource
 from adversary.census.nmf.products import Product
-from adversary.census.nmf.records import US, Column, collect, first_column
+from adversary.census.nmf.records import US, NmfColumn, collect, first_column
 from adversary.census.nmf.units import MADE_UP, WHOLE_STATE, Codes, in_order, places_of, whole_states
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class LevelRecords:
     """Records of a level: of the query by the name that the file has, of constraints by name, and its units."""
 
     name: str
-    measured: dict[str, Column]
-    known: dict[str, Column]
+    measured: dict[str, NmfColumn]
+    known: dict[str, NmfColumn]
     units: Codes
 
     def named(self, code: str) -> str:
@@ -41,7 +41,7 @@ def code_lengths(path: Path, levels: tuple[str, ...], root: str = "") -> dict[st
     """Number of characters of the geocodes of each level, by the first record in the partitions of a root."""
     lengths: dict[str, int] = {}
     for level in levels[1:] if root and levels[0] == US else levels:
-        sources = (Source(folder(path, level, kind), level, kind, root) for kind in (MEASUREMENTS, CONSTRAINTS))
+        sources = (ParquetSource(folder(path, level, kind), level, kind, root) for kind in (MEASUREMENTS, CONSTRAINTS))
         codes = (source.first_geocode() for source in sources)
         if (code := next((one for one in codes if one is not None), None)) is not None:
             lengths[level] = len(code)
@@ -49,16 +49,16 @@ def code_lengths(path: Path, levels: tuple[str, ...], root: str = "") -> dict[st
 
 
 def gather(
-    path: Path, product: Product, level: str, root: str, wanted: Column | None, every: bool = False,
+    path: Path, product: Product, level: str, root: str, wanted: NmfColumn | None, every: bool = False,
     faults: list[str] | None = None, progress: bool = False,
-) -> Level:  # fmt: skip
+) -> LevelRecords:  # fmt: skip
     """Records of a level: of one query, or of every one, and of the constraints that are exact.
 
     wanted : the query and its cells; None: the first cell of every query, and all of constraints that are exact
     every : whether all of its queries are wanted, for estimates of the cells of the one
     """
     sources = [
-        Source(folder(path, level, kind), level, kind, "" if level == US else root)
+        ParquetSource(folder(path, level, kind), level, kind, "" if level == US else root)
         for kind in (MEASUREMENTS, CONSTRAINTS)
     ]
     progress_name = f"{level} " * progress
@@ -76,7 +76,7 @@ def gather(
         known = collect(sources[1], product, None, "all", faults, progress_name, NOISY_TABLES)
     codes = [column.geocodes for column in (*measured.values(), *known.values())]
     units = np.unique(np.concatenate([np.zeros(0, dtype=np.str_), *codes]))
-    made = Level(level, measured, known, units)
+    made = LevelRecords(level, measured, known, units)
     sizes = np.char.str_len(units) if units.size else np.zeros(0, dtype=np.int64)
     if units.size and level != US and (odd := np.flatnonzero(sizes != np.bincount(sizes).argmax())).size:
         fault = f"its geocode has {sizes[odd[0]]} characters, the others of level {level} {np.bincount(sizes).argmax()}"
@@ -87,7 +87,7 @@ def gather(
     return made
 
 
-def records_of(units: Codes, column: Column) -> tuple[Integers, Integers]:
+def records_of(units: Codes, column: NmfColumn) -> tuple[Integers, Integers]:
     """Places among the sorted units of those that have a record in a column, and these records."""
     place = places_of(units, column.geocodes)
     present = np.flatnonzero(place >= 0)
@@ -95,7 +95,7 @@ def records_of(units: Codes, column: Column) -> tuple[Integers, Integers]:
 
 
 def units_by_level(
-    names: tuple[str, ...], levels_read: Mapping[str, Level], lengths: Mapping[str, int]
+    names: tuple[str, ...], levels_read: Mapping[str, LevelRecords], lengths: Mapping[str, int]
 ) -> dict[str, Codes]:
     """Units of every level; where a level has no constraints to list them, those that its children lie in, too."""
     units: dict[str, Codes] = {}
@@ -112,16 +112,16 @@ def units_by_level(
     return {name: in_order(codes) for name, codes in units.items()}
 
 
-def named_in(levels_read: Mapping[str, Level], level: str, code: str) -> str:
+def named_in(levels_read: Mapping[str, LevelRecords], level: str, code: str) -> str:
     """File, geocode and query of a unit."""
     return levels_read[level].named(code) if level in levels_read else f"geocode {code} of level {level}"
 
 
-def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: str, query: str, cells: Any) -> Column:
+def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: str, query: str, cells: Any) -> NmfColumn:
     """The query with its shape, words and cells, as the first level that has it, measured or else known exactly."""
     names: set[str] = set()
     sources = [
-        Source(folder(path, level, kind), level, kind, "" if level == US else root)
+        ParquetSource(folder(path, level, kind), level, kind, "" if level == US else root)
         for kind in (MEASUREMENTS, CONSTRAINTS)
         for level in levels
         if level not in MADE_UP
@@ -133,7 +133,7 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
         if name and (column := first_column(source, product, name, cells)) is not None:
             return column
     if root and not any(True for source in sources for _ in source.batches(["geocode"])):
-        every = Source(sources[0].path, sources[0].level, sources[0].kind, "")
+        every = ParquetSource(sources[0].path, sources[0].level, sources[0].kind, "")
         codes = {code for _, batch in every.batches(["geocode"]) for code in batch["geocode"].unique().to_pylist()}
         units = sorted({code[1:3] for code in codes} if levels[0] == WHOLE_STATE else codes)
         some = f"; there are {', '.join(units[:3])}{', ...' if len(units) > 3 else ''}" if units else ""
@@ -144,17 +144,17 @@ def asked_column(path: Path, product: Product, levels: tuple[str, ...], root: st
     )
 
 
-def own_column(wanted: Column, level: Level) -> Column | None:
+def own_column(wanted: NmfColumn, level: LevelRecords) -> NmfColumn | None:
     """The query's column at a level."""
     return next((column for column in level.measured.values() if spelling_in_file(wanted.query, [column.query])), None)
 
 
-def twofold(wanted: Column) -> bool:
+def twofold(wanted: NmfColumn) -> bool:
     """True where a query has two cells, of which each is measured twice where their sum is known."""
     return int(np.prod(wanted.shape or (0,))) == 2
 
 
-def one_shape(column: Column, first: Column) -> None:
+def one_shape(column: NmfColumn, first: NmfColumn) -> None:
     """ValueError where a query's shape or axes are not those of its records at another level."""
     for what, mine, theirs in (("query_shape", column.shape, first.shape), ("axes", column.words, first.words)):
         if mine != theirs:

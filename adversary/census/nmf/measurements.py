@@ -19,7 +19,7 @@ from adversary.census.nmf.estimates import Estimates, combine_queries
 from adversary.census.nmf.exact_counts import NOISY_TABLES, State, excluded, limits, state_totals
 from adversary.census.nmf.file_layout import EQUAL, levels_of, open_product, product_of
 from adversary.census.nmf.level_records import (
-    Level,
+    LevelRecords,
     asked_column,
     code_lengths,
     gather,
@@ -31,7 +31,7 @@ from adversary.census.nmf.level_records import (
     units_by_level,
 )
 from adversary.census.nmf.products import Product, Shape
-from adversary.census.nmf.records import Column, label_of
+from adversary.census.nmf.records import NmfColumn, label_of
 from adversary.census.nmf.units import (
     EXTRACT,
     MADE_UP,
@@ -191,8 +191,8 @@ def _refuse_root(path: Path, level: str, units: Codes, root: str) -> None:
 
 
 def _fill_tree(
-    tree: Tree, product: Product, wanted: Column, levels_read: Mapping[str, Level], states: Mapping[str, State],
-    synthetic: bool, every: bool,
+    tree: Tree, product: Product, wanted: NmfColumn, levels_read: Mapping[str, LevelRecords],
+    states: Mapping[str, State], synthetic: bool, every: bool,
 ) -> Measurements:  # fmt: skip
     """Answers in the rows of the tree, then what is exact; under one query, and under all of them."""
     size, count = len(tree), wanted.cells.size
@@ -287,7 +287,7 @@ def _notes_of_extract(levels: tuple[str, ...], product: Product) -> list[str]:
     return notes
 
 
-def _single_query(wanted: Column, column: Column | None, places: Any, units: int) -> Estimates:
+def _single_query(wanted: NmfColumn, column: NmfColumn | None, places: Any, units: int) -> Estimates:
     """The answers to the query alone."""
     released, rho = np.full((units, wanted.cells.size), np.nan), np.zeros(units)
     settled = np.zeros(units, dtype=bool)
@@ -313,7 +313,13 @@ def _raise_bounds(tree: Tree, rho: Floats, low: Floats, high: Floats) -> None:
 
 
 def _state_total(
-    tree: Tree, node: int, product: Product, wanted: Column, released: Floats, rho: Floats, states: Mapping[str, State]
+    tree: Tree,
+    node: int,
+    product: Product,
+    wanted: NmfColumn,
+    released: Floats,
+    rho: Floats,
+    states: Mapping[str, State],
 ) -> str:
     """Fix a whole state's count where the query has its population; what is to be said of it."""
     assert wanted.shape is not None

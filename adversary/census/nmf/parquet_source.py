@@ -46,7 +46,7 @@ class File(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class ParquetSource:
     """A directory of Parquet files with records of one kind at one level, opened only where it is read.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 Shape = tuple[int, ...]
 
 
-class Group(NamedTuple):
+class Category(NamedTuple):
     """Categories of an axis that a query counts together, and their name ("" for all of them)."""
 
     label: str
@@ -49,18 +49,18 @@ EIGHT = (0, 18, 24, 27, 28, 33, 34, 36, 42)
 """Where each of the eight `QUARTERS` begins among relations and facilities."""
 
 
-def _ranges(starts: tuple[int, ...], labels: tuple[str, ...]) -> tuple[Group, ...]:
+def _ranges(starts: tuple[int, ...], labels: tuple[str, ...]) -> tuple[Category, ...]:
     """Groups of neighbouring categories from where each begins; the last start ends them."""
     ends = zip(starts, starts[1:], labels, strict=False)
-    return tuple(Group(label, frozenset(range(start, stop))) for start, stop, label in ends)
+    return tuple(Category(label, frozenset(range(start, stop))) for start, stop, label in ends)
 
 
-GROUPINGS: dict[str, dict[str, tuple[Group, ...]]] = {
+GROUPINGS: dict[str, dict[str, tuple[Category, ...]]] = {
     "hhgq": {
         "hhinstlevels": _ranges((0, 1, 5, 8), ("households", "institutions", "noninstitutional group quarters")),
-        "gqNursingTotal": (Group("nursing facilities", frozenset({3})),),
+        "gqNursingTotal": (Category("nursing facilities", frozenset({3})),),
     },
-    "votingage": {"nonvoting": (Group("under 18", frozenset({0})),)},
+    "votingage": {"nonvoting": (Category("under 18", frozenset({0})),)},
     "relgq": {
         "hhgq8lev": _ranges(EIGHT, QUARTERS),
         "gqlevels": _ranges((0, *range(18, 43)), ("households", *FACILITIES)),
@@ -98,21 +98,21 @@ class Product:
         """This product with the first categories of each axis only, as made-up files may have it."""
         return replace(self, axes={name: c[:n] for (name, c), n in zip(self.axes.items(), shape, strict=True)})
 
-    def groups(self, axis: str, word: str, length: int) -> tuple[Group, ...] | None:
+    def groups(self, axis: str, word: str, length: int) -> tuple[Category, ...] | None:
         """Groups of categories that an axis of a query counts; None where its grouping is not known."""
         categories = self.axes[axis]
         everything = frozenset(range(len(categories)))
         if word in ("", "*"):
-            return (Group("", everything),) if length == 1 else None
+            return (Category("", everything),) if length == 1 else None
         if word in ("detailed", axis) and length == len(categories):
-            return tuple(Group(label, frozenset({i})) for i, label in enumerate(categories))
+            return tuple(Category(label, frozenset({i})) for i, label in enumerate(categories))
         groups = GROUPINGS.get(axis, {}).get(word)
         if groups is None and (named := re.fullmatch(rf"{axis}(\d+)", word)) and int(named[1]) in everything:
-            groups = (Group(categories[int(named[1])], frozenset({int(named[1])})),)
+            groups = (Category(categories[int(named[1])], frozenset({int(named[1])})),)
         if groups is None and (named := re.fullmatch(r"age_(?:lessthan(\d+))?_?(?:greaterthan(\d+))?", word)):
             low, high = int(named[1] or 0), int(named[2] or len(categories))
-            groups = (Group(word.removeprefix("age_"), frozenset(i for i in everything if i < low or i > high)),)
-        inside = tuple(Group(label, members & everything) for label, members in groups or ())
+            groups = (Category(word.removeprefix("age_"), frozenset(i for i in everything if i < low or i > high)),)
+        inside = tuple(Category(label, members & everything) for label, members in groups or ())
         inside = tuple(one for one in inside if one.members)
         return inside if len(inside) == length else None
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from adversary._core import Floats, Integers
 from adversary.census.nmf.file_layout import CONSTRAINTS, FEW, MEASUREMENTS, NAMED_SIGNS, SIGNS, arrow, bare, flat_cells
-from adversary.census.nmf.parquet_source import File, Source, texts
+from adversary.census.nmf.parquet_source import File, ParquetSource, texts
 from adversary.census.nmf.products import Product, Shape
 from adversary.census.spine import VARIANCES, plausible
 from adversary.privacy.mechanisms import DiscreteGaussian
@@ -29,11 +29,11 @@ TOPS = ("", "0", US)
 Words = NDArray[np.object_]
 Labels = tuple[Integers, ...]
 """(row,) classes of a query's rows on every axis."""
-Labelling = Callable[["Column"], list[Labels] | None]
+Labelling = Callable[["NmfColumn"], list[Labels] | None]
 
 
 @dataclass
-class Column:
+class NmfColumn:
     """The wanted cells of one query at one level.
 
     Parameters
@@ -64,7 +64,7 @@ class Column:
         """File, geocode and query of a record."""
         return _where(self.paths[int(self.file[record])], self.geocodes[record], self.query)
 
-    def own(self, wanted: Column) -> Floats:
+    def own(self, wanted: NmfColumn) -> Floats:
         """(record, cell) answers in the cells that are wanted about, of the same query."""
         if self.labels is None:
             return self.values if np.array_equal(self.cells, wanted.cells) else self.values[:, wanted.cells]
@@ -77,7 +77,7 @@ class Column:
             start += int(np.prod(shape))
         return np.stack(parts, axis=1)
 
-    def joined(self, faults: list[str] | None) -> Column:
+    def joined(self, faults: list[str] | None) -> NmfColumn:
         """This column with its batches put together; a unit with two records is refused."""
         if self.parts:
             names, self.values, self.variance, self.sign, self.file = (
@@ -93,9 +93,9 @@ class Column:
 
 
 def collect(
-    source: Source, product: Product, queries: Sequence[str] | None, cells: Any, faults: list[str] | None = None,
+    source: ParquetSource, product: Product, queries: Sequence[str] | None, cells: Any, faults: list[str] | None = None,
     progress: str = "", without: Sequence[str] = (), labelling: Labelling | None = None,
-) -> dict[str, Column]:  # fmt: skip
+) -> dict[str, NmfColumn]:  # fmt: skip
     """The wanted cells of some queries, or of all but those `without`, or sums over classes of rows, in one pass.
 
     What is malformed is added to the faults, and its records left out; without them, ValueError for the first.
@@ -107,7 +107,7 @@ def collect(
         condition = ~name_field.isin(list(without)) | name_field.is_null()
     wanted = ["geocode", "query_name", "query_shape", "value", *product.axes]
     wanted.append("sign" if source.kind == CONSTRAINTS else "variance")
-    columns: dict[str, Column] = {}
+    columns: dict[str, NmfColumn] = {}
     budget = ["plb"] * (source.kind == MEASUREMENTS)
     for file, batch in source.batches(wanted, condition, progress, faults, budget):
         names = texts(batch.column(1))
@@ -116,7 +116,7 @@ def collect(
             if name is None or not name.strip():
                 _tell(faults, f"{file.path}: query_name is missing in a record")
                 continue
-            column = columns.setdefault(name, Column(bare(name)))
+            column = columns.setdefault(name, NmfColumn(bare(name)))
             rows = batch.filter(pa.compute.equal(names, name)) if len(several) > 1 else batch
             try:
                 _Batch(file, column.query, rows, source, product, labelling).take(column, cells, faults)
@@ -125,11 +125,11 @@ def collect(
     return {name: column.joined(faults) for name, column in sorted(columns.items())}
 
 
-def first_column(source: Source, product: Product, query: str, cells: Any) -> Column | None:
+def first_column(source: ParquetSource, product: Product, query: str, cells: Any) -> NmfColumn | None:
     """Shape, words and cells of a query as its first records have them; None where there are none."""
     condition = arrow().dataset.field("query_name") == query
     for file, batch in source.batches(["geocode", "query_name", "query_shape", *product.axes], condition):
-        column = Column(bare(query), paths=[file.path])
+        column = NmfColumn(bare(query), paths=[file.path])
         _Batch(file, column.query, batch, source, product).shape(column, cells)
         return column
     return None
@@ -139,7 +139,13 @@ class _Batch:
     """Some records of one query, checked."""
 
     def __init__(
-        self, file: File, query: str, batch: Any, source: Source, product: Product, labelling: Labelling | None = None
+        self,
+        file: File,
+        query: str,
+        batch: Any,
+        source: ParquetSource,
+        product: Product,
+        labelling: Labelling | None = None,
     ) -> None:
         self.labelling = labelling
         self.file, self.query, self.batch, self.kind, self.product = file, query, batch, source.kind, product
@@ -162,7 +168,7 @@ class _Batch:
             self.faults.append(f"{_where(self.file.path, self.geocodes[first], self.query)}: {what(first)}{more}")
             self.good &= ~bad
 
-    def take(self, column: Column, cells: Any, faults: list[str] | None) -> None:
+    def take(self, column: NmfColumn, cells: Any, faults: list[str] | None) -> None:
         """Add the wanted cells of the good records to their column."""
         self.refuse((self.geocodes == None) | (self.geocodes == ""), lambda i: "the geocode is missing")  # noqa: E711
         self.refuse(self.file.strays(self.codes), lambda i: f"it does not belong into partition {self.file.codes[0]}")
@@ -214,7 +220,7 @@ class _Batch:
                 self.refuse(sign != wanted, lambda i, w=wanted: f"sign must be {w}, as its name says, got {raw[i]!r}")  # type: ignore[misc]
         return sign
 
-    def shape(self, column: Column, cells: Any) -> Shape:
+    def shape(self, column: NmfColumn, cells: Any) -> Shape:
         """The shape and words of the query, which the first record sets, and with them where the wanted cells are."""
         shapes = self.batch.column("query_shape")
         words = [texts(self.batch.column(axis)) for axis in self.product.axes]
@@ -245,7 +251,7 @@ class _Batch:
             self.refuse(other, lambda i, fault=fault, word=word: f"{fault}{word[i].as_py()!r}")  # type: ignore[misc]
         return shape
 
-    def _values(self, column: Column, cells: Any, measured: NDArray[np.bool_], exact: NDArray[np.bool_]) -> Floats:
+    def _values(self, column: NmfColumn, cells: Any, measured: NDArray[np.bool_], exact: NDArray[np.bool_]) -> Floats:
         """(record, cell) answers; NaN in records that were not measured and hold none."""
         shape, pa = self.shape(column, cells), arrow()
         size, lists = int(np.prod(shape)), self.batch.column("value")
@@ -285,7 +291,7 @@ def sums(numbers: Floats, shape: Shape, labels: list[Labels]) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-def label_of(product: Product, column: Column, cell: int) -> str:
+def label_of(product: Product, column: NmfColumn, cell: int) -> str:
     """A cell of a query in words."""
     assert column.shape is not None
     return product.label(column.words, column.shape, np.array(np.unravel_index(cell, column.shape)))

@@ -20,8 +20,8 @@ from adversary.census.nmf.runs import (
     QUANTILES,
     Columns,
     Findings,
-    Question,
     Run,
+    RunInput,
     cells_of,
     column,
     of_cell,
@@ -57,7 +57,7 @@ class Cell(NamedTuple):
 
 
 def solve(
-    question: Question, made: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = DEFAULT_FAILURE
+    question: RunInput, made: Run, thresholds: Sequence[float] = THRESHOLDS, failure: float = DEFAULT_FAILURE
 ) -> tuple[xr.DataTree, list[Cell]]:
     """Answer of `nmf.runs.run` to a question, as `gather` gives it; one cell of its files is held at a time."""
     labels = dict(zip(made.read.cells.tolist(), made.read.labels, strict=True))

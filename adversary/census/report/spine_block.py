@@ -14,7 +14,7 @@ import xarray as xr
 from adversary._core import HEADLINE, __version__, format_chance, format_number, format_probability, percent, percentage
 from adversary.census import report, spine
 from adversary.census.nmf.file_layout import open_product, product_of
-from adversary.census.nmf.runs import Question, one_block
+from adversary.census.nmf.runs import RunInput, one_block
 from adversary.census.nmf.units import geoid
 from adversary.report.kit import Card, Document, Figure, Section, Summary, attempt, guarded_document, tabulate
 from adversary.report.sections.descriptions import SPINE_NUMBERS, described_others, described_prior
@@ -28,7 +28,7 @@ NUMBERS = ("noisy", "variance", "mean", "sd", "hdi_lower", "hdi_upper", "p_zero"
 
 
 def solve_block(
-    question: Question, block: str, queries: list[str] | None = None, households: Path | None = None
+    question: RunInput, block: str, queries: list[str] | None = None, households: Path | None = None
 ) -> xr.DataTree:
     """Numbers of one block.
 

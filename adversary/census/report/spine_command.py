@@ -10,7 +10,7 @@ import typer
 
 from adversary._core import DEFAULT_FAILURE, check_positive, check_probability, check_whole
 from adversary.census import spine
-from adversary.census.nmf.runs import FORMS, Question, leaf_prior, run, write_blocks_csv
+from adversary.census.nmf.runs import FORMS, RunInput, leaf_prior, run, write_blocks_csv
 from adversary.census.report import spine_answer, spine_block, spine_page
 from adversary.report.commands.options import (
     COMPILED,
@@ -124,7 +124,7 @@ def spine_command(
         if block is None and (query is None or out is None):
             missing = "--query" if query is None else "--out"
             raise ValueError(f"{missing} must be given, or one block with --block GEOID")
-        question = Question(
+        question = RunInput(
             str(directory), query or "total", _cells(cell), leaf_prior(leaves), prior, _parse_known(known),
             mistaken, level=level, product=product, root=root, state=state, county=county,
             totals=None if totals is None else str(totals), queries=queries,

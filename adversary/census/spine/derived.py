@@ -49,7 +49,7 @@ EQUAL_TAILED = "equal-tailed, of the posterior"
 BETA = "of the beta law with this mean and standard deviation"
 
 
-class Law(NamedTuple):
+class CountLaw(NamedTuple):
     """Posterior of a linear combination: lowest value, probabilities, error, mean and standard deviation."""
 
     low: int
@@ -169,7 +169,7 @@ def _need_resolved(solution: Solution) -> None:
         )
 
 
-def _law(tree: Tree, solution: Solution, places: Integers, sign: Floats) -> Law:
+def _law(tree: Tree, solution: Solution, places: Integers, sign: Floats) -> CountLaw:
     """Law of a sum of units, each added or subtracted."""
     _need_resolved(solution)
     chosen = Chosen.of(tree, places, sign)
@@ -184,7 +184,7 @@ def _law(tree: Tree, solution: Solution, places: Integers, sign: Floats) -> Law:
     spectrum[:used] = values[0] * np.exp(-1j * omega * (low - _centre(solution, chosen)))
     pmf = np.fft.irfft(np.conj(spectrum), size)
     error = 2.0 * solution.truncation_bound + folded + beyond + float(np.sqrt(2.0 * used)) * off + ROUNDING
-    return Law(low, np.maximum(pmf, 0.0), error, mean, sd)
+    return CountLaw(low, np.maximum(pmf, 0.0), error, mean, sd)
 
 
 def _frequencies(
@@ -239,7 +239,9 @@ def _log_generating(tree: Tree, solution: Solution, chosen: Chosen, tilts: Float
     return np.where(np.isfinite(log), log, np.inf)
 
 
-def _moments_in_unit(tree: Tree, solution: Solution, inside: Integers, v: int) -> tuple[Law, Floats, Floats, float]:
+def _moments_in_unit(
+    tree: Tree, solution: Solution, inside: Integers, v: int
+) -> tuple[CountLaw, Floats, Floats, float]:
     """Law of one unit's count T; E[S ; T = t] and E[S^2 ; T = t] of the sum of units in it; and the error."""
     p, low = unit_posterior(solution, v), message(solution, v).low
     chosen = Chosen.of(tree, inside, np.ones(inside.size))._replace(top=v)
@@ -247,13 +249,13 @@ def _moments_in_unit(tree: Tree, solution: Solution, inside: Integers, v: int) -
     centre = float(solution.mean[inside].sum())
     zeroth, first, second = values[:, 0] * p
     error = 2.0 * solution.truncation_bound + ROUNDING
-    total = Law(low, zeroth, error, float(solution.mean[v]), float(np.sqrt(solution.variance[v])))
+    total = CountLaw(low, zeroth, error, float(solution.mean[v]), float(np.sqrt(solution.variance[v])))
     return total, first + centre * zeroth, second + 2.0 * centre * first + centre**2 * zeroth, error
 
 
 def _moments_given_sum(
     tree: Tree, solution: Solution, inside: Integers, rest: Integers
-) -> tuple[Law, Floats, Floats, float]:
+) -> tuple[CountLaw, Floats, Floats, float]:
     """Law of the sum T of several units, E[S^k ; T = t] by Fourier inversion of E[S^k exp(i omega T)]; the error."""
     places = np.concatenate([inside, rest])
     total = _law(tree, solution, places, np.ones(places.size))
@@ -340,7 +342,7 @@ def _beta_ends(mean: float, sd: float, prob: float) -> tuple[float, float]:
     return low, high
 
 
-def _sum_dataset(law: Law, dim: str, prob: float, **named: Any) -> xr.Dataset:
+def _sum_dataset(law: CountLaw, dim: str, prob: float, **named: Any) -> xr.Dataset:
     import xarray as xr
 
     values = law.low + np.arange(law.pmf.size)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, Integers
-from adversary.census.spine.problem import UNBOUNDED, Bounds, feasible, with_count_of_leaf
+from adversary.census.spine.problem import UNBOUNDED, Limits, feasible, with_count_of_leaf
 from adversary.census.spine.solution import NOTHING, TRUSTED, Solution
 from adversary.census.spine.tree import Tree
 
@@ -204,7 +204,7 @@ def _for_siblings(tree: Tree, part: Solution, pinned: Solution, places: Integers
     windows = of_pinned.windows.copy()
     windows[first] = one.windows[0]
     windows[first]["place"] += of_pinned.data.size
-    bounds = Bounds(*(limit.copy() for limit in pinned.bounds))
+    bounds = Limits(*(limit.copy() for limit in pinned.bounds))
     for limits, of in ((bounds.low, np.fmin), (bounds.high, np.fmax)):
         limits[places[1:]] = of(limits[places[1:]], limits[first])
     messages = of_pinned._replace(windows=windows, data=np.concatenate([of_pinned.data, one.data]))
@@ -246,7 +246,7 @@ def _first_rerun(tree: Tree, solution: Solution, leaves: Integers, others: Integ
     return start, np.array(limiting, dtype=np.int64)
 
 
-def _with_leaf(tree: Tree, solution: Solution, leaf: int, count: int) -> Bounds:
+def _with_leaf(tree: Tree, solution: Solution, leaf: int, count: int) -> Limits:
     """Bounds that exact totals leave where a leaf has a count or one more, whatever its own prior allows."""
     bounds = solution.bounds
     low, high = bounds.own_low.copy(), bounds.own_high.copy()
@@ -285,7 +285,7 @@ def _part(solution: Solution, tree: Tree, nodes: Integers) -> Solution:
     units["parent"][1:] = np.searchsorted(nodes, units["parent"][1:])
     units["first"] = np.searchsorted(nodes, units["first"])
     tilt = float(solution.theta[tree.parent[nodes[0]]])
-    bounds = Bounds(*(limit[nodes] for limit in solution.bounds))
+    bounds = Limits(*(limit[nodes] for limit in solution.bounds))
     return replace(solution, layout=solution.layout._replace(units=units, top_tilt=tilt), bounds=bounds, memo={})
 
 

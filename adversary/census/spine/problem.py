@@ -60,7 +60,7 @@ class Likelihood(NamedTuple):
     high: Floats
 
 
-class Bounds(NamedTuple):
+class Limits(NamedTuple):
     """(unit,) smallest and largest counts: of all information; of everything outside the unit only; of a leaf alone."""
 
     low: Floats
@@ -156,7 +156,7 @@ def _refuse(tree: Tree, wrong: Any, values: Floats, what: str, rule: str) -> Non
 
 def feasible(
     tree: Tree, least: Floats, most: Floats, low: Floats, high: Floats, limits: tuple[float, float] = (0.0, np.inf)
-) -> Bounds:
+) -> Limits:
     """Counts that exact totals and bounds leave possible, from the limits of the leaves; ValueError where none are.
 
     Up: a unit's limits are the sums of its children's, within its own. Down: what a child can have is what its parent
@@ -196,12 +196,12 @@ def feasible(
         outer_low[level] = np.where(others_endless > 0, 0.0, np.maximum(limit[0] - others_high, 0.0))
         outer_high[level] = limit[1] - (total_low[parent] - low[level])
     low, high = np.maximum(low, outer_low), np.minimum(high, outer_high)
-    return Bounds(low, high, outer_low, outer_high, own_low, own_high)
+    return Limits(low, high, outer_low, outer_high, own_low, own_high)
 
 
 def layout(
     tree: Tree, like: Likelihood, prior: LeafPrior, messages: Mapping[str, Message], outside: Message | None
-) -> tuple[Layout, Bounds]:
+) -> tuple[Layout, Limits]:
     """One cell as arrays for the compiled code, with what exact totals leave possible."""
     from adversary.census.spine.compiled import RATE, UNIT, Layout
 
@@ -302,7 +302,7 @@ FAR_NATS = 760.0
 """A count whose likelihood is below exp(-760) of the largest is taken to be impossible: doubles end there."""
 
 
-def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Bounds) -> Layout | None:
+def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Limits) -> Layout | None:
     """The layout with limits of counts that are not measured, of leaves and where a rate is shared: what lies above and
     beside leaves them.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from adversary._core import Floats, Integers, check_whole, in_threads
 from adversary.census.spine.leaf_priors import LeafPrior, SharedRate
-from adversary.census.spine.problem import Bounds, Likelihood, Message, check_proper, layout, within_reach
+from adversary.census.spine.problem import Likelihood, Limits, Message, check_proper, layout, within_reach
 from adversary.census.spine.squares import two_passes
 from adversary.census.spine.tree import Tree
 
@@ -36,7 +36,7 @@ class Solution:
     """One cell: what the compiled code was given, and the messages it found."""
 
     layout: Any
-    bounds: Bounds
+    bounds: Limits
     theta: Floats
     messages: Any
     outer: Floats
@@ -124,7 +124,7 @@ def solve(
 
 
 def _solve_layout(
-    tree: Tree, like: Likelihood, prior: LeafPrior, bounds: Bounds, lodged: Integers, messages: Mapping[str, Message],
+    tree: Tree, like: Likelihood, prior: LeafPrior, bounds: Limits, lodged: Integers, messages: Mapping[str, Message],
     outside: Message | None, tolerance: float, tau: float, made: Any,
 ) -> Solution | None:  # fmt: skip
     """The solution of one layout; None where its counts are limited, and nothing is possible."""

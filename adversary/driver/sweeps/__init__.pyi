@@ -2,8 +2,8 @@ from .model_sweep import ModelSweep as ModelSweep
 from .model_sweep import at_prior_of as at_prior_of
 from .model_sweep import truths_of_models as truths_of_models
 from .sweep_inputs import SHARES as SHARES
-from .sweep_inputs import Case as Case
 from .sweep_inputs import Range as Range
+from .sweep_inputs import SweptCase as SweptCase
 from .sweep_inputs import case_at as case_at
 from .sweep_inputs import input_words as input_words
 from .sweep_inputs import ranges_of as ranges_of

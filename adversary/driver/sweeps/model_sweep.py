@@ -36,7 +36,7 @@ from adversary.driver.posteriors import (
     read_releases,
 )
 
-from .sweep_inputs import Case
+from .sweep_inputs import SweptCase
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -81,7 +81,7 @@ class ModelSweep:
     draws, seed : simulated releases and seed
     """
 
-    cases: Mapping[Place, Case]
+    cases: Mapping[Place, SweptCase]
     truths: Mapping[str, Mapping[str, Any]]
     released: Any
     target: str
@@ -175,7 +175,7 @@ class ModelSweep:
         pooled = (zip(group, shared_draws(list(group.values())), strict=True) for group in groups.values())
         return {place: prior for group in pooled for place, prior in group}
 
-    def names(self, case: Case) -> list[str]:
+    def names(self, case: SweptCase) -> list[str]:
         """Released variables of a model."""
         from adversary.models.enumeration import released_names
 

@@ -19,7 +19,7 @@ SHARES, DATA_SHARES = 50, 20
 
 
 @dataclass(frozen=True)
-class Case:
+class SweptCase:
     """One plan and one adversary of a sweep: an `Adversary`, a model with its data, or a function that builds one."""
 
     plan: Any
@@ -31,7 +31,7 @@ class Case:
         """True where the adversary is a model, or builds one."""
         return not isinstance(self.adversary, Adversary)
 
-    def settled(self) -> Case:
+    def settled(self) -> SweptCase:
         """The case checked, its model built with these data."""
         if not self.is_model:
             if self.data:
@@ -72,7 +72,7 @@ class Range:
 
     dim: str
     values: tuple[Any, ...]
-    at: Callable[[Case, Any], Case]
+    at: Callable[[SweptCase, Any], SweptCase]
 
 
 def ranges_of(
@@ -131,7 +131,7 @@ def values_of(name: str, given: Any, shares: int) -> Floats:
     return several(name, given.ppf((np.arange(shares) + 0.5) / shares) if hasattr(given, "ppf") else given)
 
 
-def _data_setter(name: str, named: Mapping[Any, Any]) -> Callable[[Case, Any], Case]:
+def _data_setter(name: str, named: Mapping[Any, Any]) -> Callable[[SweptCase, Any], SweptCase]:
     return lambda case, value: replace(case, data={**case.data, name: named[value]})
 
 
@@ -169,15 +169,15 @@ def sibling_dim(level: str) -> str:
     return f"siblings[{level}]"
 
 
-def _sibling_setter(name: str) -> Callable[[Case, int], Case]:
-    def at(case: Case, number: int) -> Case:
+def _sibling_setter(name: str) -> Callable[[SweptCase, int], SweptCase]:
+    def at(case: SweptCase, number: int) -> SweptCase:
         levels = (replace(one, siblings=number) if one.name == name else one for one in case.plan.levels)
         return replace(case, plan=replace(case.plan, levels=tuple(levels)))
 
     return at
 
 
-def _with_budget(case: Case, factor: float) -> Case:
+def _with_budget(case: SweptCase, factor: float) -> SweptCase:
     return replace(case, plan=case.plan.scaled(factor))
 
 
@@ -191,7 +191,7 @@ def several(name: str, values: Any) -> Floats:
     return np.asarray(array)
 
 
-def case_at(start: Case, ranges: Sequence[Range], chosen: Sequence[Any]) -> Case:
+def case_at(start: SweptCase, ranges: Sequence[Range], chosen: Sequence[Any]) -> SweptCase:
     """The case at these values of the inputs; an error says at which.
 
     Parameters

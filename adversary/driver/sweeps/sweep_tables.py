@@ -19,7 +19,7 @@ from adversary.driver.model_case import RecognisedNoise, records_of_model
 from adversary.driver.posteriors import MEASURES, Prior, Readings
 from adversary.privacy import Guarantee, PrivacyUnit
 
-from .sweep_inputs import Case, Range
+from .sweep_inputs import Range, SweptCase
 
 TRUTHS = ("in", "out")
 _BOUNDS = ("loss_bound", "outside", "bound_status", "bound")
@@ -43,7 +43,7 @@ class Promised:
     records: int = 1
     unit: PrivacyUnit | None = None
 
-    def of_model(self, case: Case, names: Sequence[str], readings: Readings) -> xr.Dataset:
+    def of_model(self, case: SweptCase, names: Sequence[str], readings: Readings) -> xr.Dataset:
         """Bounds of a model that reads the releases of these names."""
         if case.plan is None:
             noise = RecognisedNoise(case.adversary, tuple(names), self.unit)
@@ -52,7 +52,7 @@ class Promised:
             bounds = Bounds(case.plan, *records_of_model(case.plan, self.records), self.failure)
         return self._named(bounds.table(dict(self.guarantees), readings.law, readings))
 
-    def of_adversary(self, case: Case, law: BayesFactorLaw, invariant: float, side: int) -> xr.Dataset:
+    def of_adversary(self, case: SweptCase, law: BayesFactorLaw, invariant: float, side: int) -> xr.Dataset:
         """Bounds of an `Adversary`, by the law of the log Bayes factor."""
         base = float(expit(law.log_odds + invariant))
         prior, none = Prior(law.log_odds, invariant, base), xr.DataArray(np.empty(0), dims="release")

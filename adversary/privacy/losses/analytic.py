@@ -228,7 +228,7 @@ class LaplaceLoss(PrivacyLoss):
 
 
 @dataclass(frozen=True)
-class LaplaceSum:
+class LaplaceSumLoss:
     """The profile of a sum of Laplace losses alike, to the last digits of positive terms.
 
     Under sqrt(P Q), whose density to P is e^(-loss / 2), one loss has equal masses at its ends and is uniform between

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import SMALLEST, Floats, as_array, check_number, labelled, scalar_or_array
-from adversary.privacy.losses.analytic import LaplaceLoss, LaplaceSum
-from adversary.privacy.losses.contour import DEEPEST, Law, Part, TiltedSum
+from adversary.privacy.losses.analytic import LaplaceLoss, LaplaceSumLoss
+from adversary.privacy.losses.contour import DEEPEST, Part, TiltedLaw, TiltedSum
 from adversary.privacy.losses.derived_answers import Bracket
 from adversary.privacy.losses.dominating import lattice_above
 from adversary.privacy.losses.grid_rounding import (
@@ -23,7 +23,7 @@ from adversary.privacy.losses.grid_rounding import (
     MOST_GRID_BINS,
     ON_GRID,
     PER_DEVIATION,
-    Grid,
+    LossGrid,
     RoundedLoss,
     compact,
     edges_of,
@@ -108,7 +108,7 @@ class ComposedLoss(RoundedLoss):
             return min(units)
         return min(units) / math.ceil(min(units) / coarse) if units else coarse
 
-    def _sum_of(self, grids: dict[PrivacyLoss, Grid]) -> Law | None:
+    def _sum_of(self, grids: dict[PrivacyLoss, LossGrid]) -> TiltedLaw | None:
         """The law of the finite sums; None where there is none."""
         if not all(grid.finite for grid in grids.values()):
             return None
@@ -118,11 +118,11 @@ class ComposedLoss(RoundedLoss):
         return TiltedSum(tuple(parts), self.step, depth).law()
 
     @cached_property
-    def _grids_above(self) -> dict[PrivacyLoss, Grid]:
+    def _grids_above(self) -> dict[PrivacyLoss, LossGrid]:
         return self._grids(grid_above)
 
     @cached_property
-    def _sum_above(self) -> Law | None:
+    def _sum_above(self) -> TiltedLaw | None:
         return self._sum_of(self._grids_above)
 
     @cached_property
@@ -130,7 +130,7 @@ class ComposedLoss(RoundedLoss):
         """A law whose profile is nowhere below."""
         return self._with_errors(self._sum_above, self._grids_above)
 
-    def _with_errors(self, law: Law | None, grids: dict[PrivacyLoss, Grid]) -> LatticeLoss:
+    def _with_errors(self, law: TiltedLaw | None, grids: dict[PrivacyLoss, LossGrid]) -> LatticeLoss:
         infinite_p = self._once(lambda part: grids[part].infinite_p)
         infinite_q = self._once(lambda part: grids[part].infinite_q)
         if law is None:
@@ -164,7 +164,7 @@ class ComposedLoss(RoundedLoss):
         infinite = self._once(lambda part: float(part.tail(np.inf)[0]))
         return self._without_errors(self._sum_above, infinite)
 
-    def _without_errors(self, law: Law | None, infinite_p: float) -> LatticeLoss:
+    def _without_errors(self, law: TiltedLaw | None, infinite_p: float) -> LatticeLoss:
         if law is None:
             return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), infinite_p, rounded=True)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -196,11 +196,11 @@ class ComposedLoss(RoundedLoss):
         )
 
     @cached_property
-    def _splines(self) -> LaplaceSum | None:
+    def _splines(self) -> LaplaceSumLoss | None:
         """The sum in splines, of a few Laplace losses alike."""
         ((part, times), *others) = self.counted.items()
-        laplace = not others and isinstance(part, LaplaceLoss) and LaplaceSum.fits(part.epsilon0, times)
-        return LaplaceSum(part.epsilon0, times) if laplace else None  # type: ignore[attr-defined]
+        laplace = not others and isinstance(part, LaplaceLoss) and LaplaceSumLoss.fits(part.epsilon0, times)
+        return LaplaceSumLoss(part.epsilon0, times) if laplace else None  # type: ignore[attr-defined]
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
@@ -250,12 +250,12 @@ class ComposedLoss(RoundedLoss):
         """The law of losses rounded down to the grid."""
         return self._without_infinite(self._grids(rounded_down))
 
-    def _grids(self, rounding: Callable[..., Grid]) -> dict[PrivacyLoss, Grid]:
+    def _grids(self, rounding: Callable[..., LossGrid]) -> dict[PrivacyLoss, LossGrid]:
         """The law of each part on the grid."""
         ends = dict(zip(self.parts, self.ends, strict=True))
         return {part: compact(rounding(part, ends[part], self.step)) for part in self.counted}
 
-    def _without_infinite(self, grids: dict[PrivacyLoss, Grid]) -> LatticeLoss:
+    def _without_infinite(self, grids: dict[PrivacyLoss, LossGrid]) -> LatticeLoss:
         return self._without_errors(self._sum_of(grids), self._once(lambda part: grids[part].infinite_p))
 
     @cached_property

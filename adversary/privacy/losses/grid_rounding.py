@@ -113,7 +113,7 @@ class RoundedLoss(PrivacyLoss):
         return self.upper.expect(function)
 
 
-class Grid(NamedTuple):
+class LossGrid(NamedTuple):
     """Masses under P at rising multiples of a step, the infinite masses, and how far a loss may have been moved."""
 
     place: Integers
@@ -140,7 +140,7 @@ def grid_places(ends: tuple[float, float], step: float) -> Integers:
     return np.asarray(both[(both >= low) & (both <= high)], dtype=np.int64)
 
 
-def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Grid:
+def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
     """The profile joined by straight lines between grid points: each loss split between its two neighbours."""
     if isinstance(loss, LatticeLoss):
         return split_atoms(loss, step)
@@ -151,7 +151,7 @@ def grid_above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Gri
     law = lattice_above(loss.rough, as_array(step * places))
     mass = np.zeros(places.size)
     mass[np.searchsorted(places, np.rint(law.losses / step).astype(np.int64))] = np.exp(law.log_p)
-    return Grid(places, mass, law.infinite_p, law.infinite_q, _widest(step * np.diff(places)))
+    return LossGrid(places, mass, law.infinite_p, law.infinite_q, _widest(step * np.diff(places)))
 
 
 def _widest(gaps: Floats) -> Floats:
@@ -159,7 +159,7 @@ def _widest(gaps: Floats) -> Floats:
     return as_array(np.maximum(np.append(gaps, 0.0), np.append(0.0, gaps)))
 
 
-def split_atoms(law: LatticeLoss, step: float) -> Grid:
+def split_atoms(law: LatticeLoss, step: float) -> LossGrid:
     """Atoms split between the grid points next to them, so that masses under both hypotheses stay."""
     low, over = _placed(law.losses / step)
     up = np.where(over > 0.0, np.expm1(-step * over) / np.expm1(-step), 0.0)
@@ -168,7 +168,7 @@ def split_atoms(law: LatticeLoss, step: float) -> Grid:
     total = np.bincount(at, np.concatenate([mass * (1.0 - up), mass * up]), places.size)
     moved = np.zeros(places.size)
     moved[at[: low.size][over > 0.0]] = moved[at[low.size :][over > 0.0]] = step
-    return compact(Grid(places, total, law.infinite_p, law.infinite_q, moved))
+    return compact(LossGrid(places, total, law.infinite_p, law.infinite_q, moved))
 
 
 def _placed(x: Floats) -> tuple[Integers, Floats]:
@@ -178,7 +178,7 @@ def _placed(x: Floats) -> tuple[Integers, Floats]:
     return near.astype(np.int64), np.maximum(x - near, 0.0) * (np.abs(x - near) > ON_GRID * np.maximum(1.0, np.abs(x)))
 
 
-def compact(grid: Grid) -> Grid:
+def compact(grid: LossGrid) -> LossGrid:
     """Without the grid points that have no mass."""
     live = grid.mass > 0.0
     return grid._replace(
@@ -186,7 +186,7 @@ def compact(grid: Grid) -> Grid:
     )
 
 
-def grid_below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Grid:
+def grid_below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
     """Neighbouring releases put together until their average ratio is that of a grid point: never more informative."""
     infinite_q = 0.0
     loss = loss.proved if isinstance(loss, RoundedLoss) else loss
@@ -197,17 +197,17 @@ def grid_below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Gri
     else:
         losses, mass = _cells(loss, grid_places(ends, step), step)
         infinite = float(loss.tail(np.inf)[0])
-    return Grid(*_walk_down(losses / step, mass, step), infinite, infinite_q, np.zeros(0))
+    return LossGrid(*_walk_down(losses / step, mass, step), infinite, infinite_q, np.zeros(0))
 
 
-def _binned_laplace(loss: LaplaceLoss, step: float) -> Grid:
+def _binned_laplace(loss: LaplaceLoss, step: float) -> LossGrid:
     """Releases between the two ends in bins of two steps, whose losses are the grid points between."""
     e, cells = loss.epsilon0, round(loss.epsilon0 / step)
     edges = np.linspace(-e, e, cells + 1)
     mass = np.zeros(2 * cells + 1)
     mass[1::2] = -0.5 * np.exp((edges[1:] - e) / 2.0) * np.expm1(-e / cells)
     mass[[0, -1]] = 0.5 * np.exp(-e), 0.5
-    return compact(Grid(np.arange(-cells, cells + 1), mass, 0.0, 0.0, np.zeros(mass.size)))
+    return compact(LossGrid(np.arange(-cells, cells + 1), mass, 0.0, 0.0, np.zeros(mass.size)))
 
 
 def _cells(loss: PrivacyLoss, places: Integers, step: float) -> tuple[Floats, Floats]:
@@ -305,7 +305,7 @@ def on_grid(law: LatticeLoss, step: float) -> bool:
     return not _placed(law.losses / step)[1].any()
 
 
-def rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Grid:
+def rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
     """Every loss rounded up to the grid; mass beyond it infinite."""
     if isinstance(loss, LatticeLoss):
         low, over = _placed(loss.losses / step)
@@ -313,21 +313,21 @@ def rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Gri
     places = grid_places(ends, step)
     beyond, inside = _grid_masses(loss, as_array(step * places))
     mass = np.append(1.0 - beyond[0], inside)
-    return Grid(places, mass, float(beyond[-1]), 0.0, np.zeros(0))
+    return LossGrid(places, mass, float(beyond[-1]), 0.0, np.zeros(0))
 
 
-def rounded_down(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> Grid:
+def rounded_down(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> LossGrid:
     """Every loss rounded down to the grid; finite mass beyond it at its end."""
     if isinstance(loss, LatticeLoss):
         return _listed(_placed(loss.losses / step)[0], np.exp(loss.log_p), loss.infinite_p)
     places, infinite = grid_places(ends, step), float(loss.tail(np.inf)[0])
     beyond, inside = _grid_masses(loss, as_array(step * places))
-    return Grid(places, np.append(inside, max(0.0, beyond[-1] - infinite)), infinite, 0.0, np.zeros(0))
+    return LossGrid(places, np.append(inside, max(0.0, beyond[-1] - infinite)), infinite, 0.0, np.zeros(0))
 
 
-def _listed(places: Integers, mass: Floats, infinite_p: float) -> Grid:
+def _listed(places: Integers, mass: Floats, infinite_p: float) -> LossGrid:
     unique_places, at = np.unique(places, return_inverse=True)
-    return Grid(unique_places, np.bincount(at, mass, unique_places.size), infinite_p, 0.0, np.zeros(0))
+    return LossGrid(unique_places, np.bincount(at, mass, unique_places.size), infinite_p, 0.0, np.zeros(0))
 
 
 def _grid_masses(loss: PrivacyLoss, nodes: Floats) -> tuple[Floats, Floats]:

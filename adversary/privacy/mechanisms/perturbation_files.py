@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _WHOLE = re.compile(r"[+-]?\d+")
 
 
-class Layout(NamedTuple):
+class FileLayout(NamedTuple):
     """Releases that can happen, one entry each, and how the file was understood.
 
     Parameters
@@ -58,7 +58,7 @@ class Layout(NamedTuple):
     words: str
 
 
-def read_layout(frame: Any, place: Callable[[int], str], parameter: str = "table") -> Layout:
+def read_layout(frame: Any, place: Callable[[int], str], parameter: str = "table") -> FileLayout:
     """Releases of a perturbation table in any of the layouts above.
 
     Parameters
@@ -94,13 +94,13 @@ def _numbers(name: str, column: Any, place: Callable[[int], str]) -> Floats:
     return np.array(cells, dtype=np.float64)
 
 
-def _long(columns: Mapping[str, Any], place: Callable[[int], str]) -> Layout:
+def _long(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileLayout:
     names = ("count", "release", "probability")
     count, release, probability = (_numbers(name, columns[name], place) for name in names)
-    return Layout(count, release, probability, 1, "lines of count, release, probability")
+    return FileLayout(count, release, probability, 1, "lines of count, release, probability")
 
 
-def _ptable(columns: Mapping[str, Any], place: Callable[[int], str]) -> Layout:
+def _ptable(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileLayout:
     """A table of the R package ptable; of its other columns v and type are compared with what is read."""
     i, j, p = (_numbers(name, columns[name], place) for name in "ijp")
     for row, kind in enumerate(columns.get("type", ())):
@@ -113,10 +113,10 @@ def _ptable(columns: Mapping[str, Any], place: Callable[[int], str]) -> Layout:
     if (wrong := np.flatnonzero(np.abs(v - (j - i)) > 1e-6)).size:
         row = int(wrong[0])
         raise ValueError(f"{place(row)}: column 'v': must be j - i = {j[row] - i[row]:g}, got {v[row]:g}")
-    return Layout(i, j, p, 1, "i, j, p of ptable")
+    return FileLayout(i, j, p, 1, "i, j, p of ptable")
 
 
-def _cell_keys(columns: Mapping[str, Any], place: Callable[[int], str]) -> Layout:
+def _cell_keys(columns: Mapping[str, Any], place: Callable[[int], str]) -> FileLayout:
     """A p-table of the ONS: keys are uniform, and a key without a line leaves its count as it is."""
     pcv, key, step = (_numbers(name, columns[name], place) for name in ("pcv", "ckey", "pvalue"))
     for name, column, least in (("pcv", pcv, 0.0), ("ckey", key, 0.0), ("pvalue", step, -np.inf)):
@@ -144,16 +144,16 @@ def _cell_keys(columns: Mapping[str, Any], place: Callable[[int], str]) -> Layou
     possible = (weight > 0) & (count <= LAST_PCV)
     count, step, weight = count[possible], step[possible], weight[possible]
     words = f"pcv, ckey, pvalue of the ONS: {keys} keys, each as likely"
-    return Layout(count, count + step, weight / keys, REPEATED, words)
+    return FileLayout(count, count + step, weight / keys, REPEATED, words)
 
 
-LONG: Mapping[tuple[str, ...], Callable[..., Layout]] = MappingProxyType(
+LONG: Mapping[tuple[str, ...], Callable[..., FileLayout]] = MappingProxyType(
     {("count", "release", "probability"): _long, ("i", "j", "p"): _ptable, ("pcv", "ckey", "pvalue"): _cell_keys}
 )
 """What reads a file with a line for each release or key, by its columns."""
 
 
-def _matrix(frame: Any, place: Callable[[int], str], parameter: str) -> Layout:
+def _matrix(frame: Any, place: Callable[[int], str], parameter: str) -> FileLayout:
     """A row for each count, in the first column where that is no number's, and a column for each release."""
     names = [str(name).strip() for name in frame]
     counted = bool(names) and not _WHOLE.fullmatch(names[0])
@@ -173,7 +173,7 @@ def _matrix(frame: Any, place: Callable[[int], str], parameter: str) -> Layout:
     row, column = np.nonzero(probs)
     release = ends[column] if transitions else count[row] + ends[column]
     what = "published count" if transitions else "perturbation"
-    return Layout(count[row], release, probs[row, column], 1, f"a matrix, a column for each {what}")
+    return FileLayout(count[row], release, probs[row, column], 1, f"a matrix, a column for each {what}")
 
 
 def _are_transitions(count: Floats, ends: Floats, probs: Floats, parameter: str) -> bool:

@@ -24,7 +24,7 @@ from typer.core import TyperGroup
 AUDIT, CHOOSE, INFER, SETUP = "Audit a release", "Choose a guarantee", "Analyse noisy data", "Set up"
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """The group of a command, an example, and its help if it is a group itself."""
 
     group: str
@@ -33,34 +33,34 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "audit": Entry(AUDIT, "audit data/granville_1940.toml --out report"),
-    "tables": Entry(
+    "audit": CommandEntry(AUDIT, "audit data/granville_1940.toml --out report"),
+    "tables": CommandEntry(
         AUDIT, 'tables data/districts.csv --table "district: age x sex, rho 0.3" --table "country: age, rho 0.1"'
     ),
-    "compare": Entry(AUDIT, "compare data/granville_1940.toml data/granville_1940_bounded.toml"),
-    "sensitivity": Entry(AUDIT, "sensitivity data/clinic_visits.toml --out sensitivity"),
-    "explain": Entry(AUDIT, "explain data/granville_1940.toml --audience regulator"),
-    "gallery": Entry(AUDIT, "gallery --out gallery"),
-    "plan": Entry(
+    "compare": CommandEntry(AUDIT, "compare data/granville_1940.toml data/granville_1940_bounded.toml"),
+    "sensitivity": CommandEntry(AUDIT, "sensitivity data/clinic_visits.toml --out sensitivity"),
+    "explain": CommandEntry(AUDIT, "explain data/granville_1940.toml --audience regulator"),
+    "gallery": CommandEntry(AUDIT, "gallery --out gallery"),
+    "plan": CommandEntry(
         CHOOSE, "plan data/town_counts.csv --profile data/survey_profile.toml --levels block,group,tract"
     ),
-    "epsilon": Entry(CHOOSE, "epsilon data/durham_infant_mortality.toml --out epsilon"),
-    "bounds": Entry(CHOOSE, "bounds --rho 2.63 --prior 1/100"),
-    "ledger": Entry(CHOOSE, "ledger data/releases.toml"),
-    "invariants": Entry(CHOOSE, "invariants data/districts_1940_total.toml"),
-    "census": Entry(
+    "epsilon": CommandEntry(CHOOSE, "epsilon data/durham_infant_mortality.toml --out epsilon"),
+    "bounds": CommandEntry(CHOOSE, "bounds --rho 2.63 --prior 1/100"),
+    "ledger": CommandEntry(CHOOSE, "ledger data/releases.toml"),
+    "invariants": CommandEntry(CHOOSE, "invariants data/districts_1940_total.toml"),
+    "census": CommandEntry(
         CHOOSE, "census scenario C --out census_c",
         "What the noise of the 2020 Census allows an adversary to learn, by concern.",
     ),
-    "infer": Entry(INFER, "infer data/blood_lead.toml"),
-    "spine": Entry(INFER, "spine county --query DETAILED --cell 0,1,0,2 --out found"),
-    "nmf": Entry(
+    "infer": CommandEntry(INFER, "infer data/blood_lead.toml"),
+    "spine": CommandEntry(INFER, "spine county --query DETAILED --cell 0,1,0,2 --out found"),
+    "nmf": CommandEntry(
         INFER, "nmf synth county --blocks 2000 --shape 2x2x2x7",
         "Noisy Measurement Files: make a synthetic one, or check one.",
     ),
-    "init": Entry(SETUP, "init audit scenario.toml"),
-    "schema": Entry(SETUP, "schema scenario"),
-    "doctor": Entry(SETUP, "doctor --json"),
+    "init": CommandEntry(SETUP, "init audit scenario.toml"),
+    "schema": CommandEntry(SETUP, "schema scenario"),
+    "doctor": CommandEntry(SETUP, "doctor --json"),
 }  # fmt: skip
 """Every command `x`, in the order in which a user needs them: `x_command` of its module."""
 _HERE = "adversary.report.commands"

@@ -33,7 +33,7 @@ CLEARLY = 0.99
 
 
 @dataclass(frozen=True)
-class Limit:
+class BeliefLimit:
     """An adversary's log odds move by at most `loss` nats, in either direction, but for a probability `failure`.
 
     Under both truths: whether the record is in the data or not. Infinite: nothing is guaranteed.
@@ -90,7 +90,7 @@ class Limit:
         return worst_prior(self.loss)[0]
 
 
-def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
+def limits_of(guarantee: Guarantee, failure: float) -> tuple[BeliefLimit, ...]:
     """The certain bound on the privacy loss, and that at `failure` if clearly tighter; a single infinite one if none.
 
     >>> limits_of(PureDP(1.0), 0.05)
@@ -99,7 +99,7 @@ def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
     return _tightest(float(guarantee.loss_bound(0.0)), lambda: float(guarantee.loss_bound(failure)), failure)
 
 
-def usual_limit(guarantee: Guarantee) -> Limit | None:
+def usual_limit(guarantee: Guarantee) -> BeliefLimit | None:
     """The bound on the privacy loss at the first failure of `LARGER` at which there is one."""
     found = (limits_of(guarantee, failure)[0] for failure in LARGER)
     return next((limit for limit in found if limit.exists), None)
@@ -121,7 +121,7 @@ def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
     return found
 
 
-def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[Limit, ...]:
+def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[BeliefLimit, ...]:
     """`limits_of` several releases together, each with independent noise and this guarantee.
 
     Certain losses add up; at a failure above 0 they compose as `releases * guarantee` does. Probabilistic DP
@@ -142,17 +142,17 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[L
     return _tightest(certain, at_failure, failure)
 
 
-def _tightest(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[Limit, ...]:
-    sure = [Limit(certain, 0.0)] if np.isfinite(certain) else []
+def _tightest(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[BeliefLimit, ...]:
+    sure = [BeliefLimit(certain, 0.0)] if np.isfinite(certain) else []
     if failure == 0.0:
-        return tuple(sure) or (Limit(np.inf, 0.0),)
-    other = Limit(at_failure(), failure)
+        return tuple(sure) or (BeliefLimit(np.inf, 0.0),)
+    other = BeliefLimit(at_failure(), failure)
     if sure and not other.loss < CLEARLY * certain:
         return tuple(sure)
     return *sure, other
 
 
-def limits_together(guarantee: Guarantee, releases: int, failure: float) -> list[tuple[float, tuple[Limit, ...]]]:
+def limits_together(guarantee: Guarantee, releases: int, failure: float) -> list[tuple[float, tuple[BeliefLimit, ...]]]:
     """(failure, `limits_after`), and those at the first larger failure that has one where this has none; or nothing."""
     asked = limits_after(guarantee, releases, failure)
     if asked[0].exists:

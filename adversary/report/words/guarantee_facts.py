@@ -40,7 +40,7 @@ from adversary.privacy import Guarantee, PrivacyUnit
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss
 from adversary.report.words.belief_limits import (
-    Limit,
+    BeliefLimit,
     limits_after,
     limits_of,
     limits_together,
@@ -179,7 +179,7 @@ def unit_notes(unit: PrivacyUnit, contribution: float | None = None, local: bool
 def of_guarantee(
     guarantee: Guarantee,
     audience: str,
-    limits: Sequence[Limit],
+    limits: Sequence[BeliefLimit],
     priors: Sequence[float] | None,
     budgeted: str = "",
 ) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def names_of(guarantee: Guarantee, budgeted: str = "") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _limit(limit: Limit, audience: str, starts: Sequence[float]) -> dict[str, Any]:
+def _limit(limit: BeliefLimit, audience: str, starts: Sequence[float]) -> dict[str, Any]:
     """A limit: how it may fail, how far a belief moves from any start and from each of `starts`."""
     may_fail: dict[str, Any] = {"exists": limit.exists, "certain": limit.certain}
     if not limit.certain:
@@ -230,7 +230,7 @@ def _limit(limit: Limit, audience: str, starts: Sequence[float]) -> dict[str, An
     }
 
 
-def _start(limit: Limit, p: float, audience: str) -> dict[str, Any]:
+def _start(limit: BeliefLimit, p: float, audience: str) -> dict[str, Any]:
     """Template values on the posterior range of a belief that starts at p, in percent and as a ratio.
 
     The two texts that stand on the page of a report have the digits of its tables.
@@ -251,7 +251,7 @@ def _start(limit: Limit, p: float, audience: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _worst(limit: Limit) -> dict[str, Any]:
+def _worst(limit: BeliefLimit) -> dict[str, Any]:
     """The start that moves most, as it is written, and the bound there."""
     shown = (100 * Decimal(repr(limit.worst_prior))).quantize(Decimal(1).scaleb(-decimals_for(limit.worst_prior)))
     start = float(shown / 100)
@@ -264,7 +264,7 @@ def _worst(limit: Limit) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _household(guarantee: Guarantee, limit: Limit) -> str | None:
+def _household(guarantee: Guarantee, limit: BeliefLimit) -> str | None:
     """Loss of two records that change together; none of a computed loss, of which the plan knows better."""
     if isinstance(guarantee, PrivacyLoss):
         return None
@@ -272,7 +272,7 @@ def _household(guarantee: Guarantee, limit: Limit) -> str | None:
     return format_bound(e, True) if np.isfinite(e) else ""
 
 
-def _stricter(guarantee: Guarantee, limit: Limit, audience: str) -> list[dict[str, Any]]:
+def _stricter(guarantee: Guarantee, limit: BeliefLimit, audience: str) -> list[dict[str, Any]]:
     """A limit that may fail and those at smaller failures, of limits that read alike the last."""
     if limit.certain:
         return []

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Five = tuple[float, float, float, float, float]
 
 
-class Case(NamedTuple):
+class ReleaseCase(NamedTuple):
     """Parameters and a release; a rate is 0 where a statistic is not released."""
 
     n: float
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
 
 @compiled
-def _means(angle: float, case: Case) -> tuple[float, float, float]:
+def _means(angle: float, case: ReleaseCase) -> tuple[float, float, float]:
     """Log of the integral over the means whose largest variance is above x, by the sides of the released mean."""
     low = math.sin(0.5 * angle) ** 2
     high = 1.0 - low
@@ -61,7 +61,7 @@ def _means(angle: float, case: Case) -> tuple[float, float, float]:
 
 
 @compiled
-def _log_variance(angle: float, case: Case) -> Pair:
+def _log_variance(angle: float, case: ReleaseCase) -> Pair:
     """Log of the gamma density at x, its noise and dx / d angle, without what does not depend on x; and x."""
     most = 0.25 * case.n / (case.n - 1.0)
     sine, cosine = math.sin(angle), math.cos(angle)
@@ -72,14 +72,14 @@ def _log_variance(angle: float, case: Case) -> Pair:
 
 
 @compiled
-def _log_integrand(log_angle: float, case: Case) -> float:
+def _log_integrand(log_angle: float, case: ReleaseCase) -> float:
     angle = math.exp(log_angle)
     value: float = _log_variance(angle, case)[0] + _means(angle, case)[2]
     return value
 
 
 @compiled
-def _top(case: Case) -> float:
+def _top(case: ReleaseCase) -> float:
     """Log of the angle of the integrand's top, by golden section."""
     low, high = math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-9
     while high - low > 1e-9:
@@ -92,7 +92,7 @@ def _top(case: Case) -> float:
 
 
 @compiled
-def _angle_below_level(inside: float, outside: float, level: float, case: Case) -> float:
+def _angle_below_level(inside: float, outside: float, level: float, case: ReleaseCase) -> float:
     """Log of an angle on the way outside where the integrand has fallen below a level, or the end of the way."""
     if _log_integrand(outside, case) > level:
         return outside
@@ -106,7 +106,7 @@ def _angle_below_level(inside: float, outside: float, level: float, case: Case) 
 
 
 @compiled
-def _edges(top: float, peak: float, case: Case) -> Floats:
+def _edges(top: float, peak: float, case: ReleaseCase) -> Floats:
     """Seven sorted angles between which the integrand is smooth, beyond which it is nothing."""
     edges = np.full(7, math.exp(top))
     for side, end in enumerate((math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-12)):
@@ -121,7 +121,7 @@ def _edges(top: float, peak: float, case: Case) -> Floats:
 
 
 @compiled
-def _slopes(angle: float, case: Case) -> Five:
+def _slopes(angle: float, case: ReleaseCase) -> Five:
     """Log of the integrand, and the derivatives of that log in mu, sigma2, the released mean and variance."""
     log_variance, x = _log_variance(angle, case)
     below, above, both = _means(angle, case)
@@ -149,7 +149,7 @@ def _slopes(angle: float, case: Case) -> Five:
 
 
 @compiled
-def _panel(low: float, high: float, peak: float, case: Case) -> Floats:
+def _panel(low: float, high: float, peak: float, case: ReleaseCase) -> Floats:
     """Integrals over one panel: of the integrand and of its derivatives."""
     totals, half = np.zeros(5), 0.5 * (high - low)
     for i in range(_NODES.size):
@@ -162,7 +162,7 @@ def _panel(low: float, high: float, peak: float, case: Case) -> Floats:
 
 
 @compiled
-def _integrals(top: float, peak: float, case: Case) -> Floats:
+def _integrals(top: float, peak: float, case: ReleaseCase) -> Floats:
     """Integrals over all angles: panels are halved until their halves agree with them."""
     edges, total = _edges(top, peak, case), np.zeros(5)
     waiting = [(edges[i], edges[i + 1], _panel(edges[i], edges[i + 1], peak, case)) for i in range(6)]
@@ -186,7 +186,7 @@ def log_feasible(n: float, mu: float, sigma2: float, rate1: float, rate2: float,
     """Log of the integral of the module, and its derivatives in mu, sigma2, mean and variance."""
     if not (sigma2 > 0.0 and math.isfinite(sigma2 + mu)):
         return -np.inf, 0.0, 0.0, 0.0, 0.0
-    case = Case(n, mu, sigma2, rate1, rate2, mean, variance)
+    case = ReleaseCase(n, mu, sigma2, rate1, rate2, mean, variance)
     top = _top(case)
     peak = _log_integrand(top, case)
     total = _integrals(top, peak, case)

@@ -1,2 +1,2 @@
-from .line_gibbs import Problem as Problem
+from .line_gibbs import LineProblem as LineProblem
 from .line_gibbs import sample as sample

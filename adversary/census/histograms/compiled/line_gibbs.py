@@ -23,7 +23,7 @@ SHORTEST, LONGEST, SPREAD = 4, 64, 6.0
 """States of a stretch, at least and at most; standard deviations of the likelihood that it is to hold."""
 
 
-class Problem(NamedTuple):
+class LineProblem(NamedTuple):
     """What the sampler is given.
 
     rows : (query, cell) row of each cell's answer, counted from the first row of the first query

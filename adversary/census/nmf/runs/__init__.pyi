@@ -5,8 +5,8 @@ from .block_results import blocks as blocks
 from .block_results import column as column
 from .block_results import worst_rows as worst_rows
 from .county_runs import FORMS as FORMS
-from .county_runs import Question as Question
 from .county_runs import Run as Run
+from .county_runs import RunInput as RunInput
 from .county_runs import description as description
 from .county_runs import leaf_prior as leaf_prior
 from .county_runs import run as run

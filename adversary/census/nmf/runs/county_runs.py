@@ -111,7 +111,7 @@ LAYOUT = 4
 
 
 @dataclass(frozen=True)
-class Question:
+class RunInput:
     """What is asked of a file.
 
     Parameters
@@ -212,7 +212,7 @@ class Run:
 
 
 def run(
-    question: Question,
+    question: RunInput,
     out: Path | str,
     *,
     resume: bool = False,
@@ -238,7 +238,7 @@ def run(
     path, target = open_product(question.directory, question.product), Path(out)
     levels = levels_of(path, product_of(path)[0])
     levels = levels[:-1] or levels
-    if question.level not in levels and question.level != Question.level:  # an extract without counties is one piece
+    if question.level not in levels and question.level != RunInput.level:  # an extract without counties is one piece
         rule = f"level must be one of {', '.join(levels)}, got {question.level!r}"
         raise ValueError(f"{path}: {rule}{meant(question.level, levels)}")
     if target.resolve().is_relative_to(path.resolve()):
@@ -271,7 +271,7 @@ def run(
         raise
 
 
-def _run_pieces(question: Question, measurements: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
+def _run_pieces(question: RunInput, measurements: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
     """The run on the workers of a scheduler, or in this process without one."""
     tree = measurements.tree
     split = tree.levels.index(question.level) if question.level in tree.levels[:-1] else 0
@@ -336,7 +336,7 @@ def _piece(measurements: Measurements, others: Floats | None, name: str) -> Piec
     return Piece(replace(measurements.part(nodes, tree), exact=(), notes=()), known)
 
 
-def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
+def rise_piece(question: RunInput, tau: float, piece: Piece) -> dict[str, Any]:
     """Messages of a county about its own count, of all cells, as arrays."""
     released, rho, bounds = _columns(piece.read)
     messages = spine.upward_message(
@@ -346,7 +346,7 @@ def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
     return arrays | {f"values_{i}": message.values for i, message in enumerate(messages)}
 
 
-def solve_piece(question: Question, piece: Piece) -> dict[str, Any]:
+def solve_piece(question: RunInput, piece: Piece) -> dict[str, Any]:
     """`unit_table.COLUMNS` of a county and of everything in it."""
     read = piece.read
     released, rho, bounds = _columns(read)
@@ -381,7 +381,7 @@ def _messages(path: Path) -> tuple[spine.Message, ...]:
 
 
 def _across(
-    question: Question, read: Measurements, files: Mapping[str, Path]
+    question: RunInput, read: Measurements, files: Mapping[str, Path]
 ) -> tuple[spine.SpinePosterior, Callable[[str | None], Any]]:
     """The posterior of the tree above, counties its leaves; and what it tells a county, or None: its own rows."""
     released, rho, bounds = _columns(read)

@@ -19,8 +19,8 @@ from adversary.census.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, fo
 from adversary.census.nmf.file_layout import product_of as product_in
 from adversary.census.nmf.level_records import code_lengths
 from adversary.census.nmf.measurements import Measurements
-from adversary.census.nmf.parquet_source import Source
-from adversary.census.nmf.runs.county_runs import Question
+from adversary.census.nmf.parquet_source import ParquetSource
+from adversary.census.nmf.runs.county_runs import RunInput
 from adversary.census.nmf.runs.unit_table import MISTAKEN, path_rho, unit_columns, with_leaves
 from adversary.census.nmf.units import geoid, root_of
 
@@ -46,7 +46,7 @@ def find_block(path: Path, geocode: str, root: str = "") -> tuple[str, str, int]
         raise ValueError(f"block must be a GEOID of 15 digits, or a geocode of the file, got {geocode!r}")
     codes: set[str] = set()
     for kind in (CONSTRAINTS, MEASUREMENTS):
-        for _, batch in Source(folder(path, lowest, kind), lowest, kind, root).batches(["geocode"]):
+        for _, batch in ParquetSource(folder(path, lowest, kind), lowest, kind, root).batches(["geocode"]):
             codes |= set(batch.column("geocode").unique().to_pylist())
         if codes:
             break
@@ -62,7 +62,7 @@ def find_block(path: Path, geocode: str, root: str = "") -> tuple[str, str, int]
     return code, code[: lengths.get(above, 0)], len(codes)
 
 
-def read_block(question: Question, geocode: str, queries: list[str] | None = None) -> tuple[dict[str, Any], str, int]:
+def read_block(question: RunInput, geocode: str, queries: list[str] | None = None) -> tuple[dict[str, Any], str, int]:
     """Columns of every cell of every query in one block: `SHOWN`, with `query`, `cell` and `label`.
 
     Parameters
@@ -81,7 +81,7 @@ def read_block(question: Question, geocode: str, queries: list[str] | None = Non
     lowest = levels_of(path, product_in(path)[0])[-1]
     wanted = [(question.query, question.cells)]
     if queries is not None:
-        source = Source(folder(path, lowest, MEASUREMENTS), lowest, MEASUREMENTS, root)
+        source = ParquetSource(folder(path, lowest, MEASUREMENTS), lowest, MEASUREMENTS, root)
         wanted = [(bare(one), "all") for one in queries or source.query_names()]
     parts: list[dict[str, Any]] = []
     for query, cells in wanted:
@@ -91,7 +91,7 @@ def read_block(question: Question, geocode: str, queries: list[str] | None = Non
     return columns, code, blocks
 
 
-def _block_columns(question: Question, read: Measurements, code: str) -> dict[str, Any]:
+def _block_columns(question: RunInput, read: Measurements, code: str) -> dict[str, Any]:
     """Columns of the cells of one query, in one block."""
     known = question.others(read.tree)
     posterior = solve_cells(question, read)
@@ -111,7 +111,7 @@ def _block_columns(question: Question, read: Measurements, code: str) -> dict[st
     }
 
 
-def solve_cells(question: Question, read: Measurements) -> spine.SpinePosterior:
+def solve_cells(question: RunInput, read: Measurements) -> spine.SpinePosterior:
     """Posterior of all cells that were read, after them the same under one query, where all were read."""
     readings = [read] if read.alone is None else [read, read.alone]
     released, rho, low, high = (
@@ -123,7 +123,7 @@ def solve_cells(question: Question, read: Measurements) -> spine.SpinePosterior:
     )
 
 
-def housing_beside(question: Question, code: str, persons: dict[str, Any]) -> tuple[dict[str, Any], Any] | None:
+def housing_beside(question: RunInput, code: str, persons: dict[str, Any]) -> tuple[dict[str, Any], Any] | None:
     """Persons of a block beside its occupied housing units, from the product of housing units that lies beside theirs.
 
     Returns

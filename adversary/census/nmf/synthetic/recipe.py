@@ -34,7 +34,7 @@ CHUNK = 4096
 
 
 @dataclass(frozen=True)
-class Query:
+class RecipeQuery:
     """A marginal of the histogram of persons.
 
     Parameters
@@ -137,10 +137,10 @@ class Recipe:
                 raise ValueError(f"queries must count persons, {name!r} counts housing units")
 
     @cached_property
-    def measured_queries(self) -> tuple[Query, ...]:
+    def measured_queries(self) -> tuple[RecipeQuery, ...]:
         """The queries, in the order of the release."""
         names = {query_name(name) for name in self.queries} or set(PERSONS.queries)
-        return tuple(Query(name, self.shape) for name in PERSONS.queries if name in names)
+        return tuple(RecipeQuery(name, self.shape) for name in PERSONS.queries if name in names)
 
     @cached_property
     def seeds(self) -> list[np.random.SeedSequence]:
@@ -172,7 +172,7 @@ class Recipe:
         """Of the noise of a county's own answers, or of the state's."""
         return _children(self.seeds[0], 2)[1] if county is None else _children(self.seeds[1 + county], 1)[0]
 
-    def noise(self, query: Query, level: int, deepest: int) -> DiscreteGaussian | None:
+    def noise(self, query: RecipeQuery, level: int, deepest: int) -> DiscreteGaussian | None:
         """Noise of one answer by the budgets of the levels from one to the deepest; None if there is no budget."""
         names = ("nation" if name == "US" else name for name in LEVELS[level : deepest + 1])
         rho = sum((PERSONS.rho_star(name, query.name) for name in names), Fraction(0))

@@ -21,7 +21,7 @@ from adversary.census.nmf.exact_counts import TOTALS, UNLIMITED
 from adversary.census.nmf.file_layout import AT_LEAST, AT_MOST, arrow
 from adversary.census.nmf.records import US
 from adversary.census.nmf.synthetic.population import NURSING, settle, sums
-from adversary.census.nmf.synthetic.recipe import AXES, CHUNK, FOLDER, LEVELS, STATE, Chunk, Query, Recipe
+from adversary.census.nmf.synthetic.recipe import AXES, CHUNK, FOLDER, LEVELS, STATE, Chunk, Recipe, RecipeQuery
 from adversary.census.nmf.writer import Records, Writer, parquet_file
 
 TRUTH = "truth.parquet"
@@ -174,7 +174,7 @@ def _measure(recipe: Recipe, writer: Writer, units: Made, rng: np.random.Generat
     writer.put(units.level, [*(one for one in records if one is not None), *_constraints(recipe, units)], partition)
 
 
-def _answers(recipe: Recipe, units: Made, query: Query, rng: np.random.Generator) -> Records | None:
+def _answers(recipe: Recipe, units: Made, query: RecipeQuery, rng: np.random.Generator) -> Records | None:
     level = LEVELS.index(units.level)
     truth = query.of(units.people).reshape(len(units.geocodes), -1)
     released, variance = np.zeros_like(truth), np.full(truth.shape[0], np.inf)
@@ -252,7 +252,7 @@ def truth_of(directory: str | Path, names: Sequence[str] | NDArray[np.str_], que
     counts = np.full((len(wanted), len(cells)), np.nan)
     file = pa.parquet.ParquetFile(path)
     shape = tuple(map(int, file.schema_arrow.metadata[b"shape"].decode().split("x")))
-    measured = Query(query_name(query), shape)
+    measured = RecipeQuery(query_name(query), shape)
     for batch in file.iter_batches(CHUNK, columns=["geocode", "people"]):
         place = pa.compute.index_in(batch.column(0), value_set=wanted).fill_null(-1).to_numpy(zero_copy_only=False)
         people = batch.column(1).flatten().to_numpy().reshape(-1, *shape)

@@ -11,6 +11,6 @@ from .revivals import LIGHT as LIGHT
 from .revivals import MOST as MOST
 from .revivals import Work as Work
 from .tilted_sum import DEEPEST as DEEPEST
-from .tilted_sum import Law as Law
 from .tilted_sum import Part as Part
+from .tilted_sum import TiltedLaw as TiltedLaw
 from .tilted_sum import TiltedSum as TiltedSum

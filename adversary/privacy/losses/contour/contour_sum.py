@@ -35,7 +35,7 @@ from adversary._core import Floats
 from adversary.privacy.losses.contour.contour_terms import (
     Asked,
     Blocks,
-    Grid,
+    Nodes,
     curvature,
     decay,
     lattice_kernels,
@@ -45,9 +45,9 @@ from adversary.privacy.losses.contour.contour_terms import (
 )
 from adversary.privacy.losses.contour.revivals import (
     MOST,
+    RevivalWindows,
     Threshold,
     TooManyRevivals,
-    Windows,
     Work,
     nodes_of,
     revivals,
@@ -180,10 +180,10 @@ class Contour:
         return work if work.fits(most) else None
 
     @cached_property
-    def _grids(self) -> dict[Any, Grid]:
+    def _grids(self) -> dict[Any, Nodes]:
         return {}
 
-    def _grid(self, last: float, spacing: float, threshold: Threshold) -> Grid:
+    def _grid(self, last: float, spacing: float, threshold: Threshold) -> Nodes:
         """Nodes where Phi may exceed tau(u); those used last are kept, as calls ask for the same ones."""
         key = (spacing, threshold)
         if key in self._grids:
@@ -194,16 +194,16 @@ class Contour:
             weight[:1] *= 0.5
             turn = n * spacing * (self.step or 0.0)
             wave = 2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)
-            self._grids[key] = Grid(n, spacing, weight, wave, bool(n.size == last + 1.0), Blocks.of(n), {})
+            self._grids[key] = Nodes(n, spacing, weight, wave, bool(n.size == last + 1.0), Blocks.of(n), {})
             while len(self._grids) > 1 and sum(grid.n.size for grid in self._grids.values()) > _KEPT_NODES:
                 self._grids.pop(next(iter(self._grids)))
         return self._grids[key]
 
     @cached_property
-    def _found(self) -> dict[Threshold, Windows]:
+    def _found(self) -> dict[Threshold, RevivalWindows]:
         return {}
 
-    def _windows(self, threshold: Threshold, most: int = MOST.windows) -> Windows:
+    def _windows(self, threshold: Threshold, most: int = MOST.windows) -> RevivalWindows:
         """Windows outside which Phi is at most tau(u); those found for a slightly harder threshold serve as well."""
         for other, windows in self._found.items():
             if 0.0 <= threshold.log_tau - other.log_tau <= 9.0 and 1.0 <= other.u0 / threshold.u0 <= 8.0:
@@ -217,7 +217,7 @@ class Contour:
         self._found[threshold] = revived
         return revived
 
-    def _weighted_phi(self, grid: Grid, residue: Fraction) -> Any:
+    def _weighted_phi(self, grid: Nodes, residue: Fraction) -> Any:
         """Phi_s at the nodes, s = residue modulo 1, times the weights of the trapezium rule."""
         if residue not in grid.phi:
             u = grid.n * grid.spacing
@@ -234,7 +234,7 @@ class Contour:
         alias = self._alias(eps, s, period, kind)
         return Sums(value, alias + left_out + rounding, left_out + rounding)
 
-    def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[Grid, float, Floats]:
+    def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[Nodes, float, Floats]:
         """(nodes, period, bound on what is left out)."""
         needs = self._nodes_for(eps, s, log_size, tol, kind)
         grid = self._grid(needs.last, needs.spacing, needs.threshold)
@@ -281,7 +281,7 @@ class Contour:
         log_tau = float(np.clip(4.0 * np.floor(log_tau / 4.0), -700.0 if lattice else -150.0, -1.0))
         return Threshold(log_tau, u0), np.exp(np.minimum(log_scale + log_tau + log_sum, 700.0))
 
-    def _total(self, eps: Floats, s: Floats, grid: Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
+    def _total(self, eps: Floats, s: Floats, grid: Nodes, kind: str, strict: bool) -> tuple[Floats, Floats]:
         """Sums over the nodes for every epsilon, tilt by tilt, and the rounding model."""
         value, rounding = np.empty_like(eps), np.empty_like(eps)
         for tilt in np.unique(s):
@@ -289,7 +289,7 @@ class Contour:
             value[rows], rounding[rows] = self._tilted_sum(eps[rows], float(tilt), grid, kind, strict)
         return np.where((s < 0) & (kind == "delta"), -value, value), rounding
 
-    def _tilted_sum(self, eps: Floats, s: float, grid: Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
+    def _tilted_sum(self, eps: Floats, s: float, grid: Nodes, kind: str, strict: bool) -> tuple[Floats, Floats]:
         rho, u = self.rho, grid.n * grid.spacing
         phi = self._weighted_phi(grid, Fraction(s).limit_denominator(10_000) % 1)
         if self.step is None:
@@ -320,7 +320,7 @@ class Contour:
         misplaced = slope * (np.abs(start) + np.abs(eps) + 2.0 * rho)
         return front * total, self.slack * _UNIT * front * (size * steps + moment * turning + misplaced)
 
-    def _slope(self, s: float, start: Floats, short: Floats, grid: Grid, phi: Any) -> Floats:
+    def _slope(self, s: float, start: Floats, short: Floats, grid: Nodes, phi: Any) -> Floats:
         """At least e^eps Q(L > eps) over the factor before the sum: what an error of the lattice point costs.
 
         Right at a lattice point, that of the point itself, which rounding may have put on the other side.

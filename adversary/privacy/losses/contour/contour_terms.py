@@ -102,7 +102,7 @@ class Asked(NamedTuple):
     left_out: Floats
 
 
-class Grid(NamedTuple):
+class Nodes(NamedTuple):
     """Whole numbers n, the spacing of the nodes, quadrature weights, 1 - e^(-iuh), whether no node of a period is left
     out, and Phi by residue as far as it was asked for."""
 
@@ -152,7 +152,7 @@ class Blocks(NamedTuple):
         return cls(block[first], np.cumsum(first) - 1, place)
 
 
-def waves(grid: Grid, turn: Floats, parts: list[Any]) -> list[Floats]:
+def waves(grid: Nodes, turn: Floats, parts: list[Any]) -> list[Floats]:
     """Real parts of the sums over nodes n of part(n) e^(i n spacing turn), for every turn.
 
     On the grid the phase is geometric: phase at the start of a block times phase inside the block.

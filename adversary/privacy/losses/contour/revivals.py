@@ -38,7 +38,7 @@ class TooManyRevivals(ValueError):
         super().__init__(f"a composition must have at most {most:,} revivals to be searched, got more: {_ALIKE}")
 
 
-class Windows(NamedTuple):
+class RevivalWindows(NamedTuple):
     """Intervals [low, high] with the bound exp(-penalty - weight (u - centre)^2) inside; how many were searched."""
 
     low: Floats
@@ -63,7 +63,7 @@ class Threshold:
 
 def revivals(
     periods: Floats, weights: Floats, threshold: Threshold, end: float, start_weight: float, most: int = MOST.windows
-) -> Windows:
+) -> RevivalWindows:
     """Windows of [0, end] outside which the product is at most tau(u).
 
     Families are taken by decreasing period: few multiples, each striking out most of the line. A window's distance to
@@ -82,7 +82,7 @@ def revivals(
     if start_weight > 0.0:
         end = min(end, float(np.sqrt(nats / start_weight)))
     zero = np.zeros(1)
-    windows = Windows(zero, np.full(1, end), zero, zero, np.full(1, start_weight), 1)
+    windows = RevivalWindows(zero, np.full(1, end), zero, zero, np.full(1, start_weight), 1)
     telling = weights * periods**2 / 4.0 >= 1e-3
     order = np.argsort(-periods[telling], kind="stable")
     for period, weight in zip(periods[telling][order], weights[telling][order], strict=True):
@@ -90,7 +90,7 @@ def revivals(
     return windows
 
 
-def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, most: int) -> Windows:
+def _sift(windows: RevivalWindows, period: float, weight: float, threshold: Threshold, most: int) -> RevivalWindows:
     """Windows after the sieve of one family: the parts near a multiple of its period."""
     low, high, centre, penalty, total, searched = windows
     radius = np.minimum(np.sqrt(threshold.nats(low) / weight), period / 2.0)
@@ -113,7 +113,7 @@ def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, 
     if int(open_windows.sum()) > most:
         raise TooManyRevivals(most)
     searched = max(searched, parent.size // 10, int(open_windows.sum()))
-    return Windows(
+    return RevivalWindows(
         low[open_windows],
         high[open_windows],
         centre[open_windows],
@@ -123,7 +123,7 @@ def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, 
     )
 
 
-def nodes_of(windows: Windows, spacing: float, last: float) -> Floats:
+def nodes_of(windows: RevivalWindows, spacing: float, last: float) -> Floats:
     """Whole numbers n >= 0, ascending, with n spacing inside a window, none above `last`."""
     first = np.maximum(np.ceil(windows.low / spacing - 1e-9), 0.0)
     final = np.minimum(np.floor(windows.high / spacing + 1e-9), last)

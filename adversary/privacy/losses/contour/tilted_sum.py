@@ -50,7 +50,7 @@ class Part(NamedTuple):
     times: int
 
 
-class Law(NamedTuple):
+class TiltedLaw(NamedTuple):
     """Log masses at `first`, `first` + 1, ... times the step, the logs of their errors, and a bound on the mass above.
 
     `lost` is the part of the mass below, or more.
@@ -203,7 +203,7 @@ class TiltedSum:
         relative = sum(part.times * one for part, one in zip(self.parts, input_errors, strict=True))
         return first, np.roll(mass, -(first % size)), float(error), relative
 
-    def law(self) -> Law:
+    def law(self) -> TiltedLaw:
         """The masses of the sum with their errors, each from the tilt that proves most about it."""
         windows = [(here, *self.window(here)) for here in self._followed]
         low = max(min(first for _, first, *_ in windows), self.ends[0])
@@ -224,7 +224,7 @@ class TiltedSum:
             better = bound < log_error[inside]
             log_mass[inside] = np.where(better, back + there, log_mass[inside])
             log_error[inside] = np.where(better, bound, log_error[inside])
-        return Law(low, log_mass, log_error, self._mass_beyond(high, 1.0), self._mass_beyond(low, -1.0))
+        return TiltedLaw(low, log_mass, log_error, self._mass_beyond(high, 1.0), self._mass_beyond(low, -1.0))
 
     @property
     def _followed(self) -> list[Tilt]:
