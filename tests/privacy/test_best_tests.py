@@ -481,7 +481,7 @@ def test_the_failure_is_shared_over_both_sides_and_over_the_points(
         power, level = _limits_by_scipy(hits, 100, share)[0], _limits_by_scipy(alarms, 100, share)[1]
         bounds += [math.log(power / level), math.log((1.0 - level) / (1.0 - power))]
     hits_of, alarms_of = ([point[i] for point in points] for i in (0, 1))
-    found = decisions.epsilon_lower_bound_from_counts(hits_of, 100, alarms_of, 100, failure)
+    found = decisions.epsilon_lower_bound_from_counts(hits_of, 100, alarms_of, 100, failure=failure)
     assert found == pytest.approx(max(bounds), rel=1e-10)
 
 

@@ -218,6 +218,7 @@ def epsilon_lower_bound_from_counts(
     positives: int,
     false_alarms: ArrayLike,
     negatives: int,
+    *,
     failure: float = DEFAULT_FAILURE,
     delta: float = 0.0,
     mechanism: str = "any",
