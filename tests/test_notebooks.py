@@ -59,15 +59,12 @@ def test_the_command_of_the_first_notebook_has_the_budget_of_its_table() -> None
     assert answer["attributes"]["budget"].startswith("rho 0.5 in all: 0.3 at the district: age x sex")
 
 
-REWRITTEN = [name for name in NAMES if name != "a_noisy_mean_and_variance.py"]
-
-
 def shown(cell: nbformat.NotebookNode) -> bool:
     """Is the code of a cell there to be read? Drawing is folded, checks are left out of the site."""
     return not {"hide-input", "remove-cell"} & set(cell.metadata.get("tags", []))
 
 
-@pytest.mark.parametrize("name", REWRITTEN)
+@pytest.mark.parametrize("name", NAMES)
 def test_it_can_be_read_in_one_sitting(name: str) -> None:
     cells = jupytext.read(NOTEBOOKS / name).cells
     prose = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
@@ -77,7 +74,7 @@ def test_it_can_be_read_in_one_sitting(name: str) -> None:
     assert not [line for cell in code for line in cell.source.splitlines() if len(line) > 80]
 
 
-@pytest.mark.parametrize("name", REWRITTEN)
+@pytest.mark.parametrize("name", NAMES)
 def test_it_begins_with_its_result(name: str) -> None:
     """A title; a figure that says what is drawn, its code folded; the numbers in short."""
     title, figure, short, *_ = nbformat.read((NOTEBOOKS / name).with_suffix(".ipynb"), as_version=4).cells
@@ -89,7 +86,7 @@ def test_it_begins_with_its_result(name: str) -> None:
     assert len(re.findall(r"^- ", short.source, re.MULTILINE)) == 3
 
 
-@pytest.mark.parametrize("name", REWRITTEN)
+@pytest.mark.parametrize("name", NAMES)
 def test_its_code_is_what_a_user_writes(name: str) -> None:
     """Public names alone are imported, and checks are not part of the story."""
     cells = [cell for cell in jupytext.read(NOTEBOOKS / name).cells if cell.cell_type == "code"]
