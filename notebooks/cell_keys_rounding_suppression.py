@@ -100,21 +100,19 @@ plt.show()
 # **In short.** The neighbour knows three of the patients of a clinic and wonders whether a fourth is one; before the
 # release, that is as likely as not. The person is.
 #
-# - One count by itself: suppression below 5 never names the person in this
-#   figure, cell keys do in 1 of 100 releases, random rounding in 33.
-# - A second look: the exact total undoes suppression in every release, five
-#   requests undo rounding in 87 of 100, and the keyed count without the person
-#   undoes cell keys in 74.
-# - Noise of epsilon 1 is never undone for certain. Five requests do take the
-#   neighbour from 50% to 81% on average: it has to be budgeted.
+# - One count by itself: suppression below 5 never names the person in this figure, cell keys do in 1 of 100 releases,
+#   random rounding in 33.
+# - A second look: the exact total undoes suppression in every release, five requests undo rounding in 87 of 100, and
+#   the keyed count without the person undoes cell keys in 74.
+# - Noise of epsilon 1 is never undone for certain. Five requests do take the neighbour from 50% to 81% on average: it
+#   has to be budgeted.
 
 # %% [markdown]
 # ## Four ways to publish a small count
 #
-# Statistical offices rarely add noise with a privacy budget. They hide small
-# counts, round at random, or look a perturbation up in a table by a key that
-# belongs to the people of the cell. In this package they are all `Mechanism`s:
-# a distribution of what is published, for each true count.
+# Statistical offices rarely add noise with a privacy budget. They hide small counts, round at random, or look a
+# perturbation up in a table by a key that belongs to the people of the cell. In this package they are all
+# `Mechanism`s: a distribution of what is published, for each true count.
 
 # %%
 import numpy as np
@@ -133,16 +131,14 @@ table = pd.DataFrame(rows, pd.Index(counts, name="true count"), published)
 table.map("{:.0%}".format).replace("0%", "")
 
 # %% [markdown]
-# This is the perturbation table: row 3 says that a true 3 is published as 3 in
-# 51% of cases, as 4 in 26%, and so on. It follows from the three parameters that
-# offices publish: the largest perturbation `D`, the variance `V`, and `js`, the
-# counts that never appear (here 1 and 2). An office's own table is read by
+# This is the perturbation table: row 3 says that a true 3 is published as 3 in 51% of cases, as 4 in 26%, and so on.
+# It follows from the three parameters that offices publish: the largest perturbation `D`, the variance `V`, and `js`,
+# the counts that never appear (here 1 and 2). An office's own table is read by
 # `adv.load_perturbation_table("ptable.csv")`.
 #
 # ## One count
 #
-# How sure is the neighbour after one count? `certain` is the share of releases
-# that leave no doubt.
+# How sure is the neighbour after one count? `certain` is the share of releases that leave no doubt.
 
 # %%
 methods = {
@@ -165,13 +161,11 @@ for name, noise in methods.items():
 pd.DataFrame(answers).T.astype(float).map("{:.1%}".format)
 
 # %% [markdown]
-# On average the four are close. They differ in what can go wrong: a rounded 6
-# cannot come from a 3, so it names the person; noise with a budget can always
-# come from either count.
+# On average the four are close. They differ in what can go wrong: a rounded 6 cannot come from a 3, so it names the
+# person; noise with a budget can always come from either count.
 #
-# It depends on the count. Suppression hides 1 to 4 and nothing else: at 5
-# patients the fifth is named in every release. Cell keys that never publish 1
-# and 2 are weakest at the third patient.
+# It depends on the count. Suppression hides 1 to 4 and nothing else: at 5 patients the fifth is named in every
+# release. Cell keys that never publish 1 and 2 are weakest at the third patient.
 
 # %%
 shares = {}
@@ -197,9 +191,8 @@ assert round(by_count.loc["cell keys", 3], 3) == 0.341
 # %% [markdown]
 # ## The total
 #
-# A suppressed count with the region's exact total beside it: the other three
-# clinics have 12, 9 and 29 patients, all published, and the total is 54. So the
-# hidden count is 4. Hiding a second count of the region ("complementary
+# A suppressed count with the region's exact total beside it: the other three clinics have 12, 9 and 29 patients, all
+# published, and the total is 54. So the hidden count is 4. Hiding a second count of the region ("complementary
 # suppression") is what offices do against this.
 
 # %%
@@ -220,11 +213,10 @@ print(f"suppressed count and exact total: {after:.0%}")
 # %% [markdown]
 # ## Asking again
 #
-# A web tool that rounds anew at each request answers five requests with five
-# rounded numbers. As soon as one of them is 6, the count is not 3. Cell keys were
-# invented for this: the same people get the same key, and asking again brings the
-# same number. Noise with a budget gives away more with every request as well, but
-# by an amount that adds up: epsilon 5 after five requests, and never certainty.
+# A web tool that rounds anew at each request answers five requests with five rounded numbers. As soon as one of them
+# is 6, the count is not 3. Cell keys were invented for this: the same people get the same key, and asking again
+# brings the same number. Noise with a budget gives away more with every request as well, but by an amount that adds
+# up: epsilon 5 after five requests, and never certainty.
 
 # %%
 answers = {}
@@ -247,12 +239,10 @@ assert round(after, 12) == 1
 # %% [markdown]
 # ## Two tables that differ by one person
 #
-# The price of keys: the same people get the same number, so other people get
-# another one. Age bands 20 to 64 in one table and 20 to 65 in the next have the
-# same key where nobody is 65. If the two published counts differ, somebody is,
-# for certain. Among ten people or more, one person changes the published number in
-# about 8 of 10 cases. A table with wider perturbations protects a single count
-# better and makes this worse.
+# The price of keys: the same people get the same number, so other people get another one. Age bands 20 to 64 in one
+# table and 20 to 65 in the next have the same key where nobody is 65. If the two published counts differ, somebody
+# is, for certain. Among ten people or more, one person changes the published number in about 8 of 10 cases. A table
+# with wider perturbations protects a single count better and makes this worse.
 
 # %%
 released = np.arange(60)
@@ -271,9 +261,8 @@ wider.rename_axis("variance V")
 # %% [markdown]
 # ## A whole file
 #
-# `adv.audit_tables` audits everybody in a file under any of these methods; here
-# 765 people of six districts (made-up data), by an adversary who knows everybody
-# else and gives each person 10% beforehand.
+# `adv.audit_tables` audits everybody in a file under any of these methods; here 765 people of six districts (made-up
+# data), by an adversary who knows everybody else and gives each person 10% beforehand.
 
 # %%
 people = pd.read_csv("../data/districts.csv", dtype=str)
@@ -289,11 +278,10 @@ shown = ["count", "prior", "posterior_mean", "posterior_high", "bound"]
 pd.DataFrame(worst).T[shown].astype(float).round(2)
 
 # %% [markdown]
-# On average the worst person goes from 10% to 38% under rounding and to 39% under
-# cell keys, and in 1 of 20 releases to certainty; noise of epsilon 1 leaves nobody
-# above 23%. Neither office method has an epsilon, so the bound for any adversary is
-# 100%: with probability 0.33 (rounding) and 0.34 (keys) a release rules the other
-# count out, `cell_keys.privacy_loss().infinite_p`.
+# On average the worst person goes from 10% to 38% under rounding and to 39% under cell keys, and in 1 of 20 releases
+# to certainty; noise of epsilon 1 leaves nobody above 23%. Neither office method has an epsilon, so the bound for any
+# adversary is 100%: with probability 0.33 (rounding) and 0.34 (keys) a release rules the other count out,
+# `cell_keys.privacy_loss().infinite_p`.
 #
 # The same on the command line, with a page for others to read:
 #
@@ -315,11 +303,10 @@ assert wider.iloc[:, -1].tolist() == ["81%", "82%", "87%"]
 # %% [markdown]
 # ## What this does not say
 #
-# - Not that offices are careless: they combine these methods with rules on which
-#   tables may be asked for, and an adversary rarely knows everybody else.
+# - Not that offices are careless: they combine these methods with rules on which tables may be asked for, and an
+#   adversary rarely knows everybody else.
 # - Nothing about the keys themselves. Whoever learns them undoes every count.
-# - `audit_tables` takes each table's perturbations as drawn anew. Two tables of the
-#   same people under one set of keys are the case of the section above: the audit
-#   says so in its cautions, and does not add it up.
-# - Suppression is audited here as a rule applied to one count. Which further counts
-#   an office hides depends on the whole table.
+# - `audit_tables` takes each table's perturbations as drawn anew. Two tables of the same people under one set of keys
+#   are the case of the section above: the audit says so in its cautions, and does not add it up.
+# - Suppression is audited here as a rule applied to one count. Which further counts an office hides depends on the
+#   whole table.

@@ -61,22 +61,19 @@ plt.show()
 # **In short.** The 765 people of six districts are made up. The tables are districts by age and sex, regions by age,
 # and districts.
 #
-# - Nobody may become more than 20 points surer of anything about a person: this
-#   allows three tables a total of rho = 0.015, in 95% of releases.
-# - Split evenly, the finest table is off by 79% of its mean count. Split so that
-#   the squared relative errors add up to least, it is off by 51%; the price is
-#   21% instead of 13% in the table of regions, 16% instead of 8% in that of
+# - Nobody may become more than 20 points surer of anything about a person: this allows three tables a total of rho =
+#   0.015, in 95% of releases.
+# - Split evenly, the finest table is off by 79% of its mean count. Split so that the squared relative errors add up
+#   to least, it is off by 51%; the price is 21% instead of 13% in the table of regions, 16% instead of 8% in that of
 #   districts.
-# - Half the tolerated rise doubles every error; a second release of the same
-#   people multiplies it by 1.4.
+# - Half the tolerated rise doubles every error; a second release of the same people multiplies it by 1.4.
 #
 #
 # ## From a tolerated rise to noise
 #
-# A risk profile says how far any adversary's probability may rise. `split_rho`
-# finds the largest total budget that keeps it and divides it: each table gets a
-# share proportional to 1 / sqrt(mean count) at equal weights. `rho` is the budget
-# of discrete Gaussian noise of variance 1 / (2 rho).
+# A risk profile says how far any adversary's probability may rise. `split_rho` finds the largest total budget that
+# keeps it and divides it: each table gets a share proportional to 1 / sqrt(mean count) at equal weights. `rho` is the
+# budget of discrete Gaussian noise of variance 1 / (2 rho).
 
 # %%
 import pandas as pd
@@ -97,16 +94,14 @@ digits = {"mean_count": 0, "rho": 4, "deviation": 1}
 split[shown].to_dataframe().round(digits | dict.fromkeys(shown[3:], 2))
 
 # %% [markdown]
-# `deviation` is the standard deviation of the noise, in people; `error` is the
-# same over the mean count; `even_error` is what an even split of the same total
-# would give.
+# `deviation` is the standard deviation of the noise, in people; `error` is the same over the mean count; `even_error`
+# is what an even split of the same total would give.
 #
 # ## Does it keep the profile?
 #
-# `audit_tables` takes the plan as an adversary sees it: one who knows everybody
-# else in the file and asks whether the person is there. `posterior_high` is
-# exceeded in 1 of 20 releases; `bound` holds for every adversary of this prior, in
-# 95% of releases.
+# `audit_tables` takes the plan as an adversary sees it: one who knows everybody else in the file and asks whether the
+# person is there. `posterior_high` is exceeded in 1 of 20 releases; `bound` holds for every adversary of this prior,
+# in 95% of releases.
 
 # %%
 planned = [
@@ -124,15 +119,14 @@ risks = pd.DataFrame(rows).T.astype(float).rename_axis("prior")
 risks.map("{:.1%}".format)
 
 # %% [markdown]
-# The worst cell of the file takes 40% to 40.4% on average and to 47% in 1 of 20
-# releases; no adversary gets above 50%. The profile would let them reach 60%. It is
-# kept with room to spare here because it also covers adversaries who ask *which* cell
-# somebody is in. A wrong guess then moves two counts of each table, not one.
+# The worst cell of the file takes 40% to 40.4% on average and to 47% in 1 of 20 releases; no adversary gets above
+# 50%. The profile would let them reach 60%. It is kept with room to spare here because it also covers adversaries who
+# ask *which* cell somebody is in. A wrong guess then moves two counts of each table, not one.
 #
 # ## What each table costs
 #
-# A table that decisions depend on can get a weight. Nine times the weight for the
-# districts cuts their error from 16% to 10%; the others pay.
+# A table that decisions depend on can get a weight. Nine times the weight for the districts cuts their error from 16%
+# to 10%; the others pay.
 
 # %%
 weighed = adv.budget.split_rho(
@@ -179,8 +173,8 @@ plt.show()
 # %% [markdown]
 # ## Next year, the same people
 #
-# Whoever is in this year's tables and in next year's is in two releases. The profile
-# is about both together, so each release gets half of the budget.
+# Whoever is in this year's tables and in next year's is in two releases. The profile is about both together, so each
+# release gets half of the budget.
 
 # %%
 years = {}
@@ -233,11 +227,9 @@ assert round(years[2]["error"] / years[1]["error"], 1) == 1.4
 #
 # ## What this does not say
 #
-# - Not which risk to tolerate. Twenty points is a choice; the notebook on choosing
-#   epsilon compares others.
-# - Nothing about bias: noisy counts are published as they are, negative ones too.
-#   Rounding or making tables add up changes errors, not the guarantee.
-# - Only independent discrete Gaussian noise is split. Measuring other queries and
-#   computing the tables from them can do better for the same budget.
-# - The counts themselves set the shares. Where these are confidential, take last
-#   year's.
+# - Not which risk to tolerate. Twenty points is a choice; the notebook on choosing epsilon compares others.
+# - Nothing about bias: noisy counts are published as they are, negative ones too. Rounding or making tables add up
+#   changes errors, not the guarantee.
+# - Only independent discrete Gaussian noise is split. Measuring other queries and computing the tables from them can
+#   do better for the same budget.
+# - The counts themselves set the shares. Where these are confidential, take last year's.

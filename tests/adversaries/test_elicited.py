@@ -1,6 +1,8 @@
 """Beliefs as people hold them: between two counts, or like counts that were seen; in Python and in files."""
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -122,3 +124,10 @@ def test_what_is_no_belief_is_refused(text: str, words: str, tmp_path: Path) -> 
     with pytest.raises((ValueError, OSError)) as caught:
         adv.load_scenario(file)
     assert words in str(caught.value)
+
+
+@pytest.mark.slow
+def test_an_elicited_law_leaves_the_settings_of_figures_alone() -> None:
+    code = "import matplotlib as mpl, adversary as adv; adv.law_between(5, 20); print(mpl.rcParams['savefig.bbox'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "None"

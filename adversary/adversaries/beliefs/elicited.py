@@ -258,7 +258,10 @@ def law_between(low: int, high: int, mass: float = 0.9, law: str | None = None) 
 def _by_preliz(law: str, first: int, last: int, wanted: float) -> Any:
     """The law that PreliZ finds, checked; what it warns of is said by the check."""
     try:
-        import preliz
+        import matplotlib
+
+        with matplotlib.rc_context():  # the import sets savefig.bbox to "tight", which cuts our titles off
+            import preliz
     except ImportError:
         raise ImportError("a law between two counts needs PreliZ: install the extra elicit") from None
     import scipy.stats
