@@ -50,7 +50,8 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
     page = _Page(tree)
     page.drawn = drawn
     sections = [*page.sections(), SPINE_NUMBERS]
-    return Document(tree, page.card(), list(page.lead()), sections, list(page.provenance()))
+    settled = bool(tree["cells"]["unprotected"].values.any())
+    return Document(tree, page.card(), list(page.lead()), sections, list(page.provenance()), partly=settled)
 
 
 Columns = Mapping[str, Sequence[str] | None]

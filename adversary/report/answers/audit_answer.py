@@ -16,6 +16,7 @@ from adversary._core import (
     format_bound,
     format_parameter,
     join_words,
+    sentence,
 )
 from adversary.driver import ALSO, EVERYTHING, GROUPS, audit
 from adversary.privacy import Guarantee
@@ -69,6 +70,9 @@ def verdict(scenario: Scenario, tree: xr.DataTree) -> tuple[str, str]:
     """Verdict on the guarantees and, if there is one, on the profile: text and status."""
     status = worst_status(tree)
     lines = [UNLIMITED if audit_words.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[status]]
+    if status == "violated":
+        for line in _violations(scenario, tree)[:1]:
+            lines.append(f"{sentence(line)}. {'Guarantee that much, or add' if ' spends ' in line else 'Add'} noise.")
     if scenario.profile is not None and "profile" not in left_out(tree):
         judged = profile_verdict.verdicts(scenario, tree)
         lines.append(profile_verdict.verdict_sentence(judged))
@@ -103,10 +107,7 @@ def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
     It fails on a violated guarantee, on a violated profile, and on posteriors that could not be sampled reliably.
     """
     statuses = tree["bound"].to_dataset()["status"]
-    lines, loss = [], scenario.plan.unit_loss()
-    for name, guarantee in (scenario.guarantee or {}).items():
-        if bool((statuses.sel(definition=name) == "violated").any()):
-            lines.append(f"guarantee {name} is violated: {_spent(guarantee, loss)}")
+    lines = _violations(scenario, tree)
     if "profile" in (missing := left_out(tree)):
         lines.append(f"the profile is not judged: {missing['profile']}")
     elif scenario.profile is not None:
@@ -114,6 +115,16 @@ def check_failure(scenario: Scenario, tree: xr.DataTree) -> str:
     if bool((statuses == "unreliable").any()):
         lines.append("not judged: some posteriors could not be sampled reliably")
     return "; ".join(lines)
+
+
+def _violations(scenario: Scenario, tree: xr.DataTree) -> list[str]:
+    """A line on every guarantee that is violated: what it allows, and what the noise spends."""
+    statuses, loss = tree["bound"].to_dataset()["status"], scenario.plan.unit_loss()
+    return [
+        f"guarantee {name} is violated: {_spent(guarantee, loss)}"
+        for name, guarantee in (scenario.guarantee or {}).items()
+        if bool((statuses.sel(definition=name) == "violated").any())
+    ]
 
 
 LARGEST_FACTOR = 2.0**40

@@ -147,6 +147,7 @@ class Document:
     sections : in the order of reading
     provenance : names and values, last
     understood : of the input, sentences before any number
+    partly : the verdict holds, but not for all that was asked about: its bar is amber
     workbook : the tables are written as one Excel file too
     todo : the command that comes next, in a sentence, where all sections are not printed
     main : the table that the screen shows unless all are asked for; the first where not given
@@ -159,6 +160,7 @@ class Document:
     provenance: list[tuple[str, str]] = field(default_factory=list)
     understood: Sequence[str] = ()
     workbook: bool = False
+    partly: bool = False
     todo: str = ""
     main: Table | None = None
 

@@ -62,7 +62,8 @@ def show(document: Document, *, full: bool = True) -> None:
     for line in document.understood:
         screen.print(Text(line, style="dim"))
     if summary.verdict:
-        screen.print(Text(summary.verdict, style=COLOURS.get(summary.status, "bold")))
+        partly = document.partly and summary.status == "holds"
+        screen.print(Text(summary.verdict, style="yellow" if partly else COLOURS.get(summary.status, "bold")))
     if document.card:
         _show_card(document.card, screen)
     if full or not tables:  # an answer in words is its words

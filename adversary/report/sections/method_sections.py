@@ -214,12 +214,12 @@ def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
         ("Versions", versions),
     ]
     if scenario.plan.postprocessing is not None:
-        rows.append(("Post-processing", repr(scenario.plan.postprocessing)))
+        rows.append(("Post-processing", " ".join(descriptions.processing(scenario))))
     for level in scenario.plan.levels:
-        spent = "exact" if isinstance(level.mechanism, Exact) else f"{level.mechanism!r}"
+        spent = "exact" if isinstance(level.mechanism, Exact) else level.mechanism.describe()
         rows.append((f"Allocation: {level.name}", spent + _budget(scenario, level)))
     for name, promise in (scenario.guarantee or {}).items():
-        rows.append((f"Guarantee: {name}", repr(promise)))
+        rows.append((f"Guarantee: {name}", promise.describe()))
     return [*rows, ("Scenario", json.dumps(scenario.document, default=str, ensure_ascii=False))]
 
 

@@ -139,9 +139,10 @@ def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
     columns = {
         "adversary": "adversary",
         "prior": (f"prior{' given exact counts' * ('invariant_ratio' in risk)}", "probability"),
-        "unused": ("record not used", "probability"), "posterior_mean": ("expected posterior", "probability"),
+        "posterior_mean": ("expected posterior", "probability"),
         "range": ("9 of 10 releases", "% interval"), "ratio_mean": ("expected ratio", "number"),
         "difference_mean": ("difference (points)", "points"), "detections": ("detections", "probability"),
+        "unused": ("record not used", "probability"),
     }  # fmt: skip
     failed = {key: {None: UNRELIABLE} for key in (*means, "range")} if unreliable(risk) else {}
     table = f"averages {name}".strip()
