@@ -50,7 +50,7 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
     page = _Page(tree)
     page.drawn = drawn
     sections = [*page.sections(), SPINE_NUMBERS]
-    settled = bool(tree["cells"]["unprotected"].values.any())
+    settled = bool(tree["cells"].to_dataset()["unprotected"].values.any())
     return Document(tree, page.card(), list(page.lead()), sections, list(page.provenance()), partly=settled)
 
 
