@@ -58,7 +58,16 @@ def executed(name: str) -> NotebookNode:
         for output in cell.get("outputs", []):
             if "dataframe" not in output.get("data", {}).get("text/html", "dataframe"):
                 del output["data"]["text/html"]  # a tree's is 100 kB of style
+        if alt := alternative(cell):
+            cell.metadata["mystnb"] = {"image": {"alt": alt}}
     return notebook
+
+
+def alternative(cell: NotebookNode) -> str:
+    """Alternative text of a cell's pictures: the plain text beside them, which `adv.plot.style` makes of a figure's own."""
+    outputs = [one["data"] for one in cell.get("outputs", []) if "image/png" in one.get("data", {})]
+    texts = [data.get("text/plain", "") for data in outputs]
+    return " ".join(text for text in texts if not text.startswith("<"))
 
 
 def printed(notebook: NotebookNode) -> tuple[list[str], list[float]]:

@@ -41,7 +41,7 @@ def table(exact: bool = False) -> Any:
 
 
 def heading(figure: Figure) -> str:
-    return " ".join(figure.get_suptitle().split())
+    return " ".join(figure.get_suptitle().replace("\u00a0", " ").split())
 
 
 def drawn(figure: Figure) -> dict[str, Any]:
@@ -121,12 +121,13 @@ def test_risk_draws_every_proven_block_and_the_bounds() -> None:
     assert sum(patch.get_height() for patch in figure.axes[0].patches) == ratio.size
     assert (lines["least"].get_xdata()[0], lines["largest"].get_xdata()[0]) == bounds
     np.testing.assert_allclose(lines["beyond"].get_xdata(), np.sort(ratio))
-    share = 100 * (ratio >= 1.25).mean()
-    assert f"{share:.0f}% of blocks at 1.25 or more, 0% of blocks above the bound" in heading(figure)
+    share = 100 * (ratio < 1.25).mean()
+    start = f"In {share:.0f} % of blocks the probability grows less than 1.25-fold"
+    assert heading(figure) == f"{start}; none are beyond the bound"
 
 
 def test_risk_without_a_bound_names_quantiles_and_without_blocks_is_refused() -> None:
-    assert "half of all blocks above" in heading(figure_of(spine_figures.block_ratios(table())))
+    assert "In half of all blocks the probability grows" in heading(figure_of(spine_figures.block_ratios(table())))
     with pytest.raises(ValueError, match="no block has a proven ratio"):
         figure_of(
             spine_figures.block_ratios({"ratio": np.array([np.nan, 2.0]), "status": np.array(["", "unresolved"])})

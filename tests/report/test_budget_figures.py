@@ -14,7 +14,7 @@ from adversary.budget.accuracy import tradeoff_table
 from adversary.budget.release_budget import release_curve
 from adversary.report.files.profile_file import load_profile_file
 from adversary.report.kit.figure_files import figure_of
-from adversary.report.plot import accuracy, budget_figures, epsilon_profile
+from adversary.report.plot import accuracy, budget_figures, epsilon_map, epsilon_profile, sheet
 from adversary.report.plot.epsilon_map import COLOURED, NOTHING
 from tests.tables import DATA
 
@@ -40,7 +40,7 @@ def parts(ax: Axes, gid: str) -> list[Any]:
 
 
 def heading(figure: Figure) -> str:
-    return " ".join(figure.get_suptitle().split())
+    return " ".join(figure.get_suptitle().replace("\u00a0", " ").split())
 
 
 def saved(figure: Figure) -> Figure:
@@ -73,7 +73,7 @@ def test_the_map_marks_the_reader_who_binds_and_says_what_they_need(name: str) -
             assert (x, y) == (max(one.value, least), one.epsilon)
         else:
             assert (x, y) == (max(one.inclusion, least), max(one.value, least))
-        assert (dot.get_markerfacecolor() == "white") == (not one.attained)
+        assert (dot.get_markerfacecolor() == sheet.PAPER) == (not one.attained)
 
 
 def test_the_colours_are_the_epsilons_of_the_readers() -> None:
@@ -117,7 +117,7 @@ def test_regions_without_an_epsilon_are_named(name: str) -> None:
 @pytest.mark.slow
 def test_several_profiles_have_a_panel_each() -> None:
     every = recommended(*PROFILES, *NOBODY)
-    figure = saved(figure_of(epsilon_profile(every)))
+    figure = saved(figure_of(epsilon_map.epsilon_panels(every)))
     assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_title(loc="left")] == list(every)
 
 
@@ -139,7 +139,7 @@ def test_accuracy_draws_the_trade_off_table_and_names_every_profile() -> None:
             (line,) = parts(wrong, f"{deviation:g} {side}")
             np.testing.assert_array_equal(xy(line)[1], table["switch"].sel(deviation=deviation, side=side))
     assert [text.get_text() for text in error.texts] == list(table["profile"].values)
-    assert heading(figure) == "RMSE falls from 7.75 to 0.530 between epsilon 0.182 and 2.19"
+    assert heading(figure) == "The error falls from 7.7 to 0.53 people between epsilon 0.1823 and 2.197"
 
 
 def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
@@ -151,7 +151,7 @@ def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
     row = table.isel(profile=0)["switch"]
     np.testing.assert_array_equal(chance[:4][::-1], row.sel(side="below"))
     np.testing.assert_array_equal(chance[4:], row.sel(side="above"))
-    assert heading(figure) == "Epsilon = 0.693: RMSE 2, up to 33.3% wrong decisions"
+    assert heading(figure) == "At epsilon = 0.6931 up to 33 % of decisions are wrong"
 
 
 def test_accuracy_leaves_out_what_has_no_noise() -> None:
@@ -183,16 +183,16 @@ def test_accuracy_of_an_epsilon_that_rounds_to_0_has_no_place() -> None:
 def test_titles_are_true_of_limits_and_of_an_epsilon_that_was_rounded() -> None:
     tied = Profile.constant(3).within(value=(0.25, 0.25))
     for profile, digits, reader in (
-        (tied, None, "The smallest epsilon is 1.09, at inclusion 100%, value 25%"),
+        (tied, None, "The smallest epsilon is 1.09, at inclusion 100 %, value 25 %"),
         (PROFILES["approached"], None, "The smallest epsilon nears 0.549 towards inclusion"),
-        (Profile.difference(0.2), 3, "The smallest epsilon is 0.405, at inclusion 100%"),
+        (Profile.difference(0.2), 3, "The smallest epsilon is 0.405, at inclusion 100 %"),
     ):
         every = {"": adv.recommend_epsilon(profile, round_down=digits)}
         assert heading(figure_of(epsilon_profile(every))).startswith(reader)
     several = {"a": adv.recommend_epsilon(tied), "b": adv.recommend_epsilon(PROFILES["approached"])}
-    assert heading(figure_of(epsilon_profile(several))) == "The profiles allow an epsilon from 0.549 to 1.09"
+    assert heading(figure_of(epsilon_map.epsilon_panels(several))) == "The profiles allow an epsilon from 0.549 to 1.09"
     one = {"a": several["a"], "nobody": adv.recommend_epsilon(NOBODY["asks"])}
-    assert heading(figure_of(epsilon_profile(one))) == "One profile has a finite epsilon above 0: 1.09"
+    assert heading(figure_of(epsilon_map.epsilon_panels(one))) == "One profile has a finite epsilon above 0: 1.09"
 
 
 def test_one_count_binds_many_readers() -> None:

@@ -18,9 +18,10 @@ from matplotlib.text import Text
 from adversary.census.nmf.runs import block_results
 from adversary.census.report import spine_figures
 from adversary.report import kit
-from adversary.report.kit.figure_files import figure_of
+from adversary.report.kit.figure_files import alt_text, figure_of, offscreen
 from adversary.report.plot import sheet as style
-from adversary.report.plot.sheet import house_style, plain_log_axis
+from adversary.report.plot.marks import plain_log_axis
+from adversary.report.plot.sheet import house_style
 from tests.census.test_spine_figures import table
 from tests.commands import answered
 from tests.report import test_figures, test_guarantee_figures, test_sensitivity_figures
@@ -117,6 +118,8 @@ def gaps(figure: Figure) -> Iterator[str]:
     """Axes without words, lines and limits without numbers, a title without a finding."""
     if not any(one.isdigit() for one in figure.get_suptitle()):
         yield "the title has no number"
+    if len(alt_text(figure)) < len(figure.get_suptitle()) + 10:
+        yield "no sentence on its shape in the alternative text"
     for ax in figure.axes:
         if len(ax.get_yticks()) and not ax.get_xlabel():  # the bars behind a curve have no ticks
             yield "an axis without a label"
@@ -125,18 +128,22 @@ def gaps(figure: Figure) -> Iterator[str]:
         yield from (str(line.get_gid()) for line in ax.lines if not np.isfinite(np.asarray(line.get_xydata())).all())
 
 
-@pytest.mark.slow_cases("curves, ladder of definitions")
+@pytest.mark.slow_cases("curves, ladder of definitions-column", "curves, ladder of definitions-phone")
+@pytest.mark.parametrize("size", ["column", "phone"])
 @pytest.mark.parametrize("name", DRAWN)
-def test_every_other_figure_is_legible_and_says_something(name: str) -> None:
-    figure = DRAWN[name]()
+def test_every_other_figure_is_legible_and_says_something(name: str, size: str) -> None:
+    test_figures.drawn.cache_clear()
+    with offscreen(size):
+        figure = DRAWN[name]()
     assert [*flaws(figure), *gaps(figure)] == []
+    assert round(figure.get_figwidth() * 100) == (358 if size == "phone" else 720)
 
 
 @pytest.mark.parametrize("length", [1, 40, 400])
 def test_a_title_of_any_length_is_wrapped(length: int) -> None:
     @house_style
     def draw() -> Axes:
-        ax = style.panel(None, 6.0, 5.0)
+        ax = style.panel(None, 500.0)
         style.headline(ax, " ".join(["WORDS"] * (length // 6) + ["End"]))
         return ax
 

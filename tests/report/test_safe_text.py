@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 import adversary as adv
 from adversary.report.answers import audit_answer, audit_page
 from adversary.report.commands import cli
-from adversary.report.kit import Column, Figure, Table, rendering, style
+from adversary.report.kit import Column, Figure, Table, rendering
+from adversary.report.plot import sheet as style
 from adversary.report.kit.rendering import to_csv, to_html
 from adversary.report.kit.safe_text import printable, safe_names, tell
 from tests.commands import answered, flat, printed, rows, run
@@ -232,22 +233,23 @@ def test_the_screen_keeps_its_own_styles() -> None:
 
 
 def test_figures_have_printable_texts_and_names() -> None:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
 
     @style.house_style
-    def draw() -> Canvas:
+    def draw() -> Axes:
         figure = Canvas()
         ax = figure.add_subplot()
         ax.plot([0.0, 1.0], gid=HOSTILE[2])
         ax.set_yticks([0.0], [HOSTILE[2]])
         ax.set_title(HOSTILE[3])
-        style.title(figure, HOSTILE[2])
         figure.legend(handles=[Line2D([], [], label=HOSTILE[2])], title=HOSTILE[2])
-        return figure
+        style.headline(ax, HOSTILE[2], HOSTILE[2], HOSTILE[2], HOSTILE[2])
+        return ax
 
-    figure, picture = draw(), StringIO()
-    figure.savefig(picture, format="svg")
+    picture = StringIO()
+    draw().figure.savefig(picture, format="svg")
     assert harmless(picture.getvalue())
     made = Figure("one", draw, "").svg
     assert isinstance(made, bytes)

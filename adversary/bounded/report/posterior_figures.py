@@ -22,8 +22,7 @@ from adversary.bounded.bounded_posterior import Posterior
 from adversary.bounded.prior import Flat, NormalInverseGamma
 from adversary.bounded.region import largest_variance
 from adversary.bounded.report.posterior_words import PARAMETERS
-from adversary.report.plot import sheet as kit
-from adversary.report.plot.sheet import Panels
+from adversary.report.plot import marks, sheet
 
 PRIOR_POINTS = 1201
 """Of the other parameter, over which a prior is summed."""
@@ -107,8 +106,10 @@ TAIL = 0.002
 """Probability left out at either end of an axis."""
 
 
-@kit.house_style
-def posterior_marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "") -> Panels:
+@sheet.house_style
+def posterior_marginals(
+    posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = ""
+) -> sheet.Panels:
     """Densities of mean and standard deviation; of the first, the shortest interval shaded and the prior dashed.
 
     Parameters
@@ -119,36 +120,41 @@ def posterior_marginals(posteriors: Posteriors, prob: float = 0.95, *, quantity:
     """
     first = next(iter(posteriors.values()))
     words = PARAMETERS[first.quantity]
-    axes, more = kit.panels(6.8, 6.4, 2), dict[str, Artist]()
+    axes, more = sheet.panels(2, 520.0, stacked=True), dict[str, Artist]()
     for ax, name in zip(axes, ("mu", "sigma"), strict=True):
         x = np.linspace(*_range(posteriors, name), POINTS)
         lines = {called: as_array(one.density(name, x)) for called, one in posteriors.items()}
-        for (called, line), colour in kit.coloured(lines.items()):
+        for (called, line), colour in marks.coloured(lines.items()):
             ax.plot(x, line, color=colour, gid=f"{name} {called}")
         low, high = (float(end) for end in first.hdi(name, prob))
         inside = np.linspace(max(low, x[0]), min(high, x[-1]), POINTS)
-        ax.fill_between(inside, first.density(name, inside), color=kit.BLUE, alpha=0.18, lw=0, gid=f"interval {name}")
+        ax.fill_between(
+            inside, first.density(name, inside), color=sheet.AFTER, alpha=0.18, lw=0, gid=f"interval {name}"
+        )
         before = None
         if first.quantity == "population":
             before = prior_marginal(first.prior, name, x, first.release.bounds, constrained=first.constrained)
         if before is not None:
-            ax.plot(x, before, color=kit.GREY, lw=1.3, ls=kit.BOUND, gid=f"prior {name}")
-            more["prior"] = Line2D([], [], color=kit.GREY, lw=1.3, ls=kit.BOUND, label="prior")
+            ax.plot(x, before, color=sheet.QUIET, lw=1.3, ls=marks.BOUND, gid=f"prior {name}")
+            more["prior"] = Line2D([], [], color=sheet.QUIET, lw=1.3, ls=marks.BOUND, label="prior")
         tops = [float(line.max()) for line in lines.values()]
         a, b = first.release.bounds
         ends = (a, b) if name == "mu" else (-np.inf, 0.5 * (b - a) * _divisor(first) ** 0.5)
         if _plain_density(ax, ends, x, min(max(tops), 2.0 * tops[0])):
-            more["grey"] = Patch(color=kit.LIGHT, lw=0, label="impossible")
+            more["grey"] = Patch(color=sheet.IMPOSSIBLE, lw=0, label="impossible")
         ax.set_xlabel(_axis(words[name], quantity, unit))
-        kit.panel_title(ax, f"{words[name]}: {interval((low, high))}")
-    shaded = Patch(color=kit.BLUE, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
-    kit.key(axes, dict(kit.coloured(posteriors)), [shaded, *more.values()])
+        ax.set_title(f"{words[name]}: {interval((low, high))}")
+    shaded = Patch(color=sheet.AFTER, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
+    marks.key(axes, dict(marks.coloured(posteriors)), [shaded, *more.values()])
     shortest = interval(first.hdi("mu", prob))
-    kit.title(axes, f"The {_of(words['mu'], quantity)} is {shortest} with probability {percent(prob)}")
+    sheet.headline(
+        axes, f"The {_of(words['mu'], quantity)} is {shortest} with probability {percent(prob)}",
+        shape="Two panels of densities, of the mean and of the standard deviation, the shortest interval shaded.",
+    )  # fmt: skip
     return axes
 
 
-@kit.house_style
+@sheet.house_style
 def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "", ax: Axes | None = None) -> Axes:
     r"""Mean and standard deviation together, and the region that data within the bounds can have.
 
@@ -158,16 +164,16 @@ def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "
     """
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
-    ax = kit.panel(ax, 6.8, 5.2)
+    ax = sheet.panel(ax, sheet.size().height + 60.0)
     means, deviations = _range(posteriors, "mu"), _range(posteriors, "sigma")
     ax.set(xlim=means, ylim=(0.0, deviations[1]))
     mu, sigma = np.linspace(*means, 2 * CELLS), np.linspace(deviations[1] / 2e3, deviations[1], 2 * CELLS)
     edge = np.linspace(a, b, POINTS)
     most = np.sqrt((edge - a) * (b - edge) * _divisor(first))
-    ax.set_facecolor(kit.LIGHT)
-    ax.fill_between(edge, most, color="white", lw=0, zorder=0.5)
-    ax.plot(edge, most, color=kit.INK, lw=1.4, gid="boundary")
-    for i, ((name, one), colour) in enumerate(kit.coloured(posteriors.items())):
+    ax.set_facecolor(sheet.IMPOSSIBLE)
+    ax.fill_between(edge, most, color=sheet.PAPER, lw=0, zorder=0.5)
+    ax.plot(edge, most, color=sheet.INK, lw=1.4, gid="boundary")
+    for i, ((name, one), colour) in enumerate(marks.coloured(posteriors.items())):
         density = joint_density(one, mu, sigma)
         levels = _levels(density)
         if i == 0:
@@ -179,28 +185,31 @@ def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "
     released, variance = first.release.mean, first.release.variance
     if released is not None and variance is not None and float(as_array(variance)) >= 0.0:
         at = float(as_array(released)), float(as_array(variance)) ** 0.5
-        ax.plot(*at, "x", color=kit.INK, ms=8, mew=2, gid="released")
+        ax.plot(*at, "x", color=sheet.INK, ms=8, mew=2, gid="released")
     words = PARAMETERS[first.quantity]
     ax.set(xlabel=_axis(words["mu"], quantity, unit), ylabel=fill(_axis(words["sigma"], quantity, unit), LETTERS))
-    dark = Line2D([], [], color=kit.INK, lw=1.4, label="largest that the bounds allow")
-    cross = Line2D([], [], color=kit.INK, ls="", marker="x", label="released")
-    kit.key(ax, dict(kit.coloured(posteriors)), [dark, cross])
-    kit.title(ax, _impossible(posteriors, "the posterior", lambda one: one.infeasible))
-    kit.panel_title(ax, f"regions with {' and '.join(map(percent, LEVELS))} of the probability")
+    dark = Line2D([], [], color=sheet.INK, lw=1.4, label="largest that the bounds allow")
+    cross = Line2D([], [], color=sheet.INK, ls="", marker="x", label="released")
+    marks.key(ax, dict(marks.coloured(posteriors)), [dark, cross])
+    sheet.headline(
+        ax, _impossible(posteriors, "the posterior", lambda one: one.infeasible),
+        f"Regions with {' and '.join(map(percent, LEVELS))} of the probability",
+        shape="Contours of mean and standard deviation under an arch of what is possible.",
+    )  # fmt: skip
     return ax
 
 
-@kit.house_style
+@sheet.house_style
 def posterior_predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "", ax: Axes | None = None) -> Axes:
     """Density of one more value, the first one filled; grey are values that the bounds rule out."""
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
-    ax = kit.panel(ax, 6.8, 4.0)
+    ax = sheet.panel(ax)
     wide = max(0.0 if one.constrained else 1.2 * float(one.predictive().sd) for one in posteriors.values())
     reach = min(wide, b - a) if np.isfinite(wide) else b - a
     x = np.union1d(np.linspace(a - reach, b + reach, CELLS + 1), [a, b])
     tops = []
-    for i, ((name, one), colour) in enumerate(kit.coloured(posteriors.items())):
+    for i, ((name, one), colour) in enumerate(marks.coloured(posteriors.items())):
         density = next_value(one, x)
         ax.stairs(density, x, color=colour, lw=2.0, gid=name)
         tops.append(float(density.max()))
@@ -208,8 +217,9 @@ def posterior_predictive(posteriors: Posteriors, *, quantity: str = "", unit: st
             ax.stairs(density, x, color=colour, alpha=0.18, lw=0, fill=True)
     _plain_density(ax, (a, b), x, max(tops))
     ax.set_xlabel(_axis("a new value", quantity, unit))
-    kit.key(ax, dict(kit.coloured(posteriors)), [Patch(color=kit.LIGHT, lw=0, label="impossible")])
-    kit.title(ax, _impossible(posteriors, "new values", lambda one: one.predictive().outside))
+    marks.key(ax, dict(marks.coloured(posteriors)), [Patch(color=sheet.IMPOSSIBLE, lw=0, label="impossible")])
+    what = _impossible(posteriors, "new values", lambda one: one.predictive().outside)
+    sheet.headline(ax, what, "Density of one more value", shape="Densities over the values, grey beyond the bounds.")
     return ax
 
 
@@ -235,9 +245,9 @@ def _plain_density(ax: Axes, ends: tuple[float, float], x: Floats, top: float) -
     """An axis without a scale, as densities need, grey beyond the ends of what is possible; whether any of it is."""
     grey = [(low, high) for low, high in ((x[0], ends[0]), (ends[1], x[-1])) if low < high]
     for low, high in grey:
-        ax.axvspan(low, high, color=kit.LIGHT, lw=0, zorder=0, gid="impossible")
+        ax.axvspan(low, high, color=sheet.IMPOSSIBLE, lw=0, zorder=0, gid="impossible")
     ax.set(xlim=(x[0], x[-1]), ylim=(0.0, 1.08 * top))
-    kit.density_axis(ax)
+    marks.density_axis(ax)
     return bool(grey)
 
 

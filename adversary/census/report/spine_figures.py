@@ -7,29 +7,29 @@ in its title.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from adversary._core import Floats, check_positive, format_bound, format_number, percent
+from adversary._core import Floats, check_positive, format_bound, percent
 from adversary.census.nmf.runs import Columns, LevelFindings, blocks, column, levels_of
-from adversary.report.plot import sheet as kit
-from adversary.report.plot.sheet import Panels
+from adversary.report.plot import marks, sheet
 
 BINS = 60
 CLOUD = 4000
 """Points of a panel above which they are drawn as pixels, so that a page stays small."""
 
 
-@kit.house_style
+@sheet.house_style
 def block_ratios(
     table: Columns,
     bounds: tuple[float, float] | None = None,
     threshold: float | None = None,
     failure: float = 0.0,
-) -> Panels:
+) -> sheet.Panels:
     """The ratio of posterior to prior over all blocks: how they are spread, and the share beyond any ratio.
 
     Parameters
@@ -45,49 +45,56 @@ def block_ratios(
     if not ratio.size:
         raise ValueError("no block has a proven ratio" + " above zero" * bool(everywhere.size))
     inside = everywhere[column(table, "protected")] if "protected" in table else everywhere
-    axes = spread, beyond = kit.panels(11.0, 4.8, 1, 2, sharex=True)
+    axes = spread, beyond = sheet.panels(2)
     least, most = bounds or (float(ratio.min()), float(ratio.max()))
     reach = [ratio.min(), ratio.max(), threshold or ratio.max(), *(x for x in (least, most) if 0 < x < np.inf)]
     low, high = 0.93 * min(reach), 1.07 * max(reach)
     spread.set(xscale="log", xlim=(low, high), ylabel="blocks", xlabel="posterior over prior")
-    spread.hist(ratio, np.geomspace(low, high, BINS + 1), color=kit.BLUE, alpha=0.75, lw=0, gid="blocks")
+    spread.hist(ratio, np.geomspace(low, high, BINS + 1), color=sheet.AFTER, alpha=0.75, lw=0, gid="blocks")
     spread.yaxis.set_major_locator(MaxNLocator(integer=True))
     at = np.sort(ratio)
     share = np.arange(at.size, 0, -1) / everywhere.size
-    beyond.plot(at, share, color=kit.BLUE, drawstyle="steps-pre", gid="beyond")
+    beyond.plot(at, share, color=sheet.AFTER, drawstyle="steps-pre", gid="beyond")
     beyond.set(yscale="log", ylim=(0.7 / everywhere.size, 1.4))
     beyond.set(ylabel="share of blocks at or above", xlabel="posterior over prior")
     for ax in (spread, beyond):
-        ax.axvline(1.0, color=kit.GREY, lw=1.0, zorder=0, gid="unmoved")
+        ax.axvline(1.0, color=sheet.QUIET, lw=1.0, zorder=0, gid="unmoved")
         for end, name in ((least, "least"), (most, "largest")):
             if bounds and 0 < end < np.inf:
-                ax.axvline(end, color=kit.INK, lw=1.4, ls=kit.BOUND, gid=name)
+                ax.axvline(end, color=sheet.INK, lw=1.4, ls=marks.BOUND, gid=name)
                 side = -1 if name == "largest" else 1
                 ax.annotate(
                     f"{name} allowed, {format_bound(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
-                    xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90, fontsize=9,
+                    xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90,
                     ha="right" if side < 0 else "left", va="top",
                 )  # fmt: skip
-    said = f"{percent(float((inside > most).mean()))} of blocks above the bound" if bounds and inside.size else ""
+    beyond_bound = percent(float((inside > most).mean())) if bounds and inside.size else ""
+    said = ""
     if threshold is not None:
         check_positive("threshold", threshold)
         over = float((everywhere >= threshold).mean())
         if over > 0:
-            beyond.plot([threshold], [over], "o", color=kit.ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
-        said = f"{percent(over)} of blocks at {threshold:g} or more{', ' * bool(said)}{said}"
-    kit.plain_log_axis(spread, "x")
-    kit.plain_log_axis(beyond, "y", percent)
-    kit.panel_title(spread, "grey: an adversary who learns nothing")
-    kit.panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
-    if not said:
-        half, rare = (format_number(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
-        said = f"half of all blocks above {half}, one in a hundred above {rare}"
-    kit.title(axes, f"A person's presence, block by block: {said}")
+            beyond.plot([threshold], [over], "o", color=sheet.FINDING, ms=7, mec=sheet.PAPER, zorder=5, gid="threshold")
+        within = "" if beyond_bound == "" else f"; {beyond_bound.replace(percent(0.0), 'none')} are beyond the bound"
+        said = f"In {percent(1.0 - over)} of blocks the probability grows less than {threshold:g}-fold{within}"
+    marks.plain_log_axis(spread, "x")
+    marks.plain_log_axis(beyond, "y", percent)
+    spread.set_title("blocks by ratio")
+    beyond.set_title("share of blocks at or above a ratio")
+    half, rare = (f"{float(x):.2g}" for x in np.quantile(everywhere, (0.5, 0.99)))
+    note = "Grey line: an adversary who learns nothing."
+    if failure and bounds:
+        note += f" Bounds may fail in 1 of {1.0 / failure:.0f} releases." if failure < 1.0 else ""
+    sheet.headline(
+        axes, said or f"In half of all blocks the probability grows {half}-fold or more, in 1 of 100 {rare}-fold",
+        "How much the posterior that a person is in exceeds the prior, block by block", note,
+        f"{everywhere.size:,} blocks: the middle one at {half}, 1 in 100 above {rare}.",
+    )  # fmt: skip
     return axes
 
 
-@kit.house_style
-def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Panels:
+@sheet.house_style
+def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> sheet.Panels:
     """Posterior mean against noisy count, level by level, with the diagonal; axes are linear about zero, then log.
 
     `table` has `level`, `noisy`, `mean`, and `variance` if exact counts, 0 there, are to be left out; or is what was
@@ -99,24 +106,22 @@ def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Panels:
         raise ValueError("no level has two units that were measured")
     rows = -(-len(shown) // 3)
     columns = -(-len(shown) // rows)
-    grid = kit.panels(max(3.9 * columns, 6.0), 0.6 + 3.9 * rows, rows, columns, squeeze=False)
-    grid = grid.ravel()
+    grid = sheet.grid(len(shown), columns, 300.0)
     for ax, (name, one) in zip(grid, shown.items(), strict=False):
         _cloud(ax, one.points, name, one.measured)
-    for ax in grid[len(shown) :]:
-        ax.set_axis_off()
     grid[0].set_ylabel("posterior mean, people")
     name, last = list(shown.items())[-1]
-    kit.title(
+    sheet.headline(
         grid,
-        f"{name} counts move by {format_number(float(np.sqrt(last.squares / last.measured)))} people (root mean "
-        "square); "
-        f"{percent(last.below / last.measured)} of them were published below zero",
+        f"The model corrects {name} counts by {float(np.sqrt(last.squares / last.measured)):.2g} people; "
+        f"{percent(last.below / last.measured)} had been published negative",
+        "Posterior mean against noisy count; line: not corrected",
+        shape=f"Clouds of points for {len(shown)} levels, close to the diagonal where counts are large.",
     )
-    return grid[: len(shown)]
+    return grid
 
 
-@kit.house_style
+@sheet.house_style
 def cell_ratios(cells: Any, most: int = 40, *, ax: Axes | None = None) -> Axes:
     """Ratios of posterior to prior by cell: from the median block to the largest, with what 95% of blocks stay below.
 
@@ -130,22 +135,28 @@ def cell_ratios(cells: Any, most: int = 40, *, ax: Axes | None = None) -> Axes:
         raise ValueError("no cell has a proven ratio")
     count = some.sizes["cell"]
     at = np.arange(count)[::-1]
-    ax = kit.panel(ax, 9.0, 1.6 + 0.22 * count)
+    ax = sheet.panel(ax, 24.0 * count + 160.0)
     half, high, largest = (np.maximum(some[name].values, 1e-12) for name in ("half", "high", "largest"))
-    ax.hlines(at, half, largest, color=kit.BLUE, lw=3.0, alpha=0.4, gid="spread")
-    ax.plot(high, at, "|", color=kit.INK, ms=8, gid="most")
-    ax.plot(largest, at, "o", color=kit.BLUE, ms=4, gid="largest")
-    ax.axvline(1.0, color=kit.GREY, lw=1.0, zorder=0)
+    ax.hlines(at, half, largest, color=sheet.AFTER, lw=3.0, alpha=0.4, gid="spread")
+    ax.plot(high, at, "|", color=sheet.INK, ms=8, gid="most")
+    ax.plot(largest, at, "o", color=sheet.AFTER, ms=4, gid="largest")
+    ax.axvline(1.0, color=sheet.QUIET, lw=1.0, zorder=0)
     names = [str(name) for name in some["label"].values]
-    ax.set_yticks(at, [name if len(name) <= 60 else f"{name[:59]}..." for name in names], fontsize=7)
+    ax.set_yticks(at, [fill(name, 22 if sheet.size().stacked else 44) for name in names])
+    ax.tick_params(axis="y", labelsize=sheet.POINT * sheet.NOTE)
     ax.set(xscale="log", xlabel="posterior over prior", ylim=(-0.8, count - 0.2))
-    kit.plain_log_axis(ax, "x")
+    marks.plain_log_axis(ax, "x")
     rest = f" (the first {count} of {cells.sizes['cell']})" * (cells.sizes["cell"] > count)
-    kit.title(ax, f"Largest ratios by cell, {format_number(float(largest.max()))} the most{rest}")
+    first = names[int(np.argmax(largest))]
+    sheet.headline(
+        ax, f"The largest ratio of posterior to prior is {float(largest.max()):.2g}, in {first}",
+        f"Line: from the middle block to the largest; tick: 95% of blocks stay below{rest}",
+        shape=f"{count} rows of ratios by cell.",
+    )  # fmt: skip
     return ax
 
 
-@kit.house_style
+@sheet.house_style
 def block_cells(cells: Any, most: int = 24, *, ax: Axes | None = None) -> Axes:
     """Cells of one block with the largest posterior means: noisy counts with their noise, posterior means and sets.
 
@@ -158,17 +169,23 @@ def block_cells(cells: Any, most: int = 24, *, ax: Axes | None = None) -> Axes:
     order = np.argsort(-np.nan_to_num(mean, nan=-1.0), kind="stable")[:most][::-1]
     if not np.isfinite(mean[order]).any():
         raise ValueError("no cell has a posterior")
-    ax = kit.panel(ax, 9.0, 1.6 + 0.3 * order.size)
+    ax = sheet.panel(ax, 30.0 * order.size + 160.0)
     at, (low, high) = np.arange(order.size), (cells[name].values[order] for name in ("hdi_lower", "hdi_upper"))
     noisy, sd = cells["noisy"].values[order], np.nan_to_num(cells["noise_sd"].values[order])
-    ax.hlines(at, low, high, color=kit.BLUE, lw=5.0, alpha=0.35, gid="sets")
-    ax.plot(mean[order], at, "o", color=kit.BLUE, ms=5, gid="means")
-    ax.errorbar(noisy, at - 0.25, xerr=sd, fmt="o", color=kit.ORANGE, ms=3, lw=1.0, gid="noisy")
+    ax.hlines(at, low, high, color=sheet.AFTER, lw=5.0, alpha=0.35, gid="sets")
+    ax.plot(mean[order], at, "o", color=sheet.AFTER, ms=5, gid="means")
+    ax.errorbar(noisy, at - 0.25, xerr=sd, fmt="o", color=sheet.FINDING, ms=3, lw=1.0, gid="noisy")
     names = [f"{q}: {c}" for q, c in zip(cells["query"].values[order], cells["label"].values[order], strict=True)]
-    ax.set_yticks(at, [name if len(name) <= 56 else f"{name[:55]}..." for name in names], fontsize=8)
+    ax.set_yticks(at, [fill(name, 22 if sheet.size().stacked else 44) for name in names])
+    ax.tick_params(axis="y", labelsize=sheet.POINT * sheet.NOTE)
     ax.set(xlabel="people", ylim=(-0.8, order.size - 0.2))
-    ax.axvline(0.0, color=kit.LIGHT, lw=1.0, zorder=0)
-    kit.title(ax, f"{order.size} of {mean.size:,} cells: what the posterior makes of noisy counts")
+    ax.axvline(0.0, color=sheet.LINE, lw=1.0, zorder=0)
+    most_people = int(order[-1])
+    sheet.headline(
+        ax, f"The cell with the most people, {names[-1]}, holds {mean[most_people]:.2g} by the model",
+        f"The {order.size} largest of {mean.size:,} cells; orange: noisy counts with their noise",
+        shape=f"{order.size} rows: noisy count, posterior mean and interval of each cell.",
+    )  # fmt: skip
     return ax
 
 
@@ -184,18 +201,17 @@ def _cloud(ax: Axes, points: Floats, name: str, measured: int) -> None:
     low, high = min(float(noisy.min()), 0.0), max(float(noisy.max()), float(mean.max()), 1.0)
     ax.set_xscale("asinh", linear_width=width)
     ax.set_yscale("asinh", linear_width=width)
-    ax.plot([low, high], [low, high], color=kit.GREY, lw=1.0, zorder=1, gid="diagonal")
-    ax.axhline(0.0, color=kit.LIGHT, lw=1.0, zorder=0)
+    ax.plot([low, high], [low, high], color=sheet.QUIET, lw=1.0, zorder=1, gid="diagonal")
+    ax.axhline(0.0, color=sheet.LINE, lw=1.0, zorder=0)
     alpha = float(np.clip(40.0 / np.sqrt(noisy.size) / 2.0, 0.12, 0.8))
-    ax.plot(
-        noisy, mean, "o", ms=3, mew=0, color=kit.BLUE, alpha=alpha, zorder=2, gid=name, rasterized=noisy.size > CLOUD,
-    )  # fmt: skip
+    how: Any = {"alpha": alpha, "gid": name, "rasterized": noisy.size > CLOUD}
+    ax.plot(noisy, mean, "o", ms=3, mew=0, color=sheet.AFTER, zorder=2, **how)
     ticks = _round_ticks(low, high, width)
     ax.set_xticks(ticks, [f"{t:,.0f}" for t in ticks])
     ax.set_yticks(ticks, [f"{t:,.0f}" for t in ticks])
     ax.minorticks_off()
     ax.set_xlabel("noisy count, people")
-    kit.panel_title(ax, f"{name}, {measured:,} measured")
+    ax.set_title(f"{name}, {measured:,} measured")
 
 
 def _round_ticks(low: float, high: float, width: float) -> list[float]:

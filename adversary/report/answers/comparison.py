@@ -114,7 +114,7 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
         Card(
             figure=Figure(
                 "compared",
-                partial(plot.audit_figures.compared_ranges, found),
+                partial(plot.compared_ranges, found),
                 "The probability that the target is in, before and after each release, and the most it can be.",
             )
         ),
@@ -216,7 +216,7 @@ def tables_document(files: Mapping[str, TablesFile], tree: xr.DataTree) -> Docum
     caption = "The highest risk in each: before and after the release, and the most that the noise allows."
     return Document(
         tree,
-        Card(figure=Figure("compared", partial(plot.audit_figures.compared_ranges, drawn), caption)),
+        Card(figure=Figure("compared", partial(plot.compared_ranges, drawn), caption)),
         [f"{name}: {one.name}." for name, one in files.items() if one.name != name],
         [Section("Risk and error", "The highest risk of each plan, and the error of every table.", tables=[table])],
         [("File", str(one.path.name)) for one in files.values()],

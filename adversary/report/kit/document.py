@@ -6,7 +6,6 @@ A `Document` is shown in three ways (`rendering`): on the screen, as a page, as 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
@@ -18,9 +17,6 @@ from adversary._core import error_text
 from adversary.report.kit.answer import Summary, summary_of
 from adversary.report.kit.figure_files import offscreen, to_svg
 from adversary.report.kit.tables import Table
-
-NARROW = 410.0
-"""Points of a figure that a phone shows whole."""
 
 
 @dataclass
@@ -40,18 +36,20 @@ class Figure:
     caption: str
     finding: str = ""
 
-    @property
-    def narrow(self) -> bool:
-        """True if its texts stay legible at the width of a phone."""
-        found = re.search(rb'width="([\d.]+)pt"', self.svg) if isinstance(self.svg, bytes) else None
-        return found is not None and float(found[1]) <= NARROW
-
     @cached_property
     def svg(self) -> bytes | str:
         """SVG of the figure, the same bytes for the same figure; or the reason why there is none."""
+        return self._drawn("column")
+
+    @cached_property
+    def phone_svg(self) -> bytes | str:
+        """The figure drawn for the width of a phone; or the reason why there is none."""
+        return self._drawn("phone")
+
+    def _drawn(self, size: str) -> bytes | str:
         try:
-            with offscreen():
-                return to_svg(self.draw())
+            with offscreen(size):
+                return to_svg(self.draw(), "page")
         except Exception as error:
             return f"Left out: {self.caption} ({error_text(error)})"
 

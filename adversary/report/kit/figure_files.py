@@ -1,10 +1,16 @@
-"""From a matplotlib figure to a file: whose figure it is, its alternative text, its SVG."""
+"""From matplotlib axes to a file: the size that figures are drawn at, their alternative text, their SVG by theme.
+
+Figures are drawn in the light colours. In a page every colour is a variable with the light one as its default, so that
+one drawing serves a light and a dark page; a dark file has the dark colours themselves.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from html import escape
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +19,38 @@ from adversary.report.kit.safe_text import printable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LIGHT = {
+    "ink": "#1F2933", "quiet": "#5F6B7A", "line": "#D5DBE1", "impossible": "#E9EDF1",
+    "after": "#0072B2", "finding": "#B8470B", "third": "#1A6941", "fourth": "#7D3866", "paper": "#FFFFFF",
+}  # fmt: skip
+DARK = {
+    "ink": "#E6EAF0", "quiet": "#A3AEBB", "line": "#36404C", "impossible": "#232A33",
+    "after": "#5BB0E8", "finding": "#FF8A4C", "third": "#54BA98", "fourth": "#CF5DBC", "paper": "#14181E",
+}  # fmt: skip
+"""Colours by role, in either mode: text, bounds and what was before; quieter text; spines and bars; what cannot be; the
+adversary after the release; what the title speaks of, or what is compared; a third and a fourth thing; the ground."""
+
+FAMILY = "Inter, system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+"""Of the letters of an SVG; layout is measured with DejaVu Sans, the widest of them."""
+
 OFFSCREEN: ContextVar[bool] = ContextVar("offscreen", default=False)
 """True while a page is drawn: its figures are no windows, and pyplot does not hold them."""
+SIZE: ContextVar[str] = ContextVar("size", default="column")
+"""What figures are drawn for: "phone", "column" or "wide"."""
 
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "adversary"}
 """Settings: letters stay letters, and the same figure is the same bytes."""
 
 
 @contextmanager
-def offscreen() -> Iterator[None]:
-    """Figures for a file alone, which pyplot neither shows nor holds."""
-    before = OFFSCREEN.set(True)
+def offscreen(size: str = "column") -> Iterator[None]:
+    """Figures of one size for a file alone, which pyplot neither shows nor holds."""
+    hidden, width = OFFSCREEN.set(True), SIZE.set(size)
     try:
         yield
     finally:
-        OFFSCREEN.reset(before)
+        SIZE.reset(width)
+        OFFSCREEN.reset(hidden)
 
 
 def figure_of(axes: Any) -> Figure:
@@ -57,16 +80,66 @@ def alt_text(axes: Any) -> str:
     return str(figure_of(axes).get_label())
 
 
-def to_svg(axes: Any) -> bytes:
-    """SVG of a figure, the same bytes for the same figure.
+def to_svg(axes: Any, mode: str = "light") -> bytes:
+    """SVG of a figure with its alternative text, the same bytes for the same figure.
 
     Parameters
     ----------
     axes : of the figure, or itself
+    mode : "light"; "dark"; or "page", every colour a variable of the page with the light one as its default
+
+    Returns
+    -------
+    bytes : a file, as wide as it was drawn, in CSS pixels.
+
+    Raises
+    ------
+    ValueError : another mode
+
+    >>> from matplotlib.figure import Figure
+    >>> figure = Figure()
+    >>> _ = figure.text(0.5, 0.5, "x", color=LIGHT["after"])
+    >>> b"var(--after, #0072B2)" in to_svg(figure, "page"), b"#5BB0E8" in to_svg(figure, "dark")
+    (True, True)
     """
     import matplotlib as mpl
 
-    buffer = BytesIO()
+    if mode not in ("light", "dark", "page"):
+        raise ValueError(f'mode must be "light", "dark" or "page", got {mode!r}')
+    figure, buffer = figure_of(axes), BytesIO()
     with mpl.rc_context(SVG):
-        figure_of(axes).savefig(buffer, format="svg", metadata={"Date": None})
-    return printable(buffer.getvalue().decode()).encode()
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=mode == "page")
+    text = printable(buffer.getvalue().decode()).replace("'DejaVu Sans'", FAMILY)
+    width, height = (100.0 * float(side) for side in figure.get_size_inches())
+    alt = escape(printable(alt_text(figure)))
+    text = re.sub(r'(<svg [^>]*?)height="[^"]*"', rf'\1height="{height:.0f}"', text, count=1)
+    text = re.sub(r'(<svg [^>]*?)width="[^"]*"', rf'\1role="img" aria-label="{alt}" width="{width:.0f}"', text, count=1)
+    return _coloured(text, mode).encode()
+
+
+def _coloured(text: str, mode: str) -> str:
+    """An SVG in the colours of a mode."""
+    if mode == "light":
+        return text
+    colours = {
+        light.lower(): DARK[role] if mode == "dark" else f"var(--{role}, {light})" for role, light in LIGHT.items()
+    }
+    return re.sub("|".join(colours), lambda found: colours[found[0]], text)
+
+
+def inline_svg(svg: bytes, name: str) -> str:
+    """An SVG as a part of a page: nothing before its element, and names in it that no other part of the page has.
+
+    Parameters
+    ----------
+    svg : the file
+    name : put before the names in it that are used
+
+    >>> inline_svg(b'<?xml version="1.0"?><svg><g id="a"/><g id="b c"/><use xlink:href="#a"/></svg>', "no. 1")
+    '<svg><g id="no-1-a"/><g/><use xlink:href="#no-1-a"/></svg>'
+    """
+    text, start = svg.decode(), re.sub(r"\W+", "-", name)
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    used = set(re.findall(r'(?:xlink:href="#|url\(#)([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda found: f' id="{start}-{found[1]}"' if found[1] in used else "", text)
+    return re.sub(r'(xlink:href="#|url\(#)', rf"\1{start}-", text).strip()

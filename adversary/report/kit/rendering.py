@@ -5,7 +5,6 @@ Texts from files are made safe here, once: nothing moves a cursor, nothing is re
 
 from __future__ import annotations
 
-import base64
 import csv
 import re
 import sys
@@ -21,6 +20,7 @@ from rich.text import Text
 
 from adversary._core import join_words
 from adversary.report.kit.document import Card, Document, Figure, Section
+from adversary.report.kit.figure_files import inline_svg
 from adversary.report.kit.safe_text import printable
 from adversary.report.kit.tables import WORDS, Measured, Table
 from adversary.report.words import environment
@@ -248,9 +248,12 @@ def to_html(document: Document) -> str:
 
 
 def inline(figure: Figure) -> str:
-    """The address of a figure inside the page; nothing where it could not be drawn."""
-    made = figure.svg
-    return "data:image/svg+xml;base64," + base64.b64encode(made).decode() if isinstance(made, bytes) else ""
+    """The figure for a page and for a phone, of which the page shows one; nothing where it could not be drawn."""
+    from markupsafe import Markup
+
+    made = {"column": figure.svg, "phone": figure.phone_svg}
+    drawn = {size: inline_svg(svg, f"{figure.name}-{size}") for size, svg in made.items() if isinstance(svg, bytes)}
+    return Markup("".join(f'<div class="{size}">{svg}</div>' for size, svg in drawn.items()))
 
 
 def _finalize(value: Any) -> Any:

@@ -13,14 +13,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from adversary._core import Floats, as_array, format_bound, format_number, format_probability, shown_epsilon
-from adversary.report.plot import epsilon_map
-from adversary.report.plot import sheet as kit
-from adversary.report.plot.sheet import Panels
+from adversary._core import Floats, as_array, format_bound, percent, shown_epsilon
+from adversary.report.plot import epsilon_map, marks, sheet
 
 
-@kit.house_style
-def epsilon_by_releases(curves: Mapping[str, xr.Dataset] | xr.Dataset) -> Axes | Panels:
+@sheet.house_style
+def epsilon_by_releases(curves: Mapping[str, xr.Dataset] | xr.Dataset) -> Axes | sheet.Panels:
     """Epsilon of each of several releases that together satisfy the profile, one line per composition.
 
     Parameters
@@ -41,7 +39,8 @@ def epsilon_by_releases(curves: Mapping[str, xr.Dataset] | xr.Dataset) -> Axes |
         raise ValueError("curves must hold a finite budget above 0 to draw, got none")
     low, high = (pick([float(getattr(one, end)()) for one in spent]) for pick, end in ((min, "min"), (max, "max")))
     ways = [str(how) for how in spent[0]["composition"].values]
-    colours = dict(kit.coloured(ways))
+    colours = dict(marks.coloured(ways))
+    ends: list[marks.Label] = []
     for ax, (name, one) in zip(axes, zip(curves, spent, strict=True), strict=True):
         counts = as_array(one["releases"])
         ax.set(xscale="log", yscale="log", xlim=(1.0, counts[-1]), ylim=(0.8 * low, 1.15 * high))
@@ -53,19 +52,22 @@ def epsilon_by_releases(curves: Mapping[str, xr.Dataset] | xr.Dataset) -> Axes |
             if np.isfinite(line[-1]):
                 shares.setdefault(format_bound(float(line[-1]), False), []).append(how)
         labels = [(float(e), f"{', '.join(names)}: {e}", colours[names[-1]]) for e, names in shares.items()]
-        kit.plain_log_axis(ax, "x")
-        kit.plain_log_axis(ax, "y")
+        marks.plain_log_axis(ax, "x")
+        marks.plain_log_axis(ax, "y")
         if single:
-            kit.edge_labels(ax, labels, counts[-1], offset=8.0)
+            ends += labels
         else:
-            kit.panel_title(ax, epsilon_map.in_two_lines(name))
+            ax.set_title(epsilon_map.in_two_lines(name))
     if not single:
-        kit.key(axes, colours, columns=len(ways))
+        marks.key(axes, colours)
     epsilon_map.outer_labels(axes)
     budgets = every[0].isel(releases=-1)
     most, count = float(budgets.where(np.isfinite(budgets), 0.0).max()), int(budgets["releases"])
-    said = f"Each of {count} releases may spend epsilon = {format_bound(most, False)}"
-    kit.title(axes, said if single and most else f"What each of {count} releases may spend")
+    said = f"Each of {count} releases may spend epsilon = {format_bound(most, False, 3)}"
+    title = said if single and most else f"{count} releases share the epsilon of each profile"
+    shape = f"Epsilon falls with the number of releases, a line for each of {len(ways)} compositions."
+    sheet.headline(axes, title, "Lines: ways to compose the releases", shape=shape)
+    marks.edge_labels(axes[0], ends)
     return axes[0] if single else axes
 
 
@@ -80,8 +82,8 @@ def with_noise(table: xr.Dataset) -> xr.Dataset:
     return table.isel(profile=np.flatnonzero(drawn)).sortby("epsilon")
 
 
-@kit.house_style
-def accuracy(table: xr.Dataset, round_down: int | None = None) -> Axes | Panels:
+@sheet.house_style
+def accuracy(table: xr.Dataset, round_down: int | None = None) -> Axes | sheet.Panels:
     """Error of the noise, and how often the published rate is on the wrong side of its target, against epsilon.
 
     Parameters
@@ -99,27 +101,29 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Axes | Panels:
         raise ValueError("table must hold a profile with noise to draw, got none")
     if table.sizes["profile"] == 1:
         return _accuracy_of_one(table.isel(profile=0), round_down)
-    axes = error, wrong = kit.panels(9.6, 7.2, 2, sharex=True, height_ratios=(1.0, 1.25))
+    axes = error, wrong = sheet.panels(2, 600.0, stacked=True, sharex=True, height_ratios=(1.0, 1.25))
     epsilon = as_array(table["epsilon"])
     room = max(epsilon[-1] / epsilon[0], 1.5) ** 0.04
-    error.set(xscale="log", xlim=(epsilon[0] / room, epsilon[-1] * room), ylabel="RMSE, in people")
-    error.plot(epsilon, table["rmse"], "o-", color=kit.INK, ms=5, gid="rmse")
-    for deviation, colour in kit.coloured(table["deviation"].values):
+    error.set(xscale="log", xlim=(epsilon[0] / room, epsilon[-1] * room), ylabel="error (people)")
+    error.plot(epsilon, table["rmse"], "o-", color=sheet.INK, ms=5, gid="rmse")
+    for deviation, colour in marks.coloured(table["deviation"].values):
         for side in table["side"].values:
             chance = as_array(table["switch"].sel(deviation=deviation, side=side))
             style: Any = {"ls": BELOW, "zorder": 3} if side == "below" else {"label": f"{1000.0 * deviation:.4g}"}
             wrong.plot(epsilon, chance, marker="o", color=colour, ms=5, gid=f"{deviation:g} {side}", **style)
     wrong.set(xlabel="epsilon", ylabel="wrong decisions")
-    kit.in_percent(wrong.yaxis)
+    marks.in_percent(wrong.yaxis)
     for ax in (error, wrong):
         ax.set_ylim(0.0, ax.get_ylim()[1])
-        ax.vlines(epsilon, *ax.get_ylim(), color=kit.GREY, lw=0.6, zorder=0)
-        kit.ticks_right(ax)
-    kit.plain_log_axis(wrong, "x")
+        ax.vlines(epsilon, *ax.get_ylim(), color=sheet.LINE, lw=0.7, zorder=0)
+        marks.few_ticks(ax, "y")
+        marks.ticks_right(ax)
+    marks.plain_log_axis(wrong, "x")
+    marks.key(axes, {}, wrong.get_legend_handles_labels()[0])
+    about = "Wrong decisions by distance of the true rate from the target, per 1,000; dashed: below it"
+    shape = "Two panels over epsilon: the error of the noisy count falls, and so do wrong decisions."
+    sheet.headline(axes, _falling(table, round_down), about, shape=shape)
     _names_above(error, epsilon, [str(name) for name in table["profile"].values])
-    heading = "true rate to target,\nper 1,000; dashed:\nbelow the target"
-    wrong.legend(title=heading, framealpha=1.0, edgecolor="none", fontsize=9.5)
-    kit.title(axes, _falling(table, round_down))
     return axes
 
 
@@ -127,8 +131,8 @@ def _falling(table: xr.Dataset, digits: int | None) -> str:
     """The finding: the error at the smallest epsilon and at the largest."""
     ends = table.isel(profile=0), table.isel(profile=-1)
     start, end = (shown_epsilon(float(one["epsilon"]), np.inf, digits) for one in ends)
-    high, low = (format_number(float(one["rmse"])) for one in ends)
-    falls = f"RMSE stays at {high}" if high == low else f"RMSE falls from {high} to {low}"
+    high, low = (f"{float(one['rmse']):.2g}" for one in ends)
+    falls = f"The error stays at {high} people" if high == low else f"The error falls from {high} to {low} people"
     return f"{falls} between epsilon {start} and {end}"
 
 
@@ -139,34 +143,39 @@ def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Axes:
     x = as_array(1000.0 * (row.attrs["target"] + signs * row["deviation"])).ravel()
     chance = as_array(row["switch"].transpose("side", "deviation")).ravel()
     order = [int(i) for i in np.unique(x, return_index=True)[1] if np.isfinite(chance[i])]
-    ax.vlines(x[order], 0.0, chance[order], color=kit.LIGHT, lw=1.4, zorder=0)
-    ax.plot(x[order], chance[order], "o", color=kit.BLUE, ms=7, gid="wrong")
-    ax.axvline(1000.0 * row.attrs["target"], color=epsilon_map.BINDS, lw=1.2, ls=kit.MARK, gid="target")
+    ax.vlines(x[order], 0.0, chance[order], color=sheet.LINE, lw=1.4, zorder=0)
+    ax.plot(x[order], chance[order], "o", color=sheet.AFTER, ms=7, gid="wrong")
+    ax.axvline(1000.0 * row.attrs["target"], color=epsilon_map.BINDS, lw=1.2, ls=marks.MARK, gid="target")
     ax.set(xlabel="true rate, per 1,000 (dashed: the target)", ylabel="wrong decisions", xticks=np.unique(x[order]))
     ax.set_ylim(0.0, 1.25 * float(np.nanmax(chance)) or 1.0)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:.4g}"))
-    kit.in_percent(ax.yaxis)
+    marks.in_percent(ax.yaxis)
     close = min(np.diff(x[order]), default=1.0) < 0.09 * float(np.ptp(x[order]))
     for i in order:
-        ax.annotate(format_probability(float(chance[i])), (x[i], chance[i]), xytext=(0.0, 7.0),
+        ax.annotate(percent(float(chance[i])), (x[i], chance[i]), xytext=(0.0, 7.0),
                     textcoords="offset points",
-                    ha="center", va="bottom", rotation=90 if close else 0, fontsize=9.5, color=kit.INK,
-                    bbox={"fc": "white", "ec": "none", "pad": 0.5})  # fmt: skip
+                    ha="center", va="bottom", rotation=90 if close else 0, color=sheet.INK,
+                    bbox={"fc": sheet.PAPER, "ec": "none", "pad": 0.5})  # fmt: skip
     said = shown_epsilon(float(row["epsilon"]), np.inf, digits)
-    error = format_number(float(row["rmse"]))
-    worst = format_probability(float(np.nanmax(chance)))
-    kit.title(ax, f"Epsilon = {said}: RMSE {error}, up to {worst} wrong decisions")
+    worst = percent(float(np.nanmax(chance)))
+    sheet.headline(
+        ax, f"At epsilon = {said} up to {worst} of decisions are wrong",
+        f"Error of the noisy count: {float(row['rmse']):.2g} people", "",
+        "Wrong decisions by true rate: most beside the target, fewer the farther from it.",
+    )  # fmt: skip
     return ax
 
 
 def _names_above(ax: Axes, epsilon: Floats, names: list[str]) -> None:
     """Names of profiles over their epsilon, upright, pushed apart where they would overlap."""
-    width = float(ax.figure.get_size_inches()[0]) * 72.0 * 0.8  # type: ignore[union-attr]
+    marks.settle(ax)
+    width = float(ax.get_window_extent().width) * sheet.POINT
     scale = ax.transData + ax.transAxes.inverted()
     ends = [float(scale.transform((e, 0.0))[0]) for e in epsilon]
-    for name, end, place in zip(names, ends, kit.separate_labels(ends, [12.5 / width] * len(ends)), strict=True):
+    for name, end, place in zip(names, ends, marks.separate_labels(ends, [15.0 / width] * len(ends)), strict=True):
         ax.annotate(
-            epsilon_map.short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, 12.0),
-            textcoords="offset points", rotation=90, ha="center", va="bottom", fontsize=9.0, annotation_clip=False,
-            color=kit.INK, arrowprops={"arrowstyle": "-", "color": kit.GREY, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},
+            epsilon_map.short(name), (end, 1.0), xycoords="axes fraction", xytext=((place - end) * width, 10.0),
+            textcoords="offset points", rotation=90, ha="center", va="bottom", annotation_clip=False,
+            color=sheet.INK,
+            arrowprops={"arrowstyle": "-", "color": sheet.QUIET, "lw": 0.6, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip

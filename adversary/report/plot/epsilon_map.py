@@ -17,10 +17,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm
 from scipy.ndimage import distance_transform_edt
 
-from adversary._core import Floats, as_array, format_bound, format_probability, percent, shown_epsilon
+from adversary._core import Floats, as_array, format_bound, percent, shown_epsilon
 from adversary.budget import BOUNDED, Recommendation, RiskProfile, risk_surface
-from adversary.report.plot import sheet as kit
-from adversary.report.plot.sheet import Panels
+from adversary.report.plot import marks, sheet
 
 RARE = 1e-3
 """Smallest prior of a figure."""
@@ -28,7 +27,7 @@ CELLS = 240
 """Of a map, along either prior."""
 WIDEST = 30.0
 """Largest over smallest epsilon that colours tell apart, unless the recommendations are further apart."""
-BINDS = kit.COLOURS[1]
+BINDS = sheet.FINDING
 """Colour of the adversary who binds."""
 LONG = {"inclusion": "inclusion: prior that the target is in", "value": "value: prior that an included record is in S"}
 NOTHING = "asks for nothing"
@@ -36,7 +35,7 @@ WIDTH = 26
 """Letters in a line over a small panel."""
 COLOURED = ("epsilon by colour", "line by colour")
 """Parts of a map that need its scale of colours."""
-_AROUND: Any = {"bbox": {"fc": "white", "ec": "none", "alpha": 0.85, "pad": 1.5}, "zorder": 9}
+_AROUND: Any = {"bbox": {"fc": sheet.PAPER, "ec": "none", "alpha": 0.85, "pad": 1.5}, "zorder": 9}
 
 
 class Slice(NamedTuple):
@@ -53,15 +52,81 @@ class Slice(NamedTuple):
         return (self.x, fixed) if self.along == "inclusion" else (fixed, self.x)
 
 
-@kit.house_style
-def epsilon_profile(recommended: Recommendation | Mapping[str, Recommendation]) -> Axes | Panels:
+@sheet.house_style
+def epsilon_profile(recommended: Recommendation | Mapping[str, Recommendation]) -> Axes | sheet.Panels:
+    """The largest epsilon that a risk profile allows, by the adversary's priors; of several profiles a row each.
+
+    Parameters
+    ----------
+    recommended : of `adversary.recommend_epsilon`, one or several by name; a single one about both priors is drawn on
+        plain and on log axes
+
+    Returns
+    -------
+    Axes : one, or two of a single profile about both priors.
+
+    Raises
+    ------
+    ValueError : no profile is given, or none of several has a finite epsilon above 0
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> strict, lenient = (adv.RiskProfile.ratio_or_absolute(ratio, 0.25, value=1) for ratio in (1.2, 5))
+    >>> profiles = {"1.2 times": adv.recommend_epsilon(strict), "5 times": adv.recommend_epsilon(lenient)}
+    >>> ax = adv.plot.epsilon_profile(profiles)
+    >>> print(ax.figure.get_suptitle().replace("\n", " "))
+    The strictest profile (1.2 times) allows epsilon 0.236, the most lenient (5 times) 1.84
+    """
+    recommended = {"": recommended} if isinstance(recommended, Recommendation) else dict(recommended)
+    if not recommended:
+        raise ValueError("recommended must hold at least one profile, got none")
+    return epsilon_panels(recommended) if len(recommended) == 1 else _rows(recommended)
+
+
+def _rows(recommended: Mapping[str, Recommendation]) -> Axes:
+    """The epsilon of every profile, the smallest on top; those without one are named at the foot."""
+    drawn = {name: one for name, one in recommended.items() if one.status == BOUNDED and one.loss > 0.0}
+    if not drawn:
+        raise ValueError("no profile has a finite epsilon above 0")
+    names = sorted(drawn, key=lambda name: drawn[name].loss)
+    body = 50.0 + 0.9 * sheet.PITCH * len(names)
+    ax = sheet.panel(None, body + 100.0)
+    x = [drawn[name].loss for name in names]
+    ends = (0, len(names) - 1)
+    ax.set_xscale("log")
+    ax.set_xlim(0.6 * x[0], 1.7 * x[-1])
+    ax.hlines(range(len(names)), 0.6 * x[0], x, color=sheet.LINE, lw=sheet.POINT, zorder=0)
+    for i, (name, value) in enumerate(zip(names, x, strict=True)):
+        colour = sheet.FINDING if i == 0 else sheet.AFTER
+        filled = drawn[name].attained
+        ax.plot(value, i, "o", color=colour, mfc=colour if filled else sheet.PAPER, gid=f"epsilon {name}")
+        bold = "bold" if i in ends else "normal"
+        marks.note_at(ax, (value, i), epsilon_text(drawn[name]), (9.0, 0.0), ha="left", va="center", color=colour,
+                      fontweight=bold)  # fmt: skip
+    marks.rows(ax, names)
+    marks.plain_log_axis(ax, "x")
+    ax.set_xlabel("largest epsilon allowed (nats)")
+    least, most = (f"({short(names[i])}) {'allows epsilon ' * (i == 0)}{epsilon_text(drawn[names[i]])}" for i in ends)
+    same = f"Every profile drawn allows epsilon {epsilon_text(drawn[names[0]])}"
+    title = f"The strictest profile {least}, the most lenient {most}" if x[-1] > x[0] * (1.0 + 1e-9) else same
+    none = [name for name in recommended if name not in drawn]
+    sheet.headline(
+        ax, title, "Each row is one profile of tolerated risk; hollow: approached, never reached",
+        f"Without a finite epsilon above 0: {', '.join(none)}." if none else "",
+        f"{len(names)} dots, from {epsilon_text(drawn[names[0]])} to {epsilon_text(drawn[names[-1]])}.", body=body,
+    )  # fmt: skip
+    return ax
+
+
+@sheet.house_style
+def epsilon_panels(recommended: Mapping[str, Recommendation]) -> Axes | sheet.Panels:
     """The largest epsilon each adversary's tolerance allows, over the priors, and the adversary who needs the smallest.
 
     Parameters
     ----------
     recommended : by name, at least one; a single one about both priors is drawn on plain and on log axes
     """
-    recommended = {"": recommended} if isinstance(recommended, Recommendation) else recommended
     single = len(recommended) == 1
     both = single and any(free_prior(one.profile) is None for one in recommended.values())
     pairs = [(name, one, log) for name, one in recommended.items() for log in ((False, True) if both else (False,))]
@@ -74,23 +139,29 @@ def epsilon_profile(recommended: Recommendation | Mapping[str, Recommendation]) 
         else:
             _curve(ax, one, heights, small=not single)
         if both:
-            kit.panel_title(ax, "Small priors, on log axes" if log else "All priors")
+            ax.set_title("small priors, on log axes" if log else "all priors")
         elif not single:
-            kit.panel_title(ax, in_two_lines(name))
+            ax.set_title(in_two_lines(name))
     outer_labels(axes)
     if any(part.get_gid() in COLOURED for ax in axes for part in ax.collections):
-        bar = kit.figure_of(axes).colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, shrink=0.9)
+        place: Any = {"location": "bottom", "shrink": 0.8} if sheet.size().stacked else {"shrink": 0.9}
+        bar = sheet.figure_of(axes).colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, **place)
         bar.set_label("largest epsilon allowed")
-        kit.plain_log_axis(bar.ax, "y")
-    kit.title(axes, _smallest_epsilon_words(recommended))
+        bar.outline.set_visible(False)
+        marks.plain_log_axis(bar.ax, "x" if sheet.size().stacked else "y")
+    shape = "Colours over both priors." if both else f"{len(pairs)} panel{'s' * (len(pairs) > 1)} over priors."
+    about = "Dot: the adversary who needs it"
+    if both:
+        about += "; inclusion: prior that the target is in; value: that their record is in S, if so"
+    sheet.headline(axes, _smallest_epsilon_words(recommended), about, shape=shape)
     return axes[0] if len(axes) == 1 else axes
 
 
 def _smallest_epsilon_words(recommended: Mapping[str, Recommendation]) -> str:
-    """The smallest epsilon that somebody needs, and their priors; between what the recommendations lie."""
+    """The smallest epsilon that somebody needs, and their priors; of several the range."""
     bounded = [one for one in recommended.values() if one.status == BOUNDED]
     if len(recommended) == 1 and bounded:
-        least = format_bound(bounded[0].loss, False)
+        least = format_bound(bounded[0].loss, False, 3)
         where = f"inclusion {prior(bounded[0].inclusion)}, value {prior(bounded[0].value)}"
         return f"The smallest epsilon {f'is {least}, at' if bounded[0].attained else f'nears {least} towards'} {where}"
     if len(recommended) == 1:
@@ -105,12 +176,13 @@ def _smallest_epsilon_words(recommended: Mapping[str, Recommendation]) -> str:
 
 def epsilon_text(one: Recommendation) -> str:
     """`shown_epsilon` of a recommendation."""
-    return shown_epsilon(one.epsilon, one.loss, one.round_down)
+    rounded = one.round_down is not None and one.epsilon < one.loss
+    return shown_epsilon(one.epsilon, one.loss, one.round_down) if rounded else format_bound(one.loss, False, 3)
 
 
 def prior(p: float) -> str:
     """A prior in words; 0 is a limit."""
-    return "near 0" if p == 0.0 else format_probability(p)
+    return "near 0" if p == 0.0 else percent(p)
 
 
 def short(name: str) -> str:
@@ -132,18 +204,12 @@ def free_prior(profile: RiskProfile) -> str | None:
     return None if flat[0] == flat[1] else "value" if flat[0] else "inclusion"
 
 
-def panels(count: int) -> Panels:
+def panels(count: int) -> sheet.Panels:
     """So many axes: one or two large ones, or rows of at most four small ones."""
-    rows = -(-count // 4)
-    columns = -(-count // rows)
-    axes = kit.panels(9.6 if count == 1 else 11.6, 4.9 if count <= 2 else 1.1 + 2.5 * rows, rows, columns)
-    axes = np.ravel(axes)
-    for ax in axes[count:]:
-        ax.remove()
-    return axes[:count]
+    return sheet.grid(count, 4, 200.0) if count > 2 else sheet.panels(count)
 
 
-def outer_labels(axes: Panels) -> None:
+def outer_labels(axes: sheet.Panels) -> None:
     """Small panels keep a label only where the next one to the left, or below, does not say the same."""
     if len(axes) <= 2:
         return
@@ -161,18 +227,18 @@ def prior_axis(ax: Axes, cut: Slice, least: float, *, small: bool) -> None:
     other = "value" if cut.along == "inclusion" else "inclusion"
     where = f"{cut.along} prior ({other} {prior(cut.fixed)})"
     ax.set(xscale="log", xlim=(least, 1.0), xlabel=where if small else LONG[cut.along])
-    kit.plain_log_axis(ax, "x", percent)
+    marks.plain_log_axis(ax, "x", percent)
 
 
 def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") -> None:
     """The adversary who binds: filled, or open where there are only ever closer ones; the text stands beside it."""
-    ax.plot(*at, "o", ms=9, mfc=BINDS if one.attained else "white", mec="white" if one.attained else BINDS, mew=1.6,
-            clip_on=False, zorder=8, gid="binds")  # fmt: skip
+    inner, edge = (BINDS, sheet.PAPER) if one.attained else (sheet.PAPER, BINDS)
+    ax.plot(*at, "o", ms=8, mfc=inner, mec=edge, mew=1.4, clip_on=False, zorder=8, gid="binds")
     if text:
         x, y = (ax.transData + ax.transAxes.inverted()).transform(at)
         ax.annotate(
             text, at, xytext=(-10 if x > 0.5 else 10, 9 if y < 0.2 else -9), textcoords="offset points",
-            ha="right" if x > 0.5 else "left", va="bottom" if y < 0.2 else "top", color=kit.INK, fontsize=9.5,
+            ha="right" if x > 0.5 else "left", va="bottom" if y < 0.2 else "top", color=sheet.INK,
             **_AROUND,
         )  # fmt: skip
 
@@ -205,15 +271,15 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     edges = np.geomspace(RARE, 1.0, CELLS + 1) if log else np.linspace(0.0, 1.0, CELLS + 1)
     middle = np.sqrt(edges[1:] * edges[:-1]) if log else 0.5 * (edges[1:] + edges[:-1])
     epsilon = as_array(risk_surface(one.profile, middle, middle, one.statistic)["epsilon"]).T
-    ax.set(xlim=(edges[0], 1.0), ylim=(edges[0], 1.0), facecolor=kit.LIGHT)
-    ax.set(xlabel="inclusion prior" if small else LONG["inclusion"], ylabel="value prior" if small else LONG["value"])
+    ax.set(xlim=(edges[0], 1.0), ylim=(edges[0], 1.0), facecolor=sheet.LINE)
+    ax.set(xlabel="inclusion prior", ylabel="value prior")
     if log:
         ax.set(xscale="log", yscale="log")
-        kit.plain_log_axis(ax, "x", percent)
-        kit.plain_log_axis(ax, "y", percent)
+        marks.plain_log_axis(ax, "x", percent)
+        marks.plain_log_axis(ax, "y", percent)
     else:
         ax.set(xticks=(ticks := np.linspace(0.0, 1.0, 3 if small else 6)), yticks=ticks)
-        kit.in_percent(ax.xaxis, ax.yaxis)
+        marks.in_percent(ax.xaxis, ax.yaxis)
     if ((epsilon > 0.0) & np.isfinite(epsilon)).any():
         shown = np.ma.masked_array(np.maximum(epsilon, float(norm.vmin or 0.0)), ~np.isfinite(epsilon))
         ax.pcolormesh(edges, edges, shown, norm=norm, cmap="viridis", rasterized=True, gid=COLOURED[0])
@@ -223,7 +289,7 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
             ax.contour(middle, middle, np.exp(-epsilon), levels=np.exp(-levels), colors="white", linewidths=0.8)
     if (epsilon == 0.0).any():
         none = np.ma.masked_array(np.zeros_like(epsilon), epsilon != 0.0)
-        ax.pcolormesh(edges, edges, none, cmap=ListedColormap([kit.INK]), rasterized=True, gid="nothing")
+        ax.pcolormesh(edges, edges, none, cmap=ListedColormap([sheet.INK]), rasterized=True, gid="nothing")
     for part in one.profile.tolerance.parts:
         _line(ax, RiskProfile(part), one, norm, edges[0])
     _say(ax, ~np.isfinite(epsilon), middle, NOTHING)
@@ -252,7 +318,7 @@ def _say(ax: Axes, where: Any, middle: Floats, text: str) -> None:
     row, column = np.unravel_index(int(np.argmax(room)), room.shape)
     if room.max() > 0.11 * CELLS:
         lines = text.replace("for ", "for\n").replace("learn ", "learn\n")
-        ax.text(middle[column], middle[row], lines, ha="center", va="center", fontsize=9.0, gid=text, **_AROUND)
+        ax.text(middle[column], middle[row], lines, ha="center", va="center", gid=text, **_AROUND)
 
 
 def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *, small: bool) -> None:
@@ -266,20 +332,20 @@ def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *
     ax.set(ylim=(bottom, top), ylabel="largest epsilon")
     if heights:
         ax.set_yscale("log")
-        kit.plain_log_axis(ax, "y")
-    ax.plot(cut.x, np.where(free, np.nan, epsilon), color=kit.BLUE, gid="epsilon")
+        marks.plain_log_axis(ax, "y")
+    ax.plot(cut.x, np.where(free, np.nan, epsilon), color=sheet.AFTER, gid="epsilon")
     if free.any():
-        ax.fill_between(cut.x, bottom, top, where=free, color=kit.LIGHT, lw=0, gid=NOTHING)
+        ax.fill_between(cut.x, bottom, top, where=free, color=sheet.LINE, lw=0, gid=NOTHING)
         if not small:
             centre = float(np.sqrt(np.prod(cut.x[free][[0, -1]])))
             lines = NOTHING.replace("for ", "for\n")
-            ax.text(centre, 0.5 * (bottom + top), lines, ha="center", va="center", fontsize=9.5, gid=NOTHING)
+            ax.text(centre, 0.5 * (bottom + top), lines, ha="center", va="center", gid=NOTHING)
     if bounded:
         at = max(one.inclusion if along == "inclusion" else one.value, ax.get_xlim()[0])
-        ax.axhline(one.loss, color=BINDS, lw=1.0, ls=kit.MARK, gid="needed")
-        dot(ax, (at, one.loss), one, format_bound(one.loss, False) if small else _needs(one))
+        ax.axhline(one.loss, color=BINDS, lw=1.0, ls=marks.MARK, gid="needed")
+        dot(ax, (at, one.loss), one, format_bound(one.loss, False, 3) if small else _needs(one))
 
 
 def _needs(one: Recommendation) -> str:
     """Label beside the adversary who determines epsilon."""
-    return f"{'needs' if one.attained else 'towards'} epsilon = {format_bound(one.loss, False)}"
+    return f"{'needs' if one.attained else 'towards'} epsilon = {format_bound(one.loss, False, 3)}"

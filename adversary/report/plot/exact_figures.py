@@ -10,16 +10,15 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from adversary._core import Floats, format_number, format_probability, percent
+from adversary._core import Floats, format_probability, percent
 from adversary.privacy.definitions import PureDP
 from adversary.report.kit.audit_words import definition_words
-from adversary.report.plot import sheet as kit
-from adversary.report.plot.sheet import Panels
+from adversary.report.plot import marks, sheet
 
 _POINTS = 400
 
 
-@kit.house_style
+@sheet.house_style
 def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]], *, ax: Axes | None = None) -> Axes:
     """Share of releases that move the odds beyond a factor, with the bounds that use and ignore the exact totals.
 
@@ -36,7 +35,7 @@ def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]], *
         raise ValueError("every adversary is sure before the noise is read")
     rows = limits.sel(definition=_telling(limits, list(moves)), adversary=list(moves))
     ends = {key: float(rows[key][0]) for key in ("single_record_bound", "semi_adjacency_bound")}
-    ax = kit.panel(ax, 6.8, 4.6)
+    ax = sheet.panel(ax)
     reached = (float(np.abs(moved[weight > 1e-6]).max(initial=0.0)) for moved, weight in moves.values())
     most = 1.15 * max([*(end for end in ends.values() if np.isfinite(end)), *reached])
     at = np.linspace(0.0, most, _POINTS)
@@ -44,23 +43,24 @@ def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]], *
     for name, (moved, weight) in moves.items():
         further = _share_beyond(np.abs(moved), weight, at)
         drawn.setdefault(np.round(further, 9).tobytes(), (further, []))[1].append(name)
-    for (further, names), colour in kit.coloured(drawn.values()):
+    for (further, names), colour in marks.coloured(drawn.values()):
         text = ",\n".join(name or "the adversary" for name in names)
         ax.plot(at, further, color=colour, drawstyle="steps-post", gid=f"moved {names[0]}")
         colours[text] = colour
     ax.set(xlim=(0.0, most), ylim=(0.0, 1.12))
     texts = {"single_record_bound": "one record", "semi_adjacency_bound": f"a(t) = {limits.attrs['semi_adjacency']}"}
-    for (key, text), colour in zip(texts.items(), (kit.BOUND_COLOURS[0], kit.INK), strict=True):
+    for (key, text), colour in zip(texts.items(), (sheet.FINDING, sheet.INK), strict=True):
         if np.isfinite(ends[key]):
-            ax.axvline(ends[key], color=colour, lw=1.6, ls=kit.BOUND, gid=key)
-            place: Any = {"xytext": (5, 0), "textcoords": "offset points", "va": "top", "fontsize": 9.5}
+            ax.axvline(ends[key], color=colour, lw=1.6, ls=marks.BOUND, gid=key)
+            place: Any = {"xytext": (5, 0), "textcoords": "offset points", "va": "top"}
             ax.annotate(text, (ends[key], 1.1), color=colour, **place)
     if list(moves) != [""]:
-        kit.key(ax, colours, columns=2)
+        marks.key(ax, colours)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda e, _: f"{e:g}\n×{_factor(e)}"))
-    kit.in_percent(ax.yaxis)
-    ax.set(xlabel="change of the log odds, and of the odds, after the totals", ylabel="releases that move them further")
-    kit.title(ax, _moved_title(rows))
+    marks.in_percent(ax.yaxis)
+    ax.set(xlabel="change of the log odds (nats), and of the odds", ylabel="releases that move them further")
+    shape = f"{len(colours)} falling curve{'s' * (len(colours) > 1)}, dashed lines at the bounds."
+    sheet.headline(ax, _moved_title(rows), "Share of releases beyond each change; dashed: bounds", shape=shape)
     return ax
 
 
@@ -94,30 +94,34 @@ def _moved_title(rows: xr.Dataset) -> str:
     return f"{format_probability(float(beyond.max()))} of releases exceed {name} for one record"
 
 
-@kit.house_style
+@sheet.house_style
 def table_beliefs(found: xr.Dataset, features: Sequence[str], *, ax: Axes | None = None) -> Axes:
     """Probability of each cell for a record: prior, given the margins, and after the release with its limits."""
     cells = [(i, j) for i in range(found.sizes["row"]) for j in range(found.sizes["column"])]
-    ax = kit.panel(ax, 6.8, 1.6 + 0.42 * len(cells))
-    steps = {"prior": ("prior", kit.GREY), "given": ("given the margins", kit.COLOURS[1])}
-    steps |= {"posterior": ("after the release", kit.BLUE)} if "posterior" in found else {}
+    ax = sheet.panel(ax, 150.0 + sheet.PITCH * len(cells))
+    steps = {"prior": ("before", sheet.INK), "given": ("with the margins", sheet.FINDING)}
+    steps |= {"posterior": ("after the release", sheet.AFTER)} if "posterior" in found else {}
     place = np.arange(len(cells))[::-1]
     if "posterior" in found and "odds_bound" in found and np.isfinite(float(found["odds_bound"])):
         low, high = PureDP(float(found["odds_bound"])).posterior_bounds(found["given"].values.ravel())
-        ax.hlines(place, low, high, color=kit.BLUE, alpha=0.18, lw=9, gid="limits")
+        ax.hlines(place, low, high, color=sheet.AFTER, alpha=marks.BAND, lw=9, gid="limits")
     for name, (text, colour) in steps.items():
-        ax.plot(found[name].values.ravel(), place, "o", color=colour, ms=7, mec="white", label=text, gid=name)
+        ax.plot(found[name].values.ravel(), place, "o", color=colour, ms=7, mec=sheet.PAPER, label=text, gid=name)
     ax.set_yticks(place, [f"{features[0]} {i + 1}, {features[1]} {j + 1}" for i, j in cells])
     ax.set(xlim=(0.0, None), ylim=(-0.6, len(cells) - 0.4), xlabel="probability that an unknown record is in the cell")
-    kit.in_percent(ax.xaxis)
-    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(steps), frameon=False, fontsize=9.5)
+    marks.in_percent(ax.xaxis)
+    marks.key(ax, {}, ax.get_legend_handles_labels()[0])
     largest = float(np.nanmax(np.abs(np.log(found["invariant_ratio"].values[found["given"].values > 0]))))
-    kit.title(ax, f"Margins alone change a cell's probability up to {format_number(float(np.exp(largest)))}-fold")
+    sheet.headline(
+        ax, f"Margins alone change a cell's probability up to {float(np.exp(largest)):.2g}-fold",
+        "An unknown record: before, with the margins, and after the noisy table",
+        shape=f"Dots of {len(steps)} steps for each of {len(cells)} cells.", body=60.0 + sheet.PITCH * len(cells),
+    )  # fmt: skip
     return ax
 
 
-@kit.house_style
-def noise_costs(one: xr.Dataset) -> Panels:
+@sheet.house_style
+def noise_costs(one: xr.Dataset) -> sheet.Panels:
     """Expected length of the noise made for the margins against the usual one, for changes of one number of records."""
     own = {str(name): float(one["own"].sel(mechanism=name)) for name in one["mechanism"].values}
     usual = {str(name): float(one["naive"].sel(baseline=name)) for name in one["baseline"].values}
@@ -126,19 +130,22 @@ def noise_costs(one: xr.Dataset) -> Panels:
         (f"Gaussian DP, mu = {one.attrs['mu']:g}", ["gaussian"], ["gaussian"]),
         (f"Pure DP, epsilon = {one.attrs['epsilon']:g}", pure, norms),
     ]
-    axes = kit.panels(6.8, 5.6, 2)
+    axes = sheet.panels(2, 380.0, stacked=True)
     for ax, (name, ours, theirs) in zip(axes, panels, strict=True):
         values = [*(own[k] for k in ours), *(usual[k] for k in theirs)]
         texts = [*(f"made for the margins\n({k})" for k in ours), *(f"usual ({k})" for k in theirs)]
-        colours = [kit.BLUE] * len(ours) + [kit.GREY] * len(theirs)
+        colours = [sheet.AFTER] * len(ours) + [sheet.QUIET] * len(theirs)
         place = np.arange(len(values))[::-1]
         ax.barh(place, values, color=colours, height=0.62)
         for y, value in zip(place, values, strict=True):
-            beside: Any = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 9.5}
-            ax.annotate(format_number(value), (value, y), **beside)
+            beside: Any = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+            ax.annotate(f"{value:.2g}", (value, y), **beside)
         ax.set_yticks(place, texts)
         ax.set(xlim=(0.0, 1.18 * max(values)), xlabel="expected length of the noise (people)")
-        kit.panel_title(ax, name)
+        ax.set_title(name)
     shorter = percent(1.0 - own["gaussian"] / usual["gaussian"])
-    kit.title(axes, f"Gaussian noise made for the margins is {shorter} shorter")
+    sheet.headline(
+        axes, f"Gaussian noise made for the margins is {shorter} shorter", "Expected length of the noise by mechanism",
+        shape="Bars for each mechanism, made for the margins and usual, in two panels.",
+    )  # fmt: skip
     return axes

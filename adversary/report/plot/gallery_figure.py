@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+from matplotlib.lines import Line2D
 
 from adversary._core import logit, percent
-from adversary.report.plot import sheet as kit
+from adversary.report.plot import marks, sheet
 
+EVEN = 0.5
 LAST = 0.9995
 """End of the axis; bounds beyond it are drawn there with an arrow head."""
-TICKS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
-EVEN = 0.5
-PITCH = 0.205
-"""Inches from row to row."""
+PITCH = 23.0
+"""Pixels from row to row; more on a phone, where names take two lines."""
+PHONE_PITCH = 36.0
 
 
-@kit.house_style
+@sheet.house_style
 def gallery(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     """Bounds of many releases on one axis, and what one adversary expects, worst first, local releases apart.
 
@@ -30,9 +31,21 @@ def gallery(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
         `model`, and group "scenarios", if there is one, with `posterior` (release, prior) and `status`
     ax : to draw on; a new figure if not given
 
+    Returns
+    -------
+    Axes : with one row each.
+
     Raises
     ------
     ValueError : no release has a bound
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> some = {name: adv.releases.records()[name] for name in ("census_pl94", "google_mobility")}
+    >>> ax = adv.plot.gallery(adv.releases.gallery(some))
+    >>> print(ax.figure.get_suptitle().replace("\\u00a0", ""))
+    Under 1 of 2 releases a suspicion of 1% can become the likelier possibility
     """
     bounds = tree["bounds"].to_dataset().isel(prior=0)
     bounds = bounds.isel(release=np.flatnonzero(np.isfinite(bounds["posterior"].sel(relation="stated").values)))
@@ -43,38 +56,45 @@ def gallery(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     local = bounds["model"].values == "local"
     rows: list[str | None] = [str(name) for name in bounds["release"].values[~local]]
     rows += [None, *map(str, bounds["release"].values[local])] if local.any() else []
-    ax = kit.panel(ax, 10.2, 1.5 + PITCH * len(rows))
+    phone = sheet.size().stacked
+    body = (PHONE_PITCH if phone else PITCH) * len(rows) + 60.0
+    ax = sheet.panel(ax, body + 120.0)
+    ax.set_ylim(len(rows) - 0.3, -0.9)
     start = min(prior, 0.01)
-    ax.set(xlim=(logit(start) - 0.25, logit(LAST)), ylim=(len(rows) - 0.3, -0.9))
-    for tick in TICKS:
-        ax.axvline(float(logit(tick)), color=kit.LIGHT, lw=0.8, zorder=0)
-    ax.axvline(float(logit(prior)), color=kit.INK, lw=1.2, zorder=1, gid="prior")
+    ax.axvline(float(logit(prior)), color=sheet.INK, lw=1.2 * sheet.POINT, zorder=1, gid="prior")
+    ax.axvline(float(logit(EVEN)), color=sheet.LINE, lw=sheet.POINT, zorder=0, gid="even")
     above = 0
     for place, name in enumerate(rows):
         if name is None:
-            where: Any = {"xycoords": ("axes fraction", "data"), "xytext": (14, 0), "textcoords": "offset points"}
-            ax.annotate("noise added by each person", (0.0, place), va="center", fontsize=9, fontweight="bold", **where)
+            where: Any = {"xycoords": ("axes fraction", "data"), "xytext": (8, 0), "textcoords": "offset points"}
+            made = ax.annotate("noise added by each person", (0.0, place), va="center", fontweight="bold", **where)
+            made.set_in_layout(False)
             continue
         row = bounds.sel(release=name)
         stated, replaced = (float(row["posterior"].sel(relation=one)) for one in ("stated", "replaced"))
         above += stated > EVEN
         _draw_row(ax, place, name, prior, (stated, replaced), expected.get(name))
     names = [str(bounds["title"].sel(release=one).item()) for one in rows if one]
-    ax.set_yticks([i for i, one in enumerate(rows) if one], names)
-    ax.tick_params(axis="y", length=0, labelsize=8.5)
+    places = [i for i, one in enumerate(rows) if one]
+    ax.set_yticks(places, [fill(name, 22) if phone else name for name in names])
+    ax.tick_params(axis="y", length=0, labelcolor=sheet.INK, labelsize=sheet.POINT * sheet.NOTE)
     ax.spines["left"].set_visible(False)
-    ax.xaxis.set_major_locator(FixedLocator(logit(TICKS).tolist()))
-    ax.xaxis.set_major_formatter(FixedFormatter([percent(tick) for tick in TICKS]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xlabel(f"probability that the person is in, for an adversary who believed {percent(prior)} before")
-    handles: Any = [
-        ax.plot([], [], color=kit.INK, lw=1.4, ls=kit.BOUND, label="any adversary: at most, as stated")[0],
-        ax.plot([], [], "|", color=kit.INK, ms=8, mew=1.6, label="the same for a replaced unit")[0],
-        ax.plot([], [], "o", color=kit.BLUE, ms=5, label="one adversary: expected")[0],
+    marks.odds_axis(ax, start / 1.3, LAST)
+    ax.set_xlabel(fill(f"probability that the person is in, {percent(prior)} before", 34 if phone else 80))
+    handles = [
+        Line2D([], [], color=sheet.INK, lw=marks.BOUND_WIDTH, ls=marks.BOUND, label="bound for any adversary"),
+        Line2D([], [], color=sheet.FINDING, lw=marks.BOUND_WIDTH, ls=marks.BOUND, label=f"bound over {percent(EVEN)}"),
+        Line2D([], [], color=sheet.INK, ls="", marker="|", ms=8, mew=1.6, label="the same, a replaced unit"),
+        Line2D([], [], color=sheet.AFTER, ls="", marker="o", ms=5, label="one adversary, on average"),
     ]
-    kit.figure_of(ax).legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    marks.key(ax, {}, handles)
     total = bounds.sizes["release"]
-    kit.title(ax, f"{above} of {total} releases let a belief of {percent(prior)} become the likelier possibility")
+    sheet.headline(
+        ax, f"Under {above} of {total} releases a suspicion of {percent(prior)} can become the likelier possibility",
+        f"What each published guarantee allows an adversary who starts from {percent(prior)}",
+        shape=f"{total} rows of bounds, the largest on top: {names[0]}; the smallest at the end of its group.",
+        body=body,
+    )  # fmt: skip
     return ax
 
 
@@ -87,15 +107,15 @@ def _expected(tree: xr.DataTree) -> dict[str, float]:
     return dict(zip(map(str, found["release"].values), found["posterior"].values.tolist(), strict=True))
 
 
-def _draw_row(ax: Any, place: int, name: str, prior: float, most: tuple[float, float], mean: float | None) -> None:
+def _draw_row(ax: Axes, place: int, name: str, prior: float, most: tuple[float, float], mean: float | None) -> None:
     """The bound of one release, with its end, and what one adversary expects."""
-    colour = kit.COLOURS[1] if most[0] > EVEN else kit.INK
-    ends = [min(one, LAST) for one in most]
-    ax.plot([logit(prior), logit(ends[0])], [place, place], color=colour, lw=1.4, ls=kit.BOUND, zorder=2, gid=name)
-    marker = ">" if most[0] > LAST else "s"
-    ax.plot(logit(ends[0]), place, marker, color=colour, ms=5, clip_on=False, zorder=3)
+    colour = sheet.FINDING if most[0] > EVEN else sheet.INK
+    ends = [float(logit(min(one, LAST))) for one in most]
+    ax.plot([float(logit(prior)), ends[0]], [place, place], color=colour, lw=marks.BOUND_WIDTH * sheet.POINT,
+            ls=marks.BOUND, zorder=2, gid=name)  # fmt: skip
+    ax.plot(ends[0], place, ">" if most[0] > LAST else "s", color=colour, ms=5, mew=0, clip_on=False, zorder=3)
     if most[1] > most[0] * (1.0 + 1e-9):
-        ax.plot(logit(ends[1]), place, "|", color=colour, ms=8, mew=1.6, clip_on=False, zorder=3)
+        ax.plot(ends[1], place, "|", color=colour, ms=8, mew=1.6, clip_on=False, zorder=3)
     if mean is not None:
-        at = logit(min(max(mean, 1e-3), LAST))
-        ax.plot(at, place, "o", color=kit.BLUE, ms=5, mec="white", clip_on=False, zorder=5)
+        at = float(logit(min(max(mean, 1e-3), LAST)))
+        ax.plot(at, place, "o", color=sheet.AFTER, ms=5, mec=sheet.PAPER, clip_on=False, zorder=5)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +15,13 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from adversary._core import (
-    PERCENT,
     Floats,
     as_array,
     as_given,
     check_positive,
     check_probability,
     format_bound,
-    format_interval,
-    format_probability,
-    outward_percent,
+    logit,
     paired_arrays,
     percent,
     tied,
@@ -31,57 +29,85 @@ from adversary._core import (
 from adversary.privacy import TOLERANCE, Guarantee, tolerated
 from adversary.privacy.definitions import ZeroConcentratedDP, mu_of_rho, pbdp_delta_markov, simple_epsilon
 from adversary.privacy.losses import GaussianLoss, PrivacyLoss
-from adversary.report.plot import sheet as kit
+from adversary.report.plot import marks, sheet
+from adversary.report.plot.interval_figures import at_most
 
 Guarantees = Guarantee | Mapping[str, Guarantee]
-Label = tuple[float, str, str]
-READING: Any = {"color": kit.GREY, "zorder": 0, "lw": 0.9, "ls": (0, (1, 2))}
-"""Thin dotted lines to read values off."""
+READING: Any = {"color": sheet.LINE, "zorder": 0, "lw": 1.0}
+"""Thin lines to read values off."""
 LEVELS = np.unique(np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 121), np.linspace(0.0, 1.0, 101)]))
-"""Levels of a trade-off, the smallest positive one where its log axes begin."""
+"""Levels of a trade-off."""
 MARKERS = "osD^vP*X"
 """Of tests, by adversary."""
 ASKED = 0.05
 """Level at which the title of a trade-off speaks."""
+LONG_NAME = 40
+"""Letters of a name in a key."""
 
 
-@kit.house_style
+@sheet.house_style
 def trade_off(
     guarantees: Guarantees,
     points: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """Power of the best test against its level, on plain axes and on log axes from 0.001, and what tests have achieved.
+    """Power of the best test against its level, with what tests have achieved, on one square panel.
 
     Parameters
     ----------
-    guarantees : by name, or one; each in its own direction, P ("in") against Q ("out")
+    guarantees : by name, or one; each in its own direction, P ("in") against Q ("out"). Losses are solid, being
+        attained; definitions dashed
     points : (level, power) of tests by name, one or several each: an audited adversary's false alarms and detections
+    ax : to draw on; a new figure if not given
+
+    Returns
+    -------
+    Axes : levels across, power up.
+
+    Raises
+    ------
+    ValueError, TypeError : naming the argument, the rule and the value
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> ax = adv.plot.trade_off({"epsilon = 1": adv.PureDP(1.0), "rho = 1/2": adv.ZeroConcentratedDP(0.5)})
+    >>> print(" ".join(ax.figure.get_suptitle().replace("\u00a0", "").split()))
+    At 5% false alarms no test detects more than 13.6% under epsilon = 1, or 33.6% under rho = 1/2
     """
     named, tests = named_guarantees(guarantees), _checked_points(points or {})
-    axes = whole, small = kit.plain_and_log((1e-3, 1e-3))
     asked = {name: float(one.power(ASKED)) for name, one in named.items()}
-    labels: list[Label] = [(1e-3, "no information", kit.GREY)]
-    for (name, one), colour in kit.coloured(named.items()):
+    own = ax is None
+    ax = sheet.panel(ax)
+    ax.plot(LEVELS, LEVELS, color=sheet.QUIET, lw=1.0, zorder=0, gid="no information")
+    ax.axvline(ASKED, **READING)
+    lines = []
+    for (name, one), colour in marks.coloured(named.items()):
         power = as_array(one.power(LEVELS))
-        for ax, start in ((whole, 0), (small, 1)):
-            ax.plot(LEVELS[start:], power[start:], color=colour, gid=f"power {name}", **line(one))
-        labels.append((float(power[1]), f"{name}: {at_most(asked[name])}", colour))
-    for ax in (whole, small):
-        ax.plot(LEVELS[1:], LEVELS[1:], color=kit.GREY, lw=1.2, zorder=0, gid="no information")
-        ax.axvline(ASKED, **READING)
-        ax.set(xlabel="level: false alarms, P(says “in” | out)", ylabel="power: detections, P(says “in” | in)")
-        for (name, (level, power)), marker in kit.coloured(tests.items(), MARKERS):
-            how: Any = {"ms": 6, "mec": "white", "clip_on": ax is small, "zorder": 5, "gid": f"point {name}"}
-            ax.plot(level, power, marker, color=kit.INK, label=name, **how)
-    if tests:
-        kit.key(axes, {}, [one for one in whole.lines if one.get_label() in tests])
-    kit.edge_labels(small, labels, 1e-3, offset=-8.0)
-    kit.panel_title(whole, "Every level")
-    kit.panel_title(small, f"Log axes; percentages: power at {percent(ASKED)} level")
-    kit.title(axes, _closest_test(named, tests) if tests else _power_words(asked))
-    return axes[0]  # type: ignore[no-any-return]
+        (drawn,) = ax.plot(LEVELS, power, color=colour, gid=f"power {name}", **line(one))
+        ax.plot(ASKED, asked[name], "o", color=colour, mec=sheet.PAPER, zorder=4)
+        drawn.set_label(fill(f"{name}: {at_most(asked[name])}", LONG_NAME))
+        lines.append(drawn)
+    for (name, (level, power)), marker in marks.coloured(tests.items(), MARKERS):
+        how: Any = {"mec": sheet.PAPER, "clip_on": False, "zorder": 5, "gid": f"point {name}"}
+        lines += ax.plot(level, power, marker, ls="", color=sheet.INK, label=fill(name, LONG_NAME), **how)
+    ax.set(xlabel="false alarms of the test", ylabel="detections of the test", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    ax.set_aspect("equal", adjustable="box")
+    ax.set_anchor("W")
+    marks.in_percent(ax.xaxis, ax.yaxis)
+    place = {"rotation": 45.0, "rotation_mode": "anchor", "color": sheet.QUIET, "va": "top"}
+    marks.note_at(ax, (0.5, 0.5), "no information", (3.0, -3.0), **place)
+    title = _closest_test(named, tests) if tests else _power_words(asked)
+    shape = f"{len(named)} curve{'s' * (len(named) > 1)} from none to all, above the diagonal of no information."
+    about = f"Beside each name: most detections at {percent(ASKED)} false alarms"
+    if sheet.size().stacked and own:
+        marks.key(ax, {}, lines)
+        sheet.headline(ax, title, about, shape=shape, body=330.0)
+    else:
+        sheet.headline(ax, title, about, shape=shape, body=sheet.size().height - 80.0)
+        ax.legend(handles=lines, loc="center left", bbox_to_anchor=(1.04, 0.5), borderaxespad=0.0, labelspacing=0.9)
+    return ax
 
 
 def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, tuple[Floats, Floats]]:
@@ -96,9 +122,9 @@ def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[s
 def _power_words(asked: Mapping[str, float]) -> str:
     """The weakest and the strongest at the level asked."""
     least, most = (pick(asked, key=asked.__getitem__) for pick in (min, max))
-    ends = f"{at_most(asked[least])} ({least}) to {at_most(asked[most])} ({most})"
+    ends = f"{at_most(asked[least])} under {least}, or {at_most(asked[most])} under {most}"
     said = at_most(asked[most]) if asked[least] == asked[most] else ends
-    return f"With {percent(ASKED)} false alarms no test detects more than {said}"
+    return f"At {percent(ASKED)} false alarms no test detects more than {said}"
 
 
 def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floats, Floats]]) -> str:
@@ -113,53 +139,73 @@ def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floa
     _, who, alarms, detections, whose, allowed = max(found)
     near = {test for (_, test, *_), one in zip(found, tied([used for used, *_ in found]), strict=True) if one}
     also = f", as {len(near) - 1} more," if len(near) > 1 else ""
-    start = f"{who}{also} detects {format_probability(detections)} with {format_probability(alarms)} false alarms"
+    start = f"{who}{also} detects {percent(detections)} at {percent(alarms)} false alarms"
     if detections > tolerated(allowed):
         return f"{start}: {whose} allows no more than {at_most(allowed)}"
-    return f"Closest to a limit: {start}; {whose} allows {at_most(allowed)}"
+    if detections >= allowed * (1.0 - 1e-6):
+        return f"{start}, as much as any test can"
+    return f"{start}; {whose} allows {at_most(allowed)}"
 
 
-RARE = 1e-4
-"""Smallest prior of the figure."""
+RARE = 1e-3
+"""Smallest prior of the figure, unless a smaller one is asked for."""
 
 
-@kit.house_style
+@sheet.house_style
 def posterior_by_prior(
     within: Guarantee, chance: float = 0.0, priors: Sequence[float] = (0.01, 0.1, 0.5), *, ax: Axes | None = None
 ) -> Axes:
-    """Between which posteriors an adversary may end, at every prior: on plain axes, and on log axes for rare traits.
+    """Range of posteriors that an adversary may end with, at every prior, on axes of log odds.
 
     Parameters
     ----------
-    within, chance : bounds that hold but for a probability, as `bounds.certain` gives them
+    within : bounds
+    chance : probability with which they may fail
     priors : marked
+    ax : to draw on; a new figure if not given
+
+    Returns
+    -------
+    Axes : log odds of the prior across, of the posterior up.
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> ax = adv.plot.posterior_by_prior(adv.PureDP(1.0))
+    >>> print(ax.figure.get_suptitle().replace("\u00a0", ""))
+    A prior of 50% may become 26.8% to 73.2%
     """
-    axes = whole, rare = kit.plain_and_log((RARE, RARE / 10.0))
-    x = np.union1d(np.linspace(0.0, 1.0, 201), np.geomspace(RARE, 1.0, 201))
-    low, high = within.posterior_bounds(x)
     marked = np.unique(np.clip(priors, 0.0, 1.0))
+    least = float(min(RARE, 0.5 * min(marked[marked > 0.0], default=RARE)))
+    end = float(logit(1.0 - least))
+    x = 1.0 / (1.0 + np.exp(-np.linspace(-end, end, 401)))
+    low, high = within.posterior_bounds(x)
     ends = within.posterior_bounds(marked)
-    for ax in (whole, rare):
-        least = ax.get_ylim()[0]  # zero has no place on a log axis
-        ax.fill_between(x, np.maximum(low, least), np.maximum(high, least), color=kit.BLUE, alpha=0.12, lw=0)
-        ax.plot(x, np.maximum(high, least), color=kit.BLUE, gid="highest")
-        ax.plot(x, np.maximum(low, least), color=kit.COLOURS[1], gid="lowest")
-        ax.plot(x, x, color=kit.GREY, lw=1.2, zorder=0, gid="unmoved")
-        ax.vlines(marked, *np.maximum(ends, least), color=kit.GREY, lw=1.0, zorder=1)
-        for end, colour in zip(ends, (kit.COLOURS[1], kit.BLUE), strict=True):
-            if (inside := end >= least).any():
-                ax.plot(marked[inside], end[inside], "o", color=colour, ms=6, mec="white", clip_on=False, zorder=5)
-        ax.set(xlabel="prior that the target is in", ylabel="posterior")
-    first = within.posterior_bounds(RARE)
-    places = {"unmoved": (RARE, kit.GREY), "highest": (first[1], kit.BLUE), "lowest": (first[0], kit.COLOURS[1])}
-    labels: list[Label] = [(float(at), text, colour) for text, (at, colour) in places.items()]
-    kit.edge_labels(rare, labels, RARE, offset=-8.0)
-    kit.panel_title(whole, f"Every prior{f'; a bound may fail with probability {percent(chance)}' if chance else ''}")
-    kit.panel_title(rare, "Rare traits, on log axes; dots: the priors asked for")
+    ax = sheet.panel(ax)
+    across, up = (logit(np.clip(one, least / 1e3, 1.0 - least / 1e3)) for one in (x, (low, high)))
+    ax.fill_between(across, up[0], up[1], color=sheet.AFTER, alpha=marks.BAND, lw=0)
+    ax.plot(across, up[1], color=sheet.AFTER, gid="highest")
+    ax.plot(across, up[0], color=sheet.FINDING, gid="lowest")
+    ax.plot(across, across, color=sheet.INK, lw=1.0, gid="unmoved")
+    for end, colour in zip(ends, (sheet.FINDING, sheet.AFTER), strict=True):
+        seen = (np.minimum(marked, end) >= least) & (np.maximum(marked, end) <= 1.0 - least)
+        dots = logit(marked[seen]), logit(end[seen])
+        ax.plot(*dots, "o", color=colour, mec=sheet.PAPER, clip_on=False, zorder=5)
+    marks.odds_axis(ax, least, 1.0 - least)
+    marks.odds_axis(ax, least, 1.0 - least, "y")
+    ax.set(xlabel="probability before the release", ylabel="probability after it")
     at = float(marked[np.argmax(ends[1] - marked)])
-    found = format_interval(*within.posterior_bounds(at), percent=True)
-    kit.title(axes, f"A prior of {percent(at)} may become a posterior of {found}")
-    return axes[0]  # type: ignore[no-any-return]
+    lowest, highest = within.posterior_bounds(at)
+    failing = f"; may fail with probability {percent(chance)}" if chance else ""
+    sheet.headline(
+        ax, f"A prior of {percent(at)} may become {at_most(lowest, upper=False)} to {at_most(highest)}",
+        f"Band: what the guarantee allows any adversary{failing}", "Dots: the priors asked for. Axes of log odds.",
+        "Two curves beside the diagonal, as far from it at every prior.",
+    )  # fmt: skip
+    right = float(ax.get_xlim()[1])
+    labels = [("the most", up[1], sheet.AFTER), ("before", across, sheet.INK), ("the least", up[0], sheet.FINDING)]
+    marks.edge_labels(ax, [(float(np.interp(right, across, y)), text, colour) for text, y, colour in labels])
+    return ax
 
 
 REFERENCE = 1e-10
@@ -168,7 +214,7 @@ COMPARED = (0, (1, 1.2))
 """Line style of Gaussian noise, which is there to compare with: on top, as other noise often needs the same epsilon."""
 
 
-@kit.house_style
+@sheet.house_style
 def epsilon_delta(
     guarantees: Guarantees | None = None,
     *,
@@ -176,39 +222,57 @@ def epsilon_delta(
     deltas: ArrayLike = (1e-12, 0.1),
     ax: Axes | None = None,
 ) -> Axes:
-    """Epsilon against delta, rung by rung: how much each sharper reading of the same noise saves.
+    """Epsilon against delta: how much each sharper reading of the same noise saves.
 
     Parameters
     ----------
+    guarantees : by name, or one, in their worse direction; of a loss the certified interval is drawn
     rho : zCDP of the release: its simple conversion, its tight one, and Gaussian noise with the same rho
-    guarantees : further rungs by name, in their worse direction; of a loss the certified interval is drawn
     deltas : in (0, 1); the axis runs from the largest to the smallest
+    ax : to draw on; a new figure if not given
+
+    Returns
+    -------
+    Axes : delta across, falling; epsilon up.
+
+    Raises
+    ------
+    ValueError : naming the argument, the rule and the value
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> ax = adv.plot.epsilon_delta(rho=2.63)
+    >>> print(" ".join(ax.figure.get_suptitle().split()))
+    At delta = 1e-10, epsilon is 18.2 (simple zCDP), or 16.8 (Gaussian noise)
     """
     rungs, (low, high) = _rungs(rho, guarantees), _range("deltas", deltas)
     asked = REFERENCE if low <= REFERENCE <= high else low
     ends = {name: [float(rung.epsilon(d)) for d in (high, asked, low)] for name, rung in rungs.items()}
     top = 1.06 * max((end[2] for end in ends.values() if np.isfinite(end[2])), default=1.0)
-    ax = kit.panel(ax, 9.6, 5.0)
+    ax = sheet.panel(ax)
     ax.set(xscale="log", xlim=(low, high), ylim=(0.0, top), xlabel="delta", ylabel="epsilon (nats)")
-    labels: list[Label] = []
+    labels: list[marks.Label] = []
     above = np.inf
-    for name, colour in kit.coloured(sorted(rungs, key=lambda name: -ends[name][1])):
+    for name, colour in marks.coloured(sorted(rungs, key=lambda name: -ends[name][1])):
         first, here, last = ends[name]
         _draw_rung(ax, name, rungs[name], np.linspace(min(first, top), min(last, top), 201), colour)
         if np.isfinite(here):
-            ax.plot(asked, here, "o", color=colour, ms=6, mec="white", zorder=5, gid=f"asked {name}")
+            ax.plot(asked, here, "o", color=colour, mec=sheet.PAPER, zorder=5, gid=f"asked {name}")
         saved = f", {above - here:.2f} less" if 0.005 < above - here < np.inf else ""
-        labels.append((min(last, top), f"{name}: {format_bound(here, True)}{saved}", colour))
+        labels.append((min(last, top), f"{name}: {format_bound(here, True, 3)}{saved}", colour))
         above = here
     ax.axvline(asked, **READING)
-    kit.plain_log_axis(ax, "x", as_given)
+    marks.few_ticks(ax, "y")
+    marks.plain_log_axis(ax, "x", as_given)
     ax.invert_xaxis()
-    kit.edge_labels(ax, labels, low, offset=8.0)
-    kit.panel_title(ax, f"numbers: epsilon at delta = {as_given(asked)}, the dotted line")
-    kit.title(
-        ax,
-        _epsilon_range_words({name: end[1] for name, end in ends.items()}, asked, rho is None or guarantees is None),
-    )
+    said = {name: end[1] for name, end in ends.items()}
+    sheet.headline(
+        ax, _epsilon_range_words(said, asked, rho is None or guarantees is None),
+        f"Numbers: epsilon at delta = {as_given(asked)}, the thin line",
+        shape=f"{len(rungs)} curve{'s' * (len(rungs) > 1)} that rise as delta falls.",
+    )  # fmt: skip
+    marks.edge_labels(ax, labels)
     return ax
 
 
@@ -267,8 +331,8 @@ def _epsilon_range_words(epsilon: Mapping[str, float], delta: float, alone: bool
     """The dearest reading at one delta, and the cheapest; beside readings of rho the last guarantee given."""
     most = max(epsilon, key=epsilon.__getitem__)
     least = min(epsilon, key=epsilon.__getitem__) if alone else list(epsilon)[-1]
-    start = f"At delta = {as_given(delta)} epsilon is {format_bound(epsilon[most], True)} ({most})"
-    return start if least == most else f"{start}, or {format_bound(epsilon[least], True)} ({least})"
+    start = f"At delta = {as_given(delta)}, epsilon is {format_bound(epsilon[most], True, 3)} ({most})"
+    return start if least == most else f"{start}, or {format_bound(epsilon[least], True, 3)} ({least})"
 
 
 def _range(name: str, values: ArrayLike) -> tuple[float, float]:
@@ -290,11 +354,6 @@ def named_guarantees(guarantees: Guarantees) -> dict[str, Guarantee]:
     return {str(name): one for name, one in given.items()}
 
 
-def at_most(p: float) -> str:
-    """An upper end in percent, rounded up to three digits."""
-    return f"{outward_percent(p, True, 3)}{PERCENT}"
-
-
 def line(one: Guarantee) -> dict[str, Any]:
     """Solid for a loss, whose curves are attained; dashed, and drawn on top, for the bounds of a definition."""
-    return {"ls": "-", "zorder": 2} if isinstance(one, PrivacyLoss) else {"ls": kit.BOUND, "zorder": 3}
+    return {"ls": "-", "zorder": 2} if isinstance(one, PrivacyLoss) else {"ls": marks.BOUND, "zorder": 3}

@@ -15,36 +15,51 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from adversary._core import PERCENT, as_given, format_number, format_probability, join_words, percent, quoted, sentence
+from adversary._core import PERCENT, as_given, join_words, percent, quoted, sentence
 from adversary.driver import TRUTHS, most_moving
-from adversary.report.plot import sheet as kit
-from adversary.report.plot.sheet import Panels
+from adversary.report.plot import marks, sheet
 
 INPUTS = {
     "prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings",
     "releases": "number of releases",
 }  # fmt: skip
 """What the inputs of a sweep are called; a level's own siblings are called by their dim."""
-MEASURES = {"posterior_mean": "expected posterior", "difference_mean": "expected difference"}
+MEASURES = {"posterior_mean": "average posterior", "difference_mean": "average difference"}
 LIMITS = {"posterior_mean": (0.0, 1.0), "difference_mean": (-1.0, 1.0)}
 """Between which values a measure lies."""
-LOWER, UPPER = kit.COLOURS[1], kit.BLUE
+LOWER, UPPER = sheet.FINDING, sheet.AFTER
 WIDE = 20.0
 """Inputs and posteriors that span more than this factor are drawn on a log axis."""
+LETTERS = 22
+"""Of a line of an input's name."""
 
 
-@kit.house_style
-def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Panels:
-    """Tornado plot of a measure: each input varied over its range, all others fixed.
+@sheet.house_style
+def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> sheet.Panels:
+    """Tornado plot of a measure: each input varied over its range, all others fixed, the one that moves it most on top.
 
     Parameters
     ----------
-    found : from `adversary.driver.sensitivity.one_at_a_time`
-    measure : one of its measures
+    found : of `adversary.sensitivity.one_at_a_time`
+    measure : one of its measures, "posterior_mean" or "difference_mean"
+
+    Returns
+    -------
+    array of Axes : target in, target out, as far as the adversary holds them possible; one ranking, one scale.
 
     Raises
     ------
     ValueError : an unknown measure, or no truth that the adversary considers possible
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
+    >>> sweep = adv.sensitivity.one_at_a_time
+    >>> found = sweep(plan, adv.Adversary(0.5), {"block": 1}, prior=[0.2, 0.9], rho=[0.05, 0.3])
+    >>> axes = adv.plot.tornado(found)
+    >>> print(axes[0].figure.get_suptitle())
+    The prior moves the average posterior most, by up to 69 points
     """
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {quoted(MEASURES)}, got {measure!r}")
@@ -52,27 +67,30 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Panels:
     values = found[measure].sel(truth=sides)
     swing = (values.sel(end="high") - values.sel(end="low")).max("truth")
     names = [str(name) for name in found["input"].values[np.argsort(-swing.values, kind="stable")]]
-    axes = kit.panels(5.6 * len(sides) + 1.2, 1.9 + 0.62 * len(names), 1, len(sides), sharey=True)
+    body = 2.0 * sheet.PITCH + 0.9 * sheet.PITCH * len(names)
+    tall = (body + 40.0) * (len(sides) if sheet.size().stacked else 1)
+    axes = sheet.panels(len(sides), tall + 100.0, sharey=True, sharex=True)
     said = _value_format(measure)
-    for ax, side in zip(np.ravel(axes), sides, strict=True):
+    for ax, side in zip(axes, sides, strict=True):
         for i, name in enumerate(names):
             _bar(ax, i, found.sel(input=name, truth=side), measure, name)
         base = float(values.sel(truth=side, end="base")[0])
-        ax.plot([base, base], [-0.5, len(names) - 0.4], color=kit.INK, lw=1.2, gid=f"base {side}")
-        ax.annotate(f"as it is: {said(base)}", (base, -0.58), ha="center", va="bottom", fontsize=9.5, color=kit.INK)
-        ax.set_yticks(range(len(names)), [INPUTS.get(name, name) for name in names])
-        ax.set_ylim(len(names) - 0.4, -0.95)
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-        _value_axis(ax, found[measure].sel(truth=side), measure)
-        kit.panel_title(ax, f"target {side}")
-    widest = values.sel(input=names[0], end="high") - values.sel(input=names[0], end="low")
-    first, side = names[0], sides[int(widest.argmax("truth"))]
-    low, high = (said(float(values.sel(input=first, truth=side, end=end))) for end in ("low", "high"))
-    what = moving_words(found, measure)
-    ends = f": {low} to {high} with the target {side}" if len(most_moving(found, measure)) == 1 else ""
-    kit.title(axes, what + ends)
-    return np.ravel(axes)
+        ax.plot([base, base], [-0.5, len(names) - 0.4], color=sheet.INK, lw=1.2 * sheet.POINT, gid=f"base {side}")
+        marks.note_at(ax, (base, -0.55), f"as it is: {said(base)}", (0.0, 2.0))
+        marks.rows(ax, [INPUTS.get(name, name) for name in names], letters=LETTERS)
+        ax.set_ylim(len(names) - 0.4, -1.0)
+        ax.set_title(f"target {side}")
+        _value_axis(ax, values, measure)
+    if sheet.size().stacked:
+        axes[0].set_xlabel("")
+    most = float(swing.max())
+    moved = most_moving(found, measure)
+    ends = f", by up to {100.0 * most:.2g} points" if len(moved) == 1 else ""
+    sheet.headline(
+        axes, moving_words(found, measure) + ends, "One input changes at a time, all others as they are", "",
+        f"Bars of {len(names)} inputs for each truth, the longest on top: {INPUTS.get(names[0], names[0])}.", body=tall,
+    )  # fmt: skip
+    return axes
 
 
 def moving_words(found: xr.Dataset, measure: str = "posterior_mean") -> str:
@@ -91,17 +109,18 @@ def moving_words(found: xr.Dataset, measure: str = "posterior_mean") -> str:
 def _value_axis(ax: Axes, values: xr.DataArray, measure: str) -> None:
     """Round ticks on an axis with room for labels; where the measure cannot go on (0, 1), the axis line ends."""
     low, high = float(values.min()), float(values.max())
-    room = 0.34 * max(high - low, 1e-9)  # for a label beside the longest bar
+    room = (0.5 if sheet.size().stacked else 0.36) * max(high - low, 1e-9)  # for a label beside the longest bar
     low, high = low - room, high + room
     ends = LIMITS[measure]
     ax.set_xlim(low, high)
-    ax.set_xlabel(MEASURES[measure])
+    points = ends[0] < 0.0
+    ax.set_xlabel(f"{MEASURES[measure]}{' (points)' * points}")
     inside = max(low, ends[0]), min(high, ends[1])
-    ticks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(*inside)
+    ticks = MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(*inside)
     ax.set_xticks([tick for tick in ticks if inside[0] - 1e-9 <= tick <= inside[1] + 1e-9])
     ax.spines["bottom"].set_bounds(*inside)
-    sign = " points" if ends[0] < 0.0 else PERCENT
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{round(100.0 * x, 9):g}{sign}"))
+    sign = "" if points else PERCENT
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{round(100.0 * x, 9):g}{sign}".replace("-", "\u2212")))
 
 
 def _bar(ax: Axes, place: int, one: xr.Dataset, measure: str, name: str) -> None:
@@ -109,15 +128,14 @@ def _bar(ax: Axes, place: int, one: xr.Dataset, measure: str, name: str) -> None
     low, base, high = (float(value) for value in one[measure].values)
     if not np.isfinite(base):
         return
-    for start, end, which, colour, side in ((low, base, "low", LOWER, "right"), (base, high, "high", UPPER, "left")):
+    for start, end, which, colour in ((low, base, "low", LOWER), (base, high, "high", UPPER)):
         if end <= start:
             continue
         ax.barh(place, end - start, 0.5, left=start, color=colour, alpha=0.85, gid=f"{name} {which}")
         at = str(one[f"at_{measure}"].sel(end=which).item())
-        ax.annotate(
-            input_value(name, at), (low if which == "low" else high, place), xytext=(-5 if which == "low" else 5, 0),
-            textcoords="offset points", va="center", ha=side, fontsize=9.5, color=colour,
-        )  # fmt: skip
+        side = -1.0 if which == "low" else 1.0
+        marks.note_at(ax, (low if which == "low" else high, place), input_value(name, at), (6.0 * side, 0.0),
+                      va="center", ha="right" if which == "low" else "left", color=colour)  # fmt: skip
 
 
 def input_value(name: str, text: str) -> str:
@@ -139,9 +157,9 @@ def input_value(name: str, text: str) -> str:
 def _value_format(measure: str) -> Callable[[float], str]:
     """Formatter for values of a measure."""
     if measure == "ratio_mean":
-        return format_number
+        return lambda x: f"{x:.3g}"
     if measure == "difference_mean":
-        return lambda x: f"{100.0 * x:+.3g} points" if x else "0"
+        return lambda x: f"{100.0 * x:+.2g} points".replace("-", "\u2212") if x else "0"
     return lambda p: percent(min(max(p, 0.0), 1.0))
 
 
@@ -153,21 +171,34 @@ def _possible(values: xr.DataArray) -> list[str]:
     return found
 
 
-@kit.house_style
-def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Panels:
-    """Posterior over releases along one input: central 90 % and 50 % of releases, median and mean.
+@sheet.house_style
+def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> sheet.Panels:
+    """Posterior over releases along one input: central 90 % and 50 % of releases, and the average.
 
     Along priors that span more than a factor of twenty the ratio is drawn: the posterior would only follow the prior.
 
     Parameters
     ----------
-    swept : from `adversary.driver.sensitivity.sweep`, over that input only; or of that form, over numbers of releases
+    swept : of `adversary.sensitivity.sweep`, over that input only; or of that form, over numbers of releases
     along : the dim, with numbers for coordinates
     own : the scenario's own value of the input, marked where it lies on the axis
+
+    Returns
+    -------
+    array of Axes : target in, target out, as far as the adversary holds them possible.
 
     Raises
     ------
     ValueError : the dim is missing, or is not the only one
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
+    >>> swept = adv.sensitivity.sweep(plan, adv.Adversary(0.5), {"block": 1}, rho=[0.05, 0.1, 0.3, 0.9])
+    >>> axes = adv.plot.fan(swept, "rho")
+    >>> print(axes[0].figure.get_suptitle().replace("\u00a0", ""))
+    Between budget rho 0.05 and 0.9 the average posterior goes from 51% to 73%
     """
     if set(swept["posterior_mean"].dims) != {along, "truth"}:
         dims = swept["posterior_mean"].dims
@@ -177,37 +208,50 @@ def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Panels:
     measure = "ratio" if along == "prior" and x[-1] > WIDE * x[0] else "posterior"
     mean, bands = swept[f"{measure}_mean"], swept[f"{measure}_quantile"]
     sides = _possible(mean)
-    axes = kit.panels(5.2 * len(sides) + 0.6, 4.9, 1, len(sides), sharey=True)
-    axes = np.ravel(axes)
+    axes = sheet.panels(len(sides), sharey=True)
     for ax, side in zip(axes, sides, strict=True):
         _draw_fan(ax, x, mean.sel(truth=side).values, bands.sel(truth=side).transpose(along, "quantile").values)
         if along == "prior":
-            ax.plot(x, x if measure == "posterior" else np.ones(x.size), color=kit.GREY, lw=1.2, gid="unmoved")
+            ax.plot(x, x if measure == "posterior" else np.ones(x.size), color=sheet.INK, lw=1.0, gid="unmoved")
         _input_axis(ax, along, x)
         if own is not None and x[0] <= own <= x[-1]:
-            ax.axvline(own, color=kit.INK, lw=1.0, ls=kit.MARK, gid="own")
+            ax.axvline(own, color=sheet.INK, lw=1.0, ls=marks.MARK, gid="own")
     if measure == "posterior":
         rare = float(mean.sel(truth=sides).max()) < 1.0 / WIDE
-        kit.probability_axis(axes[0], "posterior that the target is in", log=rare)
+        marks.probability_axis(axes[0], "probability that the person is in", log=rare)
     else:
-        axes[0].set(yscale="log", ylabel="ratio: posterior / prior")
-        kit.plain_log_axis(axes[0], "y")
-    key = "light band: nine releases in ten; dark: the middle half\nline: expected; dotted: median"
-    if own is not None and x[0] <= own <= x[-1]:
-        key += f"; dashed: as it is, {input_value(along, str(own))}"
+        axes[0].set(yscale="log", ylabel="posterior over prior")
+        marks.plain_log_axis(axes[0], "y")
     for ax, side in zip(axes, sides, strict=True):
-        kit.panel_title(ax, f"target {side}\n" + (key if ax is axes[0] else "\n"))
-    kit.title(axes, _fan_finding(mean, along, measure, sides))
+        ax.set_title(f"target {side}")
+        if sheet.size().stacked:
+            ax.set_ylabel(axes[0].get_ylabel())
+    if sheet.size().stacked:
+        for ax in axes[:-1]:
+            ax.set_xlabel("")
+    is_marked = own is not None and bool(x[0] <= own <= x[-1])
+    marked = f"; dashed line: as it is, {input_value(along, str(own))}" if is_marked else ""
+    sheet.headline(
+        axes, _fan_finding(mean, along, measure, sides), f"Line: average over releases{marked}", "",
+        f"Bands of 9 in 10 and of half of the releases along {INPUTS.get(along, along)}, a panel for each truth.",
+    )  # fmt: skip
+    end = bands.sel(truth=sides[-1]).transpose(along, "quantile").values[-1]
+    last = float(mean.sel(truth=sides[-1]).values[-1])
+    labels = [
+        (0.5 * (end[3] + end[4]), "in 9 of 10 releases", sheet.AFTER), (last, "average", sheet.AFTER),
+        (0.5 * (end[1] + min(last, end[2])), "in half of them", sheet.AFTER),
+    ]  # fmt: skip
+    marks.edge_labels(axes[-1], labels, width=11)
     return axes
 
 
 def _draw_fan(ax: Axes, x: Any, mean: Any, bands: Any) -> None:
     """Bands and lines through the same points, straight in between."""
     marker = "o" if x.size < 12 else ""
-    ax.fill_between(x, bands[:, 0], bands[:, 4], color=kit.BLUE, alpha=0.16, lw=0, gid="nine in ten")
-    ax.fill_between(x, bands[:, 1], bands[:, 3], color=kit.BLUE, alpha=0.30, lw=0, gid="middle half")
-    ax.plot(x, bands[:, 2], color=kit.BLUE, lw=1.4, ls=(0, (1, 1.5)), gid="median")
-    ax.plot(x, mean, color=kit.BLUE, marker=marker, ms=5, gid="mean")
+    ax.fill_between(x, bands[:, 0], bands[:, 4], color=sheet.AFTER, alpha=marks.BAND, lw=0, gid="nine in ten")
+    ax.fill_between(x, bands[:, 1], bands[:, 3], color=sheet.AFTER, alpha=marks.CORE, lw=0, gid="middle half")
+    ax.plot(x, bands[:, 2], color=sheet.AFTER, lw=1.0, ls=(0, (1, 1.5)), gid="median")
+    ax.plot(x, mean, color=sheet.AFTER, marker=marker, ms=4, gid="mean")
 
 
 def _input_axis(ax: Axes, along: str, x: Any) -> None:
@@ -216,20 +260,88 @@ def _input_axis(ax: Axes, along: str, x: Any) -> None:
         ax.set_xlim(x[0], x[-1])
     if x[0] > 0 and x[-1] > WIDE * x[0]:
         ax.set_xscale("log")
-        kit.plain_log_axis(ax, "x", percent if along == "prior" else as_given)
+        marks.plain_log_axis(ax, "x", percent if along == "prior" else as_given)
     elif along == "prior":
-        kit.in_percent(ax.xaxis)
+        marks.in_percent(ax.xaxis)
     else:
-        ax.xaxis.set_major_locator(MaxNLocator(6, integer=along != "rho"))
+        marks.few_ticks(ax, "x", integer=along not in ("rho", "prior"))
 
 
 def _fan_finding(mean: xr.DataArray, along: str, measure: str, sides: list[str]) -> str:
-    """From which average to which, under each truth."""
+    """From which average to which, under the first truth."""
+    said = _value_format(f"{measure}_mean")
+    start, end = (said(float(y)) for y in mean.sel(truth=sides[0]).values[[0, -1]])
+    if measure == "ratio":
+        return f"One release multiplies a small prior by {start} on average, a large one by {end}"
     low, high = (input_value(along, str(v)) for v in mean[along].values[[0, -1]].astype(float))
-    start = f"A {INPUTS.get(along, along)} of {low} to {high} takes"
-    said, told = _value_format(f"{measure}_mean"), []
-    for side in sides:
-        ends = mean.sel(truth=side).values[[0, -1]]
-        exactly = format_probability if measure == "posterior" and said(ends[0]) == said(ends[1]) else said
-        told.append(f"from {exactly(ends[0])} to {exactly(ends[1])} with the target {side}")
-    return f"{start} the expected {measure} {', '.join(told)}"
+    name = INPUTS.get(along, along)
+    moved = f"goes from {start} to {end}" if start != end else f"stays at {start}"
+    return f"Between {name} {low} and {high} the average posterior {moved}"
+
+
+@sheet.house_style
+def posterior_map(swept: xr.Dataset, *, truth: str = "in", ax: Axes | None = None) -> Axes:
+    """Average posterior over two inputs, white where the release leaves the adversary at the prior.
+
+    Parameters
+    ----------
+    swept : of `adversary.sensitivity.sweep` over two inputs
+    truth : "in" or "out"
+    ax : to draw on; a new figure if not given
+
+    Returns
+    -------
+    Axes : the first input across, the second up, one cell for each pair.
+
+    Raises
+    ------
+    ValueError : not two inputs, or a truth that the adversary holds impossible
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
+    >>> inputs = {"prior": [0.1, 0.3, 0.5, 0.7], "rho": [0.05, 0.2, 0.8]}
+    >>> ax = adv.plot.posterior_map(adv.sensitivity.sweep(plan, adv.Adversary(0.5), {"block": 1}, **inputs))
+    >>> print(ax.figure.get_suptitle().replace("\u00a0", ""))
+    At prior 30% and budget rho 0.8, the release moves the average posterior most, by 24 points
+    """
+    found = swept["posterior_mean"].sel(truth=truth)
+    if found.ndim != 2:
+        raise ValueError(f"swept must be over two inputs, got {found.dims}")
+    if not bool(np.isfinite(found.values).any()):
+        raise ValueError(f"truth: the adversary holds {truth!r} impossible")
+    across, up = (str(dim) for dim in found.dims)
+    values, shown = swept["difference_mean"].sel(truth=truth).transpose(up, across).values, found.transpose(up, across)
+    reach = max(float(np.nanmax(np.abs(values))), 1e-9)
+    ax = sheet.panel(ax)
+    image = ax.pcolormesh(values, cmap="RdBu_r", vmin=-reach, vmax=reach, edgecolors=sheet.PAPER, linewidth=1.0)
+    image.set_gid("moved")
+    if values.size <= 60:
+        for (i, j), p in np.ndenumerate(shown.values):
+            # colours of the map are the same in the dark, and so are its letters
+            colour = "#FFFFFE" if abs(values[i, j]) > 0.6 * reach else "#1F2934"
+            ax.text(
+                j + 0.5, i + 0.5, percent(float(p)) if np.isfinite(p) else "", ha="center", va="center", color=colour
+            )
+    for axis, dim in ((ax.xaxis, across), (ax.yaxis, up)):
+        axis.set_ticks(np.arange(swept.sizes[dim]) + 0.5, [input_value(dim, str(one)) for one in swept[dim].values])
+        axis.set_label_text(INPUTS.get(dim, dim))
+        axis.set_tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    place: Any = {"location": "bottom", "shrink": 0.7, "pad": 0.02} if sheet.size().stacked else {"pad": 0.02}
+    bar = sheet.figure_of(ax).colorbar(image, ax=ax, ticks=[-reach, 0.0, reach], **place)
+    size = f"{100.0 * reach:.2g}"
+    texts = [f"\u2212{size}", "unmoved", f"+{size} points"]
+    bar.set_ticks([-reach, 0.0, reach], labels=texts)
+    bar.outline.set_visible(False)
+    i, j = np.unravel_index(int(np.nanargmax(np.abs(values))), values.shape)
+    at = " and ".join(
+        f"{INPUTS.get(dim, dim)} {input_value(dim, str(swept[dim].values[k]))}" for dim, k in ((across, j), (up, i))
+    )
+    sheet.headline(
+        ax, f"At {at}, the release moves the average posterior most, by {size} points",
+        f"Cells: average posterior, the target {truth}; white: as before the release", "",
+        f"A map of {values.shape[1]} by {values.shape[0]} cells.",
+    )  # fmt: skip
+    return ax

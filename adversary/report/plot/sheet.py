@@ -1,97 +1,162 @@
-"""The look of every figure: colours, style, marks, titles, and labels that stand beside what they name."""
+"""The style sheet of every figure: colours, sizes, letters, title, subtitle, note and alternative text.
+
+Lengths are CSS pixels; a figure is drawn at the size it is shown at, 100 pixels an inch.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial, wraps
-from itertools import cycle
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 from cycler import cycler
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from adversary._core import as_given, percent
-from adversary.report.kit.figure_files import OFFSCREEN, SVG
+from adversary.report.kit.figure_files import LIGHT, OFFSCREEN, SIZE, SVG
 from adversary.report.kit.figure_files import alt_text as alt_text
 from adversary.report.kit.figure_files import figure_of as figure_of
 from adversary.report.kit.safe_text import printable
 
-PALETTE = {
-    "ink": "#1F2933", "quiet": "#5F6B7A", "line": "#D5DBE1", "impossible": "#E9EDF1",
-    "after": "#0072B2", "finding": "#B8470B", "third": "#1A6941", "fourth": "#7D3866",
-}  # fmt: skip
-"""Colours by role: text, bounds and what was before; quieter text; spines and bars; what cannot be; the adversary after
-the release; what the title speaks of, or what is compared; a third and a fourth thing."""
-INK, GREY, LIGHT, BLUE, ORANGE = (PALETTE[role] for role in ("ink", "quiet", "line", "after", "finding"))
-COLOURS = (BLUE, ORANGE, PALETTE["third"], PALETTE["fourth"], GREY)
-BOUND_COLOURS = (ORANGE, PALETTE["third"], PALETTE["fourth"], GREY, INK)
+PALETTE = LIGHT
+INK, QUIET, LINE, IMPOSSIBLE, AFTER, FINDING, THIRD, FOURTH, PAPER = PALETTE.values()
+COLOURS = (AFTER, FINDING, THIRD, FOURTH, QUIET)
+"""Of things of one kind, in this order; a fifth is grey."""
 
-STYLE: Any = {
-    "font.family": ["DejaVu Sans"],
-    "font.size": 10.5,
-    "text.hinting": "none",
-    "axes.titlesize": 12.0,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 12.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "lines.linewidth": 2.0,
-    "text.parse_math": False,
-    **SVG,
-    "figure.max_open_warning": 0,
-    "axes.prop_cycle": cycler(color=COLOURS),
+
+class Size(NamedTuple):
+    """What a figure is drawn for.
+
+    Parameters
+    ----------
+    width, height : of a figure with one panel
+    pair : height of one with two panels, which are stacked where `stacked`
+    title, subtitle, label : height of letters
+    line, dot : width of lines, diameter of dots
+    least : least height of the axes with their labels
+    """
+
+    width: float
+    height: float
+    pair: float
+    stacked: bool
+    title: float
+    subtitle: float
+    label: float
+    line: float
+    dot: float
+    least: float
+
+
+SIZES = {
+    "phone": Size(358, 280, 520, True, 16, 13, 12, 1.6, 6, 225),
+    "column": Size(720, 400, 360, False, 18, 14, 13, 2.0, 7, 270),
+    "wide": Size(1060, 520, 420, False, 22, 16, 13, 2.0, 8, 360),
 }
-
-
+MARGIN = 14.0
+NOTE = 12.0
+"""Height of the letters of a note."""
 ROOM = 0.96
-"""Share of a figure's width that a line of its title may take; fonts of SVG and PNG differ by a percent or two."""
-
-
-LETTER, LINE = 6.6, 13.0
-"""Points that a letter and a line of a tick label take, with a gap."""
-
+"""Share of its width that a line may take; letters of SVG and PNG differ by a percent or two."""
+PITCH = 34.0
+"""From row to row."""
+INCH = 100.0
+POINT = 0.72
+"""Points of a pixel."""
 
 Panels = NDArray[Any]
 """Several axes, in a row."""
 
 
-def style() -> ExitStack:
+def size() -> Size:
+    """The size that figures are drawn at."""
+    return SIZES[SIZE.get()]
+
+
+def settings() -> Any:
+    """Matplotlib's settings at the present size."""
+    one = size()
+    label = POINT * one.label
+    return {
+        "figure.figsize": (one.width / INCH, one.height / INCH),
+        "figure.dpi": INCH,
+        "figure.constrained_layout.use": True,
+        "figure.max_open_warning": 0,
+        "figure.facecolor": PAPER,
+        "font.family": ["DejaVu Sans"],
+        "font.size": label,
+        "text.hinting": "none",
+        "text.parse_math": False,
+        "text.color": INK,
+        "axes.facecolor": "none",
+        "axes.edgecolor": LINE,
+        "axes.linewidth": POINT,
+        "axes.labelcolor": INK,
+        "axes.labelsize": label,
+        "axes.titlesize": POINT * one.subtitle,
+        "axes.titleweight": "normal",
+        "axes.titlecolor": QUIET,
+        "axes.titlelocation": "left",
+        "axes.titlepad": 8.0,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.prop_cycle": cycler(color=COLOURS),
+        "axes.axisbelow": True,
+        "xtick.color": LINE,
+        "ytick.color": LINE,
+        "xtick.labelcolor": QUIET,
+        "ytick.labelcolor": QUIET,
+        "xtick.labelsize": label,
+        "ytick.labelsize": label,
+        "xtick.major.width": POINT,
+        "ytick.major.width": POINT,
+        "lines.linewidth": POINT * one.line,
+        "lines.markersize": POINT * one.dot,
+        "legend.frameon": False,
+        "legend.fontsize": label,
+        **SVG,
+    }
+
+
+def style(size: str = "column") -> ExitStack:
     """Set the style sheet of every figure here: `adv.plot.style()` for good, `with adv.plot.style():` for a block.
 
     Figures of `adversary.plot` have it in any case; this sets it for those drawn by hand as well. In a notebook,
     outputs are sharp on fine screens, are not cropped, and carry their alternative text.
 
+    Parameters
+    ----------
+    size : what figures are drawn for: "phone" (358 pixels wide), "column" (720) or "wide" (1,060)
+
     Returns
     -------
     ExitStack : restores the former settings when a `with` block ends.
+
+    Raises
+    ------
+    ValueError : another size
 
     >>> import matplotlib as mpl
     >>> with style():
     ...     [float(side) for side in mpl.rcParams["figure.figsize"]], mpl.rcParams["figure.dpi"]
     ([7.2, 4.0], 100.0)
     """
-    undo = ExitStack()
+    if size not in SIZES:
+        raise ValueError(f"size must be one of {[*SIZES]}, got {size!r}")
+    undo, before = ExitStack(), SIZE.set(size)
     undo.callback(dict.update, mpl.rcParams, dict(mpl.rcParams))
-    mpl.rcParams.update({**STYLE, "figure.figsize": (7.2, 4.0), "figure.dpi": 100.0})
+    undo.callback(SIZE.reset, before)
+    mpl.rcParams.update(settings())
     if "matplotlib_inline" in sys.modules and "IPython" in sys.modules:
         _set_notebook()
     return undo
@@ -106,15 +171,15 @@ def _set_notebook() -> None:
     if shell is not None:
         set_matplotlib_formats("retina", bbox_inches=None)  # type: ignore[no-untyped-call]
         plain = shell.display_formatter.formatters["text/plain"]
-        plain.for_type(Figure, lambda figure, printer, _: printer.text(alt_text(figure)))
+        plain.for_type(Figure, lambda figure, printer, _: printer.text(alt_text(figure) or repr(figure)))
 
 
 def house_style[**P, T](function: Callable[P, T]) -> Callable[P, T]:
-    """A figure function drawn in the house style, whatever style is set outside, its texts safe to show."""
+    """A figure function drawn in the style sheet, whatever style is set outside, its texts safe to show."""
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
-        with mpl.rc_context(STYLE):
+        with mpl.rc_context(settings()):
             axes = function(*args, **kwargs)
             _make_printable(figure_of(axes))
             return axes
@@ -139,222 +204,169 @@ def _make_printable(figure: Figure) -> None:
             one.set_gid(printable(name))
 
 
-def edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, offset: float) -> None:
-    """Labels of curves at one edge of the axes, pushed apart where they would overlap, with a line to their curve."""
-    height = float(ax.figure.get_size_inches()[1]) * 72.0 * 0.72  # type: ignore[union-attr]
-    scale = ax.transAxes.inverted()
-    low, high = sorted(ax.get_ylim())
-    ends = [float(scale.transform(ax.transData.transform((x, min(max(y, low), high))))[1]) for y, _, _ in labels]
-    sizes = [12.5 * (text.count("\n") + 1) / height for _, text, _ in labels]
-    places = separate_labels(ends, sizes)
-    moved = np.abs(np.subtract(places, ends)) > 0.012
-    beside = offset + np.copysign(8.0, offset) * moved.any()  # of all, so that no line crosses another label
-    line_of: dict[str, Any] = {"arrowstyle": "-", "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (offset < 0, 0.5)}
-    for (_, text, colour), end, place, line in zip(labels, ends, places, moved, strict=True):
-        ax.annotate(
-            text, (1.0 if offset > 0 else 0.0, end), xycoords="axes fraction",
-            xytext=(beside, (place - end) * height),
-            textcoords="offset points", va="center", ha="left" if offset > 0 else "right",
-            color=colour, fontsize=9.5, annotation_clip=False,
-            arrowprops={"color": colour, **line_of} if line else None,
-        )  # fmt: skip
-
-
-def label_ends(ax: Axes, names: Mapping[str, str] | None = None) -> None:
-    """Write the name of every line beside its right end, in its colour, pushed apart where names would overlap.
+def panel(ax: Axes | None, height: float | None = None) -> Axes:
+    """One axes of a new figure; or the one that is given.
 
     Parameters
     ----------
-    ax : with lines that have labels
-    names : what to write instead, by label
-
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure(dpi=100).subplots()
-    >>> _ = ax.plot([1, 2], [3, 4], label="rising")
-    >>> label_ends(ax)
-    >>> [text.get_text() for text in ax.texts]
-    ['rising']
+    ax : given by the user, or not
+    height : of the figure, in pixels; the size's own if not given
     """
-    drawn = [one for one in ax.lines if not str(one.get_label()).startswith("_")]
-    labels = []
-    for one in drawn:
-        label = str(one.get_label())
-        ends = [float(y) for y in np.asarray(one.get_ydata(), dtype=float) if np.isfinite(y)]
-        if ends:
-            labels.append((ends[-1], (names or {}).get(label, label), to_hex(one.get_color())))
-    edge_labels(ax, labels, ax.get_xlim()[1], offset=6.0)
+    return ax if ax is not None else _new_figure(height or size().height).subplots()
 
 
-def separate_labels(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """Places moved as little as a few sweeps need so that no two labels overlap, in the same order."""
-    order = np.argsort(places, kind="stable")
-    place, size = np.array(places, dtype=float)[order], np.array(sizes, dtype=float)[order]
-    for _ in range(200):
-        overlap = (size[1:] + size[:-1]) / 2 - np.diff(place)
-        if not (overlap > 1e-4).any():
-            break
-        push = np.maximum(overlap, 0.0) / 2
-        place[:-1] -= push
-        place[1:] += push
-    result = np.empty_like(place)
-    result[order] = place
-    return [float(p) for p in result]
-
-
-def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str] = as_given) -> None:
-    """Ticks of a log axis as plain numbers, at 1, 2 and 5 where the axis is short and has room for them."""
-    axis = ax.xaxis if which == "x" else ax.yaxis
-    low, high = ax.get_xlim() if which == "x" else ax.get_ylim()
-    ends = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1
-    dense: list[tuple[tuple[float, ...], int]] = [((1.0, 2.0, 5.0), 1)] * bool(high / low < 10.0**2.6)
-    for steps, decades in (*dense, *(((1.0,), every) for every in (1, 2, 3, 5, 10, 20, 50, 100, 200))):
-        ticks = [m * 10.0**e for e in range(*ends) if e % decades == 0 for m in steps]
-        ticks = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
-        if _legible(ax, which, np.log10(np.divide(ticks, low)) / np.log10(high / low), list(map(text, ticks))):
-            break
-    if len(ticks) < 2:  # an axis of less than a factor of two
-        ticks = [tick for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
-    axis.set_ticks(ticks)
-    axis.set_major_formatter(FuncFormatter(lambda v, _: text(v)))
-    axis.set_minor_formatter(NullFormatter())
-    (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
-
-
-def _legible(ax: Axes, which: str, places: Any, texts: Sequence[str]) -> bool:
-    """True if tick labels at these shares of an axis do not overlap, with a margin for the layout."""
-    assert isinstance(ax.figure, Figure)
-    box = ax.get_position()
-    across = which == "x"
-    length = 72.0 * float(ax.figure.get_size_inches()[0 if across else 1]) * (box.width if across else box.height)
-    sizes = np.array([LETTER * len(text) if across else LINE for text in texts])
-    return bool((0.75 * length * np.diff(places) >= (sizes[1:] + sizes[:-1]) / 2.0).all())
-
-
-def headline(axes: Any, title: str, subtitle: str = "", note: str = "", shape: str = "") -> None:
-    """Write a figure's title, what stands below it and at its foot, and its alternative text.
+def panels(count: int, height: float | None = None, *, stacked: bool | None = None, **how: Any) -> Panels:
+    """Axes of a new figure side by side, or one above the other on a phone.
 
     Parameters
     ----------
-    axes : of the figure, one or several
-    title : the finding, a sentence with at most two numbers
-    subtitle : one line in a quiet colour: who, truth, average of what
-    note : source and caveats, one line below the axes
-    shape : a sentence on what can be seen; with the title it is the alternative text
-
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure().subplots()
-    >>> headline(ax, "the cost rises with the count", shape="A line from 1 to 9.")
-    >>> alt_text(ax)
-    'The cost rises with the count. A line from 1 to 9.'
+    count : number of axes
+    height : of the figure, in pixels; the size's own if not given
+    stacked : one above the other at any size
+    how : further arguments of `Figure.subplots`
     """
-    figure, text = figure_of(axes), printable(title[:1].upper() + title[1:])
-    figure.set_label(f"{text.replace(chr(10), ' ').rstrip('.')}. {printable(shape)}".strip())
-    first = np.ravel(axes)[0]
-    if len(figure.axes) > np.size(axes) and figure.get_layout_engine() is None:
-        first.set_title(text)
-        return
-    _suptitle(figure, text)
-    if subtitle:
-        first.set_title(printable(subtitle), color=GREY, fontsize=10.0, fontweight="normal")
-    if note:
-        figure.supxlabel(printable(note), x=0.01, ha="left", fontsize=8.6, color=GREY)
+    one = size()
+    upright = one.stacked if stacked is None else stacked
+    tall = (
+        (one.height if count == 1 else one.pair / 2 * count if one.stacked else one.pair) if height is None else height
+    )
+    return np.ravel(_new_figure(tall).subplots(*((count, 1) if upright else (1, count)), **how))
 
 
-def title(axes: Any, text: str) -> None:
-    """`headline` without more."""
-    headline(axes, text)
+def grid(count: int, columns: int, height: float) -> Panels:
+    """Small axes in rows of so many, of one height in pixels each; on a phone in rows of two."""
+    columns = min(columns, 2) if size().stacked else columns
+    rows = -(-count // columns)
+    axes = np.ravel(_new_figure(height * rows + 90.0).subplots(rows, columns))
+    for ax in axes[count:]:
+        ax.remove()
+    return axes[:count]
 
 
-def _suptitle(figure: Figure, text: str) -> None:
-    """A title on as many lines as it needs."""
-    made = figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
-    room, letters = ROOM * figure.bbox.width, len(text)
-    while (wide := made.get_window_extent().width) > room and letters > 1:
-        letters = min(letters - 1, int(letters * room / wide) + 1)
-        made.set_text(fill(text, letters))
-
-
-def panel_title(ax: Axes, text: str) -> None:
-    """A quieter title for one of several axes."""
-    ax.set_title(text, fontsize=10.5, fontweight="normal")
-
-
-BOUND: Any = (0, (5, 2))
-"""Line style of what no mechanism exceeds."""
-MARK: Any = (0, (4, 3))
-"""Line style of a value to look for, such as the scenario's own."""
-
-
-def panel(ax: Axes | None, width: float, height: float) -> Axes:
-    """One axes of a new figure of so many inches; or the one that is given."""
-    return ax if ax is not None else _new_figure(width, height).subplots()
-
-
-def panels(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> Panels:
-    """Axes of a new figure of so many inches, as of `Figure.subplots`."""
-    return np.asarray(_new_figure(width, height).subplots(rows, columns, **how))
-
-
-def _new_figure(width: float, height: float) -> Figure:
+def _new_figure(height: float) -> Figure:
     """A figure that pyplot shows, but where a page is drawn."""
-    size: Any = {"figsize": (width, height), "layout": "constrained"}
+    how: Any = {"figsize": (size().width / INCH, height / INCH), "layout": "constrained"}
     if OFFSCREEN.get():
-        return Figure(**size)
+        return Figure(**how)
     import matplotlib.pyplot as plt
 
-    return plt.figure(**size)
+    return plt.figure(**how)
 
 
-def coloured[T](items: Iterable[T], colours: Sequence[str] = COLOURS) -> Iterator[tuple[T, str]]:
-    """Each of these with its colour; colours come again where there are more."""
-    return zip(items, cycle(colours), strict=False)
+def headline(
+    axes: Any, title: str, subtitle: str = "", note: str = "", shape: str = "", *, body: float | None = None
+) -> None:
+    """Write a figure's title, what stands below it and at its foot, and its alternative text.
+
+        Of one of several panels it writes the title alone. Call it after `key` and before `label_ends`.
+
+        Parameters
+        ----------
+        axes : of the figure, one or several
+        title : the finding, a sentence with at most two numbers
+        subtitle : one line in a quiet colour: who, truth, average of what
+        note : source and caveats, one line below the axes
+        shape : a sentence on what can be seen; with the title it is the alternative text
+        body : height of the axes with their labels, in pixels; if not given, the figure keeps its height where it can
+
+        >>> from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+        >>> ax = Figure().subplots()
+        >>> headline(ax, "the cost rises with the count", shape="A line from 1 to 9.")
+        >>> alt_text(ax)
+        'The cost rises with the count. A line from 1 to 9.'
+    """
+    figure, text = figure_of(axes), printable(title[:1].upper() + title[1:])
+    figure.set_label(f"{' '.join(text.split()).rstrip('.')}. {printable(shape)}".strip())
+    if not _is_whole(figure, axes):
+        one: Axes = np.ravel(axes)[0]
+        one.set_title(text, color=INK, fontweight="bold")
+        return
+    for old in [part for part in figure.texts if part.get_gid() in ("subtitle", "note")]:
+        old.remove()
+    width, how = float(figure.bbox.width), size()
+    room = ROOM * (width - 2.0 * MARGIN)
+    if how.stacked:
+        _lay_labels(axes)
+    top = MARGIN
+    made = figure.suptitle(text, x=MARGIN / width, y=1.0, ha="left", va="top", fontsize=POINT * how.title, color=INK)
+    made.set(fontweight="bold", in_layout=False, linespacing=1.15)
+    places: list[tuple[Any, float]] = [(made, top)]
+    top += _fit_title(made, room)
+    if subtitle:
+        below = _text(figure, subtitle, how.subtitle, "subtitle", va="top")
+        places.append((below, top + 5.0))
+        top += 5.0 + _wrap(below, room)
+    foot = MARGIN
+    if note:
+        last = _text(figure, note, NOTE, "note", va="bottom")
+        places.append((last, -foot))
+        foot += _wrap(last, room) + 8.0
+    for legend in figure.legends:
+        legend.set_in_layout(False)
+        legend.set_bbox_to_anchor((MARGIN / width, foot))
+        places.append((legend, -foot))
+        foot += float(legend.get_window_extent().height) + 6.0
+    top += 10.0
+    height = top + foot + body if body else max(float(figure.bbox.height), top + foot + how.least)
+    figure.set_figheight(height / figure.dpi)
+    for part, y in places:
+        at = 1.0 - y / height if y > 0 else -y / height
+        if isinstance(part, Text):
+            part.set_y(at)
+        else:
+            part.set_bbox_to_anchor((MARGIN / width, at), transform=figure.transFigure)
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
+    engine: Any = figure.get_layout_engine()
+    across = 1.0 - 2.0 * MARGIN / width
+    engine.set(rect=(MARGIN / width, foot / height, across, 1.0 - (top + foot) / height), w_pad=0.02, h_pad=0.02)
 
 
-def key(axes: Any, colours: Mapping[str, str], more: Iterable[Artist] = (), columns: int = 3) -> None:
-    """Names of lines by their colours, and other marks, under the axes."""
-    lines = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
-    figure_of(axes).legend(handles=[*lines, *more], loc="outside lower center", ncols=columns, frameon=False)
+def cell(column: int, row: int, colour: str, opacity: float, gid: str) -> Rectangle:
+    """A square of a map, with a gap around it."""
+    return Rectangle((column + 0.02, row + 0.04), 0.96, 0.92, color=colour, alpha=opacity, lw=0, gid=gid)
 
 
-def in_percent(*axes: Axis) -> None:
-    """Ticks in percent."""
-    for axis in axes:
-        axis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
+def _is_whole(figure: Figure, axes: Any) -> bool:
+    """True if these are all places of a figure, its twins and colour bars apart."""
+    places = [one.get_subplotspec() for one in figure.axes]
+    return len({id(place) for place in places if place is not None}) <= np.size(axes)
 
 
-def probability_axis(ax: Axes, label: str, *, log: bool) -> None:
-    """A vertical axis in percent, from 0 to 1 or, for small probabilities or such as lie far apart, on a log scale."""
-    ax.set_ylabel(label)
-    if log:
-        ax.set_yscale("log")
-        ax.set_ylim(top=min(1.0, ax.get_ylim()[1]))
-        plain_log_axis(ax, "y", percent)
-    else:
-        ax.set_ylim(0.0, 1.0)
-        in_percent(ax.yaxis)
+def _lay_labels(axes: Any) -> None:
+    """Labels of vertical axes above them, where there is no room to write them upright."""
+    for one in np.ravel(axes):
+        if label := one.get_ylabel():
+            one.set_ylabel("")
+            over = one.get_title(loc="left")
+            one.set_title(fill(f"{over}{': ' * bool(over)}{label}", 46), color=QUIET, fontsize=POINT * NOTE)
 
 
-def plain_and_log(least: tuple[float, float]) -> Panels:
-    """Two axes of probabilities from 0 to 1, and on log scales from these ends on, which has room at its left."""
-    axes = whole, small = panels(11.6, 4.9, 1, 2)
-    whole.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-    in_percent(whole.xaxis, whole.yaxis)
-    small.set(xscale="log", yscale="log", xlim=(least[0], 1.0), ylim=(least[1], 1.0))
-    for which in ("x", "y"):
-        plain_log_axis(small, which, percent)
-    ticks_right(small)
-    return axes
+def _text(figure: Figure, text: str, letters: float, gid: str, **how: Any) -> Text:
+    made = figure.text(MARGIN / float(figure.bbox.width), 0.0, printable(text), ha="left", color=QUIET, **how)
+    made.set(fontsize=POINT * letters, in_layout=False, gid=gid, linespacing=1.2)
+    return made
 
 
-def density_axis(ax: Axes) -> None:
-    """A vertical axis without a scale, as densities need."""
-    ax.set(yticks=[], ylabel="density")
-    ax.spines["left"].set_visible(False)
+def _fit_title(made: Text, room: float) -> float:
+    """Break a title into lines, its letters up to a tenth smaller where that saves one; its height in pixels."""
+    text, points = made.get_text(), float(made.get_fontsize())
+    heights = {}
+    for share in (1.0, 0.95, 0.9):
+        made.set(text=text, fontsize=share * points)
+        _wrap(made, room)
+        heights[share] = made.get_text().count("\n")
+    best = min(heights, key=lambda share: (heights[share], -share))
+    made.set(text=text, fontsize=best * points)
+    return _wrap(made, room)
 
 
-def ticks_right(ax: Axes) -> None:
-    """Vertical axis on the right, so that labels can stand at the left ends of curves."""
-    ax.yaxis.tick_right()
-    ax.yaxis.set_label_position("right")
-    ax.spines["left"].set_visible(False)
-    ax.spines["right"].set_visible(True)
+def _wrap(made: Text, room: float) -> float:
+    """Break a text into as many lines as it needs; its height in pixels."""
+    lines = made.get_text().split("\n")
+    letters = max(map(len, lines))
+    while (wide := float(made.get_window_extent().width)) > room and letters > 1:
+        letters = min(letters - 1, int(letters * room / wide) + 1)
+        made.set_text("\n".join(fill(line, letters) for line in lines))
+    return float(made.get_window_extent().height)

@@ -1,0 +1,256 @@
+"""Before and after a release, a row for each adversary or plan: prior, average, nine releases in ten and bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+
+from adversary._core import PERCENT, logit, outward_percent, percent
+from adversary.driver import OWN, shown_bound
+from adversary.report.kit import of_reader
+from adversary.report.kit.audit_words import bound_name, unreliable
+from adversary.report.plot import marks, sheet
+
+MOST_ROWS = 12
+WIDE = 10.0
+"""Priors that are further apart than this factor stand on an axis of log odds."""
+THICK = 12.0
+"""Pixels of a band."""
+
+
+class Row(NamedTuple):
+    """What one adversary concludes: probabilities, and the ends of what is allowed."""
+
+    name: str
+    prior: float
+    mean: float
+    low: float
+    high: float
+    least: float
+    most: float
+
+
+def odds_words(name: str, prior: float) -> str:
+    """An adversary's name as a row says it; odds written as a fraction, and the prior of one without a name, in words.
+
+    Parameters
+    ----------
+    name : of the adversary
+    prior : their prior
+
+    >>> odds_words("1/5", 0.2), odds_words("", 0.5), odds_words("neighbour", 0.5)
+    ('1 in 5', 'even odds', 'neighbour')
+    """
+    try:
+        is_prior = not name or float(Fraction(name)) == prior
+    except (ValueError, ZeroDivisionError):
+        is_prior = False
+    if not is_prior or not 0.0 < prior < 1.0:
+        return name or percent(prior)
+    return "even odds" if prior == 0.5 else f"1 in {1.0 / prior:,.0f}" if _is_whole(1.0 / prior) else percent(prior)
+
+
+def _is_whole(x: float) -> bool:
+    return abs(x - round(x)) < 1e-9 * x
+
+
+def at_most(p: float, upper: bool = True) -> str:
+    """A bound in percent, rounded outward to three digits.
+
+    Parameters
+    ----------
+    p : probability
+    upper : False for a lower bound
+    """
+    return f"{outward_percent(p, upper, 3)}{PERCENT}"
+
+
+@sheet.house_style
+def before_after(found: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | None = None) -> Axes:
+    """Prior, average posterior, nine releases in ten and bound: a row for each adversary, or for each row of a table.
+
+    Parameters
+    ----------
+    found : of `adversary.audit`, under one truth; or at most twelve rows of a table with `prior`, `posterior_mean`,
+        `posterior_low`, `posterior_high` and `bound`, as of `adversary.audit_tables`, named by the index
+    ax : to draw on; a new figure if not given
+
+    Returns
+    -------
+    Axes : with one row each, the largest prior on top.
+
+    Raises
+    ------
+    ValueError : no row, or more than twelve
+
+    Examples
+    --------
+    >>> import adversary as adv
+    >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
+    >>> adversaries = {"even odds": adv.Adversary(0.5), "1 in 5": adv.Adversary(0.2), "1 in 50": adv.Adversary(0.02)}
+    >>> tree = adv.audit(plan, adversaries, {"block": 1}, guarantee=adv.ZeroConcentratedDP(0.1))
+    >>> ax = adv.plot.before_after(tree)
+    >>> print(adv.plot.alt_text(ax).split(";")[0].replace("\\u00a0", ""))
+    One noisy count moves a 50% suspicion to 52% on average
+    """
+    if not isinstance(found, xr.DataTree):
+        return _of_table(found, ax)
+    risk, bound = found["risk"].to_dataset(), shown_bound(found["bound"].to_dataset())
+    every = []
+    for name in map(str, risk["adversary"].values) if "adversary" in risk.dims else [""]:
+        one, limits = of_reader(risk, name), of_reader(bound, name)["posterior"]
+        low, high = (float(one["posterior_quantile"][i]) for i in (0, -1))
+        least, most = (float(limits.sel(side=side)) for side in ("lower", "upper"))
+        prior = float(one["prior"])
+        every.append(Row(odds_words(name, prior), prior, float(one["posterior_mean"]), low, high, least, most))
+    release = found["release"].to_dataset()
+    unit = str(release["level"].values[0])
+    ax = interval_rows(every, f"probability that the person is in the {unit}", ax)
+    truth = str(found.attrs.get("target", "in"))
+    one_count = release.sizes["level"] * release.sizes.get("cell", 1) == 1
+    worst = max(every, key=lambda row: row.mean)
+    allows = "the noise" if str(bound["definition"].values.flat[0]) == OWN else "the guarantee"
+    title = f"{'One noisy count' if one_count else 'The release'} {moved_words(worst)} on average"
+    if np.isfinite(worst.most) and not unreliable(risk):
+        title += f"; {allows} allows {at_most(worst.most)}"
+    failure = float(bound["failure"].max())
+    sheet.headline(
+        ax, title, f"The person is {'in' if truth == 'in' else 'not in'} the {unit}; averages over releases",
+        f"Bound: by {bound_name(bound)}, for any adversary{beyond_words(failure)}.", shape_words(every),
+        body=_body(len(every)),
+    )  # fmt: skip
+    return ax
+
+
+def beyond_words(failure: float) -> str:
+    """How often a bound may fail, to follow it."""
+    if not failure:
+        return ""
+    return ", in all but 1 of 20 releases" if failure == 0.05 else f", with probability {percent(1.0 - failure)}"
+
+
+def moved_words(row: Row) -> str:
+    """From the prior to the average, to follow a subject."""
+    before, after = percent(row.prior), percent(row.mean)
+    if before == after:
+        return f"leaves a {before} suspicion at {after}"
+    return f"moves a {before} suspicion to {after}"
+
+
+def shape_words(rows: Sequence[Row]) -> str:
+    """The alternative text of rows, from the first to the last."""
+    first, last = rows[0], rows[-1]
+    said = f"{first.name}: before {percent(first.prior)}, after {percent(first.mean)}, "
+    said += f"in 9 of 10 releases {percent(first.low)} to {percent(first.high)}, bound {at_most(first.most)}"
+    more = f"; the last, {last.name}: {percent(last.prior)} and {percent(last.mean)}" if len(rows) > 1 else ""
+    return f"{len(rows)} row{'s' if len(rows) > 1 else ''} of intervals. The first, {said}{more}."
+
+
+def _of_table(found: pd.DataFrame | xr.Dataset, ax: Axes | None) -> Axes:
+    """Rows of a table."""
+    table = found.to_dataframe() if isinstance(found, xr.Dataset) else found
+    if not 1 <= len(table) <= MOST_ROWS:
+        raise ValueError(f"found must hold 1 to {MOST_ROWS} rows to draw, got {len(table)}: use .head({MOST_ROWS})")
+    columns = ["prior", "posterior_mean", "posterior_low", "posterior_high", "bound"]
+    every = [
+        Row(str(name), *(float(one) for one in (*values[:4], 0.0, values[4])))
+        for name, values in zip(table.index, table[columns].to_numpy(), strict=True)
+    ]
+    ax = interval_rows(every, "probability that the person is in the cell", ax)
+    worst = max(every, key=lambda row: row.mean)
+    title = f"The largest risk goes from {percent(worst.prior)} to {percent(worst.mean)} on average"
+    title += f"; the noise allows {at_most(worst.most)}" * bool(np.isfinite(worst.most))
+    sheet.headline(ax, title, "Each row is one person; averages over releases", shape=shape_words(every),
+                   body=_body(len(every)))  # fmt: skip
+    return ax
+
+
+@sheet.house_style
+def compared_ranges(found: xr.Dataset) -> Axes:
+    """Plans on one axis: prior, expected posterior, nine releases in ten and bound of every truth and adversary."""
+    places = found.stack(row=("truth", "adversary", "file")).dropna("row", subset=["posterior_mean"])
+    every = []
+    for i, labels in enumerate(places["row"].values):
+        one = places.isel(row=i)
+        prior, mean, low, high, most = (float(one[key]) for key in ("prior", "posterior_mean", "low", "high", "bound"))
+        every.append(Row(", ".join(filter(None, map(str, labels))), prior, mean, low, high, 0.0, most))
+    ax = interval_rows(every, "probability that the person is in", None)
+    means = found["posterior_mean"].max([dim for dim in found["posterior_mean"].dims if dim != "file"])
+    ends = [means.isel(file=int(pick(means.values))) for pick in (np.argmin, np.argmax)]
+    first, last = (f"{percent(float(one))} with {one['file'].item()}" for one in ends)
+    sheet.headline(
+        ax, f"The largest risk is {first}, {last}" if first != last else f"The largest risk is {last}",
+        "Averages over releases", shape=shape_words(every), body=_body(len(every)),
+    )  # fmt: skip
+    return ax
+
+
+def _body(count: int) -> float:
+    """Height of so many rows, with the words over the first and the axis below the last, in pixels."""
+    return sheet.PITCH * count + 110.0
+
+
+def interval_rows(every: Sequence[Row], label: str, ax: Axes | None) -> Axes:
+    """Draw a row each, and name the marks on the first.
+
+    Parameters
+    ----------
+    every : rows, the first on top
+    label : of the axis of probabilities
+    ax : to draw on; a new figure if not given
+    """
+    ax = sheet.panel(ax, _body(len(every)) + 80.0)
+    wide = max(row.prior for row in every) > WIDE * min(row.prior for row in every) > 0.0
+
+    def at(p: float) -> float:
+        return float(logit(min(max(p, ends[0]), ends[1]))) if wide else p
+
+    inside = [p for row in every for p in (row.least, row.low, row.mean, row.high, row.most) if 0.0 < p < 1.0]
+    ends = (0.6 * min(inside, default=0.01), 1.0 - 0.6 * (1.0 - max(inside, default=0.99)))
+    for i, row in enumerate(every):
+        most = row.most if np.isfinite(row.most) else 1.0
+        low, high = at(row.least if wide else max(row.least, 0.0)), at(most)
+        ax.plot([low, high], [i, i], color=sheet.INK, lw=sheet.POINT * marks.BOUND_WIDTH, ls=marks.BOUND, zorder=1,
+                gid=f"bound {row.name}")  # fmt: skip
+        ax.plot([low, high], [i, i], "|", color=sheet.INK, ms=9, mew=1.0, zorder=1)
+        ax.plot([at(row.low), at(row.high)], [i, i], color=sheet.PAPER, lw=sheet.POINT * THICK,
+                solid_capstyle="butt", zorder=2)  # fmt: skip
+        ax.plot([at(row.low), at(row.high)], [i, i], color=sheet.AFTER, lw=sheet.POINT * THICK, alpha=marks.CORE,
+                solid_capstyle="butt", zorder=2, gid=f"90 % {row.name}")  # fmt: skip
+        ax.vlines(at(row.prior), i - 0.28, i + 0.28, color=sheet.INK, lw=sheet.POINT * 2.0, zorder=3,
+                  gid=f"prior {row.name}")  # fmt: skip
+        ax.plot(at(row.mean), i, "o", color=sheet.AFTER, mec=sheet.PAPER, mew=0.8, zorder=4,
+                gid=f"expected {row.name}")  # fmt: skip
+    marks.rows(ax, [row.name for row in every])
+    if len(every) == 1:
+        ax.set_yticks([])
+    ax.set_ylim(len(every) - 0.4, -1.25)
+    if wide:
+        marks.odds_axis(ax, *ends)
+    else:
+        ax.set_xlim(0.0, 1.0)
+        marks.in_percent(ax.xaxis)
+    ax.set_xlabel(label)
+    _name_marks(ax, every[0], at)
+    return ax
+
+
+def _name_marks(ax: Axes, row: Row, at: object) -> None:
+    """Words for the marks of the first row."""
+    place = at if callable(at) else float
+    later = row.mean >= row.prior
+    marks.note_at(
+        ax, (place(row.prior), 0.0), "before", (-3.0 if later else 3.0, 10.0), ha="right" if later else "left"
+    )
+    marks.note_at(ax, (place(row.mean), 0.0), "after", (3.0 if later else -3.0, 10.0), ha="left" if later else "right",
+                  color=sheet.AFTER)  # fmt: skip
+    marks.note_at(ax, (place(0.5 * (row.low + row.high)), 0.0), "in 9 of 10 releases", (0.0, -8.0), va="top",
+                  color=sheet.AFTER)  # fmt: skip
+    end = row.most if np.isfinite(row.most) else 1.0
+    marks.note_at(ax, (place(end), 0.0), "bound", (0.0, 24.0), ha="center")
