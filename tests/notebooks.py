@@ -64,7 +64,7 @@ def executed(name: str) -> NotebookNode:
 
 
 def alternative(cell: NotebookNode) -> str:
-    """Alternative text of a cell's pictures: the plain text beside them, which `adv.plot.style` makes of a figure's own."""
+    """Alternative text of the pictures of a cell: the plain text beside them, which `adv.plot.style` sets."""
     outputs = [one["data"] for one in cell.get("outputs", []) if "image/png" in one.get("data", {})]
     texts = [data.get("text/plain", "") for data in outputs]
     return " ".join(text for text in texts if not text.startswith("<"))

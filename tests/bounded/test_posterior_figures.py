@@ -52,7 +52,7 @@ def test_marginals_are_the_densities_of_the_library() -> None:
         "population mean of lead (g)",
         "population standard deviation of lead (g)",
     ]
-    assert re.fullmatch(r"The population mean of lead is [\d.]+ to [\d.]+ with probability 90 %", said(figure))
+    assert re.fullmatch(r"The population mean of lead is [\d.]+ to [\d.]+ with probability 90%", said(figure))
     assert to_hex(parts["prior mu"].get_color()) == to_hex(bounded_posterior.sheet.QUIET)
     assert "prior sigma" in parts
 
@@ -75,7 +75,7 @@ def test_the_joint_density_stays_inside_the_boundary() -> None:
     inside = [path.vertices for path in parts[BOTH[0]].get_paths() if path.vertices.size]
     for vertices in inside:
         assert (vertices[:, 1] <= np.sqrt(vertices[:, 0] * (100.0 - vertices[:, 0])) + 1.0).all()
-    assert said(figure) == "Ignoring the bounds makes 61 % of the posterior impossible"
+    assert said(figure) == "Ignoring the bounds makes 61% of the posterior impossible"
 
 
 def test_figures_of_the_data_themselves_say_so_and_have_no_prior() -> None:
@@ -130,7 +130,7 @@ def test_the_predictive_density_holds_all_that_the_bounds_allow() -> None:
         assert mass[inside].sum() == pytest.approx(1.0 - one.predictive().outside, abs=2e-3)
         if one.constrained:
             assert mass[~inside].sum() == pytest.approx(0.0, abs=1e-12)
-    assert said(figure) == "Ignoring the bounds makes 34 % of new values impossible"
+    assert said(figure) == "Ignoring the bounds makes 34% of new values impossible"
 
 
 @pytest.mark.slow

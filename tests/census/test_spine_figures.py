@@ -122,7 +122,7 @@ def test_risk_draws_every_proven_block_and_the_bounds() -> None:
     assert (lines["least"].get_xdata()[0], lines["largest"].get_xdata()[0]) == bounds
     np.testing.assert_allclose(lines["beyond"].get_xdata(), np.sort(ratio))
     share = 100 * (ratio < 1.25).mean()
-    start = f"In {share:.0f} % of blocks the probability grows less than 1.25-fold"
+    start = f"In {share:.0f}% of blocks the probability grows less than 1.25-fold"
     assert heading(figure) == f"{start}; none are beyond the bound"
 
 

@@ -151,7 +151,7 @@ def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
     row = table.isel(profile=0)["switch"]
     np.testing.assert_array_equal(chance[:4][::-1], row.sel(side="below"))
     np.testing.assert_array_equal(chance[4:], row.sel(side="above"))
-    assert heading(figure) == "At epsilon = 0.6931 up to 33 % of decisions are wrong"
+    assert heading(figure) == "At epsilon = 0.6931 up to 33% of decisions are wrong"
 
 
 def test_accuracy_leaves_out_what_has_no_noise() -> None:
@@ -183,9 +183,9 @@ def test_accuracy_of_an_epsilon_that_rounds_to_0_has_no_place() -> None:
 def test_titles_are_true_of_limits_and_of_an_epsilon_that_was_rounded() -> None:
     tied = Profile.constant(3).within(value=(0.25, 0.25))
     for profile, digits, reader in (
-        (tied, None, "The smallest epsilon is 1.09, at inclusion 100 %, value 25 %"),
+        (tied, None, "The smallest epsilon is 1.09, at inclusion 100%, value 25%"),
         (PROFILES["approached"], None, "The smallest epsilon nears 0.549 towards inclusion"),
-        (Profile.difference(0.2), 3, "The smallest epsilon is 0.405, at inclusion 100 %"),
+        (Profile.difference(0.2), 3, "The smallest epsilon is 0.405, at inclusion 100%"),
     ):
         every = {"": adv.recommend_epsilon(profile, round_down=digits)}
         assert heading(figure_of(epsilon_profile(every))).startswith(reader)

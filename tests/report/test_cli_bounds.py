@@ -115,7 +115,7 @@ def test_what_nothing_bounds_is_null_in_json_and_unlimited_on_screen() -> None:
 
 def test_bounds_are_certain_where_they_can_be() -> None:
     assert "For certain, no adversary's probability moves by more than" in printed("--epsilon", "1")
-    assert "Except with probability 5 %, a prior of" in printed("--rho", "1")
+    assert "Except with probability 5%, a prior of" in printed("--rho", "1")
     assert number(answered("--rho", "1", "--failure", "0"), "loss_bound") is None
 
 
@@ -191,8 +191,8 @@ def test_the_figure_of_posteriors_draws_the_bounds(failure: float) -> None:
     ends = (1e-6, 1.0 - 1e-6)
     for name, end in (("lowest", low), ("highest", high)):
         np.testing.assert_allclose(expit(lines[name].get_ydata()), np.clip(end, *ends), rtol=1e-9)
-    found = "3.11 % to 27.8 %" if failure else "0 % to 100 %"
-    assert figure.get_suptitle().replace("\u00a0", " ") == f"A prior of 10 % may become {found}"
+    found = "3.11% to 27.8%" if failure else "0% to 100%"
+    assert figure.get_suptitle().replace("\u00a0", " ") == f"A prior of 10% may become {found}"
 
 
 def test_the_usual_choices_are_those_in_the_help() -> None:
@@ -213,6 +213,6 @@ def test_the_success_of_any_attack_from_its_baseline() -> None:
     assert commands.number(found, "success", baseline=0.01) == pytest.approx(0.69816, abs=1e-5)
     assert commands.number(found, "advantage", baseline=0.025) == pytest.approx(0.83372 - 0.025, abs=1e-4)
     shown = commands.flat(commands.printed(*asked))
-    assert "An attack that succeeds in 2.5 % of cases without the release succeeds in at most 83.38 % with it." in shown
+    assert "An attack that succeeds in 2.5% of cases without the release succeeds in at most 83.38% with it." in shown
     refused = commands.run("bounds", "--rho", "1", "--baseline", "2")
     assert (refused.exit_code, refused.stderr) == (2, "error: baseline must be in [0, 1], got 2.0\n")

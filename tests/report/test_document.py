@@ -211,7 +211,8 @@ def test_the_page_is_strict_html_with_contents_tables_and_alternative_text() -> 
     assert words(page.find(".//h1")) == "A title"
     assert [words(cell) for cell in page.find(".//tbody/tr")] == ["a", "25% ± 1.0", "0.500 to unlimited", "holds"]
     assert page.find(".//tbody/tr").get("class") == "marked"
-    assert [picture.get("alt") for picture in page.iter("img")] == ["finding of first", "finding of second"]
+    drawn = [part.get("aria-label") for part in page.iter() if part.get("role") == "img"]
+    assert drawn == [f"finding of {name}" for name in ("first", "first", "second", "second")]  # of two widths
     anchors = {link.get("href").removeprefix("#") for link in page.find(".//nav").iter("a")}
     assert anchors <= {part.get("id") for part in page.iter() if part.get("id")}
     assert len(anchors) == 4
@@ -236,7 +237,7 @@ def test_texts_of_other_people_are_text_in_every_form(capsys: pytest.CaptureFixt
         assert "[a](b)" not in text or text.startswith(("<!DOCTYPE", shown[:8]))
 
 
-def test_a_figure_is_drawn_once_and_left_out_with_its_reason(tmp_path: Any) -> None:
+def test_a_figure_is_drawn_once_for_each_width_and_left_out_with_its_reason(tmp_path: Any) -> None:
     drawn: list[str] = []
 
     def once() -> Any:
@@ -250,7 +251,7 @@ def test_a_figure_is_drawn_once_and_left_out_with_its_reason(tmp_path: Any) -> N
     document = replace(small(), card=None, sections=[Section("One", figures=figures)])
     names = {path.name for path in write(document, tmp_path)}
     assert names == {"data.nc", "report.html", "x.svg"}
-    assert drawn == ["drawn"]
+    assert drawn == ["drawn"] * 2  # for a page and for a phone
     page = parsed((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert [words(part) for part in page.iter("figcaption")] == ["a caption", "Left out: another (nothing to draw)"]
 

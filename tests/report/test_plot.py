@@ -122,7 +122,7 @@ def test_an_svg_serves_both_modes_and_says_what_it_shows() -> None:
 
 @pytest.mark.slow
 def test_a_hundred_censuses_leave_as_many_adversaries_sure_as_the_figure_says() -> None:
-    """Exact shares 0.0005 %, 17.5 %, 20.2 %, 57.5 % of releases, of a hundred 0, 18, 20, 57."""
+    """Exact shares 0.0005%, 17.5%, 20.2%, 57.5% of releases, of a hundred 0, 18, 20, 57."""
     losses = site_figures.losses()
     rows = [dot_figures._row(name, loss, 0.5, "in", 100, 0.9, 0.05, 0.15) for name, loss in losses.items()]
     assert [int(row.over.sum()) for row in rows] == [0, 18, 20, 57]

@@ -113,7 +113,7 @@ def test_one_bound_stands_on_the_card_in_the_figure_in_words_and_beside_another_
     assert 100.0 * high <= float(most.removesuffix("%")) <= 100.0 * high + 0.1
     assert made.card.figure is not None
     axes = made.card.figure.draw()
-    (whisker,) = (line for line in axes.lines if line.get_gid() == "bound ")
+    (whisker,) = (line for line in axes.lines if line.get_gid() == "bound 1 in 5")
     assert whisker.get_xdata() == pytest.approx([low, high], rel=1e-12)
     (row,) = (row for row in table(made, "bounds") if row[0] == "zCDP")
     assert row[2].endswith(f" to {most}")

@@ -21,9 +21,9 @@ import adversary as adv
 from adversary.report.answers import audit_answer, audit_page
 from adversary.report.commands import cli
 from adversary.report.kit import Column, Figure, Table, rendering
-from adversary.report.plot import sheet as style
 from adversary.report.kit.rendering import to_csv, to_html
 from adversary.report.kit.safe_text import printable, safe_names, tell
+from adversary.report.plot import sheet as style
 from tests.commands import answered, flat, printed, rows, run
 from tests.tables import DATA
 

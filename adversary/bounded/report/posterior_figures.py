@@ -158,9 +158,15 @@ def posterior_marginals(
 def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "", ax: Axes | None = None) -> Axes:
     r"""Mean and standard deviation together, and the region that data within the bounds can have.
 
-    The smallest regions with 50 % and 95 % of each posterior, those of the first filled. The dark curve is
+    The smallest regions with 50% and 95% of each posterior, those of the first filled. The dark curve is
     :math:`\sigma^2 = (\mu - a)(b - \mu)`, of the data n / (n - 1) times that; beyond it nothing is feasible. The cross
     is the release.
+
+    Parameters
+    ----------
+    posteriors : by name, of one release each
+    quantity, unit : of the values, for words and axes
+    ax : to draw on; a new figure if not given
     """
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
@@ -201,7 +207,14 @@ def posterior_joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "
 
 @sheet.house_style
 def posterior_predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "", ax: Axes | None = None) -> Axes:
-    """Density of one more value, the first one filled; grey are values that the bounds rule out."""
+    """Density of one more value, the first one filled; grey are values that the bounds rule out.
+
+    Parameters
+    ----------
+    posteriors : by name, of one release each
+    quantity, unit : of the values, for words and axes
+    ax : to draw on; a new figure if not given
+    """
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
     ax = sheet.panel(ax)

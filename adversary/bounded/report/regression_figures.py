@@ -65,6 +65,14 @@ def regression_lines(
     """The line over the range of x: its median, and the band that holds each height with probability `prob`.
 
     Grey is beyond the bounds of y.
+
+    Parameters
+    ----------
+    draws : by name; intercept and slope, dims (chain, draw)
+    release : with the bounds of x and y
+    prob : of the band
+    x, y : names of the axes
+    ax : to draw on; a new figure if not given
     """
     ax = sheet.panel(ax)
     at, (low, high) = np.linspace(*release.x_bounds, POINTS), release.y_bounds
@@ -98,6 +106,6 @@ def regression_lines(
 
 
 def _range(values: list[Floats]) -> tuple[float, float]:
-    """Axis range from the 0.1 % to the 99.9 % quantile, over all sets of draws."""
+    """Axis range from the 0.1% to the 99.9% quantile, over all sets of draws."""
     ends = np.quantile(values, [0.001, 0.999], axis=1)
     return float(ends[0].min()), float(ends[1].max())

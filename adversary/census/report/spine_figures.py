@@ -63,8 +63,9 @@ def block_ratios(
             if bounds and 0 < end < np.inf:
                 ax.axvline(end, color=sheet.INK, lw=1.4, ls=marks.BOUND, gid=name)
                 side = -1 if name == "largest" else 1
+                text = f"{'bound' if name == 'largest' else name} {format_bound(end, name == 'largest', 3)}"
                 ax.annotate(
-                    f"{name} allowed, {format_bound(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
+                    text, (end, 0.97), (4.0 * side, 0.0),
                     xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90,
                     ha="right" if side < 0 else "left", va="top",
                 )  # fmt: skip
@@ -97,8 +98,16 @@ def block_ratios(
 def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> sheet.Panels:
     """Posterior mean against noisy count, level by level, with the diagonal; axes are linear about zero, then log.
 
-    `table` has `level`, `noisy`, `mean`, and `variance` if exact counts, 0 there, are to be left out; or is what was
-    found level by level, as `Findings` have it. Units that were not measured are left out, and levels of one unit.
+    Units that were not measured are left out, and levels of one unit.
+
+    Parameters
+    ----------
+    table : with `level`, `noisy`, `mean`, and `variance` if exact counts, 0 there, are to be left out; or sums level by
+        level, as `Findings` have them
+
+    Raises
+    ------
+    ValueError : no level has two units that were measured
     """
     levels = _levels(table)
     shown = {name: one for name, one in levels.items() if one.measured > 1}

@@ -49,7 +49,7 @@ class Figure:
     def _drawn(self, size: str) -> bytes | str:
         try:
             with offscreen(size):
-                return to_svg(self.draw(), "page")
+                return to_svg(self.draw(), "page", self.finding or self.caption)
         except Exception as error:
             return f"Left out: {self.caption} ({error_text(error)})"
 

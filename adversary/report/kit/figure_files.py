@@ -80,13 +80,14 @@ def alt_text(axes: Any) -> str:
     return str(figure_of(axes).get_label())
 
 
-def to_svg(axes: Any, mode: str = "light") -> bytes:
+def to_svg(axes: Any, mode: str = "light", alt: str = "") -> bytes:
     """SVG of a figure with its alternative text, the same bytes for the same figure.
 
     Parameters
     ----------
     axes : of the figure, or itself
     mode : "light"; "dark"; or "page", every colour a variable of the page with the light one as its default
+    alt : alternative text of a figure that has none
 
     Returns
     -------
@@ -111,9 +112,11 @@ def to_svg(axes: Any, mode: str = "light") -> bytes:
         figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=mode == "page")
     text = printable(buffer.getvalue().decode()).replace("'DejaVu Sans'", FAMILY)
     width, height = (100.0 * float(side) for side in figure.get_size_inches())
-    alt = escape(printable(alt_text(figure)))
+    said = escape(printable(alt_text(figure) or alt))
     text = re.sub(r'(<svg [^>]*?)height="[^"]*"', rf'\1height="{height:.0f}"', text, count=1)
-    text = re.sub(r'(<svg [^>]*?)width="[^"]*"', rf'\1role="img" aria-label="{alt}" width="{width:.0f}"', text, count=1)
+    text = re.sub(
+        r'(<svg [^>]*?)width="[^"]*"', rf'\1role="img" aria-label="{said}" width="{width:.0f}"', text, count=1
+    )
     return _coloured(text, mode).encode()
 
 

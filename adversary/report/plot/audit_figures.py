@@ -32,7 +32,7 @@ def posterior_by_release(tree: xr.DataTree, *, level: str | None = None, ax: Axe
     """Posterior of up to five adversaries against the released value of a level, over how probable each value is.
 
     With more levels (or cells) a line is the average over all other releases at that value; for a single adversary the
-    band holds the central 90 % of them.
+    band holds the central 90% of them.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def posterior_by_release(tree: xr.DataTree, *, level: str | None = None, ax: Axe
     >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
     >>> tree = adv.audit(plan, adv.Adversary(0.5), {"block": 1})
     >>> ax = adv.plot.posterior_by_release(tree)
-    >>> print(ax.figure.get_suptitle().replace("\\u00a0", ""))
+    >>> print(ax.figure.get_suptitle())
     In 9 of 10 releases even odds become 33% to 71%
     """
     level = check_level(tree, level)
@@ -130,7 +130,7 @@ class _ByValue:
         return cls(values[kept], probability[kept], rows, weight, posterior, several)
 
     def summary(self, y: Floats) -> tuple[Floats, Floats, Floats]:
-        """(mean, 5 % and 95 % quantile) of y at every value, over the other releases."""
+        """(mean, 5% and 95% quantile) of y at every value, over the other releases."""
         mean = [np.average(y[rows], weights=self.weight[rows]) for rows in self.place]
         ends = [
             np.quantile(y[rows], [0.05, 0.95], weights=self.weight[rows], method="inverted_cdf") for rows in self.place
@@ -214,7 +214,7 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
         (float(most[0]), f"19 of 20 releases below {most[0]:.2f}", sheet.AFTER),
     ]
     ax.plot(prior, expected, color=sheet.AFTER, gid="expected")
-    ax.plot(prior, most, color=sheet.AFTER, lw=1.2, ls=(0, (1, 1.5)), gid="95 % of releases")
+    ax.plot(prior, most, color=sheet.AFTER, lw=1.2, ls=(0, (1, 1.5)), gid="95% of releases")
     bound = of_reader(tree["bound"].to_dataset(), name)
     shown = shown_bound(bound)
     named = [str(shown["definition"].item()), *([OWN] if OWN in bound["definition"].values else [])]
@@ -270,7 +270,7 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     >>> import adversary as adv
     >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
     >>> ax = adv.plot.risk_by_budget(adv.audit(plan, adv.Adversary(0.5), {"block": 1}, also=("budgets",)))
-    >>> print(ax.figure.get_suptitle().replace("\\u00a0", ""))
+    >>> print(ax.figure.get_suptitle())
     Ten times the budget takes the average posterior from 52% to 75%
     """
     check_group(tree, "budgets")

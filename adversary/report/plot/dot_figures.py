@@ -80,7 +80,7 @@ def quantile_dots(
     >>> import adversary as adv
     >>> losses = {"Block": adv.census.scenario("A").loss, "Race": adv.census.scenario("C").loss}
     >>> ax = adv.plot.quantile_dots(losses)
-    >>> print(ax.figure.get_suptitle().replace("\\u00a0", ""))
+    >>> print(ax.figure.get_suptitle())
     20 of 100 releases leave the adversary over 90% sure (Race)
     """
     named = {"": losses} if isinstance(losses, PrivacyLoss) else dict(losses)

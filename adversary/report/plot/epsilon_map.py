@@ -75,7 +75,7 @@ def epsilon_profile(recommended: Recommendation | Mapping[str, Recommendation]) 
     >>> strict, lenient = (adv.RiskProfile.ratio_or_absolute(ratio, 0.25, value=1) for ratio in (1.2, 5))
     >>> profiles = {"1.2 times": adv.recommend_epsilon(strict), "5 times": adv.recommend_epsilon(lenient)}
     >>> ax = adv.plot.epsilon_profile(profiles)
-    >>> print(ax.figure.get_suptitle().replace("\n", " "))
+    >>> print(ax.figure.get_suptitle().replace("\\n", " "))
     The strictest profile (1.2 times) allows epsilon 0.236, the most lenient (5 times) 1.84
     """
     recommended = {"": recommended} if isinstance(recommended, Recommendation) else dict(recommended)

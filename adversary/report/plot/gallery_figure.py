@@ -44,7 +44,7 @@ def gallery(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     >>> import adversary as adv
     >>> some = {name: adv.releases.records()[name] for name in ("census_pl94", "google_mobility")}
     >>> ax = adv.plot.gallery(adv.releases.gallery(some))
-    >>> print(ax.figure.get_suptitle().replace("\\u00a0", ""))
+    >>> print(ax.figure.get_suptitle())
     Under 1 of 2 releases a suspicion of 1% can become the likelier possibility
     """
     bounds = tree["bounds"].to_dataset().isel(prior=0)

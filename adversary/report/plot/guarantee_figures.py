@@ -73,7 +73,7 @@ def trade_off(
     --------
     >>> import adversary as adv
     >>> ax = adv.plot.trade_off({"epsilon = 1": adv.PureDP(1.0), "rho = 1/2": adv.ZeroConcentratedDP(0.5)})
-    >>> print(" ".join(ax.figure.get_suptitle().replace("\u00a0", "").split()))
+    >>> print(" ".join(ax.figure.get_suptitle().split()))
     At 5% false alarms no test detects more than 13.6% under epsilon = 1, or 33.6% under rho = 1/2
     """
     named, tests = named_guarantees(guarantees), _checked_points(points or {})
@@ -172,7 +172,7 @@ def posterior_by_prior(
     --------
     >>> import adversary as adv
     >>> ax = adv.plot.posterior_by_prior(adv.PureDP(1.0))
-    >>> print(ax.figure.get_suptitle().replace("\u00a0", ""))
+    >>> print(ax.figure.get_suptitle())
     A prior of 50% may become 26.8% to 73.2%
     """
     marked = np.unique(np.clip(priors, 0.0, 1.0))

@@ -96,7 +96,7 @@ def before_after(found: xr.DataTree | pd.DataFrame | xr.Dataset, *, ax: Axes | N
     >>> adversaries = {"even odds": adv.Adversary(0.5), "1 in 5": adv.Adversary(0.2), "1 in 50": adv.Adversary(0.02)}
     >>> tree = adv.audit(plan, adversaries, {"block": 1}, guarantee=adv.ZeroConcentratedDP(0.1))
     >>> ax = adv.plot.before_after(tree)
-    >>> print(adv.plot.alt_text(ax).split(";")[0].replace("\\u00a0", ""))
+    >>> print(adv.plot.alt_text(ax).split(";")[0])
     One noisy count moves a 50% suspicion to 52% on average
     """
     if not isinstance(found, xr.DataTree):
@@ -222,7 +222,7 @@ def interval_rows(every: Sequence[Row], label: str, ax: Axes | None) -> Axes:
         ax.plot([at(row.low), at(row.high)], [i, i], color=sheet.PAPER, lw=sheet.POINT * THICK,
                 solid_capstyle="butt", zorder=2)  # fmt: skip
         ax.plot([at(row.low), at(row.high)], [i, i], color=sheet.AFTER, lw=sheet.POINT * THICK, alpha=marks.CORE,
-                solid_capstyle="butt", zorder=2, gid=f"90 % {row.name}")  # fmt: skip
+                solid_capstyle="butt", zorder=2, gid=f"90% {row.name}")  # fmt: skip
         ax.vlines(at(row.prior), i - 0.28, i + 0.28, color=sheet.INK, lw=sheet.POINT * 2.0, zorder=3,
                   gid=f"prior {row.name}")  # fmt: skip
         ax.plot(at(row.mean), i, "o", color=sheet.AFTER, mec=sheet.PAPER, mew=0.8, zorder=4,

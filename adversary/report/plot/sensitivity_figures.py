@@ -81,8 +81,6 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> sheet.Panels:
         ax.set_ylim(len(names) - 0.4, -1.0)
         ax.set_title(f"target {side}")
         _value_axis(ax, values, measure)
-    if sheet.size().stacked:
-        axes[0].set_xlabel("")
     most = float(swing.max())
     moved = most_moving(found, measure)
     ends = f", by up to {100.0 * most:.2g} points" if len(moved) == 1 else ""
@@ -173,7 +171,7 @@ def _possible(values: xr.DataArray) -> list[str]:
 
 @sheet.house_style
 def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> sheet.Panels:
-    """Posterior over releases along one input: central 90 % and 50 % of releases, and the average.
+    """Posterior over releases along one input: central 90% and 50% of releases, and the average.
 
     Along priors that span more than a factor of twenty the ratio is drawn: the posterior would only follow the prior.
 
@@ -197,7 +195,7 @@ def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> sheet.Pan
     >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
     >>> swept = adv.sensitivity.sweep(plan, adv.Adversary(0.5), {"block": 1}, rho=[0.05, 0.1, 0.3, 0.9])
     >>> axes = adv.plot.fan(swept, "rho")
-    >>> print(axes[0].figure.get_suptitle().replace("\u00a0", ""))
+    >>> print(axes[0].figure.get_suptitle())
     Between budget rho 0.05 and 0.9 the average posterior goes from 51% to 73%
     """
     if set(swept["posterior_mean"].dims) != {along, "truth"}:
@@ -226,9 +224,6 @@ def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> sheet.Pan
         ax.set_title(f"target {side}")
         if sheet.size().stacked:
             ax.set_ylabel(axes[0].get_ylabel())
-    if sheet.size().stacked:
-        for ax in axes[:-1]:
-            ax.set_xlabel("")
     is_marked = own is not None and bool(x[0] <= own <= x[-1])
     marked = f"; dashed line: as it is, {input_value(along, str(own))}" if is_marked else ""
     sheet.headline(
@@ -303,7 +298,7 @@ def posterior_map(swept: xr.Dataset, *, truth: str = "in", ax: Axes | None = Non
     >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
     >>> inputs = {"prior": [0.1, 0.3, 0.5, 0.7], "rho": [0.05, 0.2, 0.8]}
     >>> ax = adv.plot.posterior_map(adv.sensitivity.sweep(plan, adv.Adversary(0.5), {"block": 1}, **inputs))
-    >>> print(ax.figure.get_suptitle().replace("\u00a0", ""))
+    >>> print(ax.figure.get_suptitle())
     At prior 30% and budget rho 0.8, the release moves the average posterior most, by 24 points
     """
     found = swept["posterior_mean"].sel(truth=truth)

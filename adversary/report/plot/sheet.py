@@ -157,7 +157,7 @@ def style(size: str = "column") -> ExitStack:
     undo.callback(dict.update, mpl.rcParams, dict(mpl.rcParams))
     undo.callback(SIZE.reset, before)
     mpl.rcParams.update(settings())
-    if "matplotlib_inline" in sys.modules and "IPython" in sys.modules:
+    if "IPython" in sys.modules and "inline" in str(mpl.get_backend(auto_select=False)):
         _set_notebook()
     return undo
 
@@ -277,6 +277,7 @@ def headline(
         'The cost rises with the count. A line from 1 to 9.'
     """
     figure, text = figure_of(axes), printable(title[:1].upper() + title[1:])
+    _make_printable(figure)
     figure.set_label(f"{' '.join(text.split()).rstrip('.')}. {printable(shape)}".strip())
     if not _is_whole(figure, axes):
         one: Axes = np.ravel(axes)[0]
@@ -340,7 +341,9 @@ def _lay_labels(axes: Any) -> None:
         if label := one.get_ylabel():
             one.set_ylabel("")
             over = one.get_title(loc="left")
-            one.set_title(fill(f"{over}{': ' * bool(over)}{label}", 46), color=QUIET, fontsize=POINT * NOTE)
+            place = one.get_subplotspec()
+            letters = 46 // (place.get_gridspec().ncols if place else 1)
+            one.set_title(fill(f"{over}{': ' * bool(over)}{label}", letters), color=QUIET, fontsize=POINT * NOTE)
 
 
 def _text(figure: Figure, text: str, letters: float, gid: str, **how: Any) -> Text:

@@ -50,7 +50,7 @@ def risk_by_count(
     >>> data = pd.DataFrame({"block": ["a", "b", "c", "d"], "count": [0, 2, 5, 40]})
     >>> table = adv.PublishedTable(by=["block"], noise=adv.DiscreteGaussian.from_rho(0.1))
     >>> ax = adv.plot.risk_by_count(adv.audit_tables(data, [table]))
-    >>> print(ax.figure.get_suptitle().split(";")[0].replace("\\u00a0", ""))
+    >>> print(ax.figure.get_suptitle().split(";")[0])
     The riskiest cell goes from 50% to 52% on average
     """
     if prior is None:
