@@ -139,7 +139,7 @@ def test_accuracy_draws_the_trade_off_table_and_names_every_profile() -> None:
             (line,) = parts(wrong, f"{deviation:g} {side}")
             np.testing.assert_array_equal(xy(line)[1], table["switch"].sel(deviation=deviation, side=side))
     assert [text.get_text() for text in error.texts] == list(table["profile"].values)
-    assert heading(figure) == "The error falls from 7.7 to 0.53 people between epsilon 0.1823 and 2.197"
+    assert heading(figure) == "The error falls from 7.7 to 0.53 people between epsilon 0.182 and 2.19"
 
 
 def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
@@ -151,7 +151,7 @@ def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
     row = table.isel(profile=0)["switch"]
     np.testing.assert_array_equal(chance[:4][::-1], row.sel(side="below"))
     np.testing.assert_array_equal(chance[4:], row.sel(side="above"))
-    assert heading(figure) == "At epsilon = 0.6931 up to 33% of decisions are wrong"
+    assert heading(figure) == "At epsilon = 0.693 up to 33% of decisions are wrong"
 
 
 def test_accuracy_leaves_out_what_has_no_noise() -> None:

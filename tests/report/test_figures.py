@@ -164,7 +164,7 @@ def test_every_adversary_stands_beside_the_tightest_guarantee() -> None:
         limits = scenario.guarantee["zCDP"].posterior_bounds(scenario.adversary[name].prior, 0.05)  # type: ignore[index]
         assert expit(bound.get_xdata()) == pytest.approx([float(end) for end in limits], rel=1e-12)
     title = " ".join(figure.get_suptitle().replace("\u00a0", "").split())
-    assert title == "One noisy count moves a 50% suspicion to 52% on average; the guarantee allows 77.5%"
+    assert title == "One noisy count moves a 20% suspicion to 23% on average; the guarantee allows 46.3%"
     assert any("Bound: by zCDP" in text.get_text() for text in figure.texts)
 
 

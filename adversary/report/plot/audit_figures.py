@@ -271,7 +271,7 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
     >>> ax = adv.plot.risk_by_budget(adv.audit(plan, adv.Adversary(0.5), {"block": 1}, also=("budgets",)))
     >>> print(ax.figure.get_suptitle())
-    Ten times the budget takes the average posterior from 52% to 75%
+    Ten times the budget takes the average posterior from 52% to 68%
     """
     check_group(tree, "budgets")
     names, risk, found = adversaries(tree)[:DRAWN], tree["risk"].to_dataset(), tree["budgets"].to_dataset()

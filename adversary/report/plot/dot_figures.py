@@ -78,10 +78,10 @@ def quantile_dots(
     Examples
     --------
     >>> import adversary as adv
-    >>> losses = {"Block": adv.census.scenario("A").loss, "Race": adv.census.scenario("C").loss}
-    >>> ax = adv.plot.quantile_dots(losses)
+    >>> noises = {"rho 0.1": adv.DiscreteGaussian.from_rho(0.1), "rho 1": adv.DiscreteGaussian.from_rho(1)}
+    >>> ax = adv.plot.quantile_dots({name: noise.privacy_loss() for name, noise in noises.items()})
     >>> print(ax.figure.get_suptitle())
-    20 of 100 releases leave the adversary over 90% sure (Race)
+    42 of 100 releases leave the adversary over 90% sure (rho 1)
     """
     named = {"": losses} if isinstance(losses, PrivacyLoss) else dict(losses)
     if not named:

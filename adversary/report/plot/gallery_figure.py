@@ -41,10 +41,14 @@ def gallery(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> import adversary as adv
-    >>> some = {name: adv.releases.records()[name] for name in ("census_pl94", "google_mobility")}
-    >>> ax = adv.plot.gallery(adv.releases.gallery(some))
-    >>> print(ax.figure.get_suptitle())
+    >>> import adversary as adv, xarray as xr
+    >>> bounds = xr.Dataset(
+    ...     {"posterior": (("release", "relation", "prior"), [[[0.8], [0.9]], [[0.1], [0.2]]])},
+    ...     {"release": ["one", "two"], "relation": ["stated", "replaced"], "prior": [0.01]},
+    ... )
+    >>> bounds = bounds.assign(title=("release", ["One", "Two"]), model=("release", ["central", "central"]))
+    >>> ax = adv.plot.gallery(xr.DataTree.from_dict({"bounds": bounds}))
+    >>> print(" ".join(ax.figure.get_suptitle().split()))
     Under 1 of 2 releases a suspicion of 1% can become the likelier possibility
     """
     bounds = tree["bounds"].to_dataset().isel(prior=0)

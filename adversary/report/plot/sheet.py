@@ -258,23 +258,22 @@ def headline(
 ) -> None:
     """Write a figure's title, what stands below it and at its foot, and its alternative text.
 
-        Of one of several panels it writes the title alone. Call it after `key` and before `label_ends`.
+    Of one of several panels it writes the title alone. Call it after `key` and before `label_ends`.
 
-        Parameters
-        ----------
-        axes : of the figure, one or several
-        title : the finding, a sentence with at most two numbers
-        subtitle : one line in a quiet colour: who, truth, average of what
-        note : source and caveats, one line below the axes
-        shape : a sentence on what can be seen; with the title it is the alternative text
-        body : height of the axes with their labels, in pixels; if not given, the figure keeps its height where it can
+    Parameters
+    ----------
+    axes : of the figure, one or several
+    title : the finding, a sentence with at most two numbers
+    subtitle : one line in a quiet colour: who, truth, average of what
+    note : source and caveats, one line below the axes
+    shape : a sentence on what can be seen; with the title it is the alternative text
+    body : height of the axes with their labels, in pixels; if not given, the figure keeps its height where it can
 
-        >>> from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-        >>> ax = Figure().subplots()
-        >>> headline(ax, "the cost rises with the count", shape="A line from 1 to 9.")
-        >>> alt_text(ax)
-        'The cost rises with the count. A line from 1 to 9.'
+    >>> from matplotlib.figure import Figure
+    >>> ax = Figure().subplots()
+    >>> headline(ax, "the cost rises with the count", shape="A line from 1 to 9.")
+    >>> alt_text(ax)
+    'The cost rises with the count. A line from 1 to 9.'
     """
     figure, text = figure_of(axes), printable(title[:1].upper() + title[1:])
     _make_printable(figure)
