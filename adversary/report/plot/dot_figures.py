@@ -81,7 +81,7 @@ def quantile_dots(
     >>> noises = {"rho 0.1": adv.DiscreteGaussian.from_rho(0.1), "rho 1": adv.DiscreteGaussian.from_rho(1)}
     >>> ax = adv.plot.quantile_dots({name: noise.privacy_loss() for name, noise in noises.items()})
     >>> print(ax.figure.get_suptitle())
-    42 of 100 releases leave the adversary over 90% sure (rho 1)
+    22 of 100 releases leave the adversary over 90% sure (rho 1)
     """
     named = {"": losses} if isinstance(losses, PrivacyLoss) else dict(losses)
     if not named:
