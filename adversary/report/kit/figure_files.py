@@ -109,7 +109,7 @@ def to_svg(axes: Any, mode: str = "light", alt: str = "") -> bytes:
         raise ValueError(f'mode must be "light", "dark" or "page", got {mode!r}')
     figure, buffer = figure_of(axes), BytesIO()
     with mpl.rc_context(SVG):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=mode == "page")
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, facecolor="none" if mode == "page" else "auto")
     text = printable(buffer.getvalue().decode()).replace("'DejaVu Sans'", FAMILY)
     width, height = (100.0 * float(side) for side in figure.get_size_inches())
     said = escape(printable(alt_text(figure) or alt))

@@ -130,7 +130,7 @@ def noise_costs(one: xr.Dataset) -> sheet.Panels:
         (f"Gaussian DP, mu = {one.attrs['mu']:g}", ["gaussian"], ["gaussian"]),
         (f"Pure DP, epsilon = {one.attrs['epsilon']:g}", pure, norms),
     ]
-    axes = sheet.panels(2, 380.0, stacked=True)
+    axes = sheet.panels(2, 470.0, stacked=True)
     for ax, (name, ours, theirs) in zip(axes, panels, strict=True):
         values = [*(own[k] for k in ours), *(usual[k] for k in theirs)]
         texts = [*(f"made for the margins\n({k})" for k in ours), *(f"usual ({k})" for k in theirs)]
