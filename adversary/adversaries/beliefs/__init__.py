@@ -1,7 +1,7 @@
 """Beliefs of an adversary about all others in a unit: each is a `Belief` about a level's total.
 
-`belief` holds the abstract class and the leaves, `each` the belief about every sibling, `unknown_rate` laws with
-unknown rates, and `elicited` reads distributions of scipy and PreliZ.
+`belief` holds the abstract class and the simple beliefs, `each` the belief about every sibling, `unknown_rate`
+distributions with unknown rates, and `elicited` reads distributions of scipy and PreliZ.
 """
 
 import lazy_loader

@@ -1,8 +1,8 @@
 """Beliefs of an adversary about other people's counts.
 
-A belief is a law of a level's total given the count inside the target's unit one level below (at the lowest level:
-given what the target contributes). The kinds give different answers and are never turned into one another: an improper
-uniform keeps one constant for every count inside, a bounded one is normalised anew for each.
+A belief is a distribution of a level's total given the count inside the target's unit one level below (at the lowest
+level: given the target's contribution). The kinds give different answers and are never converted into one another: an
+improper uniform has one constant for every count inside, a bounded one is normalised for each.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from adversary.adversaries.beliefs.elicited import (
 )
 
 FAINT_NATS, BESIDE, MOST_LISTED = 700.0, 4096, 1 << 16
-"""Limits for listing a law count by count: log mass (nats), distance from the bulk, number of counts."""
+"""Limits for listing a distribution: log mass (nats), distance from the bulk (counts), number of counts."""
 
 
 class Belief(ABC):
-    """Law of a level's total given the count inside.
+    """Distribution of a level's total given the count inside.
 
-    To write one: `log_prob`, `support` (the hull, upper end None if there is none), `window` (where the mass lies,
-    None if improper), `proper`, `others_gap`: in how many other records hypotheses about what lies inside differ, and
-    `describe`. A belief that is certain, flat or about each sibling says so below, and engines take their shortcuts.
+    A subclass defines `log_prob`, `support` (upper end None if there is none), `window` (the range of the mass, None if
+    improper), `proper`, `others_gap` (number of other records that differ between hypotheses about the count inside),
+    and `describe`. The properties below declare special cases, for which the engines have faster formulas.
     """
 
     __slots__ = ()
 
     kind: ClassVar[str] = ""
-    """Name of the law in a file, `{ law = "...", ... }`, whose other keys are the fields; empty where it has none."""
+    """Name of the distribution in a file, `{ law = "...", ... }`; the other keys are the fields. Empty without one."""
 
     @abstractmethod
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
-        """Log probability of the total given the count inside, up to a constant if improper; broadcasts."""
+        """Log probability of the total given the count inside, nats, up to a constant if improper; broadcasts."""
 
     @abstractmethod
     def support(self, inside: int) -> tuple[int, int | None]:
@@ -65,7 +65,7 @@ class Belief(ABC):
 
     @abstractmethod
     def window(self, inside: int) -> tuple[int, int] | None:
-        """Totals carrying all but 2e-18 of the mass; None for an improper law."""
+        """First and last total of a range with all but 2e-18 of the mass; None if improper."""
 
     @property
     @abstractmethod
@@ -76,52 +76,49 @@ class Belief(ABC):
     def others_gap(self, gap: int) -> int:
         """Coupling distance between the others given two counts inside that differ by `gap`.
 
-        The number of other records in which hypotheses about what lies inside differ too: 0 where what is believed of
-        others does not depend on it.
-        """
+        The number of other records that differ too; 0 if the belief about others does not depend on it."""
 
     @abstractmethod
     def describe(self, level: str, inside: str) -> str:
-        """A clause that says what is believed of this level's total, `inside` being the unit below, or the target."""
+        """A clause that states the belief about this level's total; `inside` names the unit below, or the target."""
 
     @property
     def independent(self) -> bool:
-        """True where its law is one of total - inside, the same whatever is inside; where not sure, False."""
+        """True if the distribution of total - inside does not depend on the count inside; False is always safe."""
         return False
 
     @property
     def flat(self) -> bool:
-        """True where every total from the count inside upwards is equally likely, without end."""
+        """True if every total from the count inside upwards is equally likely, without an upper end."""
         return False
 
     @property
     def known_count(self) -> int | None:
-        """The count outside the unit, where the adversary is certain of it."""
+        """The count outside the unit if the adversary is certain of it; None otherwise."""
         return None
 
     @property
     def known_total(self) -> int | None:
-        """The total, where the adversary is certain of it, rightly or wrongly."""
+        """The total if the adversary is certain of it, rightly or wrongly; None otherwise."""
         return None
 
     @property
     def each(self) -> Any:
-        """The belief itself where it is one about every sibling of the unit, as `Each` is; None about their total."""
+        """The belief itself if it is about every sibling of the unit, like `Each`; None if it is about their total."""
         return None
 
     @property
     def ties(self) -> bool:
-        """True where the count outside the unit is believed to depend on the count inside."""
+        """True if the count outside the unit depends on the count inside under this belief."""
         return self.others_gap(1) > 0
 
 
 @dataclass(frozen=True)
 class Uniform(Belief):
-    """Every total from the count inside upwards, equally likely.
+    """Uniform belief: every total from the count inside upwards is equally likely.
 
-    Without `upper` it is improper: weight 1 on {inside, inside + 1, ...}, whatever is inside. With it, probability
-    1 / (upper - inside + 1) on {inside, ..., upper}.
-    """
+    Without `upper` it is improper: weight 1 on {inside, inside + 1, ...}, for every count inside. With `upper`, the
+    largest possible total, it has probability 1 / (upper - inside + 1) on {inside, ..., upper}."""
 
     upper: int | None = None
 
@@ -164,7 +161,7 @@ class Uniform(Belief):
 
 @dataclass(frozen=True)
 class Point(Belief):
-    """The adversary is sure of the total, rightly or wrongly: the one belief a truth may contradict."""
+    """Certainty about the total, rightly or wrongly: the only belief that a truth may contradict."""
 
     total: int
 
@@ -195,9 +192,9 @@ class Point(Belief):
 
 
 class Independent(Belief):
-    """A belief about the count outside the target's unit that does not depend on what is inside.
+    """A belief about the count outside the target's unit that does not depend on the count inside.
 
-    To write one: `log_pmf` of the outside count, `outside` (its support), `bulk` (where the mass lies) and `describe`.
+    A subclass defines `log_pmf` of that count, `outside` (its support), `bulk` (range of the mass) and `describe`.
     """
 
     __slots__ = ()
@@ -212,14 +209,15 @@ class Independent(Belief):
 
     @abstractmethod
     def bulk(self) -> tuple[int, int] | None:
-        """Counts outside that carry all but 2e-18 of the mass; None for an improper law."""
+        """First and last count outside of a range with all but 2e-18 of the mass; None if improper."""
 
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
         count = as_array(total) - as_array(inside)
         low, high = (float(count.min()), float(count.max())) if count.size else (0.0, 0.0)
         if not high - low < count.size / 2:
             return scalar_or_array(self.log_pmf(count))
-        table = self.log_pmf(low + np.arange(high - low + 1.0))  # once for each count, not for each state
+        # The pmf is evaluated once per distinct count, not once per state: there are far more states.
+        table = self.log_pmf(low + np.arange(high - low + 1.0))
         return scalar_or_array(table[(count - low).astype(np.int64)])
 
     def support(self, inside: int) -> tuple[int, int | None]:
@@ -243,7 +241,7 @@ class Independent(Belief):
 
 @dataclass(frozen=True)
 class Known(Independent):
-    """The adversary knows everybody outside: total = inside + count, exactly."""
+    """Certainty about everybody outside the unit: total = inside + count, exactly."""
 
     count: int
 
@@ -269,12 +267,12 @@ class Known(Independent):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Others(Independent):
-    """A law for the count outside the target's unit, independent of what is inside.
+    """A distribution of the count outside the target's unit, independent of the count inside.
 
     Parameters
     ----------
     law : a pmf over 0, 1, 2, ... as an array, or as a Series or DataArray whose labels are the counts; or any frozen
-        discrete `scipy.stats` or PreliZ law with support in {0, 1, ...}
+        discrete `scipy.stats` or PreliZ distribution with support in {0, 1, ...}
 
     >>> Others([0.5, 0.5]).log_prob(4, 3) == Others([0.5, 0.5]).log_prob(3, 3)
     True
@@ -327,9 +325,9 @@ class Others(Independent):
         return (low, high) if high is not None and short else self._edges
 
     def followed(self) -> tuple[int, Floats]:
-        """First count, and log probabilities from it on: of all but 2e-18 of the mass, and `BESIDE` counts either side.
+        """First count, and log probabilities from it on, of all but 2e-18 of the mass and `BESIDE` counts either side.
 
-        A law without an end is followed to its last count above exp(-700). ValueError for a law too long to list.
+        Without an upper end, up to the last count above exp(-700). ValueError if there are too many counts to list.
         """
         (low, high), (first, last) = self.outside(), self.bulk()
         start, end = max(low, first - BESIDE), last + BESIDE if high is None else min(high, last + BESIDE)
@@ -349,7 +347,8 @@ class Others(Independent):
             return f"Others({self.law.tolist()})"
         if isinstance(self.law, PrelizLaw):
             return f"Others({self.law!r})"
-        if not hasattr(self.law, "dist"):  # a law of scipy's without parameters needs no freezing
+        # An unfrozen scipy distribution, one without parameters, has no `dist`.
+        if not hasattr(self.law, "dist"):
             return f"Others({getattr(self.law, 'name', type(self.law).__name__)})"
         shown = [*map(str, self.law.args), *(f"{key}={value}" for key, value in self.law.kwds.items())]
         return f"Others({self.law.dist.name}({', '.join(shown)}))"
@@ -359,24 +358,25 @@ class Others(Independent):
 
     @cached_property
     def _edges(self) -> tuple[int, int]:
-        """Counts with at most LAW_MASS below and above (a law's own quantiles fail that far out)."""
+        """Counts with at most LAW_MASS below and above."""
+        # scipy's own quantiles fail that far out. A pmf that falls at least as 1 / n^2 has a tail below count * pmf.
         law = self.law
-        sf = law.sf if has_own_tail(law) else lambda count: count * law.pmf(count)  # at least a falling power's tail
+        sf = law.sf if has_own_tail(law) else lambda count: count * law.pmf(count)
         return law_edges(int(law.ppf(0.5)), law.support(), law.cdf, sf)
 
 
 def others_of(level: str, inside: str) -> str:
-    """Whom a belief is about, in words."""
+    """The people whom a belief is about, in words."""
     return f"the {level}'s people outside the {inside}"
 
 
 def as_belief(name: str, belief: Any) -> Belief:
-    """A belief as it is; a bare law or pmf becomes `Others(law)`.
+    """A Belief unchanged; a distribution or pmf becomes `Others(law)`.
 
     Parameters
     ----------
     name : the level, for error messages
-    belief : a Belief, a frozen discrete scipy.stats or PreliZ law, or probabilities of 0, 1, ...
+    belief : a Belief, a frozen discrete scipy.stats or PreliZ distribution, or probabilities of 0, 1, ...
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A belief about each sibling of a unit, not about their total: so an adversary can use the siblings' own releases."""
+"""A belief about each sibling of a unit, not about their total: the adversary can use the siblings' single releases."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from adversary.adversaries.beliefs.elicited import describe_law, looked_up
 from adversary.privacy.losses import repeat_product
 
 _MOST_PRODUCTS = 4e9
-"""Of a convolution of long laws; seconds."""
+"""Largest number of products in the convolution of long distributions; seconds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Each(Independent):
-    """Every sibling of the unit below has its count independently from one law.
+    """Independent and identically distributed counts of the siblings of the unit below.
 
-    The total of d siblings has the d-fold convolution of the law. Without a law every count 0, 1, 2, ... is equally
-    likely for each of them, which is not a flat total: total - inside = j has weight C(j + d - 1, d - 1), the number of
-    ways to spread j people over d units.
+    The total of d siblings has the d-fold convolution of the distribution. Without one, every count 0, 1, 2, ... is
+    equally likely for each sibling. The total is then not flat: total - inside = j has weight C(j + d - 1, d - 1), the
+    number of ways to distribute j people over d units.
 
     Parameters
     ----------
-    law : a pmf over 0, 1, 2, ..., a frozen discrete `scipy.stats` or PreliZ law, or None: flat and improper
-    siblings : d, given by the plan when an adversary meets it
+    law : a pmf over 0, 1, 2, ..., a frozen discrete `scipy.stats` or PreliZ distribution, or None: flat and improper
+    siblings : their number d; None until a plan fills it in
 
     >>> round(float(np.exp(Each([0.5, 0.5]).among(2).log_prob(1, 0))), 12)
     0.5
@@ -52,12 +52,12 @@ class Each(Independent):
         return Each, (law, self.siblings)
 
     def among(self, siblings: int) -> Each:
-        """This belief about so many siblings."""
+        """This belief with the number of siblings filled in."""
         return Each(self.law, siblings)
 
     @cached_property
     def one(self) -> Others:
-        """The law of one sibling's count; ValueError where it is flat."""
+        """The distribution of one sibling's count; ValueError if it is flat."""
         if self.law is None:
             raise ValueError("a flat belief about each sibling has no law")
         return Others(self.law)
@@ -81,7 +81,7 @@ class Each(Independent):
         return f"each other unit of the {level} holds a number of its own, all after {describe_law(self.law)}"
 
     def log_one(self, count: Floats) -> Floats:
-        """Log probability of one sibling's count."""
+        """Log probability of one sibling's count, nats; 0 for every count if flat."""
         return np.where(count >= 0, 0.0, -np.inf) if self.law is None else self.one.log_pmf(count)
 
     def ends_of_one(self) -> tuple[int, int | None]:
@@ -108,7 +108,7 @@ class Each(Independent):
 
     @cached_property
     def _total(self) -> tuple[int, Floats]:
-        """First total and log probabilities of the total, by positive convolutions."""
+        """First total and log probabilities of the siblings' total, by convolution of non-negative terms."""
         start, log_p = self.one.followed()
         if log_p.size > BESIDE + 1 and (self.count * log_p.size) ** 2 > _MOST_PRODUCTS:
             raise ValueError(

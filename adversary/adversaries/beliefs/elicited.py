@@ -1,6 +1,7 @@
-"""Discrete laws of a count as beliefs take them: frozen scipy.stats laws as they are, PreliZ laws through an adapter.
+"""Discrete distributions of a count for beliefs: frozen scipy.stats ones directly, PreliZ ones through an adapter.
 
-PreliZ elicits priors by hand and eye; its laws name their functions as densities and have no far upper tail.
+PreliZ elicits priors interactively. Its distributions name their methods after densities, and their upper tails are
+inaccurate far from the bulk, hence the adapter.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from scipy.special import expit, gammaln
 from adversary._core import Floats, as_array, check_number, check_probability, check_whole, format_number
 
 LAW_MASS = 1e-18
-"""A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
+"""Mass that is cut off on either side of a distribution with infinite support; less where releases lie far out."""
 
 _SCIPY = ("logpmf", "ppf", "support")
 _PRELIZ = ("logpdf", "ppf", "cdf", "kind", "params_dict")
@@ -26,10 +27,10 @@ _PRELIZ = ("logpdf", "ppf", "cdf", "kind", "params_dict")
 
 @dataclass(frozen=True, eq=False)
 class PrelizLaw:
-    """A frozen discrete PreliZ distribution under the names of `scipy.stats`.
+    """A frozen discrete PreliZ distribution with the method names of `scipy.stats`.
 
-    Tails are bounded from the mass function, whose ratio of neighbours gives a geometric bound, so that they stay
-    accurate where one minus a cdf is not.
+    Tails are bounded by geometric series in the ratio of neighbouring probabilities, which stays accurate where one
+    minus a cdf does not.
     """
 
     distribution: Any
@@ -74,15 +75,15 @@ class PrelizLaw:
             return float(np.log(np.asarray(self.distribution.cdf(count))))
 
     def cdf(self, count: float) -> float:
-        """At least P(X <= count), relatively accurate far below the bulk."""
+        """Upper bound on P(X <= count), relatively accurate far below the bulk."""
         return self._mass_outward(count, -1)
 
     def sf(self, count: float) -> float:
-        """At least P(X > count), relatively accurate far above the bulk."""
+        """Upper bound on P(X > count), relatively accurate far above the bulk."""
         return self._mass_outward(count + 1, 1)
 
     def _mass_outward(self, start: float, step: int) -> float:
-        """Mass from `start` outwards: a geometric bound where the mass falls, one elsewhere."""
+        """Upper bound on the mass from `start` outwards: a geometric series where the pmf falls, otherwise one."""
         here, following = self.logpmf([start, start + step])
         if np.isneginf(here):
             return 0.0 if np.isneginf(following) else 1.0
@@ -95,11 +96,11 @@ def _rebuilt(kind: Any, parameters: dict[str, Any]) -> PrelizLaw:
 
 
 def is_law(value: ArrayLike) -> bool:
-    """True of a value with the methods of a frozen discrete `scipy.stats` law.
+    """True if a value has the methods of a frozen discrete `scipy.stats` distribution.
 
     Parameters
     ----------
-    value : anything
+    value : any object
 
     Returns
     -------
@@ -113,7 +114,7 @@ def is_law(value: ArrayLike) -> bool:
 
 
 def has_own_tail(law: Any) -> bool:
-    """True of a law that knows its tails: scipy adds up all counts from 0 on for others, to 1e-16 at best."""
+    """True if a distribution defines its own tails; otherwise scipy sums the pmf from 0 on, to 1e-16 at best."""
     from scipy.stats import rv_discrete
 
     kind = type(getattr(law, "dist", law))
@@ -121,7 +122,7 @@ def has_own_tail(law: Any) -> bool:
 
 
 def describe_law(law: Any) -> str:
-    """A law of a count in words: by name with its parameters, or, of a pmf, by its length and mean."""
+    """A distribution of a count in words: its name and parameters, or the length and mean of a pmf."""
     if isinstance(law, np.ndarray):
         mean = float((np.arange(law.size) * law).sum())
         return f"a law of {law.size} probabilities, mean {format_number(mean)}"
@@ -132,15 +133,15 @@ def describe_law(law: Any) -> str:
 
 
 def as_law(value: ArrayLike) -> Any:
-    """A PreliZ law in an adapter with the methods of a frozen scipy law; anything else unchanged.
+    """A PreliZ distribution in an adapter with the methods of a frozen scipy one; any other value unchanged.
 
     Parameters
     ----------
-    value : anything
+    value : any object
 
     Returns
     -------
-    `PrelizLaw` for a PreliZ law, otherwise the value itself
+    `PrelizLaw` for a PreliZ distribution, otherwise the value itself
 
     >>> as_law([0.5, 0.5])
     [0.5, 0.5]
@@ -151,13 +152,14 @@ def as_law(value: ArrayLike) -> Any:
 
 
 FARTHEST = 2**53
-"""Doubles count no further one by one; laws with tails so heavy have no end to be found."""
+"""Largest distance of a tail from the median: beyond it doubles do not hold every whole number."""
 
 
 def mass_within_reach(law: Any) -> float:
-    """The mass up to a far quantile: further out, and at some levels, scipy's search does not end."""
+    """The mass up to a far quantile, to check that it is one; ValueError where scipy has no such quantile."""
+    # scipy's search for quantiles fails further out, and at some levels, as with all mass on one count.
     for beyond in (1e-9, 1e-8, 1e-7, 5e-7):
-        with suppress(RuntimeError), np.errstate(all="ignore"):  # a law with all its mass on one count
+        with suppress(RuntimeError), np.errstate(all="ignore"):
             return float(np.exp(law.logcdf(law.ppf(1.0 - beyond))))
     raise ValueError(f"scipy finds no far quantile of {describe_law(law)}: give a pmf")
 
@@ -165,7 +167,7 @@ def mass_within_reach(law: Any) -> float:
 def law_edges(
     median: int, ends: tuple[float, float], cdf: Callable[[int], float], sf: Callable[[int], float]
 ) -> tuple[int, int]:
-    """Counts with at most LAW_MASS below and above, by doubling steps outwards from the median."""
+    """Smallest and largest count with at most LAW_MASS beyond, by doubling steps outwards from the median."""
     low, high = ends
     below = _outwards(lambda step: median - step <= low or cdf(median - step - 1) <= LAW_MASS)
     above = _outwards(lambda step: median + step >= high or sf(median + step) <= LAW_MASS)
@@ -173,13 +175,13 @@ def law_edges(
 
 
 def looked_up(table: Floats, place: Floats) -> Floats:
-    """Entries of a table, minus infinity beyond its ends."""
+    """Entries of a table of log probabilities at these places, minus infinity beyond its ends."""
     listed = (place >= 0) & (place < table.size)
     return np.where(listed, table[np.where(listed, place, 0).astype(np.int64)], -np.inf)
 
 
 def _outwards(far_enough: Callable[[int], bool]) -> int:
-    """Smallest step that is far enough: doubled until one is, then halved into."""
+    """Smallest step that is far enough, by doubling and then bisection."""
     step = 1
     while not far_enough(step):
         step *= 2
@@ -199,33 +201,33 @@ ELICITED: dict[str, tuple[str, Callable[..., tuple[str, dict[str, float]]]]] = {
     ),
     "poisson": ("Poisson", lambda mu: ("poisson", {"mu": float(mu)})),
 }
-"""Laws between two counts: PreliZ's name, and the law of `scipy.stats` with its parameters."""
+"""Distributions fitted to an interval: PreliZ's name, and the `scipy.stats` name and parameters."""
 BINOMIAL = "binomial"
-"""The law between two counts that are too close for these."""
+"""The distribution fitted to intervals that are too narrow for those."""
 BETWEEN = (*ELICITED, BINOMIAL)
-"""Every law between two counts."""
+"""All distributions that can be fitted to an interval."""
 REACHED = 0.02
-"""Tolerance on the mass between the counts, for laws with too few parameters to match it exactly."""
+"""Tolerance on the mass of the interval, for distributions with too few parameters to match it exactly."""
 
 
 def law_between(low: int, high: int, mass: float = 0.9, law: str | None = None) -> Any:
-    """The law of greatest entropy with so much mass between two counts: "between 3 and 20 people, 90 % sure".
+    """The maximum-entropy distribution with a given mass between two counts: "between 3 and 20 people, 90 % sure".
 
     Parameters
     ----------
     low, high : the counts, both included, 0 <= low < high
     mass : probability of a count between them, in (0, 1)
-    law : "negative binomial", "poisson" or "binomial". Unless given, a negative binomial law; a binomial one where the
-        counts are so close that no Poisson law, and so no mixture of these, has the mass
+    law : "negative binomial", "poisson" or "binomial". By default negative binomial; binomial if the interval is so
+        narrow that no Poisson distribution, and so no mixture of them, has the mass
 
     Returns
     -------
-    frozen law of `scipy.stats`, for `Others`, `Each` or an Adversary's beliefs
+    Frozen distribution of `scipy.stats`, for `Others`, `Each` or an Adversary's beliefs
 
     Raises
     ------
-    ImportError : PreliZ, which finds the first two, is not installed: it comes with the extra `elicit`
-    ValueError : an argument out of range, or no such law comes within 0.02 of the mass
+    ImportError : PreliZ, which fits the first two, is not installed; it comes with the extra `elicit`
+    ValueError : an argument out of range, or no such distribution has the mass within 0.02
 
     >>> law_between(10, 12).kwds["n"], round(float(law_between(10, 12).kwds["p"]), 4)
     (12, 0.9043)
@@ -256,7 +258,7 @@ def law_between(low: int, high: int, mass: float = 0.9, law: str | None = None) 
 
 
 def _by_preliz(law: str, first: int, last: int, wanted: float) -> Any:
-    """The law that PreliZ finds, checked; what it warns of is said by the check."""
+    """PreliZ's maximum-entropy distribution; ValueError unless its mass is within REACHED of the wanted one."""
     try:
         import matplotlib
 
@@ -268,6 +270,7 @@ def _by_preliz(law: str, first: int, last: int, wanted: float) -> Any:
 
     name, made = ELICITED[law]
     elicited = getattr(preliz, name)()
+    # PreliZ warns where the mass is not reached; the check below refuses that.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         preliz.maxent(elicited, first, last, wanted, plot=False)
@@ -284,7 +287,8 @@ def _by_preliz(law: str, first: int, last: int, wanted: float) -> Any:
 
 
 def _largest_poisson_mass(first: int, last: int) -> float:
-    """The most that a Poisson law has between two counts: where P(first - 1) = P(last), by the derivative in mu."""
+    """Largest mass of any Poisson distribution between two counts."""
+    # The derivative of the mass in mu is P(first - 1) - P(last), zero at the mu below.
     from scipy.stats import poisson
 
     if first == 0:
@@ -294,7 +298,10 @@ def _largest_poisson_mass(first: int, last: int) -> float:
 
 
 def _binomial_between(first: int, last: int, wanted: float) -> Any:
-    """The binomial law of greatest entropy with exactly this mass; more trials are ever nearer to a Poisson law."""
+    """The binomial distribution of greatest entropy with exactly this mass.
+
+    All numbers of trials are tried until none has the mass: with more trials it approaches a Poisson distribution.
+    """
     from scipy.optimize import brentq
     from scipy.stats import binom
 
@@ -304,7 +311,8 @@ def _binomial_between(first: int, last: int, wanted: float) -> Any:
     laws: list[Any] = []
     n = last
     while True:
-        peak = 1.0  # where the mass is largest, by the derivative in p
+        # The p with the largest mass, from the zero of the derivative in p.
+        peak = 1.0
         if n > last:
             odds = (gammaln(last + 1) + gammaln(n - last) - gammaln(first) - gammaln(n - first + 1)) / (
                 last - first + 1
@@ -318,7 +326,7 @@ def _binomial_between(first: int, last: int, wanted: float) -> Any:
 
 
 def law_of_counts(counts: ArrayLike) -> Floats:
-    """The shares of counts that were seen, such as those of last decade: a belief that it is like one of them.
+    """Empirical pmf of observed counts, such as those of the last census, as a belief about another count.
 
     Parameters
     ----------
@@ -326,7 +334,7 @@ def law_of_counts(counts: ArrayLike) -> Floats:
 
     Returns
     -------
-    pmf over 0, 1, ..., the largest, for `Others`, `Each` or an Adversary's beliefs
+    Probabilities of 0, 1, ..., the largest, for `Others`, `Each` or an Adversary's beliefs
 
     Raises
     ------
@@ -342,20 +350,20 @@ def law_of_counts(counts: ArrayLike) -> Floats:
 
 
 def law_of_sample(sampled: int, population: float) -> Any:
-    """The count of a cell in the population, from sdcMicro's frequencies in the sample (fk) and estimated (Fk).
+    """Distribution of a cell's count in the population, from sdcMicro's sample and population frequencies fk and Fk.
 
-    Franconi and Polettini (2004), as in sdcMicro's individual risk: given fk, the people who were not sampled have a
-    negative binomial law with fk successes of probability fk / Fk, so that the count's mean is Fk.
+    Franconi and Polettini (2004), as in sdcMicro's individual risk: given fk, the number of people outside the sample
+    is negative binomial with fk successes of probability fk / Fk, so the count's mean is Fk.
 
     Parameters
     ----------
     sampled : fk, people of the cell in the sample, at least 1; without the target, if the target was sampled and the
         belief is about others
-    population : Fk, at least fk: the sum of their sampling weights
+    population : Fk, at least fk: the estimated number in the population, the sum of their sampling weights
 
     Returns
     -------
-    frozen law of `scipy.stats`, for `Others` or an Adversary's beliefs
+    Frozen distribution of `scipy.stats`, for `Others` or an Adversary's beliefs
 
     Raises
     ------

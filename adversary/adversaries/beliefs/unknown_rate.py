@@ -1,7 +1,7 @@
-"""Beliefs about others whose rate is itself unknown: the rate integrated out, exactly.
+"""Beliefs about others whose rate is unknown, with the rate integrated out exactly.
 
-The adversary does not know how common a trait is. With a conjugate prior on its rate others have a closed law;
-`models.hierarchical_counts(..., rates=True)` writes the same belief with the rate as a latent of its own.
+The adversary does not know how common a trait is. With a conjugate prior on its rate, the count of others has a
+closed-form distribution. `models.hierarchical_counts(..., rates=True)` has the same belief with a latent rate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adversary.adversaries.beliefs.elicited import law_edges
 
 @dataclass(frozen=True)
 class GammaPoisson(Independent):
-    """Others are Poisson with an unknown rate, a Gamma: negative binomial once the rate is integrated out.
+    """Poisson count of others with a Gamma-distributed unknown rate: negative binomial after integration.
 
         rate ~ Gamma(shape a, rate b),   others | rate ~ Poisson(rate * exposure e)
         P(others = k) = Gamma(k + a) / (Gamma(a) k!) (b / (b + e))^a (e / (b + e))^k
@@ -83,7 +83,7 @@ class GammaPoisson(Independent):
 
 @dataclass(frozen=True)
 class BetaBinomial(Independent):
-    """Each of n others has the trait with the same unknown chance, a Beta: beta-binomial once it is integrated out.
+    """Binomial count of n others with a Beta-distributed unknown chance: beta-binomial after integration.
 
         chance ~ Beta(alpha, beta),   others | chance ~ Binomial(n, chance)
         P(others = k) = C(n, k) B(k + alpha, n - k + beta) / B(alpha, beta)
@@ -91,7 +91,7 @@ class BetaBinomial(Independent):
     Parameters
     ----------
     n : number of other people, >= 0
-    alpha, beta : > 0
+    alpha, beta : parameters of the Beta distribution, > 0
 
     References
     ----------

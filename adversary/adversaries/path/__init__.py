@@ -1,8 +1,8 @@
-"""One reader and one release: exact inference along the target's path of nested levels.
+"""One adversary and one release: exact inference along the target's path of nested levels.
 
-`Adversary` holds prior and beliefs. `recursion` sums over counts level by level, with `links` between levels, `steps`
-within one, `windows` of counts that matter and `log_products`, the sums themselves; `truth` says what really holds,
-`posterior_belief` what the reader believes afterwards, and `attacks` are hypotheses other than membership.
+`Adversary` holds the prior and the beliefs. `recursion` sums over counts level by level. `links` connects two levels,
+`steps` describes one, `windows` bounds the counts that are summed, and `log_products` computes the sums. `truth` checks
+true counts, `posterior_belief` is a belief after a release, and `attacks` are hypotheses other than membership.
 """
 
 import lazy_loader

@@ -34,23 +34,23 @@ ATTACKS = ("characteristics", "participation", "misreport", "unknown attribute")
 
 @dataclass(frozen=True)
 class Adversary:
-    """A reader with two hypotheses about one person, a prior, and beliefs about everybody else.
+    """An adversary: two hypotheses about one person, a prior, and beliefs about everybody else.
 
     Parameters
     ----------
     prior : probability, before the release, that the target is in the published cell
     known : count of everybody else in that cell of the target's lowest unit; one per cell when the plan has two
-    beliefs : for every upper level, what the adversary believes about its total given the count inside; a belief about
-        the lowest level replaces `known`. Of a run of levels of the same people it stands at the lowest. A bare
-        `scipy.stats` law or pmf means `Others(law)`; a tuple of beliefs, laws or pmfs means one per cell
-    hypotheses : what the target adds to the count if (out, in); (0, 1) unless given
-    log_odds : the prior's log-odds; needed only where a reader is so sure that the probability rounds to 0 or 1
-    attack : what being in means, one of ATTACKS; the same formulas serve all of them
-    sampling_rate : probability that the target was sampled, where the counts are those of a Poisson sample (everybody
-        is drawn independently of everybody else) and the adversary does not know whether the target is in it; 1 where
-        they know that it is. What is known and believed of others is of the sample too. If BF is the Bayes factor of
-        who knows, this adversary's is 1 - q + q BF, as nothing else in the sample depends on whether the target was
-        drawn. That is so in no sample of a fixed size, where another person takes the place: write a model for those
+    beliefs : for every upper level by name, the belief about its total given the count inside; a belief about the
+        lowest level replaces `known`. In a run of levels of the same people, the lowest has the belief. A bare
+        `scipy.stats` distribution or pmf means `Others(law)`; a tuple of beliefs, distributions or pmfs is one per cell
+    hypotheses : contribution of the target to the count if (out, in); default (0, 1)
+    log_odds : the prior's log-odds, nats; needed only for a prior so extreme that the probability rounds to 0 or 1
+    attack : meaning of "in", one of ATTACKS; the formulas are the same for all of them
+    sampling_rate : probability q that the target was sampled, for counts of a Poisson sample (everybody is drawn
+        independently) whose members the adversary does not know; 1, the default, if the target is known to be in the
+        sample. `known` and `beliefs` are then about the sample. With BF the Bayes factor given that the target was
+        sampled, this adversary's is 1 - q + q BF, since nothing else in the sample depends on the target's draw. In a
+        sample of fixed size another person takes the target's place, and the formula fails: use a PyMC model for it
 
     >>> Adversary(prior=0.5, known=0).hypotheses
     (0, 1)
@@ -98,15 +98,15 @@ class Adversary:
         return Adversary, (*given, self.sampling_rate)
 
     def contributions(self, cell: int = 0) -> tuple[int, int]:
-        """Contributions of the target to a cell if (out, in): in the second cell the other way round."""
+        """Contributions of the target to a cell if (out, in); reversed in the second cell."""
         out, present = self.hypotheses or (0, 1)
         return (out, present) if cell == 0 else (present, out)
 
     def level_beliefs(self, plan: Plan, cell: int = 0) -> tuple[Belief, ...]:
         """One belief per level, lowest first: about its total given the count of the level below (or the target's).
 
-        Where a level has no siblings the next one holds the same people, `Known(0)`, and takes no belief of its own.
-        Other queries of a unit are read by who knows everybody else in it.
+        If a level has no siblings, the next level has the same people: its belief is `Known(0)`. Other queries of a
+        unit require an adversary who knows everybody else in it; ValueError otherwise.
         """
         units = list(dict.fromkeys(level.unit for level in plan.levels))
         unknown = [name for name in self.beliefs if name not in units]
@@ -163,7 +163,7 @@ class Adversary:
         )
 
     def path(self, plan: Plan, cell: int = 0, *, exact_only: bool = False) -> Path:
-        """The recursion that answers for this reader in one cell of a plan."""
+        """The recursion for this adversary in one cell of a plan."""
         path = Path.of(plan, self.level_beliefs(plan, cell), self.contributions(cell), exact_only=exact_only)
         if path.known and len(path.steps) > 1:
             ends = [path.steps[1].belief.support(int(x))[1] for x in path.known_counts()]
@@ -180,10 +180,10 @@ class Adversary:
 
         Parameters
         ----------
-        plan : what was published, and how noisy
+        plan : the published counts and their noise
         release : one release or many (dim `release`), from `plan.observe` or `plan.release`
         counts : whether to add the marginal pmfs of every level's count; by default for one release only,
-            and then not where they would range over too many values to add up
+            and only if the range of counts is small enough to sum over
 
         Returns
         -------
@@ -210,14 +210,14 @@ class Adversary:
         return all(self.path(plan, cell).countable(released.cell(cell)) for cell in range(plan.cells))
 
     def after(self, plan: Plan, release: xr.Dataset) -> Adversary:
-        """The reader who has seen one release: its posterior is the new prior, and beliefs are conditioned on it.
+        """The adversary after one release: the posterior is the new prior, and beliefs are conditioned on the release.
 
         Log Bayes factors add, so the order of releases does not matter.
 
         Raises
         ------
-        ValueError : siblings are read one by one; what is learned of each of them is more than a belief about their
-            total can hold
+        ValueError : siblings are read one by one: their joint posterior cannot be written as a belief about their
+            total; or more than one release is given
         """
         if "release" in release.dims:
             raise ValueError("after takes one release: select it with release.isel(release=i)")
@@ -241,11 +241,11 @@ class Adversary:
         return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds, self.attack, rate)
 
     def _prob_sampled(self, log_factor: Floats) -> Floats:
-        """P(the target was sampled | in, release) from the log Bayes factors of who knows that it was."""
+        """P(target sampled | in, release), (release,), from log Bayes factors given that the target was sampled."""
         return posterior_after(logit(self.sampling_rate), log_factor)
 
     def updated(self, log_factor: Floats) -> Floats:
-        """Posterior log-odds after these log Bayes factors; certainty stays, and is refused what it rules out."""
+        """Posterior log-odds, (release,); a prior of 0 or 1 stays, and a release that it excludes is a ValueError."""
         start = self.prior_log_odds
         if np.isinf(start) and (np.isinf(log_factor) & (np.sign(log_factor) != np.sign(start))).any():
             raise ValueError(
@@ -254,20 +254,20 @@ class Adversary:
         return np.full_like(log_factor, start) if np.isinf(start) else start + log_factor
 
     def records(self, plan: Plan) -> int:
-        """Number k of privacy units in which the two hypotheses differ: what a guarantee must cover.
+        """Number k of privacy units in which the two hypotheses differ; a guarantee must hold for k units.
 
-        Units for the change of the target's own count, and, level by level, for that of the others who move with it;
-        twice that where units are added or removed and the alternative puts the target in another cell.
+        The units for the change of the target's own count, plus, level by level, those of the others who change with
+        it; doubled if neighbours are unbounded and the alternative puts the target in another cell.
         """
         return self._change(plan, plan.units) * (2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1)
 
     def count_shift(self, plan: Plan) -> int:
-        """Largest number of people by whom a count differs between the hypotheses: the target, and the coupling
-        distance, along the path, of others given in and others given out (an exact level ties all below it)."""
+        """Largest number of people by which a count differs between the hypotheses: the target's contribution plus the
+        coupling distance, along the path, between others given in and given out. Exact levels fix their counts."""
         return self._change(plan, int)
 
     def _change(self, plan: Plan, measured: Callable[[int], int]) -> int:
-        """The change of the target's count and those of others, each measured, added up over the path."""
+        """Sum over the path of the changes of the target's count and of the others', each converted by `measured`."""
         exact = [level.is_exact for level in plan.levels]
         others = [
             _others_moved(self.level_beliefs(plan, cell), [False, *exact[1:]], self.shift, measured)
@@ -276,9 +276,9 @@ class Adversary:
         return measured(self.shift) + max(others)
 
     def privacy_loss(self, plan: Plan) -> PrivacyLoss:
-        """This reader's pair: the release's law if in, against if out, each averaged over what they believe of others.
+        """Privacy loss of this adversary's pair: the release's distribution if in and if out, averaged over beliefs.
 
-        Defined for proper beliefs; the law of log Bayes factors over every release, with its exact weights.
+        This is the exact distribution of the log Bayes factor over releases. ValueError for improper beliefs.
         """
         parts: list[PrivacyLoss] = []
         for cell in range(plan.cells):
@@ -298,7 +298,7 @@ class Adversary:
 
 
 def _bound(name: str, belief: Belief, siblings: int | None) -> Belief:
-    """A belief about each sibling, told how many there are; any other as it is."""
+    """A belief about each sibling with the number of siblings filled in; any other belief unchanged."""
     if belief.each is None:
         return belief
     if siblings is None:
@@ -315,11 +315,12 @@ def _per_cell(name: str, belief: Any) -> Any:
 
 
 def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int, measured: Callable[[int], int]) -> int:
-    """Most others that differ, measured level by level, where the count inside differs by `gap`.
+    """Largest number of others that differ, converted level by level, if the count inside differs by `gap`.
 
-    At every level either the others of the belief move, or (unless it is exact) nobody does.
+    At every level either the others of the belief change, or (unless the level is exact) nobody does.
     """
-    most = {gap: 0}  # moved so far, by how far the count inside differs now
+    # By difference of the count inside: the largest number of others changed so far.
+    most = {gap: 0}
     for belief, settled in zip(chain, exact, strict=True):
         above: dict[int, int] = {}
         for apart, moved in most.items():
@@ -336,11 +337,11 @@ def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int, measur
 def log_bayes_factor(plan: Plan, adversary: Adversary, released: Released, *, lowest: bool = True) -> Floats:
     """Log Bayes factor of every release, log P(release | in) - log P(release | out), summed over cells.
 
-    Of an adversary who does not know whether the target was sampled, log(1 - q + q BF).
+    With a sampling rate q < 1 it is log(1 - q + q BF), BF the Bayes factor given that the target was sampled.
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     adversary : the adversary
     released : arrays (release, level, cell) of that plan, from `release_arrays`
     lowest : False leaves out the first cell's release of the lowest level, which is independent of all others for an
@@ -365,7 +366,8 @@ def _if_sampled(plan: Plan, adversary: Adversary, released: Released, *, lowest:
         adversary.path(plan, cell).log_bayes_factor(released.cell(cell), lowest=lowest or cell > 0)
         for cell in range(plan.cells)
     ]
-    with np.errstate(invalid="ignore"):  # one cell may rule out the hypothesis that the other makes certain
+    # inf - inf is NaN: one cell rules out the hypothesis that the other makes certain.
+    with np.errstate(invalid="ignore"):
         total = np.sum(parts, axis=0)
     refuse_impossible(np.isnan(total))
     return np.asarray(total)

@@ -1,8 +1,8 @@
 """Attacks: meanings of "in" and of the adversary's prior knowledge that share one log Bayes factor.
 
 The log Bayes factor depends only on the count under "in" and the count under "out". So participation, misreport and
-unknown attribute are the characteristics attack with another prior. Adversaries who do not know several people besides
-the target are beliefs about the lowest level: `all_but`, `one_of`.
+unknown attribute are the characteristics attack with another prior. An adversary who does not know several people
+besides the target has a belief about the lowest level: `all_but`, `one_of`.
 
 References
 ----------
@@ -35,13 +35,13 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 """Meaning of "in", the event whose probability is the prior, by name of the attack."""
 
 LARGEST_UNKNOWN = 100_000
-"""People unknown to a reader beyond which `all_but` is refused."""
+"""Largest number of unknown people for `all_but`, `one_of` and `independent`; memory and time grow with it."""
 
 Known = int | tuple[int, ...]
 
 
 def characteristics(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, Any] | None = None) -> Adversary:
-    """The main attack: the reader knows everybody's row but the target's.
+    """The characteristics attack: the adversary knows every row but the target's. Is the target in the cell?
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def characteristics(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, 
 
 
 def participation(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, Any] | None = None) -> Adversary:
-    """The reader knows every row, the target's too, and assumes that the others answered: did the target respond?
+    """The participation attack: the adversary knows every row and that the others responded. Did the target respond?
 
     Only for plans of one cell: somebody who did not respond is in no cell.
 
@@ -71,15 +71,15 @@ def participation(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, An
 
 
 def misreport(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, Any] | None = None) -> Adversary:
-    """The reader knows every row and assumes that the others were recorded right: was the target?
+    """The misreport attack: the adversary knows every row and that the others were recorded correctly. Was the target?
 
-    With one cell the reader looks at the cell of the right answer. `Plan(cells=2)` is the reader who also looks at the
-    cell where a wrong answer put the target; the two log Bayes factors add up to twice one of them on average.
+    With one cell the adversary reads the cell of the correct answer. With `Plan(cells=2)` the adversary also reads the
+    cell where a wrong answer puts the target; the sum of the two log Bayes factors is on average twice that of one.
 
     Parameters
     ----------
-    prior : probability that the recorded answer is right
-    known : count of the others in the cell of the right answer; one per cell when the plan has two
+    prior : probability that the recorded answer is correct
+    known : count of the others in the cell of the correct answer; one per cell when the plan has two
     beliefs : about the upper levels, by name
 
     References
@@ -90,10 +90,10 @@ def misreport(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, Any] |
 
 
 def unknown_attribute(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, Any] | None = None) -> Adversary:
-    """The reader knows every row but for one attribute of the target: does it have the value of the cell?
+    """The unknown attribute attack: the adversary knows every row but one attribute of the target. Is it the cell's?
 
-    With one cell the reader looks at the cell of that value. `Plan(cells=2)` is the reader of an attribute with two
-    values who looks at both cells; the two log Bayes factors add up to twice one of them on average.
+    With one cell the adversary reads the cell of one value. With `Plan(cells=2)` the attribute has two values and the
+    adversary reads both cells; the sum of the two log Bayes factors is on average twice that of one.
 
     Parameters
     ----------
@@ -109,9 +109,9 @@ def unknown_attribute(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str
 
 
 def all_but(counts: ArrayLike, known: int = 0, *, level: str, beliefs: Mapping[str, Any] | None = None) -> Adversary:
-    r"""A reader who misses n people of the lowest unit, the target one of them, all alike to this reader.
+    r"""An adversary to whom n people of the lowest unit, the target among them, are unknown and exchangeable.
 
-    With K the number of the n who are in the cell,
+    With K the number of these n people who are in the cell,
 
     .. math::
        P(\text{in}) = E[K] / n, \qquad
@@ -121,13 +121,13 @@ def all_but(counts: ArrayLike, known: int = 0, *, level: str, beliefs: Mapping[s
 
     Parameters
     ----------
-    counts : pmf of K over 0, 1, ..., n as a list, or a discrete law with a largest value n (`binom(3, 0.5)`)
-    known : count in the cell of those whom the reader knows
+    counts : pmf of K over 0, 1, ..., n as a list, or a discrete distribution with a largest value n (`binom(3, 0.5)`)
+    known : number of people in the cell whom the adversary knows
     level : name of the lowest level
     beliefs : about the upper levels, by name
 
-    >>> reader = all_but([0.125, 0.375, 0.375, 0.125], level="block")
-    >>> reader.prior
+    >>> adversary = all_but([0.125, 0.375, 0.375, 0.125], level="block")
+    >>> adversary.prior
     0.5
     """
     pmf, known = count_pmf(counts), int(check_whole("known", known, minimum=0))
@@ -135,7 +135,8 @@ def all_but(counts: ArrayLike, known: int = 0, *, level: str, beliefs: Mapping[s
     prior = float(np.clip((pmf * share).sum(), 0.0, 1.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = np.log(np.stack([pmf * (1 - share) / (1 - prior), pmf * share / prior]))
-    rows = np.where(np.isnan(rows), -np.inf, rows)  # nobody, or everybody, is in the cell: one hypothesis excluded
+    # NaN is log(0 / 0): nobody, or everybody, is in the cell for certain, which excludes one hypothesis.
+    rows = np.where(np.isnan(rows), -np.inf, rows)
     belief = Learned(np.arange(2.0), known + np.arange(float(pmf.size)), rows)
     return Adversary(prior, known, {**_beliefs_without(level, beliefs), level: belief})
 
@@ -143,13 +144,15 @@ def all_but(counts: ArrayLike, known: int = 0, *, level: str, beliefs: Mapping[s
 def one_of(
     chances: ArrayLike, target: int, known: int = 0, *, level: str, beliefs: Mapping[str, Any] | None = None
 ) -> Adversary:
-    """A reader who misses several people of the lowest unit, each in the cell with their own chance, independently.
+    """An adversary to whom n people of the lowest unit are unknown, each in the cell with a probability of their own.
+
+    The n people are independent of one another.
 
     Parameters
     ----------
-    chances : probability of each of them to be in the cell, shape (n,)
-    target : which of them is the target, 0..n-1; their chance is the prior
-    known : count in the cell of those whom the reader knows
+    chances : probability of each unknown person to be in the cell, shape (n,)
+    target : index of the target among them, 0..n-1; its entry of `chances` is the prior
+    known : number of people in the cell whom the adversary knows
     level : name of the lowest level
     beliefs : about the upper levels, by name
     """
@@ -163,9 +166,17 @@ def one_of(
 
 
 def independent(chances: ArrayLike) -> Floats:
-    """Pmf, shape (n + 1,), of how many of n independent people are in the cell, each with their own chance.
+    """Pmf of the number of n independent people in the cell, each with a probability of their own (Poisson binomial).
 
-    Given to `all_but` it makes the target any of them at random; for one of them by name use `one_of`.
+    With this pmf `all_but` takes the target as one of the n at random; `one_of` takes a particular one.
+
+    Parameters
+    ----------
+    chances : probability of each person to be in the cell, (n,)
+
+    Returns
+    -------
+    Probabilities of 0, 1, ..., n, (n + 1,)
 
     >>> independent([0.5, 0.5]).tolist()
     [0.25, 0.5, 0.25]
@@ -177,22 +188,22 @@ def independent(chances: ArrayLike) -> Floats:
 
 
 def count_pmf(counts: ArrayLike) -> Floats:
-    """Check a law of a count of n people, at least one, and return its pmf over 0, ..., n.
+    """Check a distribution of a count of n people, at least one, and return its pmf over 0, ..., n.
 
     Parameters
     ----------
-    counts : probabilities of 0, 1, ..., n, which sum to 1; or a discrete law with a largest value (frozen scipy.stats,
-        or PreliZ)
+    counts : probabilities of 0, 1, ..., n, which sum to 1; or a discrete distribution with a largest value (frozen
+        scipy.stats, or PreliZ)
 
     Returns
     -------
-    Probabilities (n + 1,), normalised
+    Probabilities, (n + 1,), normalised
 
     Raises
     ------
-    ValueError : a law with an infinite end or negative values, n below 1 or above 100,000, probabilities that are
-        negative or do not sum to 1
-    TypeError : neither a law nor numbers
+    ValueError : a distribution without a largest value or with negative values, n below 1 or above 100,000,
+        probabilities that are negative or do not sum to 1
+    TypeError : neither a distribution nor numbers
 
     >>> from scipy.stats import binom
     >>> count_pmf(binom(2, 0.5)).round(6).tolist(), count_pmf([0.25, 0.75]).tolist()

@@ -1,7 +1,7 @@
-"""Links of a count to the one above it, besides the belief: releases about the others of its parent.
+"""Links of a count to the total above it: likelihoods of the releases about the others of the same parent.
 
 The others' count is total - inside. Their releases are read as a sum, one by one, or only through a child's count that
-was adjusted to its parent's.
+was adjusted to its parent's. The belief about the total is a separate factor unless `Link.believes`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from adversary.adversaries.postprocessing import LeastSquares, Postprocessing
 from adversary.privacy.mechanisms import Mechanism
 
 REACH_NATS = 45.0
-"""Counts are followed until a likelihood has fallen by exp(-45)."""
+"""Nats by which a likelihood falls before counts are left out: exp(-45) is about 3e-20."""
 
 
 class Link(ABC):
-    """The likelihood of what is released about the others, given a count and the total above it."""
+    """The likelihood of the releases about the others, given a count and the total above it."""
 
     __slots__ = ()
 
     @abstractmethod
     def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:
-        """Log P(releases about the others | count inside, total), broadcasting, releases along the first axis."""
+        """Log P(releases about the others | count inside, total), nats; broadcasts, with releases on the first axis."""
 
     def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
         """Log likelihood of every pair of x (release, count) and total (release, total)."""
@@ -37,11 +37,11 @@ class Link(ABC):
 
     @abstractmethod
     def columns(self, released: Released) -> Floats:
-        """The numbers it reads, (release, number): releases that agree in them are alike to it."""
+        """The released numbers on which the likelihood depends, (release, number)."""
 
     @abstractmethod
     def rise(self, released: Released) -> Floats:
-        """Distance of the total from a count that its releases suggest, per release."""
+        """Estimate of total - count from the releases about the others, at least 0, (release,)."""
 
     @abstractmethod
     def believes(self, released: Released) -> bool:
@@ -50,12 +50,12 @@ class Link(ABC):
     @property
     @abstractmethod
     def released_noise(self) -> Mechanism:
-        """The noise of what is released of the siblings, of their sum or of each of them."""
+        """The noise of the siblings' releases: of their sum, or of each, whichever is read."""
 
     @property
     @abstractmethod
     def noise(self) -> Mechanism:
-        """The noise of the sum of the siblings' releases; ValueError where their sum has no law of its own."""
+        """The noise of the sum of the siblings' releases; ValueError where no such sum is published."""
 
 
 def _along(numbers: Floats, like: Floats) -> Floats:
@@ -94,11 +94,12 @@ class SumLink(Link):
 
 @dataclass(frozen=True)
 class EachLink(Link):
-    """Siblings' releases one by one, their counts independent of one another: a convolution over the siblings.
+    """The siblings' releases one by one, with independent counts: a convolution over the siblings.
 
         P(y_1, ..., y_d, others = j) = sum over k_1 + ... + k_d = j of prod_i law(k_i) m(y_i | k_i)
 
-    Where only their sum is published it is read as `SumLink` reads it.
+    with law(k) the belief about one sibling's count and m the noise. If only their sum is published, the likelihood is
+    that of `SumLink`.
     """
 
     level: int
@@ -109,6 +110,7 @@ class EachLink(Link):
         each = self._sibling_factors(released)
         if each is None:
             return SumLink(self.level, self.noise).log_prob(released, inside, total)
+        # A convolution does not depend on the order of its factors: each multiset of releases is convolved once.
         alike, index = np.unique(np.sort(each, axis=1), axis=0, return_inverse=True)
         values, place = np.unique(alike, return_inverse=True)
         gap = total - inside
@@ -124,9 +126,9 @@ class EachLink(Link):
         return result
 
     def _sibling_likelihoods(self, values: Floats, most: float) -> list[tuple[float, float, Floats]]:
-        """A sibling with each of these releases, and its counts up to `most`.
+        """For every released value, a sibling's log P(release, count) over its counts up to `most`.
 
-        First count, log of the largest P(release, count), and of every P(release, count) divided by it.
+        Per value: first count, log of the largest P(release, count), and log ratios of all to the largest.
         """
         low, high = self.belief.ends_of_one()
         reach = self.single.reach(REACH_NATS)
@@ -148,7 +150,7 @@ class EachLink(Link):
 
     @staticmethod
     def _together(siblings: list[tuple[float, float, Floats]], low: float, high: float) -> tuple[float, Floats]:
-        """First count of the others, log P(releases, others = count) from `low` to `high`, by positive convolutions."""
+        """First count of the others, and log P(releases, others = count) from `low` to `high`, by convolution."""
         first, peak = float(sum(one[0] for one in siblings)), float(sum(one[1] for one in siblings))
         logs = [part for *_, part in siblings]
         from_, to = int(max(low - first, 0.0)), int(min(high - first, sum(part.size - 1.0 for part in logs)))
@@ -189,7 +191,7 @@ class EachLink(Link):
 
 @dataclass(frozen=True)
 class AdjustedLink(Link):
-    """The unit's own published count, made to fit its parent's: it tells of the unit and of its siblings together."""
+    """The unit's own published count after adjustment to its parent's: it depends on the unit and on its siblings."""
 
     postprocessing: Postprocessing
     single: Mechanism
@@ -197,7 +199,7 @@ class AdjustedLink(Link):
 
     @property
     def formula(self) -> bool:
-        """True where its likelihood is looked up, and not added up over the siblings' vectors or simulated."""
+        """True where the likelihood is closed-form; otherwise it is a sum over the siblings' vectors, or simulated."""
         return isinstance(self.postprocessing, LeastSquares)
 
     def log_prob(self, released: Released, inside: Floats, total: Floats) -> Floats:

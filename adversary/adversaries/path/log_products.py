@@ -1,4 +1,4 @@
-"""Products of matrices and correlations of rows, in log space: a sum over counts that has no closed form."""
+"""Matrix products, correlations and convolutions in log space, for sums over counts without a closed form."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from adversary._core import Floats, Integers, log_sum_exp
 
 _KEPT, _RELATIVE = 150.0, 40.0
-"""Nats below its peak down to which a factor is followed, and of the relative error, exp(-40), of what is accepted."""
+"""Nats below its peak at which a factor is cut off, and relative error of accepted entries, exp(-40), in nats."""
 _AT_ONCE = 4_000_000
-"""Terms that are held in memory at a time."""
+"""Largest number of terms in memory at a time."""
 _ROUNDS = 400
-"""Exponential tilts by which a sum of many laws is followed away from its mode."""
+"""Largest number of exponential tilts that follow a convolution away from its mode."""
 
 
 def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
@@ -54,7 +54,7 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
 
     Returns
     -------
-    (row, n), relatively accurate: sums that lie more than 600 nats below both maxima are added up in log space
+    (row, n), relatively accurate: sums more than 600 nats below both maxima are computed in log space
 
     >>> np.exp(log_correlation(np.log([[1.0, 2.0, 4.0]]), np.log([[1.0, 3.0]]))).round(6).tolist()
     [[14.0, 7.0]]
@@ -62,8 +62,9 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
     [[-800.0, 0.0]]
     """
     places = log_table.shape[1] - log_message.shape[1]
+    # Columns of -inf add nothing, but would enter the slow sums in log space below.
     finite_columns = np.flatnonzero(~np.isneginf(log_message).all(axis=0))
-    if finite_columns.size:  # the others add nothing, and would be gone over where sums are small
+    if finite_columns.size:
         first, last = int(finite_columns[0]), int(finite_columns[-1]) + 1
         log_table, log_message = log_table[:, first : places + last], log_message[:, first:last]
     logs = log_table, log_message
@@ -82,7 +83,7 @@ def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
 
 
 def log_convolution(log_a: Floats, log_b: Floats) -> Floats:
-    """Convolution of two sequences in log space, relatively accurate however small an entry is.
+    """Convolution of two sequences in log space, relatively accurate for entries of any size.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def log_convolution(log_a: Floats, log_b: Floats) -> Floats:
 
     Returns
     -------
-    (n + m - 1,)
+    Logarithms, (n + m - 1,)
 
     >>> log_convolution(np.array([0.0, -900.0]), np.array([0.0, -900.0])).round(6).tolist()
     [0.0, -899.306853, -1800.0]
@@ -101,21 +102,21 @@ def log_convolution(log_a: Floats, log_b: Floats) -> Floats:
 
 
 def log_convolutions(logs: Sequence[Floats], first: int, last: int) -> Floats:
-    """Convolution of several sequences in log space, of some places, relatively accurate however small an entry is.
+    """Convolution of several sequences in log space at some places, relatively accurate for entries of any size.
 
-    Doubles hold what lies within 150 nats of the peak. Places further off are read about a peak of their own, from the
-    factors tilted by exp(tilt place): a tilt multiplies the convolution by as much. Where each factor has its peak at 1
-    and is cut at exp(-150), and so is every product, no entry loses more than 2 n m exp(-150) times the peak of the
-    whole (n factors, m places), so that entries exp(40) times as large are right to exp(-40).
+    Entries within 150 nats of the peak are convolved as doubles. Entries further away are read near a peak of their
+    own: tilting every factor by exp(tilt * place) multiplies the convolution by exp(tilt * place) too. Every factor and
+    every product is scaled to a peak of 1 and cut off at exp(-150). No entry then loses more than 2 n m exp(-150) times
+    the peak of the result (n factors, m places), so entries exp(40) times as large have a relative error of exp(-40).
 
     Parameters
     ----------
     logs : logarithms, (n_i,) each; -inf for zero
-    first, last : places of the result, 0 that of all first entries together
+    first, last : first and last place of the result; place 0 is the product of all first entries
 
     Returns
     -------
-    (last - first + 1,)
+    Logarithms, (last - first + 1,)
 
     >>> log_convolutions([np.array([0.0, -900.0])] * 3, 0, 3).round(6).tolist()
     [0.0, -898.901388, -1798.901388, -2700.0]
@@ -130,7 +131,8 @@ def log_convolutions(logs: Sequence[Floats], first: int, last: int) -> Floats:
         left = wanted[np.isnan(result)]
         if not left.size:
             return result
-        ready = np.flatnonzero(sure[1:] & sure[:-1])  # with the next one, for a slope
+        # The slope between two accurate neighbours is the next tilt: it moves the peak there.
+        ready = np.flatnonzero(sure[1:] & sure[:-1])
         if not ready.size:
             break
         apart = np.abs(left[:, None] - places[ready][[0, -1]])
@@ -146,7 +148,7 @@ def log_convolutions(logs: Sequence[Floats], first: int, last: int) -> Floats:
 
 
 def _tilted(logs: Sequence[Floats], tilt: float) -> tuple[Integers, Floats, NDArray[np.bool_]]:
-    """Places of a convolution about the peak that a tilt gives it, its logarithms there, and which of them are sure."""
+    """Places near the peak of a tilted convolution, logarithms without the tilt, and a mask of the accurate ones."""
     start, height, total = 0, 0.0, np.ones(1)
     for part in logs:
         raised = part + tilt * np.arange(part.size)
@@ -165,26 +167,28 @@ def _tilted(logs: Sequence[Floats], tilt: float) -> tuple[Integers, Floats, NDAr
 
 
 def _about_peak(log_values: Floats) -> tuple[int, Floats]:
-    """Place of the first value within 150 nats of a peak of 1, and values from it to the last such; 0 for others."""
+    """Place of the first value above exp(-150), and the values up to the last one above it; 0 for smaller ones."""
     near_peak = np.flatnonzero(log_values > -_KEPT)
     near = log_values[near_peak[0] : near_peak[-1] + 1]
     return int(near_peak[0]), np.where(near > -_KEPT, np.exp(np.maximum(near, -_KEPT)), 0.0)
 
 
 def _exp_of_most(log_values: Floats) -> Floats:
-    """Values of at most 1, without those that change no sum above exp(-600): arithmetic of subnormals is slow."""
+    """Exponentials, with 0 below exp(-650): such values change no sum above exp(-600), and subnormals are slow."""
     return np.exp(np.where(log_values < -650.0, -np.inf, log_values))
 
 
 def _correlated(table: Floats, message: Floats) -> Floats:
-    """sum_j table[i + j] message[j] for every i, by row; of a table of few values beside a long message, these only."""
+    """sum_j table[i + j] message[j] for every i, by row."""
     columns = table.shape[1] - message.shape[1] + 1
+    # A table with few nonzero columns and a long message: only these columns are correlated.
     used = np.flatnonzero(table.any(axis=0))
     if not used.size or used[-1] - used[0] >= columns:
         return np.array([np.correlate(*pair, mode="valid") for pair in zip(table, message, strict=True)])
     near = table[:, used[0] : used[-1] + 1]
     whole = np.array([np.correlate(*pair, mode="full") for pair in zip(near, message, strict=True)])
-    first, result = int(used[0]) - message.shape[1] + 1, np.zeros((len(table), columns))  # where `whole` begins
+    # `whole` begins at the place `first` of the result, which may be negative.
+    first, result = int(used[0]) - message.shape[1] + 1, np.zeros((len(table), columns))
     inside = slice(max(first, 0), first + whole.shape[1])
     result[:, inside] = whole[:, inside.start - first :][:, : columns - inside.start]
     return result

@@ -1,4 +1,4 @@
-"""Belief after a release: the law of each total for every count inside, as a table."""
+"""Belief after a release: the distribution of the total for every count inside, as a table."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Learned(Belief):
 
     Parameters
     ----------
-    inside : counts inside, ascending and consecutive
-    totals : totals, ascending and consecutive
-    table : log probabilities (inside, total); rows normalised, or all -inf for a count inside that is excluded
+    inside : counts inside, ascending and consecutive, (inside,)
+    totals : totals, ascending and consecutive, (total,)
+    table : log probabilities, (inside, total); rows are normalised, or all -inf for an excluded count inside
     """
 
     inside: Floats
@@ -49,7 +49,7 @@ class Learned(Belief):
         return scalar_or_array(np.where(inbound, value, -np.inf))
 
     def support(self, inside: int) -> tuple[int, int | None]:
-        """Those possible beside this count inside; all, for a count that is excluded."""
+        """Smallest and largest possible total given this count inside; of the whole table if the count is excluded."""
         possible = np.flatnonzero(self.log_prob(self.totals, float(inside)) > -np.inf)
         low, high = self.totals[possible[[0, -1]] if possible.size else [0, -1]]
         return int(low), int(high)
@@ -58,7 +58,7 @@ class Learned(Belief):
         return self.support(inside)  # type: ignore[return-value]
 
     def describe(self, level: str, inside: str) -> str:
-        """The range of the totals, with their mean under both hypotheses."""
+        """A clause with the range of the totals and their mean under both hypotheses."""
         means = (np.exp(self.table) * self.totals).sum(axis=1)
         out, present = format_number(means[0]), format_number(means[-1])
         return (
@@ -70,7 +70,8 @@ class Learned(Belief):
 
 
 def _quantile_gap(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> int:
-    """Largest distance between the quantiles of two laws given as (values, cumulative probabilities)."""
+    """Largest distance between the quantiles of two distributions, given as (values, cumulative probabilities)."""
+    # The distance changes only where one cdf has a step, so levels just beyond every step and in both tails suffice.
     levels = np.concatenate([a[1], b[1]])
     levels = np.concatenate([levels[(levels > 1e-9) & (levels < 1 - 1e-9)] + 1e-12, [1e-9, 0.5, 1 - 1e-9]])
     quantiles = [values[np.minimum(np.searchsorted(mass, levels), values.size - 1)] for values, mass in (a, b)]

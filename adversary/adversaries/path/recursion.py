@@ -1,13 +1,14 @@
-"""The backward recursion on a path of nested counts, for one reader and one published cell.
+"""The backward recursion on a path of nested counts, for one adversary and one published cell.
 
-Given the target's contribution k0, counts X1 <= X2 <= ... form a Markov chain (beliefs), every level releases
-X_l + noise and, below the top, the sum of its siblings' releases, (X_{l+1} - X_l) + the sum of d noises. The likelihood
-of a release under each hypothesis is exact up to a tail of exp(-36) per level:
+Given the target's contribution k0, the counts X1 <= X2 <= ... form a Markov chain whose transitions are the beliefs.
+Every level releases X_l + noise. Every level below the top also releases the sum of its siblings' releases,
+(X_{l+1} - X_l) + the sum of d noises. The likelihood of a release under each hypothesis is exact up to a truncated tail
+of exp(-36) per level:
 
     M_l(x) = log P(noisy_l | x) + log sum_{x'} belief(x' | x) h_l(sum_l - (x' - x)) exp(M_{l+1}(x')).
 
-The belief stands in every term, so a count inside never exceeds its total (Kazan and Reiter 2025, section 2.3; the
-published sampler leaves that constraint out of one of its two updates).
+with h_l the density of the sum of noises. The belief is a factor of every term, so a count inside never exceeds its
+total (Kazan and Reiter 2025, section 2.3; the published sampler omits that constraint from one of its two updates).
 """
 
 from __future__ import annotations
@@ -31,19 +32,23 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
 
 AT_ONCE = 50_000
-"""Releases per batch when distinct ones are looked for: sorting them takes several times their memory."""
+"""Releases per batch in the search for distinct ones: sorting takes several times the memory of the releases."""
 _PAIRS = 32
-"""Pairs of counts of two steps take as long as one count of a step, more or less."""
+"""Pairs of counts of two steps whose work equals that of one count of a step, about."""
 
 
 def distinct_rows(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Index of one row of each kind in lexical order, and for each row which of these it is.
+    """Indices of the distinct rows in lexical order, and the place of every row among them.
 
-    Rows of whole numbers are sorted as one whole number each, where that is exact: a tenth of the time.
+    Rows of whole numbers are coded as one whole number each if that is exact: sorting then takes a tenth of the time.
 
     Parameters
     ----------
-    rows : (row, column)
+    rows : numbers, (row, column)
+
+    Returns
+    -------
+    Index of one row of each kind, (distinct,), and for each row the place of its kind in that index, (row,)
 
     >>> index, place = distinct_rows(np.array([[2.0, 1.0], [0.0, 5.0], [2.0, 1.0]]))
     >>> index.tolist(), place.tolist()
@@ -56,6 +61,7 @@ def distinct_rows(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     if not exact:
         _, index, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return index, inverse.ravel()
+    # A mixed-radix code, below 2**53 and so exact in doubles, keeps the lexical order.
     weights = np.append(np.cumprod(spans[:0:-1])[::-1], 1.0)
     code = ((rows - low) @ weights).astype(np.int64)
     order = np.argsort(code)
@@ -67,16 +73,16 @@ def distinct_rows(rows: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @dataclass(frozen=True)
 class Path:
-    """The recursion for one reader, one plan, one cell."""
+    """The recursion for one adversary, one plan, one cell: steps, lowest first, and contributions if (out, in)."""
 
     steps: tuple[Step, ...]
-    contributions: Floats  # (out, in)
+    contributions: Floats
 
     @classmethod
     def of(
         cls, plan: Plan, chain: tuple[Belief, ...], contributions: tuple[int, int], *, exact_only: bool = False
     ) -> Path:
-        """The path of a plan; with `exact_only`, only exact levels are read, and nothing above the last of them."""
+        """The path of a plan, from one belief per level, lowest first; `exact_only` reads its exact levels only."""
         groups: list[list[int]] = []
         for i in range(len(plan.levels)):
             if i and plan.levels[i - 1].siblings == 0:
@@ -100,7 +106,7 @@ class Path:
 
     @property
     def windows(self) -> Windows:
-        """The counts that matter at each of its steps."""
+        """Ranges of the counts that are summed at each step."""
         return Windows(self.steps)
 
     @property
@@ -109,23 +115,24 @@ class Path:
         return bool(self.steps) and self.steps[0].belief.known_count is not None
 
     def known_counts(self) -> Floats:
-        """The lowest count if (out, in), for a reader who knows everybody else there."""
+        """The lowest count if (out, in), (2,), for an adversary who knows everybody else there; TypeError otherwise."""
         count = self.steps[0].belief.known_count
         if count is None:
             raise TypeError("this adversary does not know the others at the lowest level")
         return self.contributions + count
 
     def log_bayes_factor(self, released: Released, *, lowest: bool = True) -> Floats:
-        """log P(release | in) - log P(release | out) of one cell's releases; all but the `lowest` if that is False.
+        """log P(release | in) - log P(release | out) of one cell's releases, nats, (release,).
 
-        The release of the lowest level is independent of all others where everybody else in that unit is known.
+        `lowest=False` leaves out the lowest level's release, which is independent of all others if `known`.
         """
         first, noisy = self.steps[0], released.noisy
         if lowest and not self.known:
             return self._difference(self._log_likelihoods(released, -1, self.contributions))
         x = self.known_counts()
         own = np.zeros(len(released))
-        with np.errstate(invalid="ignore"):  # exact counts may rule out one hypothesis here and the other there
+        # inf - inf is NaN: one exact count rules out "in" and another rules out "out".
+        with np.errstate(invalid="ignore"):
             for noise, levels in first.alike():
                 read = [level for level in levels if lowest or level > 0]
                 seen, place = np.unique(noisy[:, read], return_inverse=True)
@@ -141,7 +148,7 @@ class Path:
         return self._log_likelihoods(released, -1, self.contributions)
 
     def evidence_above(self, released: Released, x: Floats) -> Floats:
-        """The part of the log Bayes factor that is not in the lowest step's own releases, each distinct case once."""
+        """The log Bayes factor without the lowest step's own releases, nats, (release,); `x` its count if (out, in)."""
         used = [i for step in self.steps[1:] for i in step.levels]
         if len(released) > AT_ONCE:
             parts = (np.arange(i, min(i + AT_ONCE, len(released))) for i in range(0, len(released), AT_ONCE))
@@ -159,7 +166,7 @@ class Path:
         return log_likelihoods[:, 1] - log_likelihoods[:, 0]
 
     def _log_likelihoods(self, released: Released, step: int, x: Floats) -> Floats:
-        """log P(everything above step | its count) at these counts, in chunks that fit in memory: (release, count)."""
+        """log P(all releases above a step | its count x), in chunks that fit in memory: (release, count)."""
         windows = self.windows.above(released, step, x, closed=True)
         result = np.full((len(released), x.size), np.nan)
         most = MAX_PRODUCTS if self._convolved else MAX_STATES
@@ -170,12 +177,12 @@ class Path:
 
     @property
     def _convolved(self) -> bool:
-        """True where every sum over counts is a convolution, whose pairs are not held in memory."""
+        """True where every sum over counts is a convolution, which needs no table of pairs in memory."""
         adjusted = any(isinstance(step.link, AdjustedLink) for step in self.steps)
         return not adjusted and all(step.belief.independent for step in self.steps[1:])
 
     def _transition(self, step: int, x: Floats, released: Released, windows: list[tuple[Floats, int]]) -> Floats:
-        """log P(all that lies above step | its count x), (release, count)."""
+        """log P(all releases above a step | its count x), (release, count), with sums over the given windows."""
         if self.windows.closed_form(step):
             return self._tail_form(step, x, released.noisy, released.sums)
         above, total = self.steps[step + 1], _counts(windows[0])
@@ -188,9 +195,9 @@ class Path:
         return log_sum_exp(self.kernel(step, x, total, released) + message[:, None, :])
 
     def _by_distance(self, step: int, x: Floats, total: Floats, released: Released) -> Floats | None:
-        """Values of `kernel` for every total - count, from the smallest, (release, distance).
+        """Values of `kernel` for every distance total - count, from the smallest, (release, distance).
 
-        None where counts are not one after another, or what is released of the others depends on more than that.
+        None where counts are not consecutive, or where the kernel does not depend on the distance alone.
         """
         link, belief = self.steps[step].link if step >= 0 else None, self.steps[step + 1].belief
         if isinstance(link, AdjustedLink) or not _consecutive(x):
@@ -201,7 +208,7 @@ class Path:
         return table + belief.log_prob(apart, 0.0) if belief.independent and not averaged else table
 
     def kernel(self, step: int, x: Floats, total: Floats, released: Released) -> Floats:
-        """log belief(total | x) + log P(what is released of the others | x, total), (release, count, total)."""
+        """log belief(total | x) + log P(releases of the others | x, total), nats, (release, count, total)."""
         link, belief = self.steps[step].link if step >= 0 else None, self.steps[step + 1].belief
         table = self._by_distance(step, x, total, released)
         if table is None:
@@ -212,10 +219,12 @@ class Path:
         return kernel if belief.independent else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
 
     def _tail_form(self, step: int, x: Floats, noisy: Floats, sums: Floats) -> Floats:
-        """Complete the square: sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a."""
+        """Closed form of `_transition`: a tail sum of a discrete Gaussian, or two geometric series."""
         above = self.steps[step + 1]
         if step < 0 and above.rate is not None:
             return above.log_likelihood_from(noisy, x)
+        # Completing the square, sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a: j is
+        # total - x, A and R belong to the releases of the next step, B and a to the siblings' sum.
         fits = [noise.parabola for noise in above.noises]
         rho = np.array([fit[0] for fit in fits if fit])
         below = self.steps[step].link if step >= 0 else None
@@ -248,7 +257,7 @@ class Path:
         return self._log_likelihoods(released, 1, counts)
 
     def averaged_losses(self) -> list[PrivacyLoss]:
-        """Independent parts of the pair (release if in, release if out), averaged over proper beliefs."""
+        """Privacy losses of the independent parts of the pair (release if in, if out), averaged over proper beliefs."""
         if self.steps[0].adjusted:
             raise ValueError("an averaged pair is not worked out for post-processed counts: ask the plan without it")
         if self.known and len(self.steps) == 1:
@@ -263,7 +272,7 @@ class Path:
         return [*(_pair_of(noise, *x) for noise in self.steps[0].noises), self._pair(1, x)]
 
     def _pair(self, i: int, x: Floats) -> PrivacyLoss:
-        """Loss of step i's releases (and the sum that leads there), step i's count averaged over the belief given x."""
+        """Loss of step i's releases and the siblings' sum below, averaged over its belief given x, if (out, in)."""
         step = self.steps[i]
         edges = [step.belief.window(int(k)) or (0, 0) for k in x]
         total = np.arange(min(e[0] for e in edges), max(e[1] for e in edges) + 1, dtype=np.float64)
@@ -291,7 +300,8 @@ class Path:
         """Per step: counts (release, count), and log P(count | count below, release), (release, below, count)."""
         x = np.broadcast_to(self.contributions, (len(released), 2))
         windows = self.windows.above(released, -1, self.contributions, closed=False)
-        list(chunks(windows, 2, len(released)))  # refuses what is too wide
+        # Consumed only for its ValueError, if the windows are too wide.
+        list(chunks(windows, 2, len(released)))
         alike = common(windows, np.arange(len(released)))
         result = []
         for i, window in enumerate(alike):
@@ -318,7 +328,7 @@ class Path:
         return bool(costs(windows, self.contributions.size, len(released)).max() <= MAX_STATES)
 
     def work(self, released: Released) -> float:
-        """Counts to go through for the log Bayes factor of one of these releases, on average."""
+        """Mean number of counts to sum over for the log Bayes factor of one of these releases: a measure of time."""
         step, x = (0, self.known_counts()) if self.known else (-1, self.contributions)
         if step + 1 == len(self.steps):
             return 1.0
@@ -327,7 +337,7 @@ class Path:
         return float(np.mean(sum((size for _, size in windows), pairs / _PAIRS)))
 
     def learned(self, released: Released) -> dict[int, Belief]:
-        """Beliefs after one release, for the lowest level of every step: what was known for certain stays so."""
+        """Posterior beliefs after one release, by the lowest level of every step; certain knowledge is unchanged."""
         below = np.arange(self.contributions.min(), self.contributions.max() + 1)
         beliefs: dict[int, Belief] = {}
         for step, (total, table) in zip(self.steps, self.joint(released), strict=True):
@@ -356,7 +366,7 @@ def refuse_impossible(impossible: NDArray[np.bool_]) -> None:
 
 
 def _pair_of(noise: Mechanism, out: float, present: float) -> PrivacyLoss:
-    """Loss of one release of either count; a bound where clamped continuous noise has atoms beside its density."""
+    """Loss of one release of either count; an upper bound for clamped continuous noise, which has atoms too."""
     if noise.is_additive or noise.is_continuous:
         return noise.pair_loss(int(present), int(out))
     y = _span(noise, np.array([out, present]))
@@ -365,16 +375,14 @@ def _pair_of(noise: Mechanism, out: float, present: float) -> PrivacyLoss:
 
 
 def _bounded(noises: Iterable[Mechanism]) -> bool:
-    """True where no release beyond those listed can have a larger loss than they have."""
+    """True where no release beyond the listed ones has a larger loss than they do."""
     inside = [noise.noise.summands[0] for noise in noises]
     return all(not one.is_additive or one.is_exact or np.isfinite(one.privacy_loss(1, 1).maximum) for one in inside)
 
 
 def _span(noise: Mechanism, values: Floats) -> Floats:
-    """Every release that matters for any of these values.
-
-    Of noise that is not added the ends may lie outside those of the least and the largest value.
-    """
+    """All consecutive releases within the truncated support for any of these values."""
+    # Without additive noise an inner value may reach further than the smallest and the largest.
     ends = [noise.support(int(value))[[0, -1]] for value in (values[[0, -1]] if noise.is_additive else values)]
     return np.arange(np.min(ends), np.max(ends) + 1, dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""One distinct count on the path from the target's unit upwards: the levels that publish it, and what ties it on."""
+"""One distinct count on the path from the target's unit upwards: the levels that publish it, and its link upwards."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ from adversary.privacy.mechanisms import Mechanism
 
 @dataclass(frozen=True)
 class Step:
-    """One distinct count on the path: the levels that publish it, and what links it to the next."""
+    """One distinct count on the path: the levels that publish it, and its link to the next.
+
+    Parameters
+    ----------
+    levels : places in the plan of the levels that publish this count, lowest first
+    noises : their noise, one per level; none where the count is read through its link only
+    belief : about this count, given the count of the step below
+    link : to the next step; None at the top, and where no siblings' releases are read
+    """
 
     levels: tuple[int, ...]
-    noises: tuple[Mechanism, ...]  # one per level, none where the count is only read through its link
+    noises: tuple[Mechanism, ...]
     belief: Belief
-    link: Link | None  # to the next step
+    link: Link | None
 
     def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
         """Log P(its releases | count x), for releases (release, level) and x (release, count)."""
@@ -32,15 +40,19 @@ class Step:
 
     @property
     def rate(self) -> float | None:
-        """Epsilon of its one release, where that has Laplace or geometric noise."""
+        """Epsilon of its release, if there is exactly one and it has Laplace or geometric noise; None otherwise."""
         return self.noises[0].laplace_rate if len(self.noises) == 1 else None
 
     def log_likelihood_from(self, noisy: Floats, x: Floats) -> Floats:
-        """Log of the sum of that release's likelihoods over all counts from x on: geometric series on either side."""
+        """Log of the sum of its one release's likelihoods over all counts from x upwards; needs `rate`.
+
+        The likelihoods form one geometric series above the release and one below it. Shapes (release, count).
+        """
         epsilon = self.rate or 0.0
-        over = noisy[:, self.levels[:1]] - x  # how far the release lies above the least count
-        below = np.floor(np.maximum(over, -1.0)) + 1.0  # counts from x up to the release
-        near = np.where(over < 0.0, -over, below - over)  # from the release to the next count above it
+        # over: release - x; below: number of counts from x up to the release; near: distance to the next count above.
+        over = noisy[:, self.levels[:1]] - x
+        below = np.floor(np.maximum(over, -1.0)) + 1.0
+        near = np.where(over < 0.0, -over, below - over)
         least = -epsilon * near
         with np.errstate(divide="ignore"):
             rest = epsilon * (near - 1.0) + np.log(-np.expm1(-epsilon * below))
@@ -48,7 +60,7 @@ class Step:
         return np.asarray(np.logaddexp(least, rest) + peak - np.log(-np.expm1(-epsilon)))
 
     def alike(self) -> list[tuple[Mechanism, list[int]]]:
-        """Its noises, each with the levels, one after another, that share it."""
+        """Its distinct noises, each with the consecutive levels that share it."""
         pairs = groupby(zip(self.noises, self.levels, strict=False), key=lambda pair: id(pair[0]))
         groups = [list(group) for _, group in pairs]
         return [(group[0][0], [level for _, level in group]) for group in groups]
@@ -60,22 +72,29 @@ class Step:
 
     @property
     def adjusted(self) -> bool:
-        """True where its own count is published only after it was made to fit the next."""
+        """True where its own count is published only after adjustment to the next step's."""
         return isinstance(self.link, AdjustedLink)
 
     def exact_part(self) -> Step:
-        """The step with only its exact releases, and no sibling sum."""
+        """The step with its exact releases only, and no link."""
         exact = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if n.is_exact]
         return Step(tuple(i for i, _ in exact), tuple(n for _, n in exact), self.belief, None)
 
     @property
     def reach(self) -> float:
-        """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS."""
+        """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS, in people."""
         return min(noise.reach(REACH_NATS) for noise in self.noises)
 
 
 def link_above(plan: Plan, i: int, above: Belief) -> Link:
-    """The link of a level's count to the next: what is released of the siblings."""
+    """The link of a level's count to the next: the likelihood of the siblings' releases.
+
+    Parameters
+    ----------
+    plan : the published counts
+    i : place of the level, below the top
+    above : belief about the total of the level above
+    """
     level: Level = plan.levels[i]
     if plan.postprocessing is not None:
         return AdjustedLink(plan.postprocessing, level.mechanism, level.siblings or 0)

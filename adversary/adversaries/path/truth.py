@@ -1,4 +1,4 @@
-"""True counts behind a release, and whether the target is among them: checked against the plan and the reader."""
+"""True counts behind a release and the target's side, checked against the plan and the adversary's beliefs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Truth:
 
     Parameters
     ----------
-    counts : (level, cell)
+    counts : true counts in people, (level, cell)
     target : 1 if in, 0 if out
-    siblings : counts of the siblings one by one, (sibling, cell), by the names of the levels where they are given
+    siblings : true counts of single siblings, (sibling, cell), by level name; empty where none are given
     """
 
     counts: Integers
@@ -41,19 +41,18 @@ class Truth:
 
 
 def settle_truth(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> Truth:
-    """Check true counts against the plan and the adversary's beliefs, and settle whether the target is in.
+    """Check true counts against the plan and the adversary's beliefs, and determine whether the target is in.
 
-    A truth that a belief excludes is refused, except by `Point`, which stands for an adversary who is sure and may be
-    wrong.
+    A truth that a belief excludes is refused. The exception is `Point`: an adversary may be sure of a wrong total.
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     adversary : the adversary
     truth : true count of each level by name, a number or one per cell. With two cells, single counts are those of the
-        first cell and the second holds as many others. "in": 1 or 0 names the target's side, required where the counts
-        do not settle it. "siblings": {level: counts} gives the siblings of a level's unit one by one: as many as the
-        plan says, adding up to the level above without the unit
+        first cell, and the second cell is assumed to hold as many others. "in": 1 or 0 is the target's side, required
+        if the counts do not determine it. "siblings": {level: counts} lists the counts of single siblings: as many as
+        the plan has there, with the sum count of the level above - count of the unit
 
     Returns
     -------
@@ -61,7 +60,7 @@ def settle_truth(plan: Plan, adversary: Adversary, truth: Mapping[str, Any]) -> 
 
     Raises
     ------
-    ValueError : a truth that the plan, the beliefs or an exact level exclude, or that leaves the target's side open
+    ValueError : the plan, a belief or an exact level excludes the truth, or the target's side is not determined
     TypeError : `adversary` is not an Adversary
 
     >>> from adversary.privacy.mechanisms import Geometric
@@ -135,13 +134,13 @@ def opposite(plan: Plan, adversary: Adversary, truth: Truth) -> Truth:
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     adversary : the adversary
     truth : checked true counts, from `settle_truth`
 
     Returns
     -------
-    Truth, checked like the first
+    Truth, checked by `settle_truth`
 
     Raises
     ------

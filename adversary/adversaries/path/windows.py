@@ -1,4 +1,4 @@
-"""Ranges of the counts that matter at each step of a path, given the releases: the limits of its sums."""
+"""Windows: ranges of the counts that are summed at each step of a path, given the releases."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from adversary.privacy.mechanisms import Mechanism
 
 MAX_STATES = 50_000_000
 MAX_PRODUCTS = 2_000_000_000
-"""Pairs of counts of two levels for one release: where each is held in memory, and where they are convolved."""
+"""Largest number of pairs of counts of two levels, per release: if held in memory, and if convolved."""
 _CHUNK_STATES = 4_000_000
 _WHOLE_SUPPORT = 4096
 _DRIFT_ROUNDS = 6
 NEAR_NATS = 36.0
-"""Truncated weight of a level's window, in nats: at most exp(-36), about 2e-16, of either hypothesis."""
+"""Truncated weight of a level's window, in nats: at most exp(-36), about 2e-16, under either hypothesis."""
 _SHARP = 1e6
 _BLOCK = 64
 _CHOICES = 9
@@ -32,13 +32,14 @@ _CHOICES = 9
 
 @dataclass(frozen=True)
 class Windows:
-    """Ranges of counts of the steps of a path."""
+    """Ranges of counts of the steps of a path; `steps` stand lowest first."""
 
     steps: tuple[Step, ...]
 
     def closed_form(self, step: int) -> bool:
-        """True where the sum over the next count is a tail of a discrete Gaussian or of one geometric law: flat belief,
-        last step, and parabolas or, where no siblings are released below, one noise of Laplace's."""
+        """True where the sum over the next count has a closed form: last step, flat belief, and Gaussian noise only.
+
+        Without siblings' releases below, one release with Laplace or geometric noise has a closed form too."""
         above = self.steps[step + 1]
         if step + 2 < len(self.steps) or not above.belief.flat or not above.noises:
             return False
@@ -48,7 +49,7 @@ class Windows:
         return isinstance(link, SumLink) and all(noise.parabola for noise in (*above.noises, link.noise))
 
     def above(self, released: Released, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
-        """For every step above `step`: the first count and the number of counts to follow, per release."""
+        """For every step above `step`: the first count and the number of counts in its window, (release,) each."""
         low, high = np.full(len(released), x.min()), np.full(len(released), x.max())
         ranges: list[tuple[Floats, Floats]] = []
         last = step + 1
@@ -65,17 +66,17 @@ class Windows:
         return [(low, (high - low + 1).astype(np.int64)) for low, high in ranges]
 
     def _below(self, i: int, first: Floats, last: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """The part of a range of step i from which some total from low to high is possible; one count at least."""
+        """The part of step i's range that allows some total from low to high; at least one count."""
         belief = self.steps[i + 1].belief
         least, most = belief.support(0) if belief.independent else (0, None)
         last = np.clip(high - least, first, last)
         return np.clip(low - _or_infinity(most), first, last), last
 
     def of(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
-        """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
+        """First and last count of step i's window, given the range below: hull of all estimates, widened by a reach.
 
-        Log-concave factors put the mode inside the hull; beyond it this step's own likelihood falls by REACH_NATS.
-        Where a noise is not log-concave and has no end, all counts are left to `_near`, which needs neither.
+        With log-concave factors the mode lies inside the hull; within the reach the step's likelihood falls by
+        REACH_NATS. If a noise is neither log-concave nor bounded, all counts stay for `_near`, which needs neither.
         """
         step, noisy = self.steps[i], released.noisy
         for noise, level in zip(step.noises, step.levels, strict=False):
@@ -124,10 +125,10 @@ class Windows:
         return all(one.log_concave or one.reach(REACH_NATS) == one.reach(2.0 * REACH_NATS) for one in noises)
 
     def misfit(self, step: int, x: Floats, released: Released) -> Floats:
-        """Nats by which one choice of counts above x falls short of what all could reach: the most over x, per release.
+        """Upper bound on log peak - log evidence, in nats, from one feasible choice of the counts above x; (release,).
 
-        Each count chosen lies between what its step releases and what follows from the count below. Beliefs and noise
-        laws have mass one, so no sum over counts exceeds the peaks of continuous noise. Infinite where none is found.
+        The maximum over x. Each chosen count lies between its own release and the estimate from the count below.
+        Beliefs and noise have mass one, so no sum over counts exceeds the noise's peaks. Infinite without a bound.
         """
         below = np.broadcast_to(np.asarray(x, dtype=np.float64), (len(released), np.size(x)))
         lost = np.zeros(below.shape)
@@ -159,7 +160,7 @@ class Windows:
         return np.asarray(lost.max(axis=1), dtype=np.float64)
 
     def _short(self, i: int, released: Released, below: Floats, count: Floats) -> Floats:
-        """Nats by which these counts of step i fall short of the peaks, given those below: (release, count)."""
+        """Log peak minus log likelihood of these counts of step i, given those below, in nats: (release, count)."""
         here, link = self.steps[i], self.steps[i - 1].link if i else None
         short = sum(noise.log_peak for noise in here.noises) - here.log_likelihood(released.noisy, count)
         if link is not None:
@@ -170,7 +171,7 @@ class Windows:
         return np.asarray(short - as_array(here.belief.log_prob(count, below)) + peak)
 
     def _noise_of_sum(self, i: int, released: Released) -> Mechanism | None:
-        """Noise of the siblings' sum below step i, where that ties it to the count below and nothing else does."""
+        """Noise of the siblings' sum below step i, where that sum is the only link to the count below; else None."""
         link = self.steps[i - 1].link if i else None
         summed = isinstance(link, SumLink | EachLink) and not link.believes(released)
         return link.noise if link is not None and summed else None
@@ -178,8 +179,9 @@ class Windows:
     def _near(
         self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
     ) -> tuple[Floats, Floats]:
-        """The part of a range that its own releases and the sum of the siblings below allow, given the counts inside
-        (lowest, highest), where all beyond weighs at most exp(-NEAR_NATS)."""
+        """The part of a range near its own releases and near the siblings' sum, given the counts inside (low, high).
+
+        All counts beyond it weigh at most exp(-NEAR_NATS)."""
         for noise, least, most in self._sources(i, inside, released):
             reach = np.full(len(released), np.inf)
             known = np.isfinite(misfit)
@@ -198,7 +200,7 @@ class Windows:
     def _sources(
         self, i: int, inside: tuple[Floats, Floats], released: Released
     ) -> list[tuple[Mechanism, Floats, Floats]]:
-        """Noises of step i and of the siblings' sum below, with the least and the largest count that each suggests."""
+        """Noises of step i and of the siblings' sum below, with the smallest and largest count that each estimates."""
         step = self.steps[i]
         own = [(n, released.noisy[:, j], released.noisy[:, j]) for n, j in zip(step.noises, step.levels, strict=False)]
         if (summed := self._noise_of_sum(i, released)) is None:
@@ -209,11 +211,11 @@ class Windows:
     def _of_both(
         self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
     ) -> tuple[Floats, Floats]:
-        """The part of a wide range beyond which belief and noise together are too small to matter.
+        """The part of a wide range outside which the product of belief and noise is negligible.
 
-        Counts are taken in blocks. A block goes where the most that it can reach, whatever is inside, falls by
-        NEAR_NATS and the log of their number below what is certain: the misfit or, at the last step, what the likeliest
-        count of another block has at least.
+        Counts are grouped in blocks. A block is dropped if its upper bound, over all counts inside, lies NEAR_NATS plus
+        the log of the number of counts below a lower bound on the evidence: from `misfit` or, at the last step, the
+        largest of the blocks' lower bounds.
         """
         wide = np.flatnonzero((last - first > _WHOLE_SUPPORT) & ((i + 1 == len(self.steps)) | np.isfinite(misfit)))
         if not wide.size:
@@ -225,7 +227,8 @@ class Windows:
             return first, last
         low, high = inside[0][wide].min(), inside[1][wide].max()
         start, stop = first[wide].min(), last[wide].max()
-        gap = int(high - low)  # the others of a block of totals range over so many counts more
+        # A block of totals corresponds to `gap` more counts of others, since the count inside varies by as much.
+        gap = int(high - low)
         block = _BLOCK + gap
         count = int(stop - start) // block + 1
         if count < 4 or count * block > MAX_STATES:
@@ -252,14 +255,15 @@ class Windows:
         return first, last
 
     def _ceiling(self, i: int) -> float:
-        """The largest total that a belief further up allows whatever is inside: no count below it can be larger."""
+        """The largest total that any belief further up allows; no count below it can be larger."""
         laws = [step.belief for step in self.steps[i + 1 :]]
         fixed = [law.support(0)[1] for law in laws if law.support(0)[1] == law.support(1)[1]]
         return min((float(end) for end in fixed if end is not None), default=np.inf)
 
     def _reach_of_growth(self, i: int, low: Floats, centre: Floats) -> Floats:
-        """Reach upwards, and further where an improper belief grows with the total: until it has lost to the noise
-        what it has gained on the way."""
+        """Reach upwards, in people; longer if an improper belief grows with the total.
+
+        The growth over the reach, in nats, is added to the fall required of the noise, and the reach is recomputed."""
         further = self._reach(i, np.zeros_like(centre))
         belief = self.steps[i].belief
         for _ in range(0 if belief.proper else _DRIFT_ROUNDS):
@@ -268,10 +272,10 @@ class Windows:
         return further
 
     def _reach(self, i: int, nats: Floats) -> Floats:
-        """Distance from what is released to which a step's counts are followed, for so many nats beyond REACH_NATS.
+        """Distance from the releases at which a step's likelihood has fallen by REACH_NATS + nats, (release,).
 
-        Where its numbers are clamped from above every larger count fits them as well, and the siblings' releases or the
-        belief must hold the count.
+        A release clamped from above fits every larger count equally well; the siblings' releases or the belief must
+        then bound the count.
         """
         step, below = self.steps[i], self.steps[i - 1].link if i else None
         holding = [noise for noise in step.noises if np.isfinite(noise.reach(REACH_NATS))]
@@ -284,7 +288,7 @@ class Windows:
         raise _endless(step.belief)
 
     def _of_parabolas(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
-        """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
+        """Window of the last step where all noise is Gaussian: the mode for either end below, and the joint reach."""
         step, noisy = self.steps[i], released.noisy
         curves = [noise.curvature for noise in step.noises]
         rho = sum(curves)
@@ -338,7 +342,7 @@ def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int, most: 
     order = np.argsort(cost, kind="stable")
     start = 0
     while start < rows:
-        # widest row of the group, found by halving the group until it fits
+        # Rows stand in order of cost: the last of a group has the largest. The group is halved until it fits.
         stop = rows
         while stop - start > 1 and (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
             stop = start + (stop - start) // 2
@@ -347,7 +351,7 @@ def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int, most: 
 
 
 def _at_most_one(belief: Belief) -> bool:
-    """True where no total weighs more than one: of several siblings under a flat belief a total has many vectors."""
+    """True where no total has weight above one; with flat beliefs about several siblings, a total has many vectors."""
     alone = belief.each is not None and belief.each.count == 1
     return belief.proper or belief.flat or alone
 
@@ -360,8 +364,9 @@ def _supports(belief: Belief, inside: Floats) -> tuple[Floats, Floats]:
 
 
 def _reaches(noise: Mechanism, nats: Floats) -> Floats:
-    """Distances from a release beyond which a count is less likely by so many nats, or up to a sixteenth more, and
-    NEAR_NATS: sums of noises search for each."""
+    """Distances from a release at which the likelihood has fallen by nats + NEAR_NATS, or up to a sixteenth more.
+
+    Nats are rounded up to few distinct values, since sums of noises need a search for each."""
     step = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(nats, 1.0))) - 4.0, 0.0)
     return _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(nats / step) * step)
 
@@ -373,7 +378,7 @@ def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
 
 
 def _most_others(law: Belief, inside: Floats) -> Floats:
-    """Largest count outside that a belief allows, given these inside."""
+    """Largest count outside that a belief allows, given these counts inside."""
     return _by_value(lambda k: _or_infinity(law.support(k)[1]) - k, inside)
 
 
@@ -382,11 +387,11 @@ def _or_infinity(end: int | None) -> float:
 
 
 def costs(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Integers:
-    """Largest number of states a step adds up, per release, from `first` counts below."""
+    """Largest number of pairs of counts in the sums of one step, per release, with `first` counts at the bottom."""
     sizes = [np.full(rows, first), *(size for _, size in windows)]
     return np.asarray(np.max([np.full(rows, 32), *(a * b for a, b in itertools.pairwise(sizes))], axis=0))
 
 
 def common(windows: list[tuple[Floats, Integers]], rows: Integers) -> list[tuple[Floats, int]]:
-    """Windows with one width for all these rows."""
+    """Windows of these rows, widened to one width: (first counts, width) per step."""
     return [(low, int(size[rows].max())) for low, size in windows]

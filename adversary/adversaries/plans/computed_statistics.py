@@ -1,17 +1,17 @@
-"""Statistics that are published in the place of noisy counts: ratios, and synthetic records.
+"""Statistics that are published in place of noisy counts: ratios, and synthetic records.
 
-Whatever is computed from noisy counts alone, at random or not, is post-processing: an audit of the counts underneath
-covers it. With X the counts, S the statistic, and an adversary's own law of X under prior p,
+Any function of noisy counts alone, random or not, is post-processing: an audit of the noisy counts covers it. Let X be
+the noisy counts, S the statistic, and p the prior. Under the adversary's distribution of X,
 
     P(in | S = s) = E[P(in | X) | S = s],
 
-the mean of the posteriors of all counts that give s. Their averages follow by Jensen's inequality, since
+the mean of the posteriors over all counts that give s. Their averages follow by Jensen's inequality, since
 
-    E[P(in | X) | in] = E[P(in | X)^2] / p,        E[P(in | X) | out] = E[P(in | X) (1 - P(in | X))] / (1 - p):
+    E[P(in | X) | in] = E[P(in | X)^2] / p,        E[P(in | X) | out] = E[P(in | X) (1 - P(in | X))] / (1 - p).
 
-from S the expected posterior is no further from the prior than from X, under either truth, if the law is the one that
-releases come from: if what the adversary believes of everybody else is right. A test on S is a test on X, so that it
-detects no more. A ratio to a number that everybody knows is the count itself in other units: then both are equal.
+Under either truth, the expected posterior given S is no further from the prior than given X. This requires that X has
+the adversary's distribution: that the beliefs about everybody else are right. A test on S is also a test on X, so S has
+no more power. A ratio to a number that everybody knows is the count itself in other units: then both are equal.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PUBLISHED = (COUNTS, RATIOS, KNOWN_RATIOS, SYNTHETIC)
 
 
 class Statistic(NamedTuple):
-    """Words about a statistic that is published in the place of counts.
+    """Sentences about a statistic that is published in place of counts.
 
     Parameters
     ----------
-    description : of what is published, a sentence after one about the counts
-    caution : what the numbers of an audit of the counts mean then; "" where the counts follow from the statistic
+    description : of the statistic, a sentence that follows one about the counts
+    caution : meaning of an audit of the counts for this statistic; "" if the counts follow from the statistic
     """
 
     description: str
@@ -39,7 +39,7 @@ class Statistic(NamedTuple):
 
 
 def _underneath(name: str, made: str) -> str:
-    """The caution about statistics from which the counts do not follow."""
+    """The caution for statistics that do not determine the counts."""
     return (
         f"Audited are the noisy counts under the {name}, not the {name}, which reveal no more. For an adversary who "
         f"sees the {name} alone, and whose beliefs about everybody else are right, the expected posterior is no "
@@ -63,20 +63,24 @@ STATISTICS = {
         _underneath("synthetic records", "fitted to"),
     ),
 }
-"""Words about what is published, by its name."""
+"""Description and caution of each statistic, by name."""
 
 
 def check_published(published: str, exact: Iterable[str]) -> str:
-    """Name of what is published, checked.
+    """Check the name of the published statistic.
 
     Parameters
     ----------
     published : one of `PUBLISHED`
     exact : names of the levels without noise
 
+    Returns
+    -------
+    The name
+
     Raises
     ------
-    ValueError : another name, or ratios that hide the counts beside levels which are published exactly
+    ValueError : another name, or "ratios" together with levels that are published exactly
 
     >>> check_published("synthetic records", ["state"])
     'synthetic records'
@@ -84,7 +88,8 @@ def check_published(published: str, exact: Iterable[str]) -> str:
     if published not in PUBLISHED:
         raise ValueError(f"published must be one of {', '.join(map(repr, PUBLISHED))}, got {published!r}")
     exact = list(exact)
-    # an exact level is taken as known: were it not, what the ratios reveal would count as known beforehand
+    # The audit takes an exact level as known beforehand. If only ratios are published it is not known, and what they
+    # reveal of it would be missing from the risk.
     if published == RATIOS and exact:
         raise ValueError(
             f"published must be {KNOWN_RATIOS!r} where a count is published exactly, or the count be noisy, got "

@@ -1,14 +1,14 @@
-"""Levels from the noise that other libraries say they add: OpenDP, Tumult Analytics, PipelineDP. None is imported.
+"""Levels from noise descriptions of other libraries: OpenDP, Tumult Analytics, PipelineDP. None is imported.
 
-| library | a row | noise |
+| library | keys of a row | noise parameter |
 |---|---|---|
 | OpenDP, `query.summarize().to_dicts()` | "distribution", "scale" | scale s of an "Integer Laplace" is 1 / epsilon |
 | Tumult, `session._noise_info(query, budget)` | "noise_mechanism", "noise_parameter" | sigma^2, or 1 / epsilon |
 | PipelineDP, `vars` of a `MetricUtility` | "noise_kind", "noise_std" | the standard deviation |
 | PipelineDP, `vars` of a `SumMetrics` | "noise_kind", "std_noise" | the standard deviation |
 
-In a row of OpenDP no distribution, or a scale of 0, is a public number, published exactly; a key exists only where its
-noisy count is above the "threshold", and one that nobody has never does, so that its delta is that of `Selected`.
+In a row of OpenDP, no distribution or a scale of 0 means a public number, published exactly. With a "threshold", a key
+is published only if its noisy count is above it, and a key that nobody has is never published: the noise is `Selected`.
 
 Read from the sources of OpenDP 0.16, Tumult Analytics 0.21 and PipelineDP (`analysis/metrics.py`).
 """
@@ -43,21 +43,24 @@ FORMATS: dict[tuple[str, str], dict[str, Made]] = {
     ("noise_kind", "noise_std"): _OF_PIPELINE_DP,
     ("noise_kind", "std_noise"): _OF_PIPELINE_DP,
 }
-"""Keys of the kind and of the number in a row, by library; and what the number makes of each kind."""
+"""Per library: keys of the noise kind and of its parameter, and a constructor of the mechanism per kind."""
 
 
 def levels_of_noise(
     rows: Any, names: Sequence[str] | None = None, siblings: Sequence[int] | None = None
 ) -> list[Level]:
-    """Levels with the noise that a library describes, a row for each level, lowest first.
+    """Levels with the noise that another library describes: one row per level, lowest first.
+
+    The keys of a row are "distribution" and "scale" (OpenDP), "noise_mechanism" and "noise_parameter" (Tumult
+    Analytics), or "noise_kind" and "noise_std" or "std_noise" (PipelineDP).
 
     Parameters
     ----------
-    rows : as dictionaries, or a data frame of pandas or Polars: see the table above. An enumeration stands for its
-        name, in any case. What is done to the number afterwards is not in a row, but for the threshold: OpenDP's
-        `dp.len()` is `clamped` at 0 unless it is asked for signed counts
-    names : of the levels; unless given, each row's "column", or "level 1", "level 2", ...
-    siblings : of every level but the last; unless given 0, counts of the same people
+    rows : dictionaries, or a data frame of pandas or Polars. Members of an enumeration are read by their names,
+        whatever their case. Post-processing is not in a row, except for a threshold: OpenDP's `dp.len()` is `clamped`
+        at 0 unless signed counts are requested
+    names : of the levels; by default each row's "column", or "level 1", "level 2", ...
+    siblings : number of siblings of every level but the last; by default 0, levels of the same people
 
     Returns
     -------
@@ -65,8 +68,8 @@ def levels_of_noise(
 
     Raises
     ------
-    ValueError : no rows, names or siblings that do not fit them, a row of no known format, or noise that is not added
-        to a count (an exponential mechanism, for instance); the message names the row
+    ValueError : no rows, a wrong number of names or siblings, a row of unknown format, or noise that is not additive
+        (such as an exponential mechanism); the message names the row
 
     >>> summary = [{"column": "len", "aggregate": "Frame Length", "distribution": "Integer Laplace", "scale": 2.0}]
     >>> level, = levels_of_noise(summary)
@@ -86,14 +89,15 @@ def levels_of_noise(
 
 
 def _records(rows: Any) -> Iterable[Any]:
-    """The rows of a data frame of pandas or Polars; of anything else its items."""
+    """The rows of a pandas or Polars data frame as dictionaries; any other value unchanged."""
     if hasattr(rows, "to_dicts"):
         return list(rows.to_dicts())
     return list(rows.to_dict("records")) if hasattr(rows, "columns") and hasattr(rows, "to_dict") else rows
 
 
 def _row(where: str, row: Any) -> dict[str, Any]:
-    """A row as a dictionary, without what is missing."""
+    """A row as a dictionary, with NaN as None."""
+    # `value != value` is true of NaN only.
     if not isinstance(row, Mapping):
         raise ValueError(f"{where}: must be a dictionary such as {{'distribution': ..., 'scale': ...}}, got {row!r}")
     return {str(key): None if value is None or value != value else value for key, value in row.items()}

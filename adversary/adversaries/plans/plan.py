@@ -1,8 +1,8 @@
 """Plan of published counts: nested levels around one person, each with its noise.
 
 A plan is a path: the target's block, its block group, its tract, ... Every level publishes the count of one cell in the
-target's unit, and below the top also in the `siblings` other units of the same parent. Other queries of a unit, in
-each of which the target is counted in one row too, are further levels of the same people.
+target's unit, and below the top also in the `siblings` other units of the same parent. Other queries of a unit that
+count the target are further levels of the same people.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from adversary.privacy.losses import PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
 
 NOT_LEVELS = ("in", "siblings")
-"""Keys of a truth that are not levels: the target, and the true counts of siblings one by one."""
+"""Keys of a truth that are not levels: the target's side, and the true counts of single siblings."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Level:
 
     Parameters
     ----------
-    name : what the level is called in truths, releases and beliefs ("block")
+    name : name of the level in truths, releases and beliefs ("block")
     mechanism : the noise added to the count of every unit at this level
-    siblings : number of other units of the same parent, required below the top; 0 = the next level has the same
-        people. Of a run of levels of the same people, the highest has the siblings of the unit
-    query_of : name of the level whose unit this is another query of; see `queries` of `Plan`
+    siblings : number of other units of the same parent, required below the top; 0 means that the next level counts the
+        same people. In a run of levels of the same people, the highest has the siblings of the unit
+    query_of : for another query of a level's unit, the name of that level; see `queries` of `Plan`
     """
 
     name: str
@@ -62,7 +62,7 @@ class Level:
 
     @property
     def unit(self) -> str:
-        """Name of the level by which truths and beliefs know the unit."""
+        """Name of the unit in truths and beliefs: that of its level, also for the unit's other queries."""
         return self.query_of or self.name
 
 
@@ -73,23 +73,22 @@ class Plan:
     Parameters
     ----------
     levels : the nested levels, or a single one; `siblings` is required of all but the last, which has none
-    cells : published cells in which the adversary's hypotheses differ: 1, the target's own, or 2 when the alternative
-        puts the target in another published cell
-    postprocessing : what is done to the noisy numbers before they are published: a `Postprocessing` that makes the
-        lower of two levels fit the upper, or a function from mechanism to mechanism for every level, such as
-        `clamped`. Only the result is published, so sums of siblings are not
-    neighbours : of a privacy unit that does not name them: "unbounded" (one is added or removed) or "bounded" (one is
-        replaced); unless given, "bounded" with two cells
+    cells : number of published cells in which the adversary's hypotheses differ: 1, the target's own, or 2 if the
+        alternative puts the target in another published cell
+    postprocessing : applied to the noisy numbers before publication: a `Postprocessing` that adjusts the lower of two
+        levels to the upper, or a function from mechanism to mechanism, such as `clamped`, for every level. Only its
+        result is published, so sums of siblings are not
+    neighbours : for a privacy unit without a relation: "unbounded" (one unit is added or removed) or "bounded" (one is
+        replaced); by default "bounded" with two cells, otherwise "unbounded"
     queries : by level, the noise of the unit's other queries by name: those with a row that counts the target (with two
-        cells, a row for each). They become levels "block, total" below their own, of the same people, for adversaries
-        who know everybody else in the unit: a row's answer without these is one more noisy count of the cell. Where the
-        others are not known this is refused: rows count the cell and others whom no belief is about, in groups that
-        overlap, for which an exact answer would need one joint law of the whole histogram. `nmf.read(queries="all")`
-        has the linear estimates of such cells
-    privacy_unit : whose data a guarantee about this plan protects, and how much of the release one of them changes; a
-        person who changes one count by one unless given. The noise itself is in the levels
-    published : "counts", or what is computed from them and published in their place: "ratios" (to one another or other
-        noisy numbers), "ratios to known numbers" or "synthetic records". Audits are of the counts, and say so
+        cells, a row for each). They become levels "block, total" below their own, of the same people. The adversary
+        must know everybody else in the unit: subtracting them from the row's answer leaves one more noisy count of the
+        cell. Otherwise this is refused: rows overlap and count people whom no belief covers, and an exact answer would
+        need a joint distribution of the whole histogram. `nmf.read(queries="all")` has linear estimates of such cells
+    privacy_unit : the unit that a guarantee about this plan protects, and how much of the release one unit changes; by
+        default a person who changes one count by one. The noise itself is in the levels
+    published : "counts", or a statistic that is computed from them and published in their place: "ratios" (to one
+        another or other noisy numbers), "ratios to known numbers" or "synthetic records". Audits are of the counts
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> Plan([Level("block", DiscreteGaussian.from_rho(0.1), siblings=27), Level("tract", DiscreteGaussian(1.0))]).names
@@ -149,30 +148,29 @@ class Plan:
 
     @property
     def own(self) -> int:
-        """Place of the lowest level that publishes the cell itself, after those of other queries of the unit."""
+        """Place of the lowest level that publishes the cell itself; levels of the unit's other queries stand below."""
         return next(i for i, level in enumerate(self.levels) if level.query_of is None)
 
     def without_queries(self) -> Plan:
-        """The plan of the cell alone, had the other queries of its units not been published."""
+        """The plan without the other queries of its units."""
         return replace(self, levels=tuple(level for level in self.levels if level.query_of is None))
 
     def privacy_loss(self, records: int = 1) -> PrivacyLoss:
-        """The worst pair of the noisy levels: each of `records` people moves every level's count by 1, in every cell.
+        """Privacy loss of the worst pair of the noisy levels, if `records` people each change every count by 1.
 
-        Exact levels are left out: an invariant is not noise, it conditions what the adversary compares.
-        """
+        Exact levels are left out: an invariant adds no noise, it restricts the databases that are compared."""
         size = int(check_whole("records", records, minimum=1))
         return compose_losses([noise.privacy_loss(size, self.cells) for noise in self._noisy])
 
     def scaled(self, factor: float) -> Plan:
-        """The plan with `total_rho` multiplied by a factor > 0, the noise of all levels narrower alike.
+        """The plan with `total_rho` multiplied by a factor > 0: the noise of all levels is scaled alike.
 
-        Gaussian noise becomes narrower by the root of the factor; the rho of pure noise grows more slowly, so that the
-        width for it is solved for. Exact levels stay exact, and a plan of infinite rho is made narrower by the root.
+        Gaussian noise is divided by the root of the factor. The rho of Laplace noise grows more slowly, so its width is
+        solved for. Exact levels stay exact, and in a plan of infinite rho the noise is divided by the root.
 
         Raises
         ------
-        ValueError : no width of the noise has that rho, as where a perturbation table spends more of it
+        ValueError : no width of the noise has that rho, for instance because a perturbation table has no width
         """
         total = self.total_rho
         made = self._narrowed(factor)
@@ -190,12 +188,12 @@ class Plan:
         return narrowed
 
     def _narrowed(self, factor: float) -> Plan:
-        """The plan with the noise of every level narrower by the root of a factor."""
+        """The plan with the noise of every level divided by the root of a factor."""
         return replace(self, levels=tuple(replace(one, mechanism=one.mechanism.scaled(factor)) for one in self.levels))
 
     @property
     def total_rho(self) -> float:
-        """zCDP parameter of one privacy unit, in nats, over the noisy levels; may be infinite."""
+        """zCDP parameter rho of the noisy levels for one privacy unit, nats; may be infinite."""
         return unit_rho(self._noisy, self.privacy_unit)
 
     @property
@@ -209,19 +207,19 @@ class Plan:
 
     @property
     def contribution(self) -> float:
-        """The most by which one privacy unit changes one published number; infinite for local answers of any kind."""
+        """Largest change of one published number by one privacy unit; infinite for local answers of any kind."""
         return contribution_to(self._noisy, self.privacy_unit)
 
     def units(self, change: float) -> int:
-        """Number of privacy units that a change of one count takes, at least."""
+        """Smallest number of privacy units that can change one count by `change`."""
         return units_changed(change, self.contribution)
 
     def unit_loss(self) -> PrivacyLoss:
-        """The loss between two data sets that differ in one privacy unit, whichever cells the adversary watches."""
+        """Privacy loss between two data sets that differ in one privacy unit, in any cells."""
         return unit_loss(self._noisy, self.privacy_unit)
 
     def counts(self, truth: Mapping[str, Any]) -> Integers:
-        """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
+        """Array (level, cell) of true counts from a mapping of level name to a count; with two cells, to two counts."""
         if unknown := [name for name in truth if name not in {*self.names, *NOT_LEVELS}]:
             raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {', '.join(self.names)}")
         given = [level.name if level.name in truth else level.unit for level in self.levels]
@@ -261,8 +259,7 @@ class Plan:
     def sibling_noise(self, i: int) -> Mechanism | None:
         """Noise of the published sum of a level's siblings; None where no such sum is published.
 
-        Without siblings, after post-processing, and where numbers are clamped or rounded one by one, there is none.
-        """
+        There is none without siblings, after post-processing, and for numbers clamped or rounded one by one."""
         level = self.levels[i]
         if not level.siblings or self.postprocessing is not None:
             return None
@@ -272,7 +269,7 @@ class Plan:
             return None
 
     def sibling_counts(self, truth: Mapping[str, Any]) -> dict[str, Integers]:
-        """True counts of the siblings one by one, (sibling, cell), for the levels where a truth gives them."""
+        """True counts of single siblings, (sibling, cell), for the levels where a truth lists them."""
         given = truth.get("siblings", {})
         if not isinstance(given, Mapping):
             raise TypeError(f"truth: siblings must be a mapping of level name to a list of counts, got {given!r}")
@@ -305,13 +302,13 @@ class Plan:
         return result
 
     def release(self, truth: Mapping[str, Any], rng: Seed = None, draws: int | None = None) -> xr.Dataset:
-        """Simulated releases of these true counts.
+        """Simulated releases of these true counts, as a Dataset like that of `observe`.
 
         Parameters
         ----------
         truth : count of the cell at every level, by level name; one per cell when `cells` is 2. With "siblings", a
-            mapping of level name to the counts of its siblings, their releases are drawn one by one. Labels go by
-            name, as in `observe`
+            mapping of level name to the counts of its siblings, their releases are drawn one by one. Labelled counts
+            are paired by label, as in `observe`
         rng : seed or numpy Generator
         draws : number of releases, along dim `release`; None for one release without that dim
         """
@@ -325,31 +322,35 @@ class Plan:
         sibling_sum: Mapping[str, Any] | None = None,
         siblings: Mapping[str, Any] | None = None,
     ) -> xr.Dataset:
-        """A published release.
+        """A published release as a labelled Dataset.
 
         Parameters
         ----------
         noisy : released count of the target's unit at every level, by level name; a scalar, or an array over releases
             (with a last axis over cells when `cells` is 2)
-        sibling_sum : sum of the released counts of the siblings, for every level that has some
+        sibling_sum : sum of the released counts of the siblings, for every level with siblings
         siblings : instead of their sum, the released counts of the siblings along a last axis (after that of cells);
             an adversary who believes `Each` reads them one by one, any other their sum
 
         Labelled numbers are paired by label, whatever their order. The axes of a DataArray have names: "cell",
         "sibling", and one more, of any name, over releases; those of a Series or DataFrame have the order given here.
-        The labels of releases are those of the result, along "release"; those of cells are in the order of the first
-        argument, and 0 and 1 in that order.
+        Labels of releases are copied to the result, along "release". Cells have the order of the first argument.
+
+        Returns
+        -------
+        Dataset of `noisy` and `sibling_sum`, dims ([release,] level[, cell]), and `siblings` if given, dims ([release,]
+        level, sibling[, cell])
 
         Raises
         ------
-        ValueError : numbers with other labels than the first, or without labels beside some that have them; masked
-            entries; a level that is missing or unknown; numbers that no release of the plan has
+        ValueError : labels differ between arguments, or are missing in some; masked entries; a missing or unknown
+            level; numbers that no release of the plan can have
         """
         return published_release(self, noisy, sibling_sum or {}, siblings or {})
 
 
 def _with_queries(levels: tuple[Level, ...], queries: Mapping[str, Mapping[str, Mechanism]]) -> tuple[Level, ...]:
-    """The levels, each after those of the other queries of its unit."""
+    """The levels, with those of a unit's other queries inserted below the unit's own level."""
     names = [getattr(level, "name", None) for level in levels]
     for name, noise in queries.items():
         if name not in names:
@@ -371,7 +372,7 @@ def _with_queries(levels: tuple[Level, ...], queries: Mapping[str, Mapping[str, 
 def _split_postprocessing(
     postprocessing: Any, levels: tuple[Level, ...]
 ) -> tuple[Postprocessing | None, tuple[Level, ...]]:
-    """The adjustment of the whole plan, if any, and the levels with what is done to each of them."""
+    """The adjustment between levels, if any, and the levels with post-processed mechanisms."""
     if postprocessing is None:
         return None, levels
     if isinstance(postprocessing, Postprocessing):

@@ -1,8 +1,8 @@
-"""Labelled noisy values: an `xarray.Dataset` with a known schema.
+"""Releases: labelled noisy counts, as an `xarray.Dataset` with a fixed schema.
 
-Variables `noisy` and `sibling_sum`, float64, dims ([release,] level[, cell]); `sibling_sum` is NaN where no sibling
-publishes. Where siblings are read one by one there is `siblings` too, dims ([release,] level, sibling[, cell]).
-Releases of integer mechanisms must be whole numbers; they are refused otherwise, never rounded.
+Variables `noisy` and `sibling_sum`, float64, dims ([release,] level[, cell]); `sibling_sum` is NaN where no sum of
+siblings is published. If siblings are read one by one, there is also `siblings`, dims ([release,] level, sibling[,
+cell]). Releases of integer mechanisms must be whole numbers; other values are refused, never rounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from adversary._core import Floats, check_whole, refuse_rounded
 
 type Layout = Any
-"""A plan, which itself imports this file: its levels, cells, noise and names."""
+"""A `Plan`: its levels, cells, noise and names. The class itself imports this file."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Released:
     ----------
     noisy : (release, level[, cell])
     sums : sums of the siblings' releases (release, level[, cell]), NaN where none is published
-    siblings : releases of the siblings one by one (release, level, sibling[, cell]), padded with NaN; None without
+    siblings : releases of single siblings (release, level, sibling[, cell]), padded with NaN; None if not published
     """
 
     noisy: Floats
@@ -40,18 +40,18 @@ class Released:
         return int(self.noisy.shape[0])
 
     def rows(self, index: Any) -> Released:
-        """Some of the releases."""
+        """The releases at these row numbers."""
         return self._map(lambda array: array[index])
 
     def cell(self, i: int) -> Released:
-        """One cell's numbers, without the axis."""
+        """One cell's numbers, without the cell axis."""
         return self._map(lambda array: array[..., i])
 
     def _map(self, part: Callable[[Floats], Floats]) -> Released:
         return Released(part(self.noisy), part(self.sums), None if self.siblings is None else part(self.siblings))
 
     def individual(self, level: int, count: int) -> Floats | None:
-        """Releases of the siblings of a level's unit, (release, sibling), of one cell; None where not given."""
+        """Releases of the siblings of a level's unit in one cell, (release, sibling); None where not given."""
         if self.siblings is None or np.isnan(self.siblings[:, level, :count]).any():
             return None
         return self.siblings[:, level, :count]
@@ -64,10 +64,10 @@ def make_release(
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     noisy : released counts, (release, level, cell)
     sibling_sum : sums of the siblings' released counts, (release, level, cell); NaN where none is published
-    siblings : the siblings' released counts one by one, (release, level, sibling, cell), padded with NaN; None if not
+    siblings : released counts of single siblings, (release, level, sibling, cell), padded with NaN; None if not
         published
     labels : of releases and cells, by dimension; none unless given
 
@@ -78,8 +78,7 @@ def make_release(
 
     Raises
     ------
-    ValueError : values that are not whole though the noise is, or not finite, or that the plan's postprocessing
-        excludes
+    ValueError : values that are not finite, not whole though the noise is, or excluded by the plan's postprocessing
     """
     if not all(level.mechanism.is_continuous for level in plan.levels):
         refuse_rounded("noisy", noisy)
@@ -111,7 +110,7 @@ def make_release(
 
 
 def _check_adjusted(plan: Layout, noisy: Floats) -> None:
-    """Children made to fit their parent lie between 0 and its published count."""
+    """ValueError unless adjusted children's counts lie between 0 and their parent's published count."""
     own, parent = noisy[:, 0], noisy[:, 1]
     lower, upper = plan.names
     if (parent < 0).any():
@@ -129,7 +128,7 @@ def release_arrays(plan: Layout, release: xr.Dataset) -> Released:
 
     Parameters
     ----------
-    plan : what is published
+    plan : the published counts
     release : Dataset from `plan.release` or `plan.observe`, dims ([release,] level[, cell])
 
     Returns
@@ -138,8 +137,8 @@ def release_arrays(plan: Layout, release: xr.Dataset) -> Released:
 
     Raises
     ------
-    TypeError : no Dataset with `noisy` and `sibling_sum`
-    ValueError : levels, cells or values that are not the plan's
+    TypeError : not a Dataset with `noisy` and `sibling_sum`
+    ValueError : levels or cells differ from the plan's, or a value is impossible under it
     """
     if not isinstance(release, xr.Dataset) or not {"noisy", "sibling_sum"} <= set(release.data_vars):
         raise TypeError(
@@ -169,13 +168,13 @@ def observed(release: xr.Dataset, individually: bool = False) -> dict[str, NDArr
     Parameters
     ----------
     release : Dataset from `plan.release` or `plan.observe`
-    individually : whether siblings released one by one are given as "siblings[block]" in place of their sum
+    individually : whether single siblings' releases are returned as "siblings[block]" in place of their sum
 
     Returns
     -------
     {"noisy[block]": ..., "sibling_sum[block]": ...}: arrays ([release][, cell]), and "siblings[block]" ([release,]
-    sibling[, cell]), ready for `pm.observe` and `enumerate_posterior`. What is not published is left out. Whole
-    numbers are int64, which PyMC requires of discrete variables.
+    sibling[, cell]), for `pm.observe` and `enumerate_posterior`. Unpublished variables are left out. Whole numbers are
+    int64, which PyMC requires of discrete variables.
     """
     result: dict[str, NDArray[Any]] = {}
     for level in release["level"].values:

@@ -14,7 +14,20 @@ from adversary.adversaries.plans.release import Layout, make_release
 
 
 def simulate_releases(plan: Layout, counts: Integers, each: Mapping[str, Integers], rng: Seed, size: int) -> xr.Dataset:
-    """Simulated releases of true counts (level, cell); `each`, by level, true counts of siblings (sibling, cell)."""
+    """Simulated releases of true counts, for `Plan.release`.
+
+    Parameters
+    ----------
+    plan : the published counts
+    counts : true counts in people, (level, cell)
+    each : true counts of single siblings, (sibling, cell), by level name; their releases are drawn one by one
+    rng : seed or numpy Generator
+    size : number of releases
+
+    Returns
+    -------
+    Dataset of `noisy` and `sibling_sum`, dims (release, level[, cell]), and `siblings` if `each` is not empty
+    """
     rng = rng if isinstance(rng, np.random.Generator) else np.random.default_rng(seed_sequence(rng))
     shape = (size, plan.cells)
     noisy = np.stack(
@@ -39,7 +52,7 @@ def simulate_releases(plan: Layout, counts: Integers, each: Mapping[str, Integer
 def _postprocessed_draws(
     plan: Layout, counts: Integers, each: Mapping[str, Integers], noisy: Any, rng: Any
 ) -> xr.Dataset:
-    """Releases after post-processing: the upper level's, and the lower level's made to fit it."""
+    """Releases after post-processing: the upper level's, and the lower level's adjusted to it."""
     assert plan.postprocessing is not None
     lower, known = plan.levels[0], each.get(plan.levels[0].name)
     own, parent = noisy[:, 0, 0], noisy[:, 1, 0]
@@ -91,7 +104,7 @@ def published_release(
 
 
 def _sums(plan: Layout, name: str) -> bool:
-    """True where the siblings of a level have a published sum."""
+    """True where the sum of a level's siblings is published, or follows from their releases."""
     return name in plan.names and plan.sibling_noise(plan.names.index(name)) is not None
 
 
@@ -112,7 +125,7 @@ def _sibling_releases(plan: Layout, name: str, values: Any) -> Floats:
 
 
 def _numbers(plan: Layout, what: str, level: str, value: Any) -> Floats:
-    """The released numbers of a level, as floats; counts that were rounded are refused."""
+    """The released numbers of a level as floats; values that are not whole are refused unless noise is continuous."""
     name = f"{what} of level {level!r}"
     array: Floats | None = None
     if np.asarray(value).dtype.kind in "iufO":
