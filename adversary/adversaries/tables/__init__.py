@@ -1,4 +1,4 @@
-"""Queries of a table: how each counts cells, the measurements they amount to, and an adversary who knows the rest."""
+"""Several published tables or queries of the same people, and the risk of one person from all of them together."""
 
 import lazy_loader
 

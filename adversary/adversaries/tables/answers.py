@@ -1,4 +1,4 @@
-"""Answers to several queries in several units: the arrays that every function here takes, checked once."""
+"""Answers to several queries in several units, checked and converted to arrays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from adversary._core import Floats, as_array, refuse_rounded
 from adversary.adversaries.tables.query import Query, check_queries
 
 LARGEST_VARIANCE = 1e10
-"""Noise beyond which an answer says nothing: as in the spine."""
+"""Noise variance above which an answer counts as not measured, as in the spine."""
 
 
 class Answers(NamedTuple):
-    """Checked answers: per query (unit, row), and (unit, query) variances; infinite where not measured, 0 exact."""
+    """Checked answers, per query (unit, row), and variances (unit, query): infinite for not measured, 0 for exact."""
 
     queries: tuple[Query, ...]
     shape: tuple[int, ...]
@@ -27,20 +27,23 @@ class Answers(NamedTuple):
 def check_answers(
     queries: Sequence[Query], released: Mapping[str, ArrayLike], variance: Mapping[str, ArrayLike]
 ) -> Answers:
-    """Answers as arrays.
+    """Check answers and their variances, and convert them to arrays.
 
     Parameters
     ----------
-    queries : of one histogram
-    released : by name of the query, (unit, row) or (unit, *shape of the query); anything, such as NaN, where the
-        variance is infinite
-    variance : by name of the query, one number or (unit,): of the noise of every row, people squared; 0: exact,
-        infinite or NaN: not measured
+    queries : queries of one histogram
+    released : by name of the query, (unit, row) or (unit, *shape of the query); ignored where the variance is infinite
+    variance : by name of the query, one number or (unit,): variance of the noise of every row, people squared; 0 for
+        exact, infinite or NaN for not measured
+
+    Returns
+    -------
+    Answers
 
     Raises
     ------
-    ValueError : a query without answers, answers without a query, a wrong shape, a variance that is negative, an answer
-        that is not finite where it was measured
+    ValueError : a query without answers, answers without a query, a wrong shape, a negative variance, or a measured
+        answer that is not finite
     """
     shape = check_queries(queries, released=released, variance=variance)
     names = [query.name for query in queries]

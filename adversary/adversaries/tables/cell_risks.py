@@ -1,4 +1,4 @@
-"""Averages over releases of what one adversary learns in a cell: from a law, a privacy loss, or weighed releases."""
+"""Averages over releases of the risk in a cell: from a distribution, a privacy loss, or weighted releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adversary.adversaries.risk import BayesFactorLaw
 from adversary.privacy.losses import TRUTHS, PrivacyLoss
 
 RANGE = (0.05, 0.95)
-"""Shares of releases between which nine of ten lie."""
+"""Quantile levels of the 90 % interval over releases."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class CellRisks:
 
     Parameters
     ----------
-    posterior_mean, mcse : the average posterior of "in" and its standard error
-    ratio_mean : over the prior
+    posterior_mean, mcse : mean posterior of "in" over releases, and its Monte Carlo standard error
+    ratio_mean : mean of posterior / prior
     prob_correct : P(the best guess is right)
-    posterior_low, posterior_high : 5 and 95 in 100 releases lead to no more
-    outside, uncertain : P(the loss is beyond the limit) and its standard error
+    posterior_low, posterior_high : 5 % and 95 % quantiles of the posterior over releases
+    outside, uncertain : P(|log Bayes factor| > limit) and its standard error
     """
 
     posterior_mean: Floats
@@ -45,19 +45,20 @@ class CellRisks:
         return cls(*np.array(rows, dtype=np.float64).reshape(len(rows), -1).T)
 
     def at(self, place: Any) -> CellRisks:
-        """Those of chosen cells, which may repeat."""
+        """Risks of the cells at these places, which may repeat."""
         return CellRisks(*(values[place] for values in vars(self).values()))
 
     @classmethod
     def averaged(cls, every: Sequence[CellRisks]) -> CellRisks:
-        """The average over truths drawn independently, with their spread in the standard error.
+        """The average over independently drawn truths, whose spread enters the standard error.
 
-        Of the ends of nine releases in ten, the least and the largest of any truth.
+        The 90 % interval is the hull of the truths' intervals.
         """
         stacked = {name: np.stack([vars(one)[name] for one in every]) for name in vars(every[0])}
         means = {name: values.mean(axis=0) for name, values in stacked.items()}
         spread = stacked["posterior_mean"].std(axis=0, ddof=1) / np.sqrt(len(every))
-        spread = np.where(spread > 1e-12 * means["posterior_mean"], spread, 0.0)  # last digits of equal numbers
+        # The spread of equal numbers is rounding error, and is set to 0.
+        spread = np.where(spread > 1e-12 * means["posterior_mean"], spread, 0.0)
         means["mcse"] = np.hypot(means["mcse"] / np.sqrt(len(every)), spread)
         means["posterior_low"] = stacked["posterior_low"].min(axis=0)
         means["posterior_high"] = stacked["posterior_high"].max(axis=0)
@@ -65,12 +66,16 @@ class CellRisks:
 
 
 def risk_of_law(law: BayesFactorLaw, limit: float) -> tuple[float, ...]:
-    """A row of `CellRisks` from the law of the log Bayes factor.
+    """A row of `CellRisks` from the distribution of the log Bayes factor.
 
     Parameters
     ----------
-    law : over releases of a truth
-    limit : the largest loss that is allowed, nats
+    law : of the log Bayes factor over releases of one truth
+    limit : the largest |log Bayes factor| that is tolerated, nats
+
+    Returns
+    -------
+    Numbers in the order of the fields of `CellRisks`
     """
     mean, error = law.posterior_mean()
     outside, uncertain = law.outside(limit)
@@ -86,8 +91,12 @@ def risk_of_loss(loss: PrivacyLoss, prior: float, target: int, limit: float) -> 
     ----------
     loss : of all tables together
     prior : probability of "in"
-    target : 1 where releases are those of "in", 0 of "out"
-    limit : the largest loss that is allowed, nats
+    target : 1 for releases under "in", 0 under "out"
+    limit : the largest |log Bayes factor| that is tolerated, nats
+
+    Returns
+    -------
+    Numbers in the order of the fields of `CellRisks`
     """
     truth, side, log_odds = TRUTHS[1 - target], 1 - target, float(logit(prior))
     law = loss.posterior(prior)
@@ -108,12 +117,12 @@ def risks_of_releases(
 
     Parameters
     ----------
-    values : (cell, release), nats
+    values : log Bayes factors, (cell, release), nats
     prior : probability of "in"
-    target : (cell,), 1 where the person asked about is in, 0 where out
-    limit : the largest loss that is allowed, nats
-    weights : of the releases, (release,); None for alike
-    blocks : independent repetitions that the releases are made of, one after the other, for the standard errors
+    target : 1 for cells whose target is in, 0 for out, (cell,)
+    limit : the largest |log Bayes factor| that is tolerated, nats
+    weights : probabilities of the releases, (release,); None for equal ones
+    blocks : number of independent repetitions that the releases consist of, one after another, for standard errors
 
     >>> found = risks_of_releases(np.array([[-1.0, 1.0]]), 0.5, np.array([1]), 5.0)
     >>> found.posterior_mean.round(9).tolist(), found.prob_correct.tolist()
@@ -136,7 +145,8 @@ def risks_of_releases(
     low, high = (np.array([np.interp(q, c, x) for c, x in zip(upto, z, strict=True)]) for q in RANGE)
     if weights is None:
         inside = (values > -log_odds + 1e-9) @ weight
-    else:  # between the nodes of a smooth law
+    else:
+        # Weighted releases are nodes of a smooth distribution: the cdf between them is interpolated.
         inside = 1.0 - np.array([np.interp(-log_odds, x, c) for c, x in zip(upto, z, strict=True)])
     correct = np.clip(np.where(target, inside, 1.0 - inside), 0.0, 1.0)
     low, high = (expit(log_odds + x) if np.isfinite(log_odds) else np.full(len(x), prior) for x in (low, high))

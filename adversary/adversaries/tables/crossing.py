@@ -1,8 +1,8 @@
-"""Several published tables of one population, read together exactly: others' counts are summed out one by one.
+"""Exact inference from several tables of one population: others' counts are summed out one by one.
 
-Every table counts the people of a file by some of their features, each with noise of its own. A person is in one cell
-of each table. The counts of other people in the finest cells, those of all features that any table has, are independent
-under the adversary's belief; a table publishes noisy sums of them. See `elimination`.
+Every table counts the people of a file by some of their features, with independent noise. A person is in one cell of
+each table. The finest cells are those of all features of any table. Under the adversary's belief, the counts of other
+people in the finest cells are independent; a table publishes noisy sums of them. See `elimination`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from adversary.adversaries.tables.query import Query
 from adversary.privacy.mechanisms import Mechanism
 
 MOST_TERMS = 2e9
-"""Products that one release may take; some ten seconds."""
+"""Largest number of terms for one release; about ten seconds."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,13 @@ class CrossingTables:
 
     Parameters
     ----------
-    tables : at least one
+    tables : the published tables, at least one
     features : number of categories by feature, in the order of the axes of counts
-    belief : probabilities of 0, 1, ... others in a finest cell: (count,) for all alike, or (*features, count)
+    belief : probabilities of 0, 1, ... others in a finest cell: (count,) for all cells, or (*features, count)
 
     Raises
     ------
-    ValueError : no tables, a feature that is not among `features`, probabilities of another shape or that do not add up
-        to 1
+    ValueError : no tables, a table's feature that is not in `features`, or probabilities of a wrong shape or sum
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> tables = [PublishedTable(("place", "sex"), Geometric(1.0)), PublishedTable("sex", Geometric(0.5))]
@@ -75,20 +74,20 @@ class CrossingTables:
         object.__setattr__(self, "belief", belief)
 
     def log_bayes_factor(self, released: Sequence[ArrayLike], target: Sequence[int]) -> Floats:
-        """Log P(all tables | in) - log P(all tables | out) of a target with these features, others believed in.
+        """Log P(all tables | in) - log P(all tables | out) of a target, averaged over the belief about others.
 
         Parameters
         ----------
         released : noisy counts by table, in their order: (*by), or (release, *by)
-        target : the category of every feature, in the order of `features`
+        target : the target's category of every feature, in the order of `features`
 
         Returns
         -------
-        Nats, (release,).
+        Nats, (release,); NaN for a release that is impossible under both hypotheses
 
         Raises
         ------
-        ValueError : counts of another shape, a category out of range, or more terms than `MOST_TERMS`
+        ValueError : counts of a wrong shape, a category out of range, or more than `MOST_TERMS` terms
         """
         counts, cell = self._check(released), self._check_target(target)
         queries = [self._query(table) for table in self.tables]
@@ -113,11 +112,11 @@ class CrossingTables:
         with np.errstate(divide="ignore", invalid="ignore"):
             present, out = messages[:, 1:] @ belief[place], messages[:, :-1] @ belief[place]
             log_factor = np.log(present) - np.log(out)
-        # a number that no count can have published, of whichever cell, is a release of neither hypothesis
+        # A number that no count of its cell can publish makes the release impossible under both hypotheses.
         return np.where(self._possible(queries, noisy, place), log_factor, np.nan)
 
     def _possible(self, queries: Sequence[Query], noisy: Sequence[Floats], place: int) -> NDArray[np.bool_]:
-        """Releases of which every number is one that some count of its cell can have published, (release,)."""
+        """True for releases whose every number some count of its cell can publish, (release,)."""
         possible = np.ones(len(noisy[0]), dtype=bool)
         for query, table, values in zip(queries, self.tables, noisy, strict=True):
             most = (self.belief.shape[-1] - 1) * np.bincount(query.rows, minlength=query.size)
@@ -134,6 +133,10 @@ class CrossingTables:
         ----------
         released, target : as for `log_bayes_factor`
         others : true counts of others in the finest cells, (*features)
+
+        Returns
+        -------
+        Nats, (release,)
         """
         counts, cell = self._check(released), self._check_target(target)
         known = check_whole("others", others, minimum=0)
@@ -166,7 +169,7 @@ class CrossingTables:
         return Query(table.name, tuple(tuple(range(n)) if name in table.by else (0,) * n for name, n in sizes))
 
     def _turned(self, table: PublishedTable, noisy: Floats) -> Floats:
-        """Counts in the order of the features, (release, row)."""
+        """Noisy counts with axes in the order of the features, flattened, (release, row)."""
         order = [1 + table.by.index(name) for name in self.features if name in table.by]
         return np.transpose(noisy, [0, *order]).reshape(len(noisy), -1)
 
@@ -178,12 +181,16 @@ class CrossingTables:
 
 
 def row_likelihoods(noises: Sequence[Mechanism], noisy: Sequence[Floats]) -> Weights:
-    """The likelihood of every row by its sum, for `Elimination.run`, which counts rows table by table.
+    """The likelihood of every row as a function of its sum, for `Elimination.run`; rows are numbered table by table.
 
     Parameters
     ----------
-    noises : of each table
+    noises : the noise of each table
     noisy : releases of each table, (release, row)
+
+    Returns
+    -------
+    Function of (row, first sum (release,), number of sums), with values (release, sum), scaled to a maximum of 1
     """
     starts = np.cumsum([0, *(one.shape[1] for one in noisy)])
 

@@ -1,7 +1,7 @@
-"""Risk beside tables that cross, exactly: others' counts summed out, for every finest cell at once.
+"""Exact risk from tables that cross: others' counts are summed out, for every finest cell at once.
 
-The average over releases is over simulated ones, one set for all cells: the noise of every count of every table, by
-its inverse distribution function from a scrambled Sobol sequence, eight times anew for the standard errors.
+Averages are over simulated releases, one set for all cells. The noise of every count of every table is drawn by the
+inverse distribution function from a scrambled Sobol sequence. Eight independent scramblings give the standard errors.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from adversary.adversaries.tables.published import Joined, TableAdversary
 from adversary.privacy.mechanisms import Mechanism
 
 MOST_WORK = 1.5e9
-"""Terms that the releases of one audit may take in all; some seconds."""
+"""Largest number of terms for all releases of one audit; some seconds."""
 SHIFTS, LEAST, DRAWS = 8, 32, 256
-"""Scrambled sequences, and the fewest and the most releases of each."""
+"""Number of scrambled sequences, and the smallest and largest number of releases of each."""
 MOST_CELLS = 20_000
-"""Cells of which an order is looked for."""
+"""Largest number of cells for which an elimination order is searched."""
 LEFT_OUT = 24.0
-"""Nats by which the likelihood of a count outside its window has fallen at least: less than 1e-9 in a probability."""
+"""Nats by which the likelihood of a count outside its window has fallen at least: under 1e-9 in a probability."""
 _MEMORY = 2e7
 _SOBOL = 21_201
-"""Numbers that a Sobol sequence has."""
+"""Largest dimension of scipy's Sobol sequence."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class CrossingRisk:
     ----------
     world : tables and their finest cells
     who : the adversary
-    counts : people, (cell,)
+    counts : true counts of people, (cell,)
     """
 
     world: Joined
@@ -52,7 +52,7 @@ class CrossingRisk:
 
     @property
     def feasible(self) -> bool:
-        """True where the fewest releases are within what an audit may take."""
+        """True if the smallest number of releases stays within MOST_WORK."""
         return self.world.size <= MOST_CELLS and self.plan.terms * SHIFTS * LEAST <= MOST_WORK
 
     @cached_property
@@ -65,7 +65,7 @@ class CrossingRisk:
 
     @cached_property
     def windows(self) -> _Windows:
-        """The counts that each cell may have."""
+        """The range of counts of each cell that is summed."""
         return _Windows.of(self.world, self.who, self.counts)
 
     def risks(self, limit: float, rng: Seed, draws: int | None = None) -> CellRisks:
@@ -73,13 +73,17 @@ class CrossingRisk:
 
         Parameters
         ----------
-        limit : the largest loss that is allowed, nats
+        limit : the largest |log Bayes factor| that is tolerated, nats
         rng : seed of the releases
-        draws : of each of eight sequences, a power of two; as many as are within `MOST_WORK` unless given
+        draws : releases of each of the eight sequences, a power of two; by default as many as fit in `MOST_WORK`
+
+        Returns
+        -------
+        CellRisks, (cell,) each
 
         Raises
         ------
-        ValueError : a belief that rules out what is published
+        ValueError : a belief under which simulated releases are impossible, in or out
         """
         if draws is None:
             most = min(DRAWS, MOST_WORK / (self.plan.terms * SHIFTS))
@@ -97,7 +101,7 @@ class CrossingRisk:
         return risks_of_releases(values, self.who.prior, np.minimum(self.counts, 1), limit, blocks=SHIFTS)
 
     def log_bayes_factors(self, noisy: Sequence[Floats]) -> Iterator[Floats]:
-        """Log Bayes factors of every cell, (cell, release), some releases at a time.
+        """Log Bayes factors of every cell, nats, in blocks (cell, release) of some releases.
 
         Parameters
         ----------
@@ -115,7 +119,7 @@ class CrossingRisk:
             yield log_factors
 
     def _factor(self, cell: int, message: Floats, law: Floats, offset: Any) -> Floats:
-        """Of one cell: P(release | one more) over P(release | others), others known or believed in."""
+        """Log Bayes factors of one cell, (release,): others plus the target, against others only, known or averaged."""
         if self.who.knows == "cell":
             others = int(self.counts[cell]) - min(int(self.counts[cell]), 1)
             place = np.clip(others - np.asarray(offset).astype(np.int64), 0, message.shape[1] - 2)[:, None]
@@ -128,14 +132,16 @@ class CrossingRisk:
 
 @dataclass(frozen=True)
 class _Windows:
-    """Counts that cells may have: from a fixed number on, or about what a table of the cell alone shows.
+    """Ranges of counts of the cells: from a fixed count on, or around the release of a table row with this cell only.
 
     Parameters
     ----------
-    width : how many, (cell,)
-    first : the least, (cell,), where no table shows the cell alone
-    shown : for each cell the table and the row that show it alone, (-1, 0) where there is none, (cell, 2)
-    reach : how far what such a table shows may be from the count, by table
+    width : number of counts, (cell,)
+    first : smallest count, (cell,), for cells without such a row
+    shown : for each cell the table and the row that holds it alone, (-1, 0) without one, (cell, 2)
+    reach : largest distance of a release from the count, by table
+    believed : distribution of others by cell; None for a flat belief
+    least : others known to be in each cell, (cell,)
     """
 
     width: Integers
@@ -147,7 +153,7 @@ class _Windows:
 
     @classmethod
     def of(cls, world: Joined, who: TableAdversary, counts: Integers) -> _Windows:
-        """Those of a truth."""
+        """The ranges for releases of these true counts."""
         reach = tuple(math.ceil(noise.reach(LEFT_OUT)) for noise in world.noises)
         shown = np.tile([-1, 0], (world.size, 1))
         most = np.full(world.size, np.inf)
@@ -174,7 +180,7 @@ class _Windows:
         return cls(width.astype(np.int64), first.astype(np.int64), shown, reach, believed, least)
 
     def laws(self, noisy: Sequence[Floats]) -> dict[int, tuple[Floats, Any]]:
-        """The belief about every cell's count, scaled, and the first of the counts, by cell."""
+        """By cell, the belief about its counts (release, count), scaled to a maximum of 1, and the first count."""
         laws_by_cell: dict[int, tuple[Floats, Any]] = {}
         for cell, (table, row) in enumerate(self.shown):
             if table < 0:
@@ -193,12 +199,16 @@ class _Windows:
 
 
 def known_least(world: Joined, who: TableAdversary) -> Integers:
-    """Others whom the adversary knows to be in each cell, (cell,).
+    """Numbers of others whom the adversary knows to be in each cell.
 
     Parameters
     ----------
     world : the tables over their finest cells
     who : the adversary; `at_least` is over the axes of the file
+
+    Returns
+    -------
+    People, (cell,)
     """
     if who.at_least is None:
         return np.zeros(world.size, dtype=np.int64)
@@ -207,7 +217,7 @@ def known_least(world: Joined, who: TableAdversary) -> Integers:
 
 @dataclass(frozen=True)
 class PoissonLaw:
-    """A Poisson law of others, as `Others` has it, without scipy's checks: a file has thousands."""
+    """A Poisson distribution of others with the methods of `Others`, without scipy's slow checks."""
 
     mean: float
 
@@ -218,13 +228,13 @@ class PoissonLaw:
         return np.where(count >= 0.0, log, -np.inf)
 
     def bulk(self) -> tuple[int, int]:
-        """Counts with at most 1e-18 below and above."""
+        """First and last count of a range with at most 1e-18 of the mass on either side."""
         reach = 9.0 * math.sqrt(self.mean)
         return max(math.floor(self.mean - reach), 0), math.ceil(self.mean + reach + 20.0) if self.mean else 0
 
 
 def believed_laws(world: Joined, who: TableAdversary) -> list[Any]:
-    """The law of others beyond those known to be there, of each cell."""
+    """The distribution of others in each cell, beyond those known to be there, (cell,)."""
     if not isinstance(who.belief, np.ndarray):
         return [who.belief] * world.size
     mean = world.over_cells("belief", who.belief)
@@ -233,14 +243,18 @@ def believed_laws(world: Joined, who: TableAdversary) -> list[Any]:
 
 
 def drawn_tables(world: Joined, counts: Integers, draws: int, rng: Seed) -> list[Floats]:
-    """Releases of every table, (release, row): eight sequences one after the other.
+    """Simulated releases of every table, eight sequences one after another.
 
     Parameters
     ----------
     world : tables and their finest cells
-    counts : people, (cell,)
-    draws : of each sequence, a power of two
+    counts : true counts of people, (cell,)
+    draws : releases of each sequence, a power of two
     rng : seed
+
+    Returns
+    -------
+    By table, noisy counts (release, row), 8 * draws releases
     """
     from scipy.stats import qmc
 

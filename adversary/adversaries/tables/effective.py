@@ -4,19 +4,20 @@ Answers y_q = A_q x + noise of variance v_q have the normal equations
 
 .. math:: \Big( \sum_q A_q^\top A_q / v_q \Big) \hat x = \sum_q A_q^\top y_q / v_q.
 
-Each A_q'A_q is a product over axes of matrices that collapse, keep or group the axis. On each axis the space splits in
-two: sums over the atoms (the cells that no grouping tells apart), and contrasts within atoms, which only queries that
-keep the axis in detail see, as an identity. The normal matrix is block diagonal over the 2^axes products of these, with
-blocks no larger than the product of the numbers of atoms: 1 where an axis is only collapsed or kept, 3 for persons of
-the 2020 redistricting file. Without groupings this is the closed form with one precision per product of means and
-contrasts, (product of the sizes of the axes a query collapses) / variance, summed over the queries that keep every
-contrast axis.
+Each A_q'A_q is a Kronecker product over axes of matrices that collapse, keep or group the axis. Each axis splits into
+two orthogonal spaces: sums over atoms (sets of categories that no grouping distinguishes), and contrasts within atoms.
+Only queries that keep the axis in detail measure the contrasts, as an identity. The normal matrix is block diagonal
+over the 2^axes products of these spaces, with blocks no larger than the product of the numbers of atoms: 1 for an axis
+that is only collapsed or kept, 3 for persons of the 2020 redistricting file. Without groupings there is a closed form
+with one precision per product of means and contrasts: (product of the sizes of the axes that a query collapses) /
+variance, summed over the queries that keep every contrast axis.
 
-With the 2020 budget the variance of one detailed cell of a block falls from 10.1 to 9.8 only, for nearly all of a
-block's budget is in the detailed query. Rows of other queries gain far more: the total of a block 7,951 to 2,406, the
-total of one race in an optimised block group 1,742 to 8.9.
+With the 2020 budget the variance of one detailed cell of a block falls only from 10.1 to 9.8, since the detailed query
+has nearly all of a block's budget. Rows of other queries gain far more: the total of a block falls from 7,951 to 2,406,
+and the total of one race in an optimised block group from 1,742 to 8.9.
 
-What is lost: that the other cells are not negative. `sample_histograms` keeps it, and its page says what that costs.
+The estimate ignores that other cells are non-negative. `sample_histograms` takes that into account, at a cost that its
+page states.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from adversary.adversaries.tables.answers import check_answers
 from adversary.adversaries.tables.query import Query, detailed_query, flat_cell
 
 NULL = 1e-11
-"""Eigenvalues below this share of the largest are taken for 0."""
+"""Eigenvalues below this fraction of the largest count as 0."""
 SINGULAR = 1e-6
-"""Below this ratio of its pivots a matrix may be singular: its eigenvalues tell."""
+"""Ratio of the smallest to the largest pivot below which a matrix may be singular; its eigenvalues decide."""
 MOST_ATOMS = 4_000
-"""Ways in which the groups of all axes may overlap: the size of the matrices that are taken apart."""
+"""Largest number of products of atoms: the size of the matrices that are decomposed."""
 SETTLED = 1e-9
-"""A variance below this share of the least noise is that of an exact count, up to rounding."""
+"""A variance below this fraction of the smallest noise variance is that of an exact count, up to rounding."""
 
 
 def effective_measurements(
@@ -53,28 +54,28 @@ def effective_measurements(
 ) -> Any:
     """Best linear unbiased estimate of each cell's count from all queries of its unit, and its variance.
 
-    Every unit alone: estimates of different units have independent errors, so that they can be the measurements of a
-    tree of one cell, `spine.posterior(tree, found["estimate"], found["rho"], whole=False)`, or of its pieces,
+    Every unit is estimated alone, so errors of different units are independent. The estimates can be the measurements
+    of a tree of one cell, `spine.posterior(tree, result["estimate"], result["rho"], whole=False)`, or of its pieces,
     `spine.upward_message(..., whole=False)`.
 
     Parameters
     ----------
-    queries : of one histogram
-    released : by name of the query, (unit, row) noisy answers; see `check_answers`
-    variance : by name of the query, one number or (unit,): 0 exact, infinite not measured
-    cells : flat cells, or tuples with an index per axis; "all"
-    of : the query whose rows are the cells, such as the total; the histogram itself unless given
+    queries : queries of one histogram
+    released : by name of the query, noisy answers (unit, row); see `check_answers`
+    variance : by name of the query, one number or (unit,), people squared: 0 for exact, infinite for not measured
+    cells : "all", or a list of flat indices or of tuples with an index per axis
+    of : the query whose rows are the cells, such as the total; by default the histogram itself
     units : labels of the units, such as `tree.names`
 
     Returns
     -------
     Dataset of `estimate` (people), `variance` (people squared) and `rho` = 1 / (2 variance), dims (unit, cell). A cell
-    that the answers do not determine has an infinite variance, rho 0 and a NaN estimate; one that exact answers settle
-    has variance 0 and infinite rho.
+    that the answers do not determine has an infinite variance, rho 0 and a NaN estimate; a cell that exact answers
+    determine has variance 0 and infinite rho.
 
     Raises
     ------
-    ValueError : answers of the wrong shape, cells outside the histogram, or exact answers that leave a cell a fraction
+    ValueError : answers of a wrong shape, cells outside the histogram, or exact answers that imply a fractional count
 
     References
     ----------
@@ -116,19 +117,20 @@ def effective_measurements(
 
 
 def misstatement(unread: float) -> float:
-    """Most by which effective measurements can misstate a probability, in 95 of 100 releases, about.
+    """Approximate bound on the error of a probability from effective measurements, in 95 of 100 releases.
 
-    What they neglect, that other cells are not negative, says no more than to know these cells would, to whom every
-    answer counts in full. The log Bayes factor of that difference has mean rho and variance 2 rho under "in".
+    Effective measurements neglect that other cells are non-negative. This information is at most that of knowing the
+    other cells, when every answer counts in full. The log Bayes factor of the difference has mean rho and variance
+    2 rho under "in".
 
     Parameters
     ----------
-    unread : sum over a block and the units above it of 1 / (2 variance) of all noisy answers that count a person of the
-        cell, less that of the effective measurements
+    unread : rho, the sum over a block and the units above it of 1 / (2 variance) of all noisy answers that count a
+        person of the cell, minus that of the effective measurements
 
     Returns
     -------
-    Difference of probabilities, whatever the prior: that of log odds of plus and minus half of rho + 2 sqrt(2 rho)
+    Largest difference of probabilities for any prior: between log odds of plus and minus (rho + 2 sqrt(2 rho)) / 2
 
     >>> round(misstatement(0.02), 3), round(misstatement(0.5), 3)
     (0.105, 0.555)
@@ -143,7 +145,7 @@ def _flat(cells: Any, shape: tuple[int, ...]) -> Integers:
 
 
 def _settle(estimate: Floats, spread: Floats) -> None:
-    """Round, in place, what exact answers settle."""
+    """Round, in place, the estimates that exact answers determine; ValueError if one is not whole."""
     exact = spread == 0.0
     away = np.abs(estimate - np.rint(estimate))
     if (exact & (away > 1e-6)).any():
@@ -164,7 +166,7 @@ class _Axis(NamedTuple):
 
 
 def _axis(groups: Sequence[tuple[int, ...]]) -> _Axis:
-    """Atoms of the groupings of all queries that do not keep the axis in detail."""
+    """Atoms of one axis, and its contrasts, from the groupings of all queries that do not keep it in detail."""
     size = len(groups[0])
     coarse = [group for group in groups if max(group) + 1 < size] or [tuple(range(size))]
     _, atom = np.unique(np.array(coarse), axis=1, return_inverse=True)
@@ -180,14 +182,14 @@ def linear_weights(
 
     Parameters
     ----------
-    queries : of one histogram
-    variance : (query,) of each query's noise; 0 exact, infinite not measured
-    cells : (cell,) flat cells
-    of : the query whose rows are the cells; the histogram itself unless given
+    queries : queries of one histogram
+    variance : variance of each query's noise, (query,), people squared; 0 for exact, infinite for not measured
+    cells : flat indices of the cells, (cell,)
+    of : the query whose rows are the cells; by default the histogram itself
 
     Returns
     -------
-    (weights, variance) : for each query (cell, row); and (cell,), infinite where the answers do not determine the cell
+    (weights, variance) : per query, (cell, row); and (cell,), infinite for cells that the answers do not determine
 
     >>> total, halves = Query("total", ((0, 0),)), Query("detailed", ((0, 1),))
     >>> linear_weights([total, halves], np.array([0.0, 2.0]), np.array([0]))
@@ -227,13 +229,13 @@ def _sees(query: Query, contrast: tuple[bool, ...]) -> bool:
 
 
 def _axis_rows(group: tuple[int, ...], axis: _Axis, contrast: bool) -> Floats:
-    """(row, atom) what a query sees of an axis' atoms, or (row, category) of its contrasts."""
+    """A query's rows in terms of an axis' orthonormal atoms, (row, atom), or of its categories, (row, category)."""
     member = np.eye(max(group) + 1)[list(group)]
     return member.T if contrast else member.T @ axis.atoms
 
 
 def _component(axes: list[_Axis], contrast: tuple[bool, ...], picks: list[Floats]) -> tuple[Floats, Floats]:
-    """(cell, atoms) parts of the cells' indicators in the atoms, and (cell,) squared norms in the contrasts."""
+    """The cells' indicators projected on the atoms, (cell, atoms), and squared norms in the contrasts, (cell,)."""
     wanted, norm = np.ones((len(picks[0]), 1)), np.ones(len(picks[0]))
     for a, (axis, inside) in enumerate(zip(axes, contrast, strict=True)):
         if inside:
@@ -244,7 +246,7 @@ def _component(axes: list[_Axis], contrast: tuple[bool, ...], picks: list[Floats
 
 
 def _normal(bases: Mapping[int, list[Floats]], contrast: tuple[bool, ...], seen: list[int], variance: Floats) -> Any:
-    """(atoms, atoms) sum of A'A / variance; None of no queries."""
+    """Sum of A'A / variance over the queries, (atoms, atoms); None without queries."""
     total = None
     for k in seen:
         block: Any = np.ones((1, 1))
@@ -256,7 +258,7 @@ def _normal(bases: Mapping[int, list[Floats]], contrast: tuple[bool, ...], seen:
 
 
 def _solve_normal_equations(noisy: Any, fixed: Any, wanted: Floats) -> tuple[Floats, Floats, Any]:
-    """Weights w in the noisy normal equations, u in the exact ones, and which cells are not determined."""
+    """Weights w in the noisy normal equations, u in the exact ones, and a mask of undetermined cells."""
     n = wanted.shape[1]
     free, inverse = np.eye(n), np.zeros((n, n))
     if fixed is not None:
@@ -274,7 +276,7 @@ def _solve_normal_equations(noisy: Any, fixed: Any, wanted: Floats) -> tuple[Flo
 
 
 def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], picks: Any, bases: list[Floats]) -> Floats:
-    """(cell, *rows) what (cell, atoms) weights times the cells' contrasts are in the rows of a query."""
+    """Weights (cell, atoms), times the cells' contrasts, mapped to the rows of a query, (cell, *rows)."""
     count = part.shape[0]
     sizes = [1 if inside else axis.atoms.shape[1] for axis, inside in zip(axes, contrast, strict=True)]
     out = part.reshape(count, *sizes)
@@ -289,18 +291,22 @@ def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], pic
 
 
 def linear_variances(queries: Sequence[Query], variance: Floats) -> Floats:
-    """Variances of the best linear unbiased estimates of all cells, (cell,), infinite where a cell is not determined.
+    """Variances of the best linear unbiased estimates of all cells.
 
-    Cells that no grouping tells apart share theirs, so that an axis may have thousands of categories.
+    Cells that no grouping distinguishes share one variance, so an axis may have thousands of categories.
 
     Parameters
     ----------
-    queries : of one histogram
-    variance : (query,) of each query's noise, above 0; infinite not measured
+    queries : queries of one histogram
+    variance : variance of each query's noise, (query,), people squared, above 0; infinite for not measured
+
+    Returns
+    -------
+    People squared, (cell,); infinite for cells that the answers do not determine
 
     Raises
     ------
-    ValueError : groups of the axes that overlap in more than `MOST_ATOMS` ways
+    ValueError : the groups of the axes form more than `MOST_ATOMS` products of atoms
 
     >>> linear_variances([Query("total", ((0, 0),)), Query("detailed", ((0, 1),))], np.array([1.0, 2.0])).round(9)
     array([1.2, 1.2])
@@ -335,7 +341,7 @@ def linear_variances(queries: Sequence[Query], variance: Floats) -> Floats:
 
 
 def _inverse_diagonal(matrix: Floats) -> Floats:
-    """The diagonal of the inverse of a symmetric matrix, infinite where it has none, part by part."""
+    """The diagonal of the inverse of a symmetric matrix, component by component; infinite where it is singular."""
     from scipy.sparse.csgraph import connected_components
 
     count, labels = connected_components(matrix != 0.0, directed=False)
@@ -361,14 +367,14 @@ def _inverse_diagonal(matrix: Floats) -> Floats:
 
 
 def _atoms(groups: Sequence[tuple[int, ...]]) -> Integers:
-    """(category,) what no grouping tells apart, of the groupings that do not keep the axis in detail."""
+    """The atom of each category, (category,), from the groupings that do not keep the axis in detail."""
     size = len(groups[0])
     coarse = [group for group in groups if max(group) + 1 < size] or [(0,) * size]
     return np.unique(np.array(coarse), axis=1, return_inverse=True)[1].ravel().astype(np.int64)
 
 
 def _shared(group: tuple[int, ...], atom: Integers, size: Integers) -> Floats:
-    """(atom, atom) what a query sees of two orthonormal indicators together."""
+    """A'A of a query on one axis, in the basis of orthonormal indicators of atoms, (atom, atom)."""
     if max(group) + 1 == len(group):
         return np.eye(size.size)
     of = np.zeros(size.size, dtype=np.int64)

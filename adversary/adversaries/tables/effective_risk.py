@@ -1,8 +1,8 @@
-"""Risk beside tables that cross, by one effective measurement of each finest cell, for noise near to Gaussian.
+"""Approximate risk from tables that cross, by one effective measurement of each finest cell, for Gaussian noise.
 
-All tables together are read as one estimate of each finest cell, with the true count as its mean and the variance of
-generalised least squares. Given that estimate the count is a whole number again. Other cells may be of any size, even
-below none: to small cells the answer is an approximation.
+All tables together are summarised by one estimate of each finest cell, with the true count as its mean and the variance
+of generalised least squares. Given that estimate, the cell's count is a whole number. The counts of other cells may be
+of any size, even negative, so the answer is an approximation for small cells.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from adversary.privacy.losses import GaussianLoss, PrivacyLoss, compose_losses
 from adversary.privacy.mechanisms import Mechanism
 
 CAUTION = 0.1
-"""Relative error beyond which small cells are to be read with caution."""
+"""Relative error above which the page cautions about small cells."""
 NARROW = 1.0
-"""Variance below which it shows in an average that releases are whole numbers."""
+"""Noise variance below which averages differ visibly between whole-number and Gaussian releases."""
 PART_WORK = 2e8
-"""Terms that the exact answer for a part of the file may take; a second or so."""
+"""Largest number of terms of the exact answer for a part of the file; about a second."""
 MOST_ROWS = 3_000
-"""Counts of tables beside the finest that are read together with a belief: the size of a matrix."""
+"""Largest number of counts in tables other than the finest, with a belief: the size of a matrix."""
 _WIDTH, _NODES = 8.5, 341
-"""Standard deviations on either side, and nodes, of the average over estimates."""
+"""Standard deviations on either side, and number of nodes, of the average over estimates."""
 
 
 def near_gaussian(noise: Mechanism) -> bool:
-    """True of noise whose log likelihood is a parabola: the discrete Gaussian and the Gaussian.
+    """True for noise whose log likelihood is a parabola: the discrete Gaussian and the Gaussian.
 
     Parameters
     ----------
@@ -45,11 +45,16 @@ def near_gaussian(noise: Mechanism) -> bool:
 
 
 def information(world: Joined) -> tuple[Floats, Integers]:
-    """The variance of each cell's estimate, (cell,), and the table without which it would grow most, (cell,).
+    """The variance of each cell's estimate, and the most informative table for each cell.
 
     Parameters
     ----------
     world : the tables over their finest cells
+
+    Returns
+    -------
+    (variance, table): people squared, (cell,), infinite if not determined; and the place of the table whose removal
+    lowers the precision most, (cell,)
     """
     variances = np.array([noise.variance for noise in world.noises])
     together = linear_variances(world.queries, variances)
@@ -71,9 +76,13 @@ def effective_risks(world: Joined, who: TableAdversary, variance: Floats, counts
     ----------
     world : tables and their finest cells
     who : the adversary
-    variance : of the estimates without a belief, (cell,), infinite where there is none
-    counts : people, (cell,)
-    limit : the largest loss that is allowed, nats
+    variance : of the estimates without a belief, (cell,), people squared; infinite where not determined
+    counts : true counts of people, (cell,)
+    limit : the largest |log Bayes factor| that is tolerated, nats
+
+    Returns
+    -------
+    CellRisks, (cell,) each
     """
     target, prior = np.minimum(counts, 1), who.prior
     if who.belief is not None:
@@ -96,7 +105,7 @@ def effective_risks(world: Joined, who: TableAdversary, variance: Floats, counts
 
 
 def _loss_of(own: Sequence[Mechanism], variance: float) -> PrivacyLoss:
-    """The loss between two counts: of narrow noise of the cell alone as it is, of all else by the variance left."""
+    """The loss between two adjacent counts: exact for narrow noise of the cell itself, Gaussian for all the rest."""
     narrow = [noise for noise in own if noise.variance < NARROW]
     left = 1.0 / variance - sum(1.0 / noise.variance for noise in narrow)
     wide = [GaussianLoss(np.sqrt(left))] if left > 1e-9 else []
@@ -104,7 +113,7 @@ def _loss_of(own: Sequence[Mechanism], variance: float) -> PrivacyLoss:
 
 
 def flat_risk(variance: float, count: int, prior: float, target: int, limit: float) -> CellRisks:
-    """The risk where every number of others from 0 upwards is equally likely."""
+    """The risk of one cell if every number of others from 0 upwards is equally likely."""
     nodes = np.linspace(-_WIDTH, _WIDTH, _NODES)
     weight = np.exp(-0.5 * nodes**2)
     estimate = count + np.sqrt(variance) * nodes
@@ -115,7 +124,7 @@ def flat_risk(variance: float, count: int, prior: float, target: int, limit: flo
 
 
 def _believed_risks(world: Joined, who: TableAdversary, counts: Integers, limit: float) -> CellRisks:
-    """The risk in each cell where there is a belief about others in every cell."""
+    """The risk in each cell with a belief about others in every cell."""
     laws, least = believed_laws(world, who), known_least(world, who)
     moments = {id(law): _moments(law) for law in laws}
     mean, spread = np.array([moments[id(law)] for law in laws]).T
@@ -140,7 +149,7 @@ def _believed_risks(world: Joined, who: TableAdversary, counts: Integers, limit:
 
 
 def _moments(law: Any) -> tuple[float, float]:
-    """Mean and variance of a law of others."""
+    """Mean and variance of a distribution of others."""
     low, high = law.bulk()
     count = np.arange(low, high + 1.0)
     mass = np.exp(law.log_pmf(count))
@@ -149,17 +158,18 @@ def _moments(law: Any) -> tuple[float, float]:
 
 
 def believed_estimates(world: Joined, mean: Floats, spread: Floats, counts: Integers) -> tuple[Floats, Floats, Floats]:
-    """Estimates of each cell from all tables and a belief about all other cells, taken for normal.
+    """Estimates of each cell from all tables and a belief about all other cells, approximated as normal.
 
     Parameters
     ----------
     world : tables and their finest cells
-    mean, spread : of the belief about the count of each cell, and its variance, (cell,)
-    counts : people, (cell,)
+    mean, spread : mean and variance of the belief about the count of each cell, (cell,)
+    counts : true counts of people, (cell,)
 
     Returns
     -------
-    (variance to the adversary, mean error and variance over releases of these counts), (cell,) each
+    (variance, bias, sampled), (cell,) each: the estimate's variance for the adversary, and its mean error and variance
+    over releases of these counts
 
     Raises
     ------
@@ -206,14 +216,13 @@ def believed_estimates(world: Joined, mean: Floats, spread: Floats, counts: Inte
 
 @dataclass(frozen=True)
 class EffectiveError:
-    """Error of the approximation in a part of the file that is small enough for the exact answer.
+    """Error of the approximation, measured in a part of the file that is small enough for the exact answer.
 
     Parameters
     ----------
-    estimate, exact : average posterior by the approximation and exactly, in the cell where they differ most, of those
-        with people in them
-    mcse : standard error of the exact one
-    cells : of the part
+    estimate, exact : mean posterior by the approximation and exactly, in the occupied cell where they differ most
+    mcse : Monte Carlo standard error of the exact one
+    cells : number of cells in the part
     """
 
     estimate: float
@@ -223,7 +232,7 @@ class EffectiveError:
 
     @property
     def relative(self) -> float:
-        """The difference over the exact one."""
+        """Absolute difference divided by the exact posterior."""
         return abs(self.estimate - self.exact) / self.exact
 
     @property
@@ -238,15 +247,19 @@ class EffectiveError:
 
 
 def effective_error(world: Joined, who: TableAdversary, counts: Integers, limit: float, rng: Seed) -> EffectiveError:
-    """The error of the approximation in a part of the file about the smallest cell with people in it.
+    """The error of the approximation in a part of the file around the smallest occupied cell.
 
     Parameters
     ----------
     world : tables and their finest cells
     who : the adversary
-    counts : people, (cell,)
-    limit : the largest loss that is allowed, nats
+    counts : true counts of people, (cell,)
+    limit : the largest |log Bayes factor| that is tolerated, nats
     rng : seed of the releases
+
+    Returns
+    -------
+    EffectiveError
     """
     shape = world.population.counts.shape
     focus = np.unravel_index(int(np.argmin(np.where(counts > 0, counts, np.inf))), shape)
@@ -278,7 +291,7 @@ def effective_error(world: Joined, who: TableAdversary, counts: Integers, limit:
 
 
 def _part(world: Joined, who: TableAdversary, counts: Integers, chosen: Sequence[Sequence[int]]) -> CrossingRisk:
-    """Some categories of every axis."""
+    """The part of the file with these categories of every axis."""
     part = world.cut(chosen, counts)
     arrays = {
         name: world.over_cells(name, given).reshape(world.population.counts.shape)[np.ix_(*chosen)]
@@ -291,6 +304,6 @@ def _part(world: Joined, who: TableAdversary, counts: Integers, chosen: Sequence
 
 
 def _nothing(prior: float, present: bool) -> Sequence[float]:
-    """A row of `CellRisks` where nothing is learned."""
+    """A row of `CellRisks` for a posterior equal to the prior."""
     inside = float(prior > 0.5)
     return prior, 0.0, 1.0, inside if present else 1.0 - inside, prior, prior, 0.0, 0.0

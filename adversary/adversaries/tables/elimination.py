@@ -1,15 +1,15 @@
-r"""Counts of people summed out one by one, and what that leaves to say about each of them.
+r"""Variable elimination: the likelihood of crossing tables by summing out the cells' counts one by one.
 
-Tables publish noisy sums y of counts x of people in cells c that are independent beforehand, with weights b of every
-count. The likelihood of a release is
+Tables publish noisy sums y of counts x of people in cells c. The counts are independent beforehand, with weights b of
+every count. The likelihood of a release is
 
 .. math:: Z = \sum_x \prod_c b_c(x_c) \prod_r w_r\Big(\sum_{c \in r} x_c\Big), \qquad w_r(s) = P(y_r \mid s).
 
-A row of which one sum is left multiplies it; counts that the same rows are left of are added up (convolved). Where
-rows cross, sums are taken into a state one by one: its axes are sums that rows not yet complete still need, and a row
-that is complete multiplies it. A second pass, backwards, gives the derivatives of Z by every weight: the likelihood
-given that a cell holds so many people, for all cells at once. Every term is positive, so nothing cancels, and a scale
-common to a release is left out.
+A row with a single remaining sum is multiplied into it. Sums that belong to the same remaining rows are added up
+(convolved). Where rows cross, sums enter a state one by one: the axes of the state are the partial sums that incomplete
+rows still need, and a row is multiplied in when it is complete. A backward pass gives the derivatives of Z by every
+weight: the likelihood given each count of a cell, for all cells at once. All terms are positive, so nothing cancels. A
+factor common to a release is omitted.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from adversary._core import Floats, Integers
 from adversary.adversaries.tables.elimination_steps import Absorb, Fold, Merge, Pass, Step, Weigh, Weights
 
 ONE_BY_ONE = 8.0
-"""Terms of a product of matrices that one term takes elsewhere."""
+"""Cost of one term outside matrix products, in terms of a matrix product."""
 _ORDERS, _GREEDY = 24, 40
-"""Orders of the axes that are tried, and the most sums of which the cheapest next one is looked for."""
+"""Number of axis orders tried, and largest number of sums for which the greedy order is tried too."""
 
 
 class Elimination:
-    """The order in which counts are summed out, and what it costs.
+    """An order of summing out the counts, its steps, and its cost in terms.
 
     Parameters
     ----------
     rows : by table, the row of each cell, (cell,)
-    widths : counts that each cell may have, (cell,)
-    index : of each cell on every axis, (cell, axis): cells are taken in an order of the axes
-    most : terms beyond which no order is looked for
+    widths : number of possible counts of each cell, (cell,)
+    index : index of each cell on every axis, (cell, axis); cells are summed out in lexical order of some axes
+    most : number of terms beyond which the search for an order stops
 
     >>> plan = Elimination([np.array([0, 1]), np.array([0, 0])], [3, 3], np.arange(2)[:, None], 1e6)
     >>> len(plan.steps), plan.terms
@@ -65,7 +65,7 @@ class Elimination:
                 return
 
     def run(self, laws: dict[int, tuple[Floats, Any]], weights: Weights) -> list[Floats]:
-        """The likelihood of some releases given every count of each cell, (release, count), each up to a scale.
+        """The likelihood of releases given every count of each cell, (release, count), up to a factor per release.
 
         Parameters
         ----------
@@ -90,7 +90,7 @@ class Elimination:
         return node
 
     def _simplify(self) -> None:
-        """Rows of a single sum multiply it, and sums with the same rows left are added up, until neither is left."""
+        """Multiply in rows with a single sum and add up sums of the same rows, until neither is possible."""
         busy = set(self._open)
         while busy:
             for node in sorted(busy):
@@ -130,7 +130,7 @@ class Elimination:
         return left[0]
 
     def _components(self) -> list[list[int]]:
-        """Sums that rows tie together."""
+        """Connected components of the sums, with an edge between two sums of one row."""
         nodes_of: dict[int, list[int]] = defaultdict(list)
         for node, rows in self._open.items():
             for row in rows:
@@ -153,7 +153,7 @@ class Elimination:
         return components
 
     def _take_in(self, nodes: list[int]) -> None:
-        """The cheapest of some orders of the sums of a component."""
+        """Append the cheapest of several orders of a component's sums."""
         orders: list[list[int]] = []
         for axes in islice(permutations(range(self._index.shape[1])), _ORDERS):
             place = {node: tuple(self._index[self._first[node], list(axes)]) for node in nodes}
@@ -174,7 +174,7 @@ class Elimination:
 
 
 class _Order:
-    """An order of the sums of a component, its terms, and the steps: without an order, the cheapest sum comes next."""
+    """An order of a component's sums, its cost and steps; with `order` None, greedy by the cost of the next sum."""
 
     def __init__(self, plan: Elimination, nodes: list[int], order: list[int] | None, most: float) -> None:
         self._members = Counter(row for node in nodes for row in plan._open[node])
@@ -197,7 +197,7 @@ class _Order:
             self._members.subtract(plan._open[node])
 
     def _tried(self, plan: Elimination, node: int) -> tuple[float, float, float, list[tuple[frozenset[int], int]], Any]:
-        """(size of the state after a sum is taken in, terms, numbers on the way, its axes, what is done)."""
+        """(size of the state after one more sum, its cost in terms, temporary numbers, axes, record of the step)."""
         rows, width = plan._open[node], plan.width[node]
         complete = frozenset(row for row in rows if self._members[row] == 1)
         needs = tuple((r, tuple(a for a, (own, _) in enumerate(self._axes) if r in own)) for r in sorted(complete))
@@ -225,7 +225,7 @@ class _Order:
         return float(np.prod([float(n) for _, n in axes])), cost, 2.0 * by_hand, axes, (needs, done, joins, merges)
 
     def steps(self, plan: Elimination) -> Iterator[Step]:
-        """The steps, in the plan's nodes."""
+        """The steps of this order, with new nodes of the plan."""
         state = plan._new(0)
         for node, (needs, done, joins, merges) in self._records:
             yield Absorb(state, node, out := plan._new(0), needs, done, joins)
@@ -236,7 +236,7 @@ class _Order:
 
 
 def _alike(axes: Sequence[tuple[frozenset[int], int]]) -> tuple[int, int] | None:
-    """Two axes that the same rows need, the earlier first."""
+    """Two axes that belong to the same rows, the earlier first; None without such a pair."""
     for other in range(len(axes)):
         for one in range(other):
             if axes[one][0] == axes[other][0]:

@@ -1,4 +1,4 @@
-"""Steps by which counts are summed out, forwards, and by which derivatives come back."""
+"""Steps of an elimination: each sums out counts forwards and passes derivatives backwards."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from adversary._core import Floats
 
 Weights = Any
-"""(row, (release,) offset of the sum, length) to the row's likelihood, (release, length)."""
+"""Function of (row, first sum (release,), number of sums) with the row's likelihood, (release, sum)."""
 Factor = tuple[tuple[int, ...], Floats]
-"""Axes of a state, and an array (release, number of people, *sums)."""
+"""Axes of a state, and an array (release, number of people, *sums) over them."""
 
 
 @dataclass(frozen=True)
 class Weigh:
-    """A row of which one sum is left multiplies it."""
+    """Multiplication of a row into its only remaining sum."""
 
     node: int
     out: int
@@ -35,7 +35,7 @@ class Weigh:
 
 @dataclass(frozen=True)
 class Fold:
-    """Two sums that the same rows are left of are added up."""
+    """Convolution of two sums that belong to the same remaining rows."""
 
     one: int
     other: int
@@ -61,10 +61,10 @@ class Fold:
 
 @dataclass(frozen=True)
 class Absorb:
-    """A sum taken into the state, with the rows that this completes: (row, axes of the state in its sum) each.
+    """Entry of a sum into the state, with the rows that it completes: (row, axes of the state in its sum) each.
 
-    Axes that no row needs any more are summed out; the new sum is an axis of its own (`joins` -1), is added to that of
-    an axis left, or is summed out too (`joins` None).
+    Axes that no row needs any more (`done`) are summed out. The new sum becomes an axis of its own (`joins` -1), is
+    added to the axis `joins`, or is summed out too (`joins` None).
     """
 
     state: int
@@ -119,13 +119,15 @@ class Absorb:
         of.give(self.state, np.moveaxis(product.reshape(len(above), -1, *above.shape[2:]), 1, pivot + 1))
 
     def _pivot(self, factors: list[Factor], axes: int) -> tuple[int | None, list[int]]:
-        """(an axis that is done, of which one factor depends on nothing else, a product of matrices; other axes)."""
+        """(a done axis with one factor that depends on no other axis, or None; the other axes).
+
+        Summing out this axis is a matrix product, which is fast."""
         pivots = (axis for axis in self.done if [on for on, _ in factors if axis in on] == [(axis,)])
         pivot = next(pivots, None)
         return pivot, [axis for axis in range(axes) if axis != pivot]
 
     def _summed(self, state: Floats, factors: list[Factor], width: int) -> Floats:
-        """The state without the axes that are done, for every number of people, (release, number, *axes)."""
+        """The state with the done axes summed out, for every number of people, (release, number, *axes)."""
         pivot, remaining = self._pivot(factors, state.ndim - 1)
         if pivot is None:
             state_sum = np.broadcast_to(state[:, None], (len(state), width, *state.shape[1:]))
@@ -139,13 +141,13 @@ class Absorb:
         return np.asarray(state_sum.sum(axis=gone) if gone else state_sum)
 
     def _on_done(self, factors: list[Factor], pivot: int | None, remaining: list[int]) -> Iterator[Floats]:
-        """Factors on axes that are done, but for the pivot, (release, number, *axes but for that)."""
+        """Factors on done axes other than the pivot, (release, number, *axes without the pivot)."""
         for axes, factor in factors:
             if axes != (pivot,) and {*axes} & {*self.done}:
                 yield _along(factor, axes, remaining)
 
     def _left(self, factors: list[Factor], axes: int) -> Iterator[Floats]:
-        """Factors on axes that are left alone, (release, number, *axes left)."""
+        """Factors on remaining axes only, (release, number, *remaining axes)."""
         remaining = [axis for axis in range(axes) if axis not in self.done]
         for on, factor in factors:
             if not {*on} & {*self.done}:
@@ -164,7 +166,7 @@ class Absorb:
         return [*left, new] if self.joins < 0 else [one + new * (a == self.joins) for a, one in enumerate(left)]
 
     def _alone(self, of: Pass) -> Floats:
-        """Likelihood of the rows that this sum alone completes, (release, number of people)."""
+        """Likelihood of completed rows that consist of this sum only, (release, number of people)."""
         own = np.ones_like(of.value[self.law])
         for row, axes in self.complete:
             if not axes:
@@ -191,7 +193,7 @@ class Absorb:
 
 @dataclass(frozen=True)
 class Merge:
-    """Two axes of the state that the same rows need are added up: `other` goes into `one`, which is before it."""
+    """Sum of two axes of the state that belong to the same rows: `other` is added to the earlier axis `one`."""
 
     state: int
     out: int
@@ -234,22 +236,22 @@ class Pass:
         self._used: dict[int, Floats] = {}
 
     def weights(self, row: int, offset: Any, length: int) -> Floats:
-        """Of a row, which both passes need."""
+        """Likelihood of a row, computed once for both passes."""
         if row not in self._used:
             self._used[row] = self._weights(row, offset, length)
         weights: Floats = self._used[row]
         return weights
 
     def put(self, node: int, value: Floats, offset: list[Any]) -> None:
-        """A value, scaled to a largest term of 1 in each release."""
+        """Store a node's value, scaled to a maximum of 1 in each release, which avoids underflow."""
         self.value[node], self.offset[node] = _scaled(value), offset
 
     def give(self, node: int, derivative: Floats) -> None:
-        """A derivative, scaled too."""
+        """Store the derivative by a node, scaled likewise."""
         self.derivative[node] = _scaled(derivative)
 
     def gradient(self, node: int) -> Floats:
-        """The derivative by a node; 1 where nothing comes after it."""
+        """The derivative by a node; 1 for a node that no later step uses."""
         if node not in self.derivative:
             return np.ones_like(self.value[node])
         return self.derivative[node]
@@ -260,7 +262,7 @@ def _lift(values: Floats, ndim: int, leading: int = 1) -> Floats:
 
 
 def _along(factor: Floats, axes: tuple[int, ...], remaining: Sequence[int]) -> Floats:
-    """(release, number, *sums), with the sums on their places among the axes remaining."""
+    """A factor (release, number, *sums), with its sums at their places among the remaining axes."""
     sizes = dict(zip(axes, factor.shape[2:], strict=True))
     return factor.reshape(*factor.shape[:2], *(sizes.get(axis, 1) for axis in remaining))
 

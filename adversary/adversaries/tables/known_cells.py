@@ -1,4 +1,4 @@
-"""The adversary who knows everybody else: the tables' own log ratios at the known counts add."""
+"""The adversary who knows everybody else: the sum of the tables' log likelihood ratios at the known counts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from adversary.privacy.mechanisms import Mechanism, PerturbedCount
 
 @lru_cache(maxsize=4096)
 def loss_at(noise: Mechanism, others: int) -> PrivacyLoss:
-    """Law of the log ratio of one count, that of others and one more against that of others.
+    """Privacy loss of one noisy count between others + 1 and others.
 
     Parameters
     ----------
     noise : of the count
-    others : in the same cell, who are known
+    others : known number of other people in the cell
 
     Raises
     ------
-    ValueError : continuous noise that something is done to, whose releases are neither listed nor have a density
+    ValueError : post-processed continuous noise, whose releases neither can be listed nor have a density
 
     >>> from adversary.privacy.mechanisms import RandomRounding
     >>> loss_at(RandomRounding(3), 3).infinite_p.__round__(9)
@@ -47,11 +47,11 @@ def known_losses(world: Joined, counts: Integers) -> tuple[Iterator[PrivacyLoss]
     Parameters
     ----------
     world : tables and their finest cells
-    counts : people, (cell,)
+    counts : true counts of people, (cell,)
 
     Returns
     -------
-    (losses, which of them each cell has)
+    (losses, place): the distinct losses, one after another, and the place of each cell's loss among them, (cell,)
     """
     target = np.minimum(counts, 1)
     known = np.zeros((counts.size, len(world.queries)), dtype=np.int64)
@@ -73,19 +73,20 @@ def known_losses(world: Joined, counts: Integers) -> tuple[Iterator[PrivacyLoss]
 
 
 def differenced(world: Joined, tables: Sequence[PublishedTable]) -> NDArray[np.bool_]:
-    """People who are the difference of two published cells that are perturbed alike where they hold the same people.
+    """Differencing attack on perturbation by cell keys: single people who are the difference of two published cells.
 
-    One cell has all the people of another and one more: equal numbers, or not, tell whether that person is there. Only
-    pairs of cells are looked at, of tables with `repeat="same"` and the same noise.
+    Cells that hold the same people are perturbed alike. If one cell has all people of another and one more, then
+    unequal released numbers reveal that this person is there. Only pairs of cells are examined, of tables with
+    `repeat="same"` and the same noise.
 
     Parameters
     ----------
     world : tables and their finest cells
-    tables : as they were asked about, in their order
+    tables : the published tables, in the order of `world`
 
     Returns
     -------
-    (cell,) True of a finest cell with such a person
+    True for finest cells with such a person, (cell,)
 
     References
     ----------

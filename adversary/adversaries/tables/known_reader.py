@@ -1,14 +1,14 @@
-r"""The reader who knows other people's records: every query of every unit on the target's path, exactly.
+r"""The adversary who knows all other records: every query of every unit on the target's path, exactly.
 
-Given everybody else, the answer to row j of a query moves by 1 between the hypotheses where j is the row of the cell in
-which the target is if in, or of the one in which the target is if out, and these two are not the same row. Noise is
-independent, so log Bayes factors add, over queries and over units:
+Given everybody else, a query's answer differs by 1 between the hypotheses in two rows: the row of the target's cell if
+in, and the row of the target's cell if out. If both are the same row, nothing differs. Noise is independent, so log
+Bayes factors add over queries and units:
 
 .. math:: \log \text{BF} = \sum_{u, q} \log \frac{P(y_{u,q,j} \mid o_j + 1)}{P(y_{u,q,j} \mid o_j)}
           + \log \frac{P(y_{u,q,i} \mid o_i)}{P(y_{u,q,i} \mid o_i + 1)}
 
-with o the answer without the target. `path_loss` is the law of this sum over releases. Whoever knows the target's block
-alone reads all its queries in a plan with `queries`.
+with o the answer without the target, j the row if in and i the row if out. `path_loss` is the distribution of this sum
+over releases. For an adversary who knows the target's block only, use a plan with `queries`.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ def log_bayes_factor(
     present: Any,
     absent: Any = None,
 ) -> Any:
-    """Log Bayes factor of one release for the reader who knows everybody else in these units.
+    """Log Bayes factor of one release for the adversary who knows everybody else in these units.
 
     Parameters
     ----------
-    queries : of one histogram; those of `released` and `noise` only
+    queries : queries of one histogram, the same as in `released` and `noise`
     released : by name of the query, noisy answers (row,) of one unit or (unit, row) of the units on the target's path
     noise : by name of the query, one mechanism, or one per unit
-    others : people other than the target, (cell,) or (unit, cell), cells flat or as axes
-    present : cell of the target if in, flat or with an index per axis
-    absent : cell of the target if out; None: the target is then counted nowhere
+    others : counts of people other than the target, (cell,) or (unit, cell), cells flat or as axes
+    present : cell of the target if in, a flat index or one index per axis
+    absent : cell of the target if out; None if the target is then counted nowhere
 
     Returns
     -------
     Nats, log P(release | in) - log P(release | out): one number, or (unit,), to be summed over the units of the path.
-    NaN where both are impossible.
+    NaN if both probabilities are zero
 
     Raises
     ------
-    ValueError : queries without answers or noise, wrong shapes, counts that are not whole or negative
+    ValueError : queries without answers or noise, wrong shapes, counts that are negative or not whole
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> total, sexes = Query("total", ((0, 0),)), Query("sex", ((0, 1),))
@@ -82,21 +82,21 @@ def log_bayes_factor(
 
 
 def path_loss(queries: Sequence[Query], noise: Noise, present: Any, absent: Any = None) -> PrivacyLoss:
-    """Law over releases of the log Bayes factor of the reader who knows everybody else.
+    """Distribution over releases of the log Bayes factor of the adversary who knows everybody else.
 
     Parameters
     ----------
-    queries : of one histogram
+    queries : queries of one histogram
     noise : by name of the query, one mechanism, or one per unit on the target's path
     present, absent : cells of the target if in and if out, as for `log_bayes_factor`
 
     Returns
     -------
-    PrivacyLoss, composed of one loss per row that moves; `.posterior(prior)` is the law of the posterior
+    PrivacyLoss, composed of one loss per row that differs; `.posterior(prior)` is the distribution of the posterior
 
     References
     ----------
-    Kifer et al. 2022, section 8: rows that both cells share do not move.
+    Kifer et al. 2022, section 8: rows that both cells share do not differ.
 
     >>> from adversary.privacy.mechanisms import Gaussian
     >>> queries = [Query("total", ((0, 0),)), Query("sex", ((0, 1),))]

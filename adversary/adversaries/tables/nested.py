@@ -1,7 +1,7 @@
-"""Tables that nest: every cell of one lies in one cell of the next, so that the tables are the levels of a path.
+"""Tables that nest: every cell of one lies in one cell of the next, so the tables are the levels of a path.
 
-Cells of which the adversary is in the same position share their law, and cells with as many siblings their noise
-(`laws_of_cells`), so that a county takes seconds.
+Cells with the same counts and siblings share one distribution, and cells with equal numbers of siblings share their
+noise (`laws_of_cells`), so a county takes seconds.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from adversary.privacy import PrivacyUnit
 
 
 def chain_of(queries: Sequence[Query]) -> tuple[int, ...] | None:
-    """The places of queries that nest, the finest first; None where two of them cross.
+    """The places of queries that nest, the finest first; None if two of them cross.
 
     Parameters
     ----------
-    queries : of one histogram
+    queries : queries of one histogram
 
     >>> chain_of([Query("total", ((0, 0),)), Query("sex", ((0, 1),))]), chain_of([Query("a", ((0, 0, 1),))] * 2)
     ((1, 0), (0, 1))
@@ -43,7 +43,7 @@ def chain_of(queries: Sequence[Query]) -> tuple[int, ...] | None:
 
 
 def sums_have_laws(world: Joined, chain: Sequence[int]) -> bool:
-    """True where the noise of several cells of a table under the top adds up to noise that depends on no count.
+    """True if the summed noise of a cell's siblings does not depend on their counts, in every table below the top.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def sums_have_laws(world: Joined, chain: Sequence[int]) -> bool:
 
 @dataclass(frozen=True)
 class Nested:
-    """Every finest cell's way up through tables that nest.
+    """The path of every finest cell upwards through tables that nest.
 
     Parameters
     ----------
-    levels : the tables' names and noise, lowest first, siblings not yet counted
-    siblings : of each level in each finest cell, -1 at the top, (cell, level)
+    levels : the tables' names and noise, lowest first, without numbers of siblings
+    siblings : number of siblings at each level, -1 at the top, (cell, level)
     totals : people in each level's cell, (cell, level)
     """
 
@@ -73,13 +73,13 @@ class Nested:
 
     @classmethod
     def of(cls, world: Joined, chain: Sequence[int], counts: Integers) -> Nested:
-        """Those of tables over their finest cells, in the order of `chain_of`.
+        """The paths of tables over their finest cells.
 
         Parameters
         ----------
         world : tables and their finest cells
-        chain : places of the tables, the finest first
-        counts : people, (cell,)
+        chain : places of the tables, the finest first, from `chain_of`
+        counts : true counts of people, (cell,)
         """
         rows = [world.queries[i].rows for i in chain]
         above = []
@@ -92,18 +92,18 @@ class Nested:
 
     @property
     def names(self) -> list[str]:
-        """Of the levels, lowest first."""
+        """Names of the levels, lowest first."""
         return [level.name for level in self.levels]
 
     def adversary(self, who: TableAdversary) -> Adversary:
-        """The adversary of the path, to whom every total is equally likely."""
+        """The adversary of the path, with flat beliefs about every unknown total."""
         unknown = self.names if who.knows == "nobody" else self.names[1:]
         return Adversary(who.prior, beliefs={name: Uniform() for name in unknown})
 
     def positions(self, who: Adversary) -> tuple[Integers, NDArray[np.int64]]:
-        """(siblings, target and counts of each position, (position, number); which of them each cell is in).
+        """Distinct positions (siblings, target, counts), (position, number), and the position of each cell, (cell,).
 
-        Where only differences of counts matter, counts are those without everybody else in the cell.
+        If only differences of counts matter, everybody else in the finest cell is subtracted from all counts.
         """
         target = np.minimum(self.totals[:, :1], 1)
         shift = _shift_invariant(self.levels, who)
@@ -113,7 +113,7 @@ class Nested:
     def laws(
         self, who: Adversary, positions: Integers, unit: PrivacyUnit | None, rng: Seed
     ) -> Iterator[tuple[Integers, Plan, Adversary, list[BayesFactorLaw]]]:
-        """Positions with as many siblings, their plan, the adversary's beliefs about it, and their laws."""
+        """Per group of positions with equal numbers of siblings: their places, plan, adversary, and distributions."""
         size = len(self.levels)
         siblings = positions[:, :size]
         knows = who.beliefs.get(self.names[0]) is None
@@ -128,7 +128,7 @@ class Nested:
             yield rows, plan, believer, _laws(plan, believer, positions[rows, size:], knows, rng)
 
     def tells_most(self, positions: Integers) -> Integers:
-        """The level that adds most to what those below it say, were counts of any size, (position,)."""
+        """The level that adds most precision to those below it, without constraints on counts, (position,)."""
         size, variance = len(self.levels), [level.mechanism.variance for level in self.levels]
         before, gains = np.zeros(len(positions)), []
         for top in range(size):
@@ -141,7 +141,7 @@ class Nested:
         return np.argmax(np.round(gains, 12), axis=0)
 
     def tilted(self, plan: Plan, who: Adversary, positions: Integers) -> NDArray[np.bool_]:
-        """Levels with a belief without an end, and few others there, (position, level)."""
+        """True for levels with an improper belief and few others, whose averages are tilted, (position, level)."""
         size = len(self.levels)
         others = np.diff(positions[:, size + 1 :])
         tilted = np.zeros((len(positions), size), dtype=bool)
@@ -152,7 +152,8 @@ class Nested:
 
 
 def _distinct(states: Integers) -> tuple[Integers, NDArray[np.int64]]:
-    """Distinct rows of whole numbers, and which of them each row is."""
+    """Distinct rows of whole numbers, and the place of each row among them."""
+    # Rows are coded as single integers if they fit in 62 bits, which is much faster to sort.
     low = states.min(axis=0)
     span = states.max(axis=0) - low + 1
     if np.log2(span.astype(np.float64)).sum() > 62.0:
@@ -166,13 +167,13 @@ def _distinct(states: Integers) -> tuple[Integers, NDArray[np.int64]]:
 
 
 def _shift_invariant(levels: Sequence[Level], who: Adversary) -> bool:
-    """True where only differences of counts matter, as where every level has siblings."""
+    """True if only differences of counts matter, given siblings at every level."""
     plan = Plan([*(replace(level, siblings=1) for level in levels[:-1]), replace(levels[-1], siblings=None)])
     return shift_invariant(plan, who)
 
 
 def _laws(plan: Plan, who: Adversary, states: Integers, knows: bool, rng: Any) -> list[BayesFactorLaw]:
-    """The law of each state, (target, counts)."""
+    """The distribution of the log Bayes factor of each state (target, counts)."""
     known = states[:, 1] - states[:, 0] if knows else np.zeros(len(states), dtype=np.int64)
     laws: list[Any] = [None] * len(states)
     for others in np.unique(known):
@@ -185,7 +186,7 @@ def _laws(plan: Plan, who: Adversary, states: Integers, knows: bool, rng: Any) -
 
 
 def _truth(plan: Plan, who: Adversary, state: Integers) -> Truth:
-    """The truth of a state, checked where a belief may rule it out."""
+    """The truth of a state, checked if a proper belief may rule it out."""
     if any(getattr(belief, "proper", True) for belief in who.beliefs.values()):
         named = dict(zip(plan.names, map(int, state[1:]), strict=True))
         return settle_truth(plan, who, {**named, "in": int(state[0])})

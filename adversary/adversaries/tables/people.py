@@ -1,4 +1,4 @@
-"""People of a file, counted by places and features: what every published table is a sum of."""
+"""Counts of the people of a file by place and features: every published table is a sum of them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from adversary.adversaries.tables.query import Query
 
 @dataclass(frozen=True)
 class Axis:
-    """Categories of one feature, or of places with those they lie in.
+    """Categories of one feature, or of places together with the larger places that contain them.
 
     Parameters
     ----------
-    columns : names of the columns: one of a feature, several of places, the finest first
-    labels : (category, column), words; each category once
+    columns : names of the columns: one for a feature, several for places, the finest first
+    labels : words, (category, column); each category once
 
     Raises
     ------
-    ValueError : labels of another shape, or a category that stands twice
+    ValueError : labels of a wrong shape, or a repeated category
 
     >>> Axis(("block", "tract"), np.array([["1", "A"], ["2", "A"], ["1", "B"]])).groups(["tract"])
     (0, 0, 1)
@@ -44,7 +44,7 @@ class Axis:
         object.__setattr__(self, "labels", labels)
 
     def groups(self, by: Sequence[str]) -> tuple[int, ...]:
-        """The group of every category where these columns alone are looked at, in the order of first appearance."""
+        """The group of every category by these columns only, numbered in the order of first appearance."""
         chosen = [i for i, name in enumerate(self.columns) if name in by]
         code: dict[tuple[Any, ...], int] = {}
         return tuple(code.setdefault(tuple(row[chosen]), len(code)) for row in self.labels)
@@ -56,10 +56,10 @@ class Population:
 
     Parameters
     ----------
-    axes : places and features, each column in one of them
-    counts : people, (*axes); of a suppressed cell the least that it can be
-    most : the largest that counts can be, (*axes); the same as `counts` unless cells are suppressed
-    understood : what was understood of the file, at most six sentences
+    axes : places and features; every column is on one axis
+    counts : people, (*axes); for a suppressed cell the smallest possible count
+    most : largest possible counts, (*axes); equal to `counts` unless cells are suppressed
+    understood : sentences that describe how the file was read, at most six
 
     Raises
     ------
@@ -98,11 +98,11 @@ class Population:
 
     @cached_property
     def suppressed(self) -> NDArray[np.bool_]:
-        """Cells whose count the file does not say, (*axes)."""
+        """True for suppressed cells, whose count is not in the file, (*axes)."""
         return np.asarray(np.asarray(self.most) > self.counts)
 
     def table(self, by: Sequence[str], name: str = "") -> Query:
-        """The table by these columns: which finest cells each of its cells sums."""
+        """The table by these columns, as a map from the finest cells to its cells."""
         if unknown := [one for one in by if one not in self.columns]:
             raise ValueError(f"table {name or ' x '.join(by)!r}: no column {unknown[0]!r}; there are {self.columns}")
         return Query(name or " x ".join(by) or "total", tuple(axis.groups(by) for axis in self.axes))

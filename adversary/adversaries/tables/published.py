@@ -1,4 +1,4 @@
-"""Tables that an office publishes of one file, the adversary of a person in it, and the cells they tell apart."""
+"""Published tables of one file, the adversary of a person in it, and the finest cells that the tables distinguish."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from adversary.adversaries.tables.query import Query
 from adversary.privacy.mechanisms import Mechanism
 
 KNOWS = ("cell", "everybody", "nobody")
-"""Others whose records an adversary knows: those in the person's finest cell, all, or none of them."""
+"""Other people whose records an adversary knows: those in the target's finest cell, all, or none."""
 REPEATS = ("fresh", "same")
-"""Noise of a table that is published again: drawn anew, or the same for the same cells, as with cell keys."""
+"""Noise of a table that is published again: independent, or the same for the same cells, as with cell keys."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,14 @@ class PublishedTable:
     ----------
     by : names of its columns, each once; none for a total
     noise : added to every count of the table, independently
-    name : what it is called; its columns unless given
-    releases : how often it is published of the same people, >= 1
-    repeat : "fresh" noise in every release, or the "same" for the same cells: then the others say nothing new
+    name : name of the table; by default its columns
+    releases : number of publications of the same people, >= 1
+    repeat : "fresh" for independent noise in every release, "same" for equal noise in equal cells: repetitions then
+        add no information
 
     Raises
     ------
-    TypeError, ValueError : a column that is no name or stands twice, noise that is no mechanism, releases below 1
+    TypeError, ValueError : a column that is not a name or is repeated, noise that is not a Mechanism, releases below 1
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> PublishedTable(("district", "age"), DiscreteGaussian(2.0)).name
@@ -75,29 +76,29 @@ class PublishedTable:
 
     @property
     def single_releases(self) -> Iterator[PublishedTable]:
-        """Releases with noise of their own, one by one."""
+        """The releases with independent noise, one table each."""
         for i in range(self.releases if self.repeat == "fresh" else 1):
             yield replace(self, name=f"{self.name}, release {i + 1}" if i else self.name, releases=1, repeat="fresh")
 
 
 @dataclass(frozen=True, eq=False)
 class TableAdversary:
-    """An adversary of any person of a file: the prior, and what is known and believed of others.
+    """An adversary of any person of a file: the prior, the known records, and the belief about other people.
 
     Parameters
     ----------
     prior : probability, before the release, that the person is in the file
-    knows : "cell" (others in the person's finest cell, and of all other cells only what is published), "everybody" else
-        in the file, or "nobody"
-    belief : about others in a finest cell that is not known: None (every count from 0 upwards equally likely), a
-        discrete law for all cells alike (frozen scipy.stats or PreliZ, or `Others` of a pmf), or expected counts,
-        (*axes), such as last year's, of Poisson laws
-    at_least : others whom the adversary knows to be in the cells, (*axes), such as the household but for the person;
-        None for nobody
+    knows : "cell" (everybody else in the person's finest cell, but nobody in other cells), "everybody" else in the
+        file, or "nobody"
+    belief : about the number of others in a finest cell that is not known: None (every count from 0 upwards equally
+        likely), a discrete distribution for all cells (frozen scipy.stats or PreliZ, or `Others` of a pmf), or the
+        means of Poisson distributions, (*axes), such as last year's counts
+    at_least : numbers of others whom the adversary knows to be in the cells, (*axes), such as the rest of the person's
+        household; None for nobody
 
     Raises
     ------
-    ValueError : a prior outside [0, 1], another word, expected counts below 0, numbers with labels
+    ValueError : a prior outside [0, 1], another word for `knows`, means below 0, labelled arrays
     TypeError : a belief of another kind
 
     >>> TableAdversary(0.1, "nobody").knows
@@ -131,16 +132,16 @@ class TableAdversary:
 
 @dataclass(frozen=True)
 class Joined:
-    """Tables over the finest cells that any of them tells apart.
+    """Tables over their finest cells: categories that no table distinguishes are merged.
 
     Parameters
     ----------
-    population : people by these cells, (*axes)
-    queries : which cells each table sums, a release each
-    noises : of each release
-    owner : place of the table that each release is of
-    names : of the tables
-    summed : per axis, which of these categories each category of the file is in
+    population : counts of people in these cells, (*axes)
+    queries : map from cells to the rows of a table, one per release
+    noises : noise of each release
+    owner : place of the table of each release
+    names : names of the tables
+    summed : per axis, the merged category of each category of the file
     """
 
     population: Population
@@ -152,11 +153,11 @@ class Joined:
 
     @classmethod
     def of(cls, population: Population, tables: Sequence[PublishedTable]) -> Joined:
-        """The tables of a file; what no table tells apart is added up.
+        """The tables of a file, with categories merged that no table distinguishes.
 
         Raises
         ------
-        ValueError : no table, two of one name, or a column that the file has not
+        ValueError : no table, two tables of one name, or a column that is not in the file
         """
         names = [table.name for table in tables]
         if not names:
@@ -202,7 +203,7 @@ class Joined:
         return self.population.counts.ravel()
 
     def over_cells(self, name: str, given: Any) -> Any:
-        """Numbers over the file's axes, added up over these cells, (cell,)."""
+        """Numbers over the file's axes, summed over the merged cells, (cell,)."""
         values = as_array(given)
         shape = tuple(len(one) for one in self.summed)
         if values.shape != shape:
@@ -210,7 +211,7 @@ class Joined:
         return added(values, self.summed, range(len(shape))).ravel()
 
     def cut(self, categories: Sequence[Sequence[int]], counts: Integers) -> Joined:
-        """A part of the file: some categories of every axis, and people (cell,) of the whole."""
+        """A part of the file: some categories of every axis, with counts (cell,) given for the whole."""
         axes = tuple(
             Axis(axis.columns, axis.labels[list(own)])
             for axis, own in zip(self.population.axes, categories, strict=True)
@@ -237,7 +238,7 @@ def _renumbered(group: Sequence[int], chosen: Sequence[int]) -> tuple[int, ...]:
 
 
 def added(values: Any, places: Sequence[Any], used: Any) -> Any:
-    """Numbers over categories added up over the groups of each axis; an axis that is not used is summed away."""
+    """Numbers over categories, summed over the groups of each axis; an axis that is not in `used` is summed out."""
     for axis in reversed(range(values.ndim)):
         if axis not in used:
             values = values.sum(axis=axis)

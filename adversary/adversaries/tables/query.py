@@ -1,4 +1,4 @@
-"""Published queries of a histogram: which cells of the detailed table each row of an answer sums.
+"""Published queries of a histogram: a map from the cells of the detailed table to the rows of an answer.
 
 A histogram counts people in the cells of several axes. A query is a marginal of it: every axis is collapsed, kept in
 detail, or recoded into groups, so that each cell falls into exactly one row of the answer.
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, Integers, as_array, check_whole
 
 COLLAPSED, DETAILED = "*", "detailed"
-"""Words of a Noisy Measurement File for an axis that a query sums over, or leaves whole."""
+"""Words of a Noisy Measurement File for an axis that a query sums over, or keeps in detail."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Query:
         recodes: Sequence[str],
         groupings: Mapping[str, Sequence[int]] | None = None,
     ) -> Query:
-        """A query from what a Noisy Measurement File says of each axis.
+        """A query from a Noisy Measurement File's description of each axis.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class Query:
 
     @cached_property
     def rows(self) -> Integers:
-        """(cell,) row of the answer to which each cell of the histogram counts, both flat in C order."""
+        """Row of the answer that counts each cell of the histogram, (cell,); both flat in C order."""
         index = np.indices(self.histogram_shape).reshape(len(self.groups), -1)
         grouped = [np.asarray(group)[i] for group, i in zip(self.groups, index, strict=True)]
         return np.ravel_multi_index(grouped, self.shape).astype(np.int64)
@@ -116,7 +116,7 @@ class Query:
 
         Returns
         -------
-        (..., row) sums, people
+        Sums in people, (..., row)
         """
         counts = as_array(histogram)
         axes = self.histogram_shape
@@ -130,9 +130,9 @@ class Query:
 
 
 def check_queries(queries: Sequence[Query], **given: Mapping[str, Any]) -> tuple[int, ...]:
-    """Shape of the histogram that all queries are about; ValueError where they differ, or share a name.
+    """Shape of the histogram of all queries; ValueError if their shapes differ, or two share a name.
 
-    What is `given` must have one entry for each query.
+    Every mapping in `given` must have one entry for each query.
     """
     if not queries:
         raise ValueError("queries must be at least one, got none")
@@ -167,9 +167,13 @@ def flat_cell(cell: Any, shape: tuple[int, ...], name: str = "cell") -> int:
     shape : of the histogram
     name : of the argument, for messages
 
+    Returns
+    -------
+    Index in C order
+
     Raises
     ------
-    ValueError, TypeError : it lies outside the histogram, or is no whole number
+    ValueError, TypeError : a cell outside the histogram, or not a whole number
 
     >>> flat_cell((1, 0), (2, 3))
     3
