@@ -88,7 +88,7 @@ def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
 
 def _joined(parts: list[xr.Dataset], dim: Any) -> xr.Dataset:
     """Datasets along a dim, numbers that are estimates in one of them said to be."""
-    found = xr.concat(
+    joined = xr.concat(
         parts,
         dim,
         data_vars="all",
@@ -98,10 +98,10 @@ def _joined(parts: list[xr.Dataset], dim: Any) -> xr.Dataset:
         fill_value={"status": "", "route": ""},
         combine_attrs="override",
     )
-    for name, array in found.items():
+    for name, array in joined.items():
         if any(name in one and one[name].attrs.get("direction") == "estimate" for one in parts):
             array.attrs["direction"] = "estimate"
-    return found
+    return joined
 
 
 def concat_groups(cases: list[tuple[Any, Groups]], dim: str) -> Groups:

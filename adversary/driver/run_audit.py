@@ -232,13 +232,13 @@ class _Work:
 
     def case(self, plan: Plan, cohort: Cohort, truth: Any, seed: Any) -> Case | ModelCase:
         """One plan, its adversaries and truth, checked."""
-        totals, reader = exact_totals(plan, self.invariants), cohort.adversary
-        if not is_model(reader):
-            return Case(plan, cohort, settle_truth(plan, reader, truth), self.failure, totals, self.sampling)
+        totals, adversary = exact_totals(plan, self.invariants), cohort.adversary
+        if not is_model(adversary):
+            return Case(plan, cohort, settle_truth(plan, adversary, truth), self.failure, totals, self.sampling)
         settled = settle_model_truth(plan, truth, self.target)
         prior_seed = int(seed.generate_state(5)[-1])
         of_model = (self.target, self.records, self.support, prior_seed)
-        return ModelCase(plan, reader, settled, self.failure, *of_model, totals, self.sampling)
+        return ModelCase(plan, adversary, settled, self.failure, *of_model, totals, self.sampling)
 
     def run(self, case: Case | ModelCase, laws: SharedLaws, how: Mapping[str, Any], factors_only: bool) -> Groups:
         """Groups of one case."""
@@ -247,31 +247,31 @@ class _Work:
         return case.run(self.engine, self.promises, self.draws, laws.seed, **how)
 
     def swept(
-        self, plan: Plan, reader: Any, truth: Any, name: Any, inputs: Mapping[str, Any], laws: SharedLaws
+        self, plan: Plan, adversary: Any, truth: Any, name: Any, inputs: Mapping[str, Any], laws: SharedLaws
     ) -> Groups:
         """Sweeps over each input alone, by the names of their groups."""
         options: dict[str, Any] = {"target": self.target, "support": self.support, "sampling": self.sampling}
         options |= {"draws": self.draws, "rng": laws.seed, "progress": laws.how["progress"]}
-        base, swept = base_and_sweeps(plan, reader, truth, **inputs, **options, laws=laws)
+        base, swept = base_and_sweeps(plan, adversary, truth, **inputs, **options, laws=laws)
         return {f"sensitivity/{group}": one for group, one in sweep_groups(base, swept, name).items()}
 
 
 def named(value: Any, name: str) -> dict[Any, Any]:
     """One or several by name; None is the name of one alone."""
-    found = dict(value) if isinstance(value, Mapping) else {None: value}
-    if not found:
+    by_name = dict(value) if isinstance(value, Mapping) else {None: value}
+    if not by_name:
         raise ValueError(f"{name} must not be an empty mapping")
-    for one in found.values():
+    for one in by_name.values():
         if name == "plan" and not isinstance(one, Plan):
             raise TypeError(f"plan must be a Plan or a mapping of names to them, got {one!r}")
         if name == "adversary" and not (isinstance(one, Adversary) or is_model(one)):
             raise TypeError(f"adversary must be an Adversary, a pymc.Model or a mapping of names to them, got {one!r}")
-    return found
+    return by_name
 
 
 def _check_options(readers: Mapping[Any, Any], target: str, support: Any, records: Any) -> None:
     """`target`, `support` and `records` speak of models; an Adversary settles them itself."""
-    models = [reader for reader in readers.values() if is_model(reader)]
+    models = [one_adversary for one_adversary in readers.values() if is_model(one_adversary)]
     if target != "in" and len(models) < len(readers):
         raise ValueError(f'target must be "in", the target of every Adversary, got {target!r}')
     check_whole("records", records, minimum=1)

@@ -100,7 +100,7 @@ class SharedLaws:
         return replace(self, log_odds=log_odds)
 
     def of(
-        self, plan: Plan, reader: Adversary, truth: Truth, *, draws: int | None = None, coarse: bool = False
+        self, plan: Plan, adversary: Adversary, truth: Truth, *, draws: int | None = None, coarse: bool = False
     ) -> BayesFactorLaw:
         """The law of this adversary; one law serves all who differ in their prior only.
 
@@ -108,15 +108,15 @@ class SharedLaws:
         """
         size = self.draws if draws is None else draws
         rows = self._known.setdefault((plan, *_key(truth), coarse), [])
-        alike = (law for one, drawn, law in rows if same_law(one, reader) and (drawn == size or not law.simulated))
-        found = next(alike, None)
-        if found is None:
+        alike = (law for one, drawn, law in rows if same_law(one, adversary) and (drawn == size or not law.simulated))
+        shared = next(alike, None)
+        if shared is None:
             if coarse:
-                found = self.of(plan, reader, truth, draws=draws).coarse
+                shared = self.of(plan, adversary, truth, draws=draws).coarse
             else:
-                found = bayes_factor_law(plan, reader, truth, draws=size, rng=self.seed, **self.how)
-            rows.append((reader, size, found))
-        return replace(found, log_odds=reader.prior_log_odds if self.log_odds is None else self.log_odds)
+                shared = bayes_factor_law(plan, adversary, truth, draws=size, rng=self.seed, **self.how)
+            rows.append((adversary, size, shared))
+        return replace(shared, log_odds=adversary.prior_log_odds if self.log_odds is None else self.log_odds)
 
     def releases(self, plan: Plan, truth: Truth, draws: int) -> tuple[xr.Dataset, xr.DataArray]:
         """Releases of a truth and their probabilities, of `release_table`: the same for every adversary."""

@@ -227,12 +227,12 @@ def test_a_tolerance_with_a_kind_is_read_by_its_fields(tmp_path: Path, monkeypat
 
 def test_what_is_asked_on_the_command_line_replaces_what_the_file_says(tmp_path: Path) -> None:
     file = load_profile_file(profile_file(tmp_path))
-    assert file.asked() == file
-    assert (file.asked("any").statistic, file.asked(round_down=4).round_down) == ("any", 4)
+    assert file.with_options() == file
+    assert (file.with_options("any").statistic, file.with_options(round_down=4).round_down) == ("any", 4)
     with pytest.raises(ValueError, match="statistic must be one of"):
-        file.asked("mean")
+        file.with_options("mean")
     with pytest.raises(ValueError, match="--round-down must be at least 0"):
-        file.asked(round_down=-2)
+        file.with_options(round_down=-2)
 
 
 def test_shipped_profile_files_can_be_read() -> None:

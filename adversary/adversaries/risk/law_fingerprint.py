@@ -51,11 +51,11 @@ def _belief_digest(belief: Belief) -> str:
     return _digest(belief)
 
 
-def law_fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
+def law_fingerprint(plan: Plan, adversary: Adversary, truth: Truth) -> str:
     """Digest that tells one law's stored blocks from another's, the same in every process and for every prior."""
-    chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
+    chains = [adversary.level_beliefs(plan, cell) for cell in range(plan.cells)]
     siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
-    who = (reader.hypotheses, reader.sampling_rate)
+    who = (adversary.hypotheses, adversary.sampling_rate)
     return _digest((plan, chains, *who, truth.counts.tolist(), truth.target, siblings))
 
 

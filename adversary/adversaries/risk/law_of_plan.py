@@ -52,7 +52,7 @@ _APART = 4_000_000
 
 def bayes_factor_law(
     plan: Plan,
-    reader: Adversary,
+    adversary: Adversary,
     truth: Truth,
     *,
     draws: int = DRAWS,
@@ -69,7 +69,7 @@ def bayes_factor_law(
     Parameters
     ----------
     plan : what is published
-    reader : the adversary
+    adversary : the adversary
     truth : checked true counts, from `settle_truth`
     draws, rng : number of simulated releases, and their seed or Generator
     progress : whether to show a progress bar
@@ -89,20 +89,20 @@ def bayes_factor_law(
     >>> round(bayes_factor_law(plan, Adversary(), Truth(np.array([[1]]), 1)).posterior_mean()[0], 6)
     0.606776
     """
-    paths = [reader.path(plan, cell) for cell in range(plan.cells)]
+    paths = [adversary.path(plan, cell) for cell in range(plan.cells)]
     known = all(path.known and not path.steps[0].adjusted for path in paths)
     lowest = own_release(plan, paths[0], truth, 0, 0) if known else None
     known, own = lowest is not None, NOTHING if lowest is None else lowest
-    split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, reader, truth)
-    if known and reader.sampling_rate < 1.0:
-        known, own, split = False, NOTHING, _of_sampled(split, reader.sampling_rate)
+    split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, adversary, truth)
+    if known and adversary.sampling_rate < 1.0:
+        known, own, split = False, NOTHING, _of_sampled(split, adversary.sampling_rate)
     simulated = 0 if split else draws
     how = {"progress": progress, "store": store, "scheduler": scheduler, "workers": workers}
-    first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, whole=not known, **how))
+    first, rest = split or (own, _simulated_rest(plan, adversary, truth, draws, rng, whole=not known, **how))
     first, rest = compatible(first, rest)
     alone = first is own and (bool(simulated) or plan.cells == 1 or all(len(path.steps) == 1 for path in paths))
     return BayesFactorLaw(
-        reader.prior_log_odds,
+        adversary.prior_log_odds,
         truth.target,
         first,
         rest,
@@ -242,19 +242,19 @@ def _of_sampled(split: tuple[Part, DiscretePart] | None, rate: float) -> tuple[P
     return NOTHING, DiscretePart(amplified_loss(values, rate), weights)
 
 
-def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, DiscretePart] | None:
+def _whole(plan: Plan, adversary: Adversary, truth: Truth) -> tuple[Part, DiscretePart] | None:
     """Every release at once, where the lowest one cannot be told from the rest; None if too many."""
-    found = list_releases(plan, truth, upper_evidence.MAX_GRID // 20)
-    if found is None:
+    listed = list_releases(plan, truth, upper_evidence.MAX_GRID // 20)
+    if listed is None:
         return None
-    released, weights = found
+    released, weights = listed
     keep = weights > UNSEEN
-    return NOTHING, DiscretePart(log_bayes_factor(plan, reader, released.rows(keep)), weights[keep])
+    return NOTHING, DiscretePart(log_bayes_factor(plan, adversary, released.rows(keep)), weights[keep])
 
 
 def _simulated_rest(
     plan: Plan,
-    reader: Adversary,
+    adversary: Adversary,
     truth: Truth,
     draws: int,
     rng: Any,
@@ -264,31 +264,31 @@ def _simulated_rest(
 ) -> DiscretePart:
     """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
     values = blocks.simulate(
-        partial(_simulate_factors, plan, reader, truth, whole),
+        partial(_simulate_factors, plan, adversary, truth, whole),
         draws,
         rng,
         description="simulated releases",
-        key=None if how.get("store") is None else law_fingerprint(plan, reader, truth),
+        key=None if how.get("store") is None else law_fingerprint(plan, adversary, truth),
         **how,
     )
     return DiscretePart(values, np.full(values.size, 1.0 / values.size))
 
 
 def _simulate_factors(
-    plan: Plan, reader: Adversary, truth: Truth, whole: bool, size: int, generator: np.random.Generator
+    plan: Plan, adversary: Adversary, truth: Truth, whole: bool, size: int, generator: np.random.Generator
 ) -> Floats:
     """Log Bayes factors of releases of this truth, without the first cell's lowest release unless `whole`."""
     released = release_arrays(plan, plan.release(truth.by_level(plan), generator, size))
-    return log_bayes_factor(plan, reader, released, lowest=whole)
+    return log_bayes_factor(plan, adversary, released, lowest=whole)
 
 
-def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
+def invariant_factor(plan: Plan, adversary: Adversary, truth: Truth) -> float:
     """Log Bayes factor of the exact levels alone: the evidence of the invariants, before any noisy count is read.
 
     Parameters
     ----------
     plan : what is published
-    reader : the adversary
+    adversary : the adversary
     truth : checked true counts, from `settle_truth`
 
     Returns
@@ -300,7 +300,7 @@ def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
     noisy = truth.counts[None].astype(np.float64)
     total = 0.0
     for cell in range(plan.cells):
-        path = reader.path(plan, cell, exact_only=True)
+        path = adversary.path(plan, cell, exact_only=True)
         if path.steps:
             total += float(path.log_bayes_factor(Released(noisy[:, :, cell], np.zeros_like(noisy[:, :, cell])))[0])
     return total

@@ -32,7 +32,7 @@ class ReleaseColumn(NamedTuple):
     weights: Floats
 
 
-def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
+def affordable_draws(plan: Plan, adversary: Adversary, truth: Truth) -> int:
     """Number of simulated releases that this adversary reads in a matter of seconds: 500 to 20,000.
 
     Fewer where beliefs or noise are so wide that a release has many counts to go through, or where it has many numbers.
@@ -40,7 +40,7 @@ def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
     Parameters
     ----------
     plan : of the release
-    reader : who reads it
+    adversary : who reads it
     truth : that it is drawn from
 
     >>> from adversary.privacy.mechanisms import Geometric
@@ -49,7 +49,7 @@ def affordable_draws(plan: Plan, reader: Adversary, truth: Truth) -> int:
     20000
     """
     released = release_arrays(plan, plan.release(truth.by_level(plan), np.random.default_rng(0), _PILOTS))
-    work = sum(reader.path(plan, cell).work(released.cell(cell)) for cell in range(plan.cells))
+    work = sum(adversary.path(plan, cell).work(released.cell(cell)) for cell in range(plan.cells))
     work += _NUMBER * released.noisy[0].size
     return int(np.clip(_MOST_WORK / work, LEAST_DRAWS, DRAWS))
 
@@ -70,16 +70,16 @@ def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Seed = N
     `weights.attrs`, `direction` is "exact" or "estimate" and `mass` is the probability listed: releases of less than
     1e-12 in all are left out.
     """
-    found = list_releases(plan, truth, _TABLE_GRID)
-    if found is not None:
-        released, weights = found
+    listed = list_releases(plan, truth, _TABLE_GRID)
+    if listed is not None:
+        released, weights = listed
         keep = np.flatnonzero(probable(weights, _TABLE_LOST))
         if keep.size <= _TABLE_ROWS:
-            kept = released.rows(keep)
+            shown = released.rows(keep)
             weight = xr.DataArray(
                 weights[keep], dims="release", attrs={"direction": "exact", "mass": float(weights[keep].sum())}
             )
-            return make_release(plan, kept.noisy, kept.sums, kept.siblings), weight
+            return make_release(plan, shown.noisy, shown.sums, shown.siblings), weight
     generator = np.random.default_rng(blocks.seed_sequence(rng))
     size = min(draws, _TABLE_ROWS)
     weight = xr.DataArray(np.full(size, 1.0 / size), dims="release", attrs={"direction": "estimate", "mass": 1.0})

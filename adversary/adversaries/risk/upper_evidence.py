@@ -39,10 +39,10 @@ def evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bo
         return _evidence_part(path, truth, cell, progress)
     every = columns(plan, truth, unread=path.steps[0].levels)
     numbers = (column for column in every if column.place[-1] == cell)
-    found = combine_columns(plan, numbers, MAX_GRID // 20)
-    if found is None:
+    combined = combine_columns(plan, numbers, MAX_GRID // 20)
+    if combined is None:
         return None
-    released, weights = found
+    released, weights = combined
     keep = weights > UNSEEN
     return DiscretePart(path.evidence_above(released.cell(cell).rows(keep), path.known_counts()), weights[keep])
 

@@ -70,14 +70,14 @@ def block_ratios(
                     ha="right" if side < 0 else "left", va="top",
                 )  # fmt: skip
     beyond_bound = percent(float((inside > most).mean())) if bounds and inside.size else ""
-    said = ""
+    claim = ""
     if threshold is not None:
         check_positive("threshold", threshold)
         over = float((everywhere >= threshold).mean())
         if over > 0:
             beyond.plot([threshold], [over], "o", color=sheet.FINDING, ms=7, mec=sheet.PAPER, zorder=5, gid="threshold")
         within = "" if beyond_bound == "" else f"; {beyond_bound.replace(percent(0.0), 'none')} are beyond the bound"
-        said = f"In {percent(1.0 - over)} of blocks the probability grows less than {threshold:g}-fold{within}"
+        claim = f"In {percent(1.0 - over)} of blocks the probability grows less than {threshold:g}-fold{within}"
     marks.plain_log_axis(spread, "x")
     marks.plain_log_axis(beyond, "y", percent)
     spread.set_title("blocks by ratio")
@@ -87,7 +87,7 @@ def block_ratios(
     if failure and bounds:
         note += f" Bounds may fail in 1 of {1.0 / failure:.0f} releases." if failure < 1.0 else ""
     sheet.headline(
-        axes, said or f"In half of all blocks the probability grows {half}-fold or more, in 1 of 100 {rare}-fold",
+        axes, claim or f"In half of all blocks the probability grows {half}-fold or more, in 1 of 100 {rare}-fold",
         "How much the posterior that a person is in exceeds the prior, block by block", note,
         f"{everywhere.size:,} blocks: the middle one at {half}, 1 in 100 above {rare}.",
     )  # fmt: skip

@@ -134,8 +134,8 @@ class _Page(SpineVerdict):
         tables = [self.table("risk", risk)] * any(map(self.protected, range(len(self.labels))))
         tables.append(self.table("thresholds", above))
         shares = self.of("thresholds")["share"].to_series()
-        said = [
-            f"{format_chance(float(found))} of blocks have a ratio of {at:g} or more" for at, found in shares.items()
+        shares_in_words = [
+            f"{format_chance(float(share))} of blocks have a ratio of {at:g} or more" for at, share in shares.items()
         ]
         statuses = self.data["statuses"]
         words = ("status", [MEANING.get(str(name), "") for name in statuses["status"].values])
@@ -151,7 +151,7 @@ class _Page(SpineVerdict):
 
         return Section(
             "How the risk is spread over the blocks",
-            self.about_cell(f"{'; '.join(said)}.") if self.answered.any() else "",
+            self.about_cell(f"{'; '.join(shares_in_words)}.") if self.answered.any() else "",
             tables=[*tables * bool(self.answered.any()), self.table("statuses", columns, data=given, where="some")],
             figures=self.figures("risk", draw, "Left: blocks by ratio. Right: share of blocks at or above each ratio."),
             notes=[f"Figures are of the first {DRAWN_CELLS} cells."] * (len(self.labels) > len(self.drawn)),
@@ -159,10 +159,10 @@ class _Page(SpineVerdict):
 
     def blocks(self, group: str, columns: Columns) -> Table:
         """Blocks of every cell by name, or by geocode where they have none."""
-        found = self.data[group]
-        named = found.assign(block=found["name"].where(found["name"] != "", found["geocode"]))
+        blocks = self.data[group]
+        named = blocks.assign(block=blocks["name"].where(blocks["name"] != "", blocks["geocode"]))
         shown = {"rank": None, "place": "", "block": "block", **columns, "status": "status"}
-        return self.table(group, shown, data=named.assign(there=found["geocode"] != ""), where="there")
+        return self.table(group, shown, data=named.assign(there=blocks["geocode"] != ""), where="there")
 
     def worst(self) -> Section:
         """The blocks with the largest ratios."""
@@ -201,8 +201,8 @@ class _Page(SpineVerdict):
 
     def guarantee(self) -> Section:
         """The guarantee of the noise on the weakest path."""
-        found, title = self.data["guarantee"], "The guarantee"
-        covered = np.isfinite(found["rho"])
+        guarantee, title = self.data["guarantee"], "The guarantee"
+        covered = np.isfinite(guarantee["rho"])
         if not covered.any():
             return Section(title, "Exact counts settle what is asked in all blocks: no guarantee covers them.")
         columns = {
@@ -213,19 +213,19 @@ class _Page(SpineVerdict):
         }  # fmt: skip
         ends = {"posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval")}
         at = self.most if bool(covered[self.most]) else int(covered.argmax())
-        rho = format_number(float(found["rho"][at]))
+        rho = format_number(float(guarantee["rho"][at]))
         return Section(
             title,
             self.about_cell(f"The noise on the weakest path is zero-concentrated DP with rho = {rho}.", at),
             [
                 "One person more or less in a block changes one count in every unit above it."
-                + f" {DOUBLED}" * bool((found["records"] > 1).any()),
+                + f" {DOUBLED}" * bool((guarantee["records"] > 1).any()),
                 "It covers all queries that were read."
                 if self.about.get("queries") == "all"
                 else "Other queries of the same release reveal more, and the guarantee for all of them is weaker.",
             ],
             [
-                self.table("guarantee", columns, data=found.assign(covered=covered), where="covered"),
+                self.table("guarantee", columns, data=guarantee.assign(covered=covered), where="covered"),
                 self.table(
                     "bounds", {"prior": ("prior", "probability"), **ends}, marked={"prior": self.prior},
                     data=self.data["bounds"].assign(covered=covered), where="covered",

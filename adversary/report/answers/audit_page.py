@@ -41,11 +41,11 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
         scenario = replace(scenario, profile=None)
     every = cases(scenario, tree)
     sections = [attempt("For whom this holds", method_sections.coverage_section, scenario)]
-    told = [result_sections.results(name, one, part) for name, one, part in every]
-    _say_once(told)
-    for later in told[1:]:
+    results = [result_sections.results(name, one, part) for name, one, part in every]
+    _say_once(results)
+    for later in results[1:]:
         later.notes.append("What does not depend on the truth stands under the first.")
-    sections += told
+    sections += results
     more = [
         attempt("The risk profile", profile_section.section, scenario, tree),
         attempt(GROUPS["alternatives"].title, method_sections.other_meanings, *every[0][1:]),
@@ -61,27 +61,27 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
         card=_card(*every[0][1:]),
         lead=[line for line in (scenario.description, scenario.source and f"Source: {scenario.source}") if line],
         sections=sections,
-        main=next((table for section in told for table in section.tables), None),
+        main=next((table for section in results for table in section.tables), None),
         provenance=[*method_sections.provenance(scenario, tree), ("Written", date.today().isoformat())],
     )
 
 
 def _in_words(scenario: Scenario, tree: xr.DataTree) -> Section:
-    said, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
-    return Section("In words", parts=said, notes=notes, on_screen=False)
+    paragraphs, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
+    return Section("In words", parts=paragraphs, notes=notes, on_screen=False)
 
 
 def _say_once(sections: Iterable[Section]) -> None:
     """Remove texts and tables that repeat an earlier section; figures are left out when the page is written."""
-    said: set[str] = set()
+    seen_lines: set[str] = set()
     first: dict[str, Any] = {}
     for section in sections:
         for part in section.walk():
             for lines in (part.paragraphs, part.notes, *(table.notes for table in part.tables)):
-                lines[:] = [line for line in lines if line not in said]
-                said.update(lines)
-            found = part.finding, [(table.columns, table.texts) for table in part.tables]
-            if first.setdefault(part.title, found) is not found and first[part.title] == found:
+                lines[:] = [line for line in lines if line not in seen_lines]
+                seen_lines.update(lines)
+            content = part.finding, [(table.columns, table.texts) for table in part.tables]
+            if first.setdefault(part.title, content) is not content and first[part.title] == content:
                 part.finding, part.tables = "", []
         section.drop_empty_parts()
 
@@ -112,7 +112,7 @@ def _card(one: Scenario, part: xr.DataTree) -> Card:
         head = f"Over {one.plan.privacy_unit.periods:,} periods, by {audit_words.bound_name(every)}"
         numbers.append((head, percentage(over, True)))
     finding = result_sections.finding(one, part)
-    asked = dict.fromkeys(MEANINGS[reader.attack] for reader in one.readers.values())
+    meanings = dict.fromkeys(MEANINGS[one_adversary.attack] for one_adversary in one.readers.values())
     return Card(
         numbers,
         Figure(
@@ -121,5 +121,5 @@ def _card(one: Scenario, part: xr.DataTree) -> Card:
             f"Before and after the release, and the most that {named} allows.",
             finding,
         ),
-        "Percentages are probabilities, to the adversary, that " + "; or that ".join(asked) + "." + may_fail,
+        "Percentages are probabilities, to the adversary, that " + "; or that ".join(meanings) + "." + may_fail,
     )

@@ -51,8 +51,8 @@ SIDES = ["lower", "upper"]
 
 def deltas_of(delta: float | None) -> tuple[float, ...]:
     """Deltas at which epsilon is shown: the usual ones and the given one, the largest first."""
-    asked = () if delta is None else (float(definitions.check_delta("delta", delta, zero=False)),)
-    return tuple(sorted({*DELTAS, *asked}, reverse=True))
+    wanted = () if delta is None else (float(definitions.check_delta("delta", delta, zero=False)),)
+    return tuple(sorted({*DELTAS, *wanted}, reverse=True))
 
 
 def solve(
@@ -75,33 +75,33 @@ def solve(
     of one and of all.
     """
     check_probability("level", levels)
-    found = beliefs(guarantee, priors, failure)
+    groups = beliefs(guarantee, priors, failure)
     above = {"direction": "upper"}
     epsilons = {"epsilon": ("delta", np.array([guarantee.epsilon(delta) for delta in deltas]), above)}
     if (rho := guarantee.parameters.get("rho")) is not None:
         epsilons["simple_epsilon"] = ("delta", np.array([definitions.simple_epsilon(rho, d) for d in deltas]), above)
     power, f1 = (np.asarray(of(as_array(x))) for of, x in ((guarantee.power, levels), (guarantee.f_score, priors)))
-    found["beliefs"]["largest_f1"] = ("prior", f1, above)
-    found["tests"] = xr.Dataset({"power": ("level", power, above)}, {"level": list(levels)})
-    found["epsilon"] = xr.Dataset(epsilons, {"delta": list(deltas)})
+    groups["beliefs"]["largest_f1"] = ("prior", f1, above)
+    groups["tests"] = xr.Dataset({"power": ("level", power, above)}, {"level": list(levels)})
+    groups["epsilon"] = xr.Dataset(epsilons, {"delta": list(deltas)})
     single = {"advantage": guarantee.advantage, "auc": guarantee.auc, "pbdp_epsilon": guarantee.pbdp_epsilon(failure)}
     single |= {} if guarantee.implied_rho is None else {"zcdp_rho": float(guarantee.implied_rho)}
-    found["summary"] = xr.Dataset({name: ((), x, above) for name, x in single.items()})
+    groups["summary"] = xr.Dataset({name: ((), x, above) for name, x in single.items()})
     if baselines:
         check_probability("baseline", baselines)
         success = np.asarray(guarantee.attack_success(as_array(baselines)))
         gained = {"success": success, "advantage": success - as_array(baselines)}
         columns = {key: ("baseline", x, above) for key, x in gained.items()}
-        found["attacks"] = xr.Dataset(columns, {"baseline": list(baselines)})
+        groups["attacks"] = xr.Dataset(columns, {"baseline": list(baselines)})
     if unit is not None and unit.periods > 1:
-        found["periods"] = by_periods(guarantee, unit, priors, deltas, failure)
-    tree = xr.DataTree.from_dict(found)
+        groups["periods"] = by_periods(guarantee, unit, priors, deltas, failure)
+    tree = xr.DataTree.from_dict(groups)
     given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
     given |= {} if unit is None else {"privacy_unit": json.dumps(unit_of(unit))}
-    tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
+    tree.attrs.update(given, failure=groups["beliefs"].attrs["failure"])
     usual = ("beliefs", "any_prior", "tests", "epsilon", "summary")
-    listed = (*usual, *(one for one in ("attacks", "periods") if one in found))
-    return Summary(name or title(guarantee, parameters), listed, verdict(found["beliefs"])).on(tree)
+    listed = (*usual, *(one for one in ("attacks", "periods") if one in groups))
+    return Summary(name or title(guarantee, parameters), listed, verdict(groups["beliefs"])).on(tree)
 
 
 def by_periods(
@@ -213,19 +213,19 @@ def verdict(beliefs_of: xr.Dataset) -> str:
     return f"{sentence(_chance(float(beliefs_of.attrs['failure'])))}, {_claim(beliefs_of)}."
 
 
-def _claim(found: xr.Dataset) -> str:
-    prior, most = _largest_rise(found)
+def _claim(beliefs_at: xr.Dataset) -> str:
+    prior, most = _largest_rise(beliefs_at)
     return f"a prior of {prior} can rise to at most {most}"
 
 
-def _largest_rise(found: xr.Dataset) -> tuple[str, str]:
+def _largest_rise(beliefs_at: xr.Dataset) -> tuple[str, str]:
     """The prior asked for that can rise most, and to what."""
-    upper, at = found["posterior"].sel(side="upper"), _at_largest_rise(found)
-    return percent(float(found["prior"][at])), percentage(float(upper[at]), True)
+    upper, at = beliefs_at["posterior"].sel(side="upper"), _at_largest_rise(beliefs_at)
+    return percent(float(beliefs_at["prior"][at])), percentage(float(upper[at]), True)
 
 
-def _at_largest_rise(found: xr.Dataset) -> int:
-    return int(np.argmax(found["posterior"].sel(side="upper").values - found["prior"].values))
+def _at_largest_rise(beliefs_at: xr.Dataset) -> int:
+    return int(np.argmax(beliefs_at["posterior"].sel(side="upper").values - beliefs_at["prior"].values))
 
 
 def epsilon_table(epsilon: xr.Dataset, heads: Mapping[str, str]) -> Table:
@@ -238,12 +238,12 @@ def card(
     tree: xr.DataTree, within: tuple[Guarantee, float], power: tuple[float, float], epsilon: tuple[float, float]
 ) -> Card:
     """The largest rise of a belief asked for, a test and an epsilon: (false alarms, detections), (delta, epsilon)."""
-    found = tree["beliefs"].to_dataset()
-    prior, most = _largest_rise(found)
+    beliefs_at = tree["beliefs"].to_dataset()
+    prior, most = _largest_rise(beliefs_at)
     every = []
     if "periods" in tree:
         all_periods = tree["periods"].to_dataset().isel(periods=-1)
-        over = float(all_periods["posterior"].sel(side="upper").isel(prior=_at_largest_rise(found)))
+        over = float(all_periods["posterior"].sel(side="upper").isel(prior=_at_largest_rise(beliefs_at)))
         every = [
             (
                 f"the same over {int(all_periods['periods']):,} periods",
@@ -259,9 +259,9 @@ def card(
         ],
         figure=Figure(
             "posterior_by_prior",
-            lambda: plot.posterior_by_prior(*within, found["prior"].values.tolist()),
+            lambda: plot.posterior_by_prior(*within, beliefs_at["prior"].values.tolist()),
             "Range of posteriors that the guarantee allows at each prior.",
-            sentence(_claim(found)),
+            sentence(_claim(beliefs_at)),
         ),
     )
 
@@ -308,17 +308,17 @@ BELIEFS = "Beliefs about one person"
 
 def belief_section(tree: xr.DataTree) -> Section:
     """The groups that `beliefs` makes, as a section."""
-    found, of_any = tree["beliefs"].to_dataset(), tree["any_prior"].to_dataset()
+    beliefs_at, of_any = tree["beliefs"].to_dataset(), tree["any_prior"].to_dataset()
     columns = {
         "prior": ("prior", "probability"), "posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval"),
         "difference": ("difference (points)", "points interval"), "largest_f1": ("largest F1", "at most"),
     }  # fmt: skip
-    table = tabulate(found.assign(difference=_exact(found["difference"])), columns, name="beliefs")
+    table = tabulate(beliefs_at.assign(difference=_exact(beliefs_at["difference"])), columns, name="beliefs")
     most = tuple(map(float, _exact(of_any["difference"]).values))
-    table.add("any", None, tuple(map(float, of_any["ratio"].values)), most, *[None] * ("largest_f1" in found))
+    table.add("any", None, tuple(map(float, of_any["ratio"].values)), most, *[None] * ("largest_f1" in beliefs_at))
     return Section(
         BELIEFS,
-        f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
+        f"{sentence(_chance(float(beliefs_at.attrs['failure'])))}, no adversary's probability moves by more than "
         f"{format_bound(100.0 * max(map(abs, most)), True)} percentage points, if their beliefs about everybody else "
         "do not depend on the person.",
         tables=[table],
@@ -334,16 +334,16 @@ def attacks_section(tree: xr.DataTree) -> Section:
         "baseline": ("baseline success", "probability"), "success": ("success at most", "% at most"),
         "points": ("advantage at most (points)", "at most"),
     }  # fmt: skip
-    found = tree["attacks"].to_dataset()
-    found["points"] = 100.0 * found["advantage"]
-    last = found.isel(baseline=-1)
+    attacks = tree["attacks"].to_dataset()
+    attacks["points"] = 100.0 * attacks["advantage"]
+    last = attacks.isel(baseline=-1)
     most = percentage(float(last["success"]), True)
     return Section(
         ATTACKS,
         f"An attack that succeeds in {percent(float(last['baseline']))} of cases without the release succeeds in at "
         f"most {most} with it.",
         ["Of any kind: membership, an attribute, reconstruction of a record; the baseline is that of the best guess."],
-        tables=[tabulate(found, columns, name="attacks")],
+        tables=[tabulate(attacks, columns, name="attacks")],
     )
 
 
@@ -352,13 +352,13 @@ PERIODS = "One period and all of them"
 
 def periods_section(tree: xr.DataTree, unit: PrivacyUnit) -> Section:
     """The group of `by_periods`, as a section."""
-    found = tree["periods"].to_dataset()
+    periods = tree["periods"].to_dataset()
     columns = {
         "periods": ("periods", "count"), "prior": ("prior", "probability"), "posterior": ("posterior", "% interval"),
         "loss_bound": ("privacy loss", "at most"),
     }  # fmt: skip
-    table = tabulate(found, columns, name="periods")
-    last = found.isel(periods=-1, prior=-1)
+    table = tabulate(periods, columns, name="periods")
+    last = periods.isel(periods=-1, prior=-1)
     most = percentage(float(last["posterior"].sel(side="upper")), True)
     return Section(
         PERIODS,
@@ -375,7 +375,7 @@ def _exact(difference: xr.DataArray) -> xr.DataArray:
 
 
 def _summary(tree: xr.DataTree) -> Section:
-    found, table = tree["summary"].to_dataset(), Table(["bound on", Column("at most", "at most")], name="summary")
+    summary, table = tree["summary"].to_dataset(), Table(["bound on", Column("at most", "at most")], name="summary")
     words = {
         "pbdp_epsilon": f"epsilon of probabilistic-bound DP at delta = {as_given(tree.attrs['pbdp_delta'])}",
         "zcdp_rho": "rho of the zCDP it implies",
@@ -384,8 +384,8 @@ def _summary(tree: xr.DataTree) -> Section:
     }
     loss = float(tree["any_prior"]["loss_bound"])
     table.add(f"privacy loss in either direction, {_chance(float(tree.attrs['failure']))}", loss)
-    table.rows += [(text, float(found[name])) for name, text in words.items() if name in found]
-    points = format_bound(100.0 * float(found["advantage"]), True)
+    table.rows += [(text, float(summary[name])) for name, text in words.items() if name in summary]
+    points = format_bound(100.0 * float(summary["advantage"]), True)
     return Section(
         "Summary measures", f"Detections exceed false alarms by at most {points} percentage points.", tables=[table]
     )

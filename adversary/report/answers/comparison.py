@@ -63,30 +63,32 @@ def solve(audits: Audits) -> xr.DataTree:
         file: side_by_side({name: _numbers_of_truth(part) for name, _, part in audit_words.cases(*one)}, "truth")
         for file, one in audits.items()
     }
-    found = side_by_side(files, "file")
+    compared = side_by_side(files, "file")
     own = [one.plan.levels[one.plan.own] for one, _ in audits.values()]
-    found["deviation"] = ("file", [float(np.sqrt(level.mechanism.variance)) for level in own])
+    compared["deviation"] = ("file", [float(np.sqrt(level.mechanism.variance)) for level in own])
     judged = {"verdict": [_verdict(*one) for one in audits.values()]}
     judged["status"] = [audit_answer.worst_status(one) for _, one in audits.values()]
-    verdicts = xr.Dataset({key: ("file", said) for key, said in judged.items()}, {"file": list(audits)})
-    tree = xr.DataTree.from_dict({"compared": found, "verdicts": verdicts})
+    verdicts = xr.Dataset({key: ("file", status_words) for key, status_words in judged.items()}, {"file": list(audits)})
+    tree = xr.DataTree.from_dict({"compared": compared, "verdicts": verdicts})
     tree.attrs = {f"scenario_{name}": audit_answer.fingerprint(one) for name, (one, _) in audits.items()}
     warned = [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)]
-    worst = found["posterior_mean"].stack(place=("truth", "adversary"))
+    worst = compared["posterior_mean"].stack(place=("truth", "adversary"))
     at = worst.argmax("place")
     errors = np.zeros(2)
-    if "mcse" in found and "posterior_mean" in found["mcse"]["measure"].values:
-        spread = found["mcse"].sel(measure="posterior_mean").stack(place=("truth", "adversary"))
+    if "mcse" in compared and "posterior_mean" in compared["mcse"]["measure"].values:
+        spread = compared["mcse"].sel(measure="posterior_mean").stack(place=("truth", "adversary"))
         errors = spread.isel(place=at).fillna(0.0).values
-    said = _comparison(str(found["file"].values[1]), worst.isel(place=at).values, errors, found["deviation"].values)
-    return Summary(" and ".join(audits), ["compared", "verdicts"], said, warnings=warned).on(tree)
+    sentence = _comparison(
+        str(compared["file"].values[1]), worst.isel(place=at).values, errors, compared["deviation"].values
+    )
+    return Summary(" and ".join(audits), ["compared", "verdicts"], sentence, warnings=warned).on(tree)
 
 
 def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
     """The numbers of one truth, over adversaries."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     shown = shown_bound(bound)
-    found = joined(
+    numbers = joined(
         risk, prior=(risk, "prior"), unused=(group(tree, "baseline"), "posterior_mean"),
         posterior_mean=(risk, "posterior_mean"), ratio_mean=(risk, "ratio_mean"),
         detections=(result_sections.detections(tree), "detections"), epsilon=(group(tree, "empirical"), "epsilon"),
@@ -94,27 +96,27 @@ def _numbers_of_truth(tree: xr.DataTree) -> xr.Dataset:
     ends = {name: risk["posterior_quantile"].isel(quantile=at, drop=True) for name, at in (("low", 0), ("high", -1))}
     upper = shown["posterior"].sel(side="upper").drop_vars(["definition", "side"])
     named = shown["definition"].astype(object).drop_vars("definition")
-    found = found.assign(ends | {"bound": upper.assign_attrs(direction="upper"), "bounded_by": named})
-    return found if "adversary" in found.dims else found.expand_dims(adversary=[""])
+    numbers = numbers.assign(ends | {"bound": upper.assign_attrs(direction="upper"), "bounded_by": named})
+    return numbers if "adversary" in numbers.dims else numbers.expand_dims(adversary=[""])
 
 
 def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
-    said = audit_answer.VERDICTS[audit_answer.worst_status(tree)]
+    words = audit_answer.VERDICTS[audit_answer.worst_status(tree)]
     if scenario.profile is None:
-        return said
-    return f"{said} {profile_verdict.verdict_sentence(profile_verdict.verdicts(scenario, tree))}"
+        return words
+    return f"{words} {profile_verdict.verdict_sentence(profile_verdict.verdicts(scenario, tree))}"
 
 
 @guarded_document
 def document(audits: Audits, tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
-    found = tree["compared"].to_dataset()
+    compared = tree["compared"].to_dataset()
     return Document(
         tree,
         Card(
             figure=Figure(
                 "compared",
-                partial(plot.compared_ranges, found),
+                partial(plot.compared_ranges, compared),
                 "The probability that the target is in, before and after each release, and the most it can be.",
             )
         ),
@@ -131,12 +133,12 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
 
 
 def _compared(tree: xr.DataTree) -> Section:
-    found = tree["compared"].to_dataset()
-    ends = xr.concat([found["low"], found["high"]], "side")
-    named = found["bounded_by"].astype(object).values
+    compared = tree["compared"].to_dataset()
+    ends = xr.concat([compared["low"], compared["high"]], "side")
+    named = compared["bounded_by"].astype(object).values
     words = [definition_words(str(one)) if isinstance(one, str) else "–" for one in named.ravel()]
-    made = found.assign(range=ends, status=tree["verdicts"]["status"])
-    made["bounded_by"] = (found["bounded_by"].dims, np.reshape(words, named.shape))
+    made = compared.assign(range=ends, status=tree["verdicts"]["status"])
+    made["bounded_by"] = (compared["bounded_by"].dims, np.reshape(words, named.shape))
     table = tabulate(made, COLUMNS, name="compared", missing="–")
     return Section("Risk and error", tables=[table])
 
@@ -153,15 +155,15 @@ def _comparison(second: str, risks: Floats, errors: Floats, deviations: Floats, 
     before, after = format_apart(percent, map(float, risks), HEADLINE)
     if tied(risks, errors).all():
         within = ", within the errors of the numbers" * bool(errors.any())
-        said, price = f"The highest risk is the same in both, {before}{within}", "with"
+        sentence, price = f"The highest risk is the same in both, {before}{within}", "with"
     else:
         lower = risks[1] < risks[0]
-        said = f"{second} {'lowers' if lower else 'raises'} the highest risk from {before} to {after}"
+        sentence = f"{second} {'lowers' if lower else 'raises'} the highest risk from {before} to {after}"
         price = "at the price of" if lower and deviations[1] > deviations[0] else "with"
     old, new = format_apart(format_number, map(float, deviations), HEADLINE)
     if old == new:
-        return f"{said}; errors of {old} people{where}."
-    return f"{said}, {price} errors of {new} instead of {old} people{where}."
+        return f"{sentence}; errors of {old} people{where}."
+    return f"{sentence}, {price} errors of {new} instead of {old} people{where}."
 
 
 # files of several tables
@@ -180,39 +182,39 @@ def solve_tables(trees: Mapping[str, xr.DataTree]) -> xr.DataTree:
         "bound": [float(one["summary"]["bound"]) for one in trees.values()],
         "status": [summary_of(one).status for one in trees.values()],
     }
-    found = xr.Dataset({key: ("file", value) for key, value in rows.items()}, {"file": names})
-    found["bound"].attrs["direction"] = "upper"
+    compared = xr.Dataset({key: ("file", value) for key, value in rows.items()}, {"file": names})
+    compared["bound"].attrs["direction"] = "upper"
     deviations = [one["tables"].to_dataset()["deviation"] for one in trees.values()]
     errors = xr.concat(deviations, "file", join="outer").assign_coords(file=names).to_dataset(name="deviation")
-    tree = xr.DataTree.from_dict({"compared": found, "errors": errors})
+    tree = xr.DataTree.from_dict({"compared": compared, "errors": errors})
     common = errors["deviation"].dropna("table")
     shown = common.isel(table=0) if common.sizes["table"] else deviations
     spread = [float(one["mcse"].isel(measure=0, row=0)) for one in risks.values()]
     wide = np.array([float(one.values.ravel()[0]) for one in shown])
     where = f" in {common['table'].values[0]}" if common.sizes["table"] else " in the first table of each"
-    said = _comparison(names[1], found["posterior_mean"].values, np.array(spread), wide, where)
+    sentence = _comparison(names[1], compared["posterior_mean"].values, np.array(spread), wide, where)
     warned = [f"{name}: {line}" for name, one in trees.items() for line in summary_of(one).warnings]
-    if len({*found["prior"].values.tolist()}) > 1:
-        before, after = format_apart(percent, map(float, found["prior"].values), HEADLINE)
+    if len({*compared["prior"].values.tolist()}) > 1:
+        before, after = format_apart(percent, map(float, compared["prior"].values), HEADLINE)
         warned.insert(0, f"The priors differ, {before} and {after}: the risks differ by that too.")
     if not common.sizes["table"]:
         warned.insert(0, "No table is in both files: the risks may be those of different people.")
-    return Summary(" and ".join(names), ["compared", "errors"], said, warnings=warned).on(tree)
+    return Summary(" and ".join(names), ["compared", "errors"], sentence, warnings=warned).on(tree)
 
 
 @guarded_document
 def tables_document(files: Mapping[str, TablesFile], tree: xr.DataTree) -> Document:
     """The answer of `solve_tables` for people."""
-    found, errors = tree["compared"].to_dataset(), tree["errors"].to_dataset()
+    compared, errors = tree["compared"].to_dataset(), tree["errors"].to_dataset()
     names = [str(one) for one in errors["table"].values]
     wide = {f"error {i}": errors["deviation"].sel(table=name, drop=True) for i, name in enumerate(names)}
-    made = found.assign(wide | {"range": xr.concat([found["low"], found["high"]], "side")})
+    made = compared.assign(wide | {"range": xr.concat([compared["low"], compared["high"]], "side")})
     columns = {key: COLUMNS[key] for key in ("file", "prior", "posterior_mean", "range")}
     columns |= {"median": Column("median", "probability"), "bound": COLUMNS["bound"]}
     columns |= {key: Column(f"error (people): {name}", "number") for key, name in zip(wide, names, strict=True)}
     columns["status"] = COLUMNS["status"]
     table = tabulate(made, columns, name="compared", missing="–")
-    drawn = found.expand_dims(truth=[""], adversary=[""])
+    drawn = compared.expand_dims(truth=[""], adversary=[""])
     caption = "The highest risk in each: before and after the release, and the most that the noise allows."
     return Document(
         tree,

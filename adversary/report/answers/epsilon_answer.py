@@ -48,8 +48,8 @@ Recommended = Mapping[str, budget.Recommendation]
 
 def recommend(file: ProfileFile) -> dict[str, budget.Recommendation]:
     """The largest epsilon of every profile, by name; "" for a single one."""
-    asked: dict[str, Any] = {"statistic": file.statistic, "round_down": file.round_down}
-    return {name: budget.recommend_epsilon(profile, **asked) for name, profile in file.profiles.items()}
+    options: dict[str, Any] = {"statistic": file.statistic, "round_down": file.round_down}
+    return {name: budget.recommend_epsilon(profile, **options) for name, profile in file.profiles.items()}
 
 
 def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
@@ -59,7 +59,7 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
     (profile, composition, releases); `utility` (profile).
     """
     bounded = {name: replace(one, loss=one.epsilon) for name, one in recommended.items() if _positive(one)}
-    found: dict[str, dict[str, xr.Dataset]] = {
+    parts_by_group: dict[str, dict[str, xr.Dataset]] = {
         "readers": {
             name: budget.risk_surface(one.profile, statistic=one.statistic) for name, one in recommended.items()
         },
@@ -67,7 +67,7 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
         "releases": {name: _curve(file, one) for name, one in bounded.items() if file.releases is not None},
     }
     groups = {"recommended": _summary(recommended)}
-    for group, parts in found.items():
+    for group, parts in parts_by_group.items():
         if parts:
             together = xr.concat(list(parts.values()), "profile", combine_attrs="drop_conflicts")
             groups[group] = together.assign_coords(profile=list(parts))
@@ -121,18 +121,18 @@ def _forms(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
     """A budget table, the failure that each row needs (0: it is kept for certain), and the delta of a release."""
     count, given = _count(file), {"failure": file.failure, "delta": file.delta}
     rows = budget.FORMS if count > 1 else ONCE
-    found = budget.budget_table(one, count, **given, forms=rows, progress=True)
+    forms_table = budget.budget_table(one, count, **given, forms=rows, progress=True)
     values, limit = one.statistic == "any" and one.profile.about_values, tolerated(one.loss)
     added = np.full((3, len(rows)), np.nan)
     for i, (row, parameter, status) in enumerate(
-        zip(rows, found["parameter"].values, found["status"].values, strict=True)
+        zip(rows, forms_table["parameter"].values, forms_table["status"].values, strict=True)
     ):
         form = budget.Form(*row, count, file.delta)
         if status == budget.BOUNDED:
             added[0, i] = 0.0 if form.equivalent(float(parameter), 0.0, values) <= limit else file.failure
         if row[0] == "approximate DP":
             added[1:, i] = form.delta, form.delta_each
-    return found.assign(
+    return forms_table.assign(
         {name: ("form", row) for name, row in zip(("failure", "delta", "delta_each"), added, strict=True)}
     )
 
@@ -145,10 +145,10 @@ def _curve(file: ProfileFile, one: budget.Recommendation) -> xr.Dataset:
     )
 
 
-def _utility(file: ProfileFile, asked: Utility) -> xr.Dataset:
+def _utility(file: ProfileFile, utility: Utility) -> xr.Dataset:
     """The trade-off table, of one of the releases."""
     return budget.tradeoff_table(
-        file.profiles, base=asked.base, target=asked.target, deviations=asked.deviations, noise=asked.noise,
+        file.profiles, base=utility.base, target=utility.target, deviations=utility.deviations, noise=utility.noise,
         statistic=file.statistic, round_down=file.round_down, failure=file.failure, releases=_count(file),
     )  # fmt: skip
 
@@ -228,14 +228,14 @@ def _place(prior: float) -> str:
 
 def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section:
     """Section on the recommended epsilon of every profile, and on the adversary who needs the smallest one."""
-    found, named = tree["recommended"].to_dataset(), "" not in recommended
-    tolerated, ratio = found["tolerated"], found["ratio"]
+    recommended_table, named = tree["recommended"].to_dataset(), "" not in recommended
+    tolerated, ratio = recommended_table["tolerated"], recommended_table["ratio"]
     same = np.abs(ratio - tolerated) <= SAME * tolerated
-    start = found["inclusion"] * found["value"]
-    shown = found.assign(
-        epsilon=_parameter_or_status(found["status"], found["epsilon"]),
+    start = recommended_table["inclusion"] * recommended_table["value"]
+    shown = recommended_table.assign(
+        epsilon=_parameter_or_status(recommended_table["status"], recommended_table["epsilon"]),
         ratio=ratio.where(~same, tolerated),
-        posterior=found["posterior"].where(~same, np.minimum(1.0, start * tolerated)),
+        posterior=recommended_table["posterior"].where(~same, np.minimum(1.0, start * tolerated)),
         method=("profile", [_method(one) for one in recommended.values()]),
     )
     columns = {
@@ -263,10 +263,10 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
 
 def _covered(recommended: Recommended) -> Iterator[str]:
     """Whom each profile is about that is not about everyone, and how far its epsilon lets another rise."""
-    said: dict[str, list[str]] = {}
+    names_by_coverage: dict[str, list[str]] = {}
     for name, one in recommended.items():
-        said.setdefault(coverage(one.profile, one.epsilon, one.statistic), []).append(name)
-    for text, names in said.items():
+        names_by_coverage.setdefault(coverage(one.profile, one.epsilon, one.statistic), []).append(name)
+    for text, names in names_by_coverage.items():
         if text:
             yield f"{join_words(names)}: {text}" if any(names) else text
 
@@ -302,8 +302,8 @@ def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
         units = forms["unit"].isel(profile=0).values
         heads = {f"{names[i]}: {units[i]}{', certain' * one}": i for i, one in zip(some, sure, strict=True)}
         columns = {"profile": Column("profile"), **{head: Column(head, "at least") for head in heads}}
-        found = xr.Dataset({head: shown["parameter"].isel(form=i, drop=True) for head, i in heads.items()})
-        table = tabulate(found, columns, name="definitions")
+        shown_definitions = xr.Dataset({head: shown["parameter"].isel(form=i, drop=True) for head, i in heads.items()})
+        table = tabulate(shown_definitions, columns, name="definitions")
         table.notes.append(f"Failure probability {percent(file.failure)}, except where certain.")
     else:
         columns = {
@@ -317,8 +317,8 @@ def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
     table.notes.append(f"delta of approximate DP: {as_given(file.delta)}{together}.")
     rho = shown["parameter"].isel(profile=0, form=int(np.flatnonzero(names == "zCDP")[0])).item()
     which = f" of {forms['profile'].values[0]}" * file.named
-    said = rho if isinstance(rho, str) else f"rho = {format_bound(rho, False)}"
-    finding = f"In zCDP the tolerance{which} allows {said}{each}."
+    rho_words = rho if isinstance(rho, str) else f"rho = {format_bound(rho, False)}"
+    finding = f"In zCDP the tolerance{which} allows {rho_words}{each}."
     return Section(f"The same in other definitions{each}", finding, tables=[table])
 
 
@@ -331,9 +331,9 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
     table = tabulate(
         _parameter_or_status(rows["status"], rows["parameter"]).to_dataset("composition"), columns, name="releases"
     )
-    asked, chance = curves.attrs, curves.attrs["failure"]
-    delta = f", delta {as_given(asked['delta'])} of all releases together"
-    what = f"{asked['definition']}{delta if asked['delta'] and chance else ''}"
+    settings, chance = curves.attrs, curves.attrs["failure"]
+    delta = f", delta {as_given(settings['delta'])} of all releases together"
+    what = f"{settings['definition']}{delta if settings['delta'] and chance else ''}"
     table.notes.append(f"{what}; {f'failure probability {percent(chance)}' if chance else 'for certain'}.")
     budgets = curves["parameter"].where(lambda e: (e > 0.0) & np.isfinite(e))
     drawn = [str(name) for name in curves["profile"].values if budgets.sel(profile=name).notnull().any()]
@@ -355,7 +355,7 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
 
 def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.Dataset) -> Section:
     """Error of the noise, and how often the published rate is on the wrong side of its target."""
-    asked = utility.attrs
+    settings = utility.attrs
     other = bool((utility["parameter"] != utility["epsilon"]).any())
     wrong = {
         f"{_per_thousand(float(d))} {side}": utility["switch"].sel(deviation=d, side=side, drop=True)
@@ -386,8 +386,8 @@ def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.D
         "Accuracy",
         f"The root mean square error of the noisy count is {' to '.join(dict.fromkeys(ends))}." if drawn else "",
         [
-            f"{str(asked['noise']).capitalize()} noise is added to a count out of {asked['base']:,}{each}. A decision "
-            f"is wrong where the published rate is on the other side of {_per_thousand(asked['target'])} per 1,000 "
+            f"{str(settings['noise']).capitalize()} noise is added to a count out of {settings['base']:,}{each}. A "
+            f"decision is wrong where the published rate is on the other side of {_per_thousand(settings['target'])} per 1,000 "
             "than the true rate. Column heads: distance of the true rate from the target, per 1,000."
         ],
         tables=[table],

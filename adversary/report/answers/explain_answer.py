@@ -81,10 +81,10 @@ class Subject:
 
     def takes(self, topic: str | None) -> frozenset[str]:
         """Options that its text on a topic makes use of."""
-        told = [one for one in self.topics if one == topic]
+        usable = [one for one in self.topics if one == topic]
         if topic is None:
-            told = ["guarantee", "composition"] if self.topics == OF_GUARANTEES else [self.topics[0]]
-        return self.uses.union(*(USES[one] for one in told))
+            usable = ["guarantee", "composition"] if self.topics == OF_GUARANTEES else [self.topics[0]]
+        return self.uses.union(*(USES[one] for one in usable))
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,13 @@ def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) ->
     """
     promised, loss = scenario.guarantee or {}, scenario.plan.unit_loss()
     true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
-    found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
+    subjects = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
     if not all(true.values()) or not promised:
         unit = scenario.plan.privacy_unit
         whole = "" if is_usual(unit, scenario.plan.contribution) else f" for one {unit.name}, in all its numbers"
-        found.append(Subject(OWN, f"What the noise itself delivers{whole}", loss, OF_GUARANTEES))
-    found += _of_profile(scenario, failure)
-    return found if tree is None else [*found, Subject("audit", "What the audit found", tree, ("audit",))]
+        subjects.append(Subject(OWN, f"What the noise itself delivers{whole}", loss, OF_GUARANTEES))
+    subjects += _of_profile(scenario, failure)
+    return subjects if tree is None else [*subjects, Subject("audit", "What the audit found", tree, ("audit",))]
 
 
 def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
@@ -152,16 +152,16 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
     if scenario.profile is None:
         return []
     best = budget.recommend_epsilon(scenario.profile, statistic=scenario.statistic)
-    found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
+    subjects = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
     if budget.has_exact(scenario.plan):  # a verdict speaks of guarantees, and none covers what is exact
-        return found
+        return subjects
     own = budget.own_verdict(scenario.plan, scenario.profile, failure, scenario.statistic)
-    return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
+    return [*subjects, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
 
 
 def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> list[Subject]:
     """The profiles of a file, with what keeps each in so many releases; `others`: also definitions that may fail."""
-    found = []
+    subjects = []
     for name, profile in file.profiles.items():
         best = budget.recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
         bounded = best.status == budget.BOUNDED
@@ -169,11 +169,13 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
         topics = alone if releases is None else ONLY_TOLERATED
         named = f": {name}" if name else ""
         largest = f"What pure DP with the largest epsilon that keeps the profile would guarantee{named}"
-        found.append(Subject(name or "profile", f"The risk that is tolerated{named}", best, topics, guaranteed=largest))
+        subjects.append(
+            Subject(name or "profile", f"The risk that is tolerated{named}", best, topics, guaranteed=largest)
+        )
         if bounded:
             for made in _promises(file, best, releases, others):
                 each = f" in each of {made.releases:,} releases" if made.releases > 1 else ""
-                found.append(
+                subjects.append(
                     Subject(
                         f"{name or 'profile'}, {made.definition}",
                         f"How {made.definition}{each} would keep it{named}",
@@ -183,7 +185,7 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
                         failure=min(file.failure, BELOW_ONE),
                     )
                 )
-    return found
+    return subjects
 
 
 def _promises(
@@ -191,30 +193,30 @@ def _promises(
 ) -> list[budget.ReleaseBudget]:
     """Pure DP of each release, for certain; and what may fail."""
     n, failure = releases or 1, file.failure
-    found = [] if releases is None else [budget.allocate(best, "pure DP", releases=n, composition="basic")]
+    budgets = [] if releases is None else [budget.allocate(best, "pure DP", releases=n, composition="basic")]
     if others and 0.0 < failure < 1.0:
         if file.delta < failure:
-            found.append(budget.allocate(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
-        found.append(budget.allocate(best, "zCDP", failure=failure, releases=n))
-    return found
+            budgets.append(budget.allocate(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
+        budgets.append(budget.allocate(best, "zCDP", failure=failure, releases=n))
+    return budgets
 
 
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     """Notes that texts about a scenario omit: neighbours, adversaries that are not covered, the assumed truth."""
     plan = scenario.plan
-    found = unit_notes(plan.privacy_unit, plan.contribution, scenario.is_local)
+    lines = unit_notes(plan.privacy_unit, plan.contribution, scenario.is_local)
     if names := profile_verdict.dependent_adversaries(scenario):
-        found.append(
+        lines.append(
             f"{profile_verdict.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
             f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."
         )
         if scenario.profile is not None:
-            found.append(NOT_OF_PROFILE)
+            lines.append(NOT_OF_PROFILE)
     if tree is not None:
         for name, one, _ in audit_words.cases(scenario, tree):
             target = settle_truth(one.plan, next(iter(one.readers.values())), one.truth).target
-            found.append(f"{f'Under truth “{name}”: ' if name else ''}{descriptions.truth(one, target)}")
-    return found
+            lines.append(f"{f'Under truth “{name}”: ' if name else ''}{descriptions.truth(one, target)}")
+    return lines
 
 
 NOT_OF_PROFILE = (
@@ -225,7 +227,7 @@ NOT_OF_PROFILE = (
 def solve(
     title: str,
     subjects: Sequence[Subject],
-    asked: ExplainRequest,
+    request: ExplainRequest,
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> xr.DataTree:
@@ -236,27 +238,32 @@ def solve(
     Refused: a topic that fits nothing here, and an option that was given and changes none of the texts.
     """
     fitting = subjects
-    if asked.topic is not None:
-        budget.check_word("topic", asked.topic, TOPICS)
-        budget.check_word("topic", asked.topic, tuple(dict.fromkeys(topic for one in subjects for topic in one.topics)))
-        fitting = [one for one in subjects if asked.topic in one.topics]
-    _all_used(fitting, asked)
-    audiences = asked.audiences
+    if request.topic is not None:
+        budget.check_word("topic", request.topic, TOPICS)
+        budget.check_word(
+            "topic", request.topic, tuple(dict.fromkeys(topic for one in subjects for topic in one.topics))
+        )
+        fitting = [one for one in subjects if request.topic in one.topics]
+    _all_used(fitting, request)
+    audiences = request.audiences
     texts = np.full((len(fitting), len(audiences)), "", dtype=object)
     failed: dict[str, Exception] = {}
     for place in np.ndindex(*texts.shape):
         one, audience = fitting[place[0]], audiences[place[1]]
         try:
-            texts[place] = asked.text(one, audience)
+            texts[place] = request.text(one, audience)
         except Exception as error:
             failed[f"{one.title}. {FOR[audience]}"] = error
     if failed and len(failed) == texts.size:
         raise next(iter(failed.values()))
-    found = xr.Dataset(
-        {"title": ("subject", [one.heading(asked.topic) for one in fitting]), "text": (("subject", "audience"), texts)},
+    shown = xr.Dataset(
+        {
+            "title": ("subject", [one.heading(request.topic) for one in fitting]),
+            "text": (("subject", "audience"), texts),
+        },
         {"subject": [one.name for one in fitting], "audience": list(audiences)},
     )
-    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": asked.topic or "all"}), "texts": found})
+    tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": request.topic or "all"}), "texts": shown})
     if failed:
         tree.attrs[LEFT_OUT] = json.dumps({title: error_text(error) for title, error in failed.items()})
     tree.attrs.update(title=title, notes="\n\n".join(notes))
@@ -266,10 +273,10 @@ def solve(
 @guarded_document
 def document(tree: xr.DataTree) -> Document:
     """The texts under the names of what they are about and for whom they are, after the notes."""
-    found, missing = tree["texts"].to_dataset(), left_out(tree)
+    shown, missing = tree["texts"].to_dataset(), left_out(tree)
     sections: list[Section] = []
-    for name in found["subject"].values:
-        one = found.sel(subject=name)
+    for name in shown["subject"].values:
+        one = shown.sel(subject=name)
         head = str(one["title"].item())
         texts = {str(who): str(one["text"].sel(audience=who).item()) for who in one["audience"].values}
         parts = [_text_section(head, who, text, missing, alone=len(texts) == 1) for who, text in texts.items()]
@@ -285,12 +292,12 @@ def _text_section(head: str, who: str, text: str, missing: dict[str, str], *, al
     return Section(whole if alone else FOR[who], paragraphs=[] if why else text.split("\n\n"), failure=why)
 
 
-def _all_used(subjects: Sequence[Subject], asked: ExplainRequest) -> None:
+def _all_used(subjects: Sequence[Subject], request: ExplainRequest) -> None:
     """An option that no text makes use of is refused, not dropped."""
-    used = frozenset[str]().union(*(one.takes(asked.topic) for one in subjects))
-    for name in asked.given:
+    used = frozenset[str]().union(*(one.takes(request.topic) for one in subjects))
+    for name in request.given:
         if name not in used:
-            what = f"topic {asked.topic!r}" if asked.topic else "what is told"
+            what = f"topic {request.topic!r}" if request.topic else "what is told"
             raise ValueError(f"--{NAMES.get(name, name)} does not apply to {what} here: leave it out")
 
 
@@ -301,13 +308,13 @@ NAMES = {"priors": "prior"}
 def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
     """Explanations of the report: a folded section for each subject and audience."""
     failure = min(float(tree.attrs.get("failure", scenario.failure)), BELOW_ONE)
-    asked = ExplainRequest(
+    request = ExplainRequest(
         failure=failure if "failure" in scenario.document or failure != DEFAULT_FAILURE else None,
         unit=scenario.plan.privacy_unit,
     )
 
     def text(title: str, one: Subject, audience: str) -> Section:
-        return Section(title, paragraphs=asked.text(one, audience).split("\n\n"), folded=True)
+        return Section(title, paragraphs=request.text(one, audience).split("\n\n"), folded=True)
 
     every = of_scenario(scenario, tree, failure)
     asked_of = [(f"{one.title}. {FOR[audience]}", one, audience) for one in every for audience in ON_THE_PAGE]

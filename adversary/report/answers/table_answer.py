@@ -38,7 +38,7 @@ def solve(file: TableFile) -> dict[str, xr.Dataset]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = table_posterior(
+            posterior = table_posterior(
                 margins,
                 released,
                 None if released is None else made,
@@ -50,11 +50,11 @@ def solve(file: TableFile) -> dict[str, xr.Dataset]:
             )
     except ValueError as error:
         raise ValueError(f"{file.path}: {error}") from None
-    plain = {key: int(x) if isinstance(x, bool) else x for key, x in found.attrs.items() if x is not None}
+    plain = {key: int(x) if isinstance(x, bool) else x for key, x in posterior.attrs.items() if x is not None}
     counted = {} if "tables" not in plain else {"tables": plain["tables"]}
-    groups = {"table": found.assign_attrs(plain).assign(counted)}
-    if "posterior" in found and "odds_bound" in found:
-        groups["moved"] = _odds_shift(file, found, guarantee)
+    groups = {"table": posterior.assign_attrs(plain).assign(counted)}
+    if "posterior" in posterior and "odds_bound" in posterior:
+        groups["moved"] = _odds_shift(file, posterior, guarantee)
     rows, columns = margins.counts
     if sensitivity_space(rows, columns, 2).rank:
         groups["costs"] = compare_costs(rows, columns, **_scales(file)).sel(adjacency=[_compared_records(file)])
@@ -84,9 +84,9 @@ def _compared_records(file: TableFile) -> int:
     return int(np.clip(totals_of(file).semi_adjacency, 2, MOST_RECORDS))
 
 
-def _odds_shift(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None) -> xr.Dataset:
+def _odds_shift(file: TableFile, posterior: xr.Dataset, guarantee: Guarantee | None) -> xr.Dataset:
     """Largest shift of a cell's log odds by the release, and the bound for a single record (nats)."""
-    moved, failure, above = found["log_odds_factor"].values, _failure(file), {"direction": "upper"}
+    moved, failure, above = posterior["log_odds_factor"].values, _failure(file), {"direction": "upper"}
     achieved = float(np.abs(moved[np.isfinite(moved)]).max(initial=0.0))
     data: dict[str, Any] = {"achieved": achieved, "failure": failure}
     if guarantee is not None:
@@ -99,19 +99,19 @@ def _odds_shift(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None)
 def beside(file: TableFile) -> exact_guarantees.Beside:
     """Every guarantee before and after; of noise made for the margins, for the changes it was made for, and for all."""
     totals, first = totals_of(file), _first_guarantee(file)
-    found = exact_guarantees.before_and_after(file.guarantees, totals)
+    guarantees = exact_guarantees.before_and_after(file.guarantees, totals)
     if file.made_for is not None and isinstance(file.mechanism, VectorNoise):
         reach = min(totals.semi_adjacency, MOST_RECORDS)
         rows, columns = file.invariants.margins.counts
         after = file.mechanism.under(sensitivity_space(rows, columns, max(reach, 1)))
-        found[MADE] = (file.mechanism.guarantee, after)
+        guarantees[MADE] = (file.mechanism.guarantee, after)
     releases = {} if first is None else {f"release {k}": first for k in range(1, file.releases + 1)}
-    return exact_guarantees.Beside(file.invariants, totals, found, releases, file.made_for)
+    return exact_guarantees.Beside(file.invariants, totals, guarantees, releases, file.made_for)
 
 
-def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
+def findings(file: TableFile, results: Mapping[str, xr.Dataset]) -> Iterator[str]:
     """Findings on the margins, on the release, and on the single-record bound, which does not apply."""
-    one = found["table"]
+    one = results["table"]
     if one.attrs["status"] == UNRELIABLE:
         yield "The walk over tables did not converge, so no number is given."
         return
@@ -123,9 +123,9 @@ def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         f"{format_number(most)}; "
         "no guarantee limits this."
     )
-    if "moved" not in found:
+    if "moved" not in results:
         return
-    moved, radius = found["moved"], int(one["radius"])
+    moved, radius = results["moved"], int(one["radius"])
     if radius == 0:
         yield "With what the adversary knows, they settle where the record is: the noise hides nothing."
         return
@@ -145,29 +145,31 @@ def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         )
 
 
-def sections(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Section]:
+def sections(file: TableFile, results: Mapping[str, xr.Dataset]) -> list[Section]:
     """The groups of `solve`."""
-    made = [attempt("What the margins and the noisy table reveal", _revealed, file, found)]
-    if "costs" in found:
-        made.append(attempt("What the noise costs", _costs, file, found))
+    made = [attempt("What the margins and the noisy table reveal", _revealed, file, results)]
+    if "costs" in results:
+        made.append(attempt("What the noise costs", _costs, file, results))
     return made
 
 
-def _revealed(file: TableFile, found: Mapping[str, xr.Dataset]) -> Section:
-    finding, *more = findings(file, found)
-    tables = [_cells(file, found["table"]), *([_bounds(found)] if "moved" in found else [])]
-    return Section("What the margins and the noisy table reveal", finding, more, tables, table_figures(file, found)[:1])
+def _revealed(file: TableFile, results: Mapping[str, xr.Dataset]) -> Section:
+    finding, *more = findings(file, results)
+    tables = [_cells(file, results["table"]), *([_bounds(results)] if "moved" in results else [])]
+    return Section(
+        "What the margins and the noisy table reveal", finding, more, tables, table_figures(file, results)[:1]
+    )
 
 
-def _costs(file: TableFile, found: Mapping[str, xr.Dataset]) -> Section:
-    costs = found["costs"].isel(adjacency=0)
+def _costs(file: TableFile, results: Mapping[str, xr.Dataset]) -> Section:
+    costs = results["costs"].isel(adjacency=0)
     own, usual = float(costs["own"].sel(mechanism="gaussian")), float(costs["naive"].sel(baseline="gaussian"))
-    said = f"Gaussian noise made for the margins is {percent(1.0 - own / usual)} shorter than the usual."
-    drawn = table_figures(file, found)[1:]
-    return Section("What the noise costs", said, tables=[_lengths(costs)], figures=drawn)
+    sentence = f"Gaussian noise made for the margins is {percent(1.0 - own / usual)} shorter than the usual."
+    drawn = table_figures(file, results)[1:]
+    return Section("What the noise costs", sentence, tables=[_lengths(costs)], figures=drawn)
 
 
-def _cells(file: TableFile, found: xr.Dataset) -> Table:
+def _cells(file: TableFile, cells: xr.Dataset) -> Table:
     row, column = file.invariants.features
     columns = {
         "row": (row, "count"), "column": (column, "count"), "prior": ("prior", "probability"),
@@ -175,17 +177,19 @@ def _cells(file: TableFile, found: xr.Dataset) -> Table:
         "posterior": ("after the release", "probability"), "ratio": ("ratio given margins", "number"),
         "mean": ("expected count", "number"),
     }  # fmt: skip
-    places = {dim: np.arange(1, found.sizes[dim] + 1) for dim in ("row", "column")}
+    places = {dim: np.arange(1, cells.sizes[dim] + 1) for dim in ("row", "column")}
     title, absent = "Where an unknown record is", {"ratio": {None: "–"}}
-    return tabulate(found.assign_coords(places), columns, title=title, name="table", missing=UNRELIABLE, called=absent)
+    return tabulate(cells.assign_coords(places), columns, title=title, name="table", missing=UNRELIABLE, called=absent)
 
 
-def _bounds(found: Mapping[str, xr.Dataset]) -> Table:
+def _bounds(results: Mapping[str, xr.Dataset]) -> Table:
     table = Table(["change of the log odds of a cell (nats)", Column("at most", "at most")], name="moved")
-    if "single_record_bound" in found["moved"]:
-        table.add("guarantee applied to one record: no bound here", float(found["moved"]["single_record_bound"]))
-    table.add(f"bound for this adversary's k = {int(found['table']['radius'])}", float(found["table"]["odds_bound"]))
-    table.add("this release", float(found["moved"]["achieved"]))
+    if "single_record_bound" in results["moved"]:
+        table.add("guarantee applied to one record: no bound here", float(results["moved"]["single_record_bound"]))
+    table.add(
+        f"bound for this adversary's k = {int(results['table']['radius'])}", float(results["table"]["odds_bound"])
+    )
+    table.add("this release", float(results["moved"]["achieved"]))
     return table
 
 
@@ -196,17 +200,17 @@ def _lengths(costs: xr.Dataset) -> Table:
     return Table(["noise", Column("length", "number")], [*rows], title=title, name="noise")
 
 
-def table_figures(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figure]:
+def table_figures(file: TableFile, results: Mapping[str, xr.Dataset]) -> list[Figure]:
     """Beliefs about the table, if they are reliable, and the cost of noise, if there is one to compare."""
 
     def table() -> Any:
-        if found["table"].attrs["status"] == UNRELIABLE:
+        if results["table"].attrs["status"] == UNRELIABLE:
             raise ValueError("the walk over tables did not converge")
-        return plot.table_beliefs(found["table"], file.invariants.features)
+        return plot.table_beliefs(results["table"], file.invariants.features)
 
     def noise() -> Any:
-        return plot.noise_costs(found["costs"].isel(adjacency=0))
+        return plot.noise_costs(results["costs"].isel(adjacency=0))
 
     beliefs = "Probability that an unknown record is in each cell, before and after each step."
     lengths = "Expected length of the noise made for the margins, and of the usual kinds."
-    return [Figure("table", table, beliefs), *[Figure("noise", noise, lengths)] * ("costs" in found)]
+    return [Figure("table", table, beliefs), *[Figure("noise", noise, lengths)] * ("costs" in results)]

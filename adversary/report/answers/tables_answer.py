@@ -88,32 +88,32 @@ def solve(
     With people of a file `before` the same tables were published of them too, as of `audit_two_releases`.
     A profile of this `statistic` is to be kept by all tables as often as they are published `again` in all.
     """
-    asked = how | {"guarantee": guarantee, "privacy_unit": unit}
+    options = how | {"guarantee": guarantee, "privacy_unit": unit}
     if before is None:
-        found = audit_tables(people, tables, adversary, **asked)
+        frame = audit_tables(people, tables, adversary, **options)
     else:
-        found = audit_two_releases(people, before, tables, adversary, **asked)
+        frame = audit_two_releases(people, before, tables, adversary, **options)
     released_tables = tables if before is None else [replace(one, releases=2 * one.releases) for one in tables]
-    named = [name for name in people.columns if name in found]
-    columns: dict[str, Any] = {name: ("row", found[name].to_numpy()) for name in ("count", "rank", *NUMBERS)}
-    columns["most"] = ("row", found["most" if "most" in found else "count"].to_numpy())
-    if "before" in found:
-        columns["before"] = ("row", found["before"].to_numpy())
+    named = [name for name in people.columns if name in frame]
+    columns: dict[str, Any] = {name: ("row", frame[name].to_numpy()) for name in ("count", "rank", *NUMBERS)}
+    columns["most"] = ("row", frame["most" if "most" in frame else "count"].to_numpy())
+    if "before" in frame:
+        columns["before"] = ("row", frame["before"].to_numpy())
     words = {f"column_{name}": name for name in named}
     words |= {name: name for name in ("target", "status", "tells_most")}
-    columns |= {key: ("row", found[name].to_numpy().astype(str)) for key, name in words.items()}
+    columns |= {key: ("row", frame[name].to_numpy().astype(str)) for key, name in words.items()}
     columns["bound"] = (*columns["bound"], {"direction": "upper"})
-    columns["mcse"] = (("measure", "row"), found["mcse"].to_numpy()[None])
-    risk, published = found["posterior_mean"], _published(people, tables)
+    columns["mcse"] = (("measure", "row"), frame["mcse"].to_numpy()[None])
+    risk, published = frame["posterior_mean"], _published(people, tables)
     certain = all(np.isfinite(one.noise.privacy_loss(1, 1).loss_bound(0.0)) for one in tables)
     summary: dict[str, Any] = {
-        "shared": int(tied(risk, found["mcse"]).sum()),
+        "shared": int(tied(risk, frame["mcse"]).sum()),
         "people": int(people.counts.sum()),
-        "cells": len(found),
+        "cells": len(frame),
         "prior": adversary.prior,
         "worst": float(risk.iloc[0]),
         "median": float(risk.median()),
-        "bound": xr.DataArray(float(found["bound"].max()), attrs={"direction": "upper"}),
+        "bound": xr.DataArray(float(frame["bound"].max()), attrs={"direction": "upper"}),
         "failure": 0.0 if certain else float(how["failure"]),
     }
     rows = xr.Dataset(columns, {"measure": ["posterior_mean"]})
@@ -126,24 +126,26 @@ def solve(
     tree.attrs.update(
         columns=named, understood=[*lines, f"{last} {each}".strip()], budget=spent, knows=adversary.knows,
         counted=counted,
-        adversary=_adversary_words(adversary, found.attrs["route"] == "nested"),
-        route=str(found.attrs["route_words"]), failure=how["failure"], seed=how["rng"],
+        adversary=_adversary_words(adversary, frame.attrs["route"] == "nested"),
+        route=str(frame.attrs["route_words"]), failure=how["failure"], seed=how["rng"],
     )  # fmt: skip
-    cautions = list(found.attrs.get("cautions", ()))
-    judged = set(found["status"])
+    cautions = list(frame.attrs.get("cautions", ()))
+    judged = set(frame["status"])
     status = next(one for one in ("unreliable", "violated", "exceeded", "holds") if one in judged)
     if profile is not None:
         true = None if status == "violated" or guarantee is None else again * guarantee
-        kept = _profile_kept(plan_of(released_tables, unit, again), profile, true, float(how["failure"]), statistic)
-        tree.attrs["profile"], tree.attrs["profile_kept"] = profile.words, int(kept)
-        status = status if kept else "violated"
+        satisfied = _profile_kept(
+            plan_of(released_tables, unit, again), profile, true, float(how["failure"]), statistic
+        )
+        tree.attrs["profile"], tree.attrs["profile_kept"] = profile.words, int(satisfied)
+        status = status if satisfied else "violated"
     start, end = format_apart(percent, (adversary.prior, float(summary["worst"])), HEADLINE)
     rise = f"from {start} before the release to {end}"
     verdict = f"The largest risk is {_where(tree)}: {rise} after it on average."
     if profile is not None:
         every = f", in {again} releases of all tables," * (again > 1)
-        verdict += f" The noise{every} {'keeps' if kept else 'does not keep'} the risk profile: {profile.words}."
-    listed = ("tables", "summary", *(["people"] if len(found) <= LISTED else []))
+        verdict += f" The noise{every} {'keeps' if satisfied else 'does not keep'} the risk profile: {profile.words}."
+    listed = ("tables", "summary", *(["people"] if len(frame) <= LISTED else []))
     return Summary(title, listed, verdict, status, cautions).on(tree)
 
 
@@ -180,8 +182,8 @@ def _profile_kept(
 ) -> bool:
     """True if the noise of all tables together, or the guarantee, satisfies a risk profile."""
     given = None if guarantee is None else {"guarantee": guarantee}
-    found = budget.verdicts(plan, profile, given, failure, statistic=statistic)
-    return bool(found.attrs["status"] == budget.KEPT)
+    verdicts = budget.verdicts(plan, profile, given, failure, statistic=statistic)
+    return bool(verdicts.attrs["status"] == budget.KEPT)
 
 
 def _published(people: Population, tables: Sequence[PublishedTable]) -> xr.Dataset:
@@ -200,7 +202,7 @@ def _published(people: Population, tables: Sequence[PublishedTable]) -> xr.Datas
 @guarded_document
 def document(tree: xr.DataTree, workbook: bool = False) -> Document:
     """Worst first; every person; what is published."""
-    found, summary = tree["people"].to_dataset(), tree["summary"].to_dataset()
+    people, summary = tree["people"].to_dataset(), tree["summary"].to_dataset()
     worst, bound, prior = (float(summary[name]) for name in ("worst", "bound", "prior"))
     shared, cells = int(summary["shared"]), int(summary["cells"])
     before, after, median = format_apart(percent, (prior, worst, float(summary["median"])), HEADLINE)
@@ -213,7 +215,7 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
         ],
         figure=Figure(
             "risk_by_count",
-            lambda: plot.risk_by_count(found, prior=prior, bound=bound),
+            lambda: plot.risk_by_count(people, prior=prior, bound=bound),
             f"Probability that one person is in each of {cells:,} cells, after the release on average, by the people "
             "in it; larger points stand for more cells.",
         ),
@@ -226,7 +228,7 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
             lambda: Section(
                 "The largest risks",
                 "Worst first; = marks a rank that is shared, within the errors of the numbers." + more,
-                tables=[_people(found.isel(row=slice(WORST)), tree, "worst")],
+                tables=[_people(people.isel(row=slice(WORST)), tree, "worst")],
             ),
         ),
         attempt("What is published", _published_section, tree),
@@ -235,7 +237,7 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
             lambda: Section(
                 "Everybody",
                 f"All {cells:,} cells, worst first.",
-                tables=[_people(found, tree, "people", whole=True)],
+                tables=[_people(people, tree, "people", whole=True)],
                 folded=True,
                 on_screen=False,
             ),
@@ -250,10 +252,10 @@ def document(tree: xr.DataTree, workbook: bool = False) -> Document:
 
 def _where(tree: xr.DataTree) -> str:
     """The cells whose risk cannot be told from the largest: one by its name, several by what they have in common."""
-    found = tree["people"].to_dataset()
-    risk, counts = found["posterior_mean"].values, found["count"].values
-    most = tied(risk, found["mcse"].values[0])
-    columns = [found[f"column_{name}"].values[most] for name in tree.attrs["columns"]]
+    people = tree["people"].to_dataset()
+    risk, counts = people["posterior_mean"].values, people["count"].values
+    most = tied(risk, people["mcse"].values[0])
+    columns = [people[f"column_{name}"].values[most] for name in tree.attrs["columns"]]
     called = [", ".join(map(str, one)) for one in zip(*columns, strict=True)]
     if len(called) == 1:
         return f"in {called[0]}"
@@ -265,7 +267,7 @@ def _where(tree: xr.DataTree) -> str:
     return f"in {where}, which the errors of the numbers do not tell apart"
 
 
-def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = False) -> Table:
+def _people(people: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = False) -> Table:
     """Rows of people; `whole` with every number."""
     named = list(tree.attrs["columns"])
     labels: dict[str, Any] = {"who": Column(", ".join(named))}
@@ -277,7 +279,7 @@ def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = Fa
         "posterior_mean": ("after, on average", "probability"),
         "range": ("9 of 10 releases", "% interval"), "bound": ("at most", "% at most"),
     }  # fmt: skip
-    least, most = found["count"].values, found["most"].values
+    least, most = people["count"].values, people["most"].values
     hidden = bool((most > least).any())
     for key in ("most", "people") if not hidden else ("people",) if whole else ("count", "most"):
         del columns[key]
@@ -288,15 +290,15 @@ def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = Fa
             "prior": ("before", "probability"), "ratio_mean": ("ratio", "number"),
             "prob_correct": ("P(correct)", "probability"), "outside": ("P(beyond bound)", "chance"),
         }  # fmt: skip
-    if whole or (found["status"] != "holds").any():
+    if whole or (people["status"] != "holds").any():
         columns["status"] = ("status", "status")
-    ends = xr.concat([found["posterior_low"], found["posterior_high"]], "side")
-    ranks, prior = ("row", ranks_shown(found["rank"].values)), float(tree["summary"]["prior"])
-    who = [", ".join(map(str, one)) for one in zip(*(found[f"column_{name}"].values for name in named), strict=True)]
+    ends = xr.concat([people["posterior_low"], people["posterior_high"]], "side")
+    ranks, prior = ("row", ranks_shown(people["rank"].values)), float(tree["summary"]["prior"])
+    who = [", ".join(map(str, one)) for one in zip(*(people[f"column_{name}"].values for name in named), strict=True)]
     ranges = [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in zip(least.tolist(), most.tolist(), strict=True)]
-    made = found.assign(
+    made = people.assign(
         shown_rank=ranks, who=("row", np.array(who)), people=("row", np.array(ranges)), range=ends,
-        prior=("row", np.full(found.sizes["row"], prior)),
+        prior=("row", np.full(people.sizes["row"], prior)),
     )  # fmt: skip
     return tabulate(made, columns, name=name)
 
@@ -304,8 +306,8 @@ def _people(found: xr.Dataset, tree: xr.DataTree, name: str, *, whole: bool = Fa
 def _published_section(tree: xr.DataTree) -> Section:
     most = sorted(set(map(str, tree["people"].to_dataset()["tells_most"].values)))
     several = tree["tables"].sizes["table"] > 1
-    said = f"Table {most[0]} tells most about everybody." if len(most) == 1 and several else ""
-    return Section("What is published", said, tables=[_tables(tree)])
+    sentence = f"Table {most[0]} tells most about everybody." if len(most) == 1 and several else ""
+    return Section("What is published", sentence, tables=[_tables(tree)])
 
 
 def _tables(tree: xr.DataTree) -> Table:
@@ -324,16 +326,16 @@ def solve_plan(
     title: str, people: Population, tables: Mapping[str, Sequence[str]], profile: RiskProfile, **how: Any
 ) -> xr.DataTree:
     """The split of rho over tables, as of `split_rho`: group `plan` (table)."""
-    found = budget.split_rho(people, tables, profile, **how)
-    found["loss"].attrs["direction"], found["allowed"].attrs["direction"] = "upper", "lower"
-    tree = xr.DataTree.from_dict({"plan": found})
-    noises = zip(map(str, found["table"].values), map(DiscreteGaussian.from_rho, found["rho"].values), strict=True)
+    split = budget.split_rho(people, tables, profile, **how)
+    split["loss"].attrs["direction"], split["allowed"].attrs["direction"] = "upper", "lower"
+    tree = xr.DataTree.from_dict({"plan": split})
+    noises = zip(map(str, split["table"].values), map(DiscreteGaussian.from_rho, split["rho"].values), strict=True)
     surely = f", {failure_of(float(how['failure']))}" * (float(how["failure"]) > 0.0)
-    covered = coverage(profile, float(found["loss"]), how["statistic"], surely)
-    asked = {key: how[key] for key in ("failure", "statistic", "releases")}
-    tree.attrs.update(profile=profile.words, covered=covered, budget=budget_words(noises), **asked)
+    covered = coverage(profile, float(split["loss"]), how["statistic"], surely)
+    settings = {key: how[key] for key in ("failure", "statistic", "releases")}
+    tree.attrs.update(profile=profile.words, covered=covered, budget=budget_words(noises), **settings)
     tree.attrs["understood"] = list(people.understood)
-    largest, again = format_bound(float(found["total"]), False), int(how["releases"])
+    largest, again = format_bound(float(split["total"]), False), int(how["releases"])
     each = "" if again == 1 else f", in each of {again} releases,"
     verdict = f"rho = {largest} over all tables{each} keeps the risk profile: {profile.words}."
     return Summary(title, ("plan",), verdict).on(tree)
@@ -342,16 +344,16 @@ def solve_plan(
 @guarded_document
 def plan_document(command: str, tree: xr.DataTree) -> Document:
     """The budgets of the tables, their errors, and the `command` that audits everybody under them."""
-    found = tree["plan"].to_dataset()
-    names = [str(one) for one in found["table"].values]
+    planned = tree["plan"].to_dataset()
+    names = [str(one) for one in planned["table"].values]
     again = int(tree.attrs["releases"])
-    loss, allowed = (float(found[name]) for name in ("loss", "allowed"))
+    loss, allowed = (float(planned[name]) for name in ("loss", "allowed"))
     reached = format_uncrossed(loss, allowed, range(3, 10)) or (format_bound(loss, True), "just that")
-    weight = found["weight"].values
-    quadratic = [float((weight * found[name].values ** 2).sum()) for name in ("error", "even_error")]
+    weight = planned["weight"].values
+    quadratic = [float((weight * planned[name].values ** 2).sum()) for name in ("error", "even_error")]
     card = Card(
         numbers=[
-            (f"rho of {name}", f"{float(one):.15g}") for name, one in zip(names, found["rho"].values, strict=True)
+            (f"rho of {name}", f"{float(one):.15g}") for name, one in zip(names, planned["rho"].values, strict=True)
         ],
         sentence=f"{sentence(failure_of(float(tree.attrs['failure'])))}, no adversary whom the profile is about and "
         "whose beliefs about others do not depend on the person learns more than it allows.",
@@ -367,7 +369,7 @@ def plan_document(command: str, tree: xr.DataTree) -> Document:
     }
     if (weight == weight[0]).all():
         del heads["weight"]
-    table = tabulate(found, heads, name="plan")
+    table = tabulate(planned, heads, name="plan")
     weighed = "Weighed, the" if "weight" in heads else "The"
     table.notes = [
         f"{weighed} squares of the errors over the mean counts add up to {format_number(quadratic[0])}, the least for "
@@ -375,7 +377,7 @@ def plan_document(command: str, tree: xr.DataTree) -> Document:
         f"Privacy loss of all noise together: {reached[0]}; allowed: {reached[1]}. Every rho is rounded down.",
     ]
     divided = f"The budget{' of each release' * (again > 1)} is {tree.attrs['budget']}."
-    rho = iter(f"{x:.15g}" for x in found["rho"].values)
+    rho = iter(f"{x:.15g}" for x in planned["rho"].values)
     todo = "What the tables reveal, person by person: " + re.sub("RHO", lambda _: next(rho), command)
     return Document(
         tree,

@@ -38,8 +38,8 @@ def compare_command(
         raise ValueError(f"{first} and {second}: must be of one kind, two scenarios or two files of several tables")
     read = comparison.named([options.read_scenario(path, None) for path in (first, second)])
     with options.extras():
-        found = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
-    return Answer(comparison.solve(found), partial(comparison.document, found))
+        audits = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
+    return Answer(comparison.solve(audits), partial(comparison.document, audits))
 
 
 @options.answering("scenario")

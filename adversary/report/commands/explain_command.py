@@ -48,7 +48,7 @@ def explain_command(
     numbers = {name: x for name, x in given.items() if x is not None}
     options = {"priors": prior or None, "failure": failure, "releases": releases}
     used = tuple(name for name, value in options.items() if value is not None)
-    asked = ExplainRequest(audience, topic, prior or None, failure, releases, used)
+    request = ExplainRequest(audience, topic, prior or None, failure, releases, used)
     if (file is None) != bool(numbers):
         what = "both" if numbers else "neither"
         raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")
@@ -57,13 +57,13 @@ def explain_command(
     if truth and not scenario:
         raise ValueError("--truth replaces a count of a scenario file, and there is none")
     if file is None:
-        return _of_guarantee(numbers, asked)
+        return _of_guarantee(numbers, request)
     if kind == "guarantee":
-        return _of_guarantee_file(file, asked)
-    return _of_scenario(read_scenario(file, truth), asked) if scenario else _of_profiles(file, asked)
+        return _of_guarantee_file(file, request)
+    return _of_scenario(read_scenario(file, truth), request) if scenario else _of_profiles(file, request)
 
 
-def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Answer:
+def _of_guarantee(numbers: dict[str, float], request: ExplainRequest) -> Answer:
     """A guarantee by its numbers."""
     names = [name for name in numbers if name != "delta"]
     if "delta" in numbers and names != ["epsilon"]:
@@ -73,48 +73,54 @@ def _of_guarantee(numbers: dict[str, float], asked: ExplainRequest) -> Answer:
     guarantee, parameters = guarantee_of(**parts)
     title = bounds_answer.title(guarantee, parameters)
     subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
-    return Answer(explain_answer.solve(title, [subject], asked), explain_answer.document)
+    return Answer(explain_answer.solve(title, [subject], request), explain_answer.document)
 
 
-def _of_guarantee_file(file: Path, asked: ExplainRequest) -> Answer:
+def _of_guarantee_file(file: Path, request: ExplainRequest) -> Answer:
     """A guarantee alone, as a file states it, of one period and of all."""
     read = load_guarantee(file)
     subject = explain_answer.of_guarantee(read.guarantee, read.guarantee.definition)
-    chance = read.failure if asked.failure is None else asked.failure
-    said = asked.failure is not None or read.failure != DEFAULT_FAILURE
-    told = replace(asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None, unit=read.unit)
+    chance = read.failure if request.failure is None else request.failure
+    failure_given = request.failure is not None or read.failure != DEFAULT_FAILURE
+    whole_request = replace(
+        request, failure=min(chance, explain_answer.BELOW_ONE) if failure_given else None, unit=read.unit
+    )
     notes = unit_notes(read.unit)
-    return Answer(explain_answer.solve(read.name, [subject], told, notes), explain_answer.document)
+    return Answer(explain_answer.solve(read.name, [subject], whole_request, notes), explain_answer.document)
 
 
-def _of_scenario(scenario: Scenario, asked: ExplainRequest) -> Answer:
+def _of_scenario(scenario: Scenario, request: ExplainRequest) -> Answer:
     """A scenario, audited where that is to be told."""
-    chance, tree = scenario.failure if asked.failure is None else asked.failure, None
-    if asked.topic in (None, "audit"):
+    chance, tree = scenario.failure if request.failure is None else request.failure, None
+    if request.topic in (None, "audit"):
         what = (scenario.plan, scenario.adversary, scenario.truth)
         guarantee, margins = scenario.guarantee, scenario.margins
         # texts are about each adversary's risk and bound, and nothing else that an audit can add
         tree = audit(*what, guarantee=guarantee, invariants=margins, failure=chance, also=(), rng=SEED)
     subjects = explain_answer.of_scenario(scenario, tree, chance)
-    said = asked.failure is not None or "failure" in scenario.document
-    told = replace(
-        asked, failure=min(chance, explain_answer.BELOW_ONE) if said else None, unit=scenario.plan.privacy_unit
+    failure_given = request.failure is not None or "failure" in scenario.document
+    whole_request = replace(
+        request,
+        failure=min(chance, explain_answer.BELOW_ONE) if failure_given else None,
+        unit=scenario.plan.privacy_unit,
     )
     warnings = [] if tree is None else audit_words.warnings(tree)
     notes = explain_answer.notes(scenario, tree)
-    return Answer(explain_answer.solve(scenario.name, subjects, told, notes, warnings), explain_answer.document)
+    return Answer(
+        explain_answer.solve(scenario.name, subjects, whole_request, notes, warnings), explain_answer.document
+    )
 
 
-def _of_profiles(file: Path, asked: ExplainRequest) -> Answer:
+def _of_profiles(file: Path, request: ExplainRequest) -> Answer:
     """A profile file, with what its releases may each be given, and what may fail, as the file or the options say."""
     read = load_profile_file(file)
-    if asked.failure is not None:
-        read = replace(read, failure=float(check_probability("failure", asked.failure)))
-    releases = read.releases if asked.releases is None else check_releases(asked.releases)
-    others = asked.failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
+    if request.failure is not None:
+        read = replace(read, failure=float(check_probability("failure", request.failure)))
+    releases = read.releases if request.releases is None else check_releases(request.releases)
+    others = request.failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
-    found = explain_answer.solve(read.name, subjects, replace(asked, releases=None))
-    return Answer(found, explain_answer.document)
+    answer = explain_answer.solve(read.name, subjects, replace(request, releases=None))
+    return Answer(answer, explain_answer.document)
 
 
 def _kind(file: Path) -> str:
@@ -127,5 +133,5 @@ def _kind(file: Path) -> str:
     other = next((key for key in document if key in ABOUT and key not in tables), None)
     if other is not None and not tables & document.keys():
         raise ValueError(f"{file}: {other}: this is {ABOUT[other]}; explain reads scenarios, profiles, guarantees")
-    found = (kind for kind in ("scenario", "profile", "guarantee") if {*KINDS[kind].tables} & document.keys())
-    return next(found, "guarantee" if "privacy_unit" in document else "profile")
+    kinds = (kind for kind in ("scenario", "profile", "guarantee") if {*KINDS[kind].tables} & document.keys())
+    return next(kinds, "guarantee" if "privacy_unit" in document else "profile")

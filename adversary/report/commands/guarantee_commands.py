@@ -60,8 +60,13 @@ def bounds_command(
         unit, chance, name = None, DEFAULT_FAILURE, ""
     else:
         options.only_file(epsilon, rho, mu)
-        found = load_guarantee(file)
-        guarantee, unit, chance, name = found.guarantee, found.unit, found.failure, found.title
+        guarantee_file = load_guarantee(file)
+        guarantee, unit, chance, name = (
+            guarantee_file.guarantee,
+            guarantee_file.unit,
+            guarantee_file.failure,
+            guarantee_file.title,
+        )
         parameters = {name: float(x) for name, x in guarantee.parameters.items()}
     tree = bounds_answer.solve(
         guarantee, parameters, prior, level, deltas, chance if failure is None else failure, unit, name, baseline or ()
@@ -81,7 +86,7 @@ def epsilon_command(
     ] = None,
 ) -> Answer:
     """The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy."""
-    file = load_profile_file(profile).asked(statistic, round_down)
+    file = load_profile_file(profile).with_options(statistic, round_down)
     recommended = epsilon_answer.recommend(file)
     tree = epsilon_answer.solve(file, recommended)
     return Answer(tree, partial(epsilon_answer.document, file, recommended))

@@ -65,19 +65,19 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Answe
         *what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED, progress=True
     )
     pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
-    told = Beside(scenario.invariants, totals, pairs, exact_adversaries.releases(scenario))
-    groups = told.solve()
+    beside = Beside(scenario.invariants, totals, pairs, exact_adversaries.releases(scenario))
+    groups = beside.solve()
     cases = audit_words.cases(scenario, tree)
-    found = [exact_adversaries.solve(one, part) for _, one, part in cases]
+    solved = [exact_adversaries.solve(one, part) for _, one, part in cases]
     names = [name for name, _, _ in cases]
-    for group in found[0]:
-        each = [one[group] for one in found]
+    for group in solved[0]:
+        each = [one[group] for one in solved]
         groups[group] = xr.concat(each, dim="truth").assign_coords(truth=names) if names[0] else each[0]
     for group, numbers_of in groups.items():
         tree[group] = xr.DataTree(numbers_of)
-    computed = [("Computed by", how(cases[0][2]))] * bool(found[0])
-    show = partial(_plan_document, scenario, told, list(zip(cases, found, strict=True)), computed)
-    return Answer(_summarised(scenario, tree, told, groups, audit_words.warnings(tree)), show)
+    computed = [("Computed by", how(cases[0][2]))] * bool(solved[0])
+    show = partial(_plan_document, scenario, beside, list(zip(cases, solved, strict=True)), computed)
+    return Answer(_summarised(scenario, tree, beside, groups, audit_words.warnings(tree)), show)
 
 
 def _table(path: Path, changes: list[str] | None, failure: float | None) -> Answer:
@@ -85,25 +85,25 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Answ
     if changes:
         raise ValueError(f"--truth replaces counts of a scenario; {path} is a table file, got {changes[0]!r}")
     file = load_table_file(path, failure)
-    told, found = table_answer.beside(file), table_answer.solve(file)
-    groups = told.solve() | found
+    beside, results = table_answer.beside(file), table_answer.solve(file)
+    groups = beside.solve() | results
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs.update(seed=table_answer.SEED, **{key: found["table"].attrs[key] for key in ("engine", "status")})
-    return Answer(_summarised(file, tree, told, groups), partial(_table_document, file, told))
+    tree.attrs.update(seed=table_answer.SEED, **{key: results["table"].attrs[key] for key in ("engine", "status")})
+    return Answer(_summarised(file, tree, beside, groups), partial(_table_document, file, beside))
 
 
 def _summarised(
-    file: Any, tree: xr.DataTree, told: Beside, groups: Mapping[str, xr.Dataset], warnings: Sequence[str] = ()
+    file: Any, tree: xr.DataTree, beside: Beside, groups: Mapping[str, xr.Dataset], warnings: Sequence[str] = ()
 ) -> xr.DataTree:
     """The numbers with their title and verdict."""
     tree.attrs.update(title=file.name, source=file.source)
-    return Summary(file.name, list(groups), told.verdict, warnings=warnings).on(tree)
+    return Summary(file.name, list(groups), beside.verdict, warnings=warnings).on(tree)
 
 
 @guarded_document
 def _plan_document(
     scenario: Scenario,
-    told: Beside,
+    beside: Beside,
     cases: Sequence[tuple[tuple[str, Scenario, xr.DataTree], Mapping[str, xr.Dataset]]],
     computed: Sequence[tuple[str, str]],
     tree: xr.DataTree,
@@ -114,23 +114,23 @@ def _plan_document(
         attempt(exact_adversaries.LEARNED, exact_adversaries.learned, one, part, numbers, files[name])
         for (name, one, part), numbers in cases
     ]
-    return _document(scenario, told, [*filter(None, parts)], computed, tree)
+    return _document(scenario, beside, [*filter(None, parts)], computed, tree)
 
 
 @guarded_document
-def _table_document(file: TableFile, told: Beside, tree: xr.DataTree) -> Document:
+def _table_document(file: TableFile, beside: Beside, tree: xr.DataTree) -> Document:
     """Report on a table: the guarantees, then the disclosure by the table and the cost of noise."""
     groups = {name: node.to_dataset() for name, node in tree.children.items()}
-    return _document(file, told, table_answer.sections(file, groups), (), tree)
+    return _document(file, beside, table_answer.sections(file, groups), (), tree)
 
 
 def _document(
-    file: Any, told: Beside, parts: Sequence[Section], computed: Sequence[tuple[str, str]], tree: xr.DataTree
+    file: Any, beside: Beside, parts: Sequence[Section], computed: Sequence[tuple[str, str]], tree: xr.DataTree
 ) -> Document:
     """The guarantees first, then the other parts; the first finding of these is the sentence of the card."""
-    drawn = [] if told.totals.disclosed else _trade_off(told.pairs)
+    drawn = [] if beside.totals.disclosed else _trade_off(beside.pairs)
     groups = {name: tree[name].to_dataset() for name in exact_guarantees.LISTED if name in tree.children}
-    first = attempt("What exact totals do to the guarantee", told.section, groups, drawn)
+    first = attempt("What exact totals do to the guarantee", beside.section, groups, drawn)
     card = Card(figure=next((figure for part in parts for figure in part.figures), None))
     for part in parts[:1]:
         card.sentence = part.finding

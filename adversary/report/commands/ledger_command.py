@@ -158,7 +158,7 @@ def _solve(ledger: Ledger, file: Path) -> xr.DataTree:
 @guarded_document
 def _document(ledger: Ledger, tree: xr.DataTree) -> Document:
     """Report on a ledger: the budget spent, the budget left, and every release."""
-    said = "One more release may have as much, of one definition at a time."
+    sentence = "One more release may have as much, of one definition at a time."
     columns: dict[str, Any] = {
         "release": None, "name": Column("release"), "date": Column("date"), "guarantee": Column("guarantee of each"),
         "times": Column("times", "count"),
@@ -173,7 +173,10 @@ def _document(ledger: Ledger, tree: xr.DataTree) -> Document:
         Card([("limit", str(tree.attrs["limit"])), ("spent", str(tree.attrs["spent"])), ("releases", as_given(count))],
              sentence=str(tree.attrs["words"])),
         sections=[
-            attempt("What is left", lambda: Section("What is left", said, tables=[tabulate(left, room, name="left")])),
+            attempt(
+                "What is left",
+                lambda: Section("What is left", sentence, tables=[tabulate(left, room, name="left")]),
+            ),
             attempt("Releases", lambda: Section("Releases", tables=[tabulate(releases, columns, name="releases")])),
         ],
         provenance=[("rule", ledger.rule)],

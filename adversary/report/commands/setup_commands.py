@@ -72,17 +72,17 @@ def doctor_command() -> Answer:
 
 def examine() -> xr.DataTree:
     """Groups `machine`, `packages` (package: version and the extra they belong to) and `caches` (cache: folder)."""
-    found, places = packages(), caches()
+    installed, places = packages(), caches()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     compiler = shutil.which("g++") or shutil.which("clang++") or ""
     machine = {"cores": cores, "python": platform.python_version(), "system": platform.system(), "compiler": compiler}
-    each = {"version": [_version_of(name) for name in found], "extra": [*found.values()]}
+    each = {"version": [_version_of(name) for name in installed], "extra": [*installed.values()]}
     writable = [_writable(folder) for folder in places.values()]
-    kept = {"folder": [*map(str, places.values())], "writable": writable}
+    folders = {"folder": [*map(str, places.values())], "writable": writable}
     groups = {
         "machine": xr.Dataset(machine),
-        "packages": xr.Dataset({name: ("package", x) for name, x in each.items()}, {"package": [*found]}),
-        "caches": xr.Dataset({name: ("cache", x) for name, x in kept.items()}, {"cache": [*places]}),
+        "packages": xr.Dataset({name: ("package", x) for name, x in each.items()}, {"package": [*installed]}),
+        "caches": xr.Dataset({name: ("cache", x) for name, x in folders.items()}, {"cache": [*places]}),
     }
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs={"version": __version__}), **groups})
     extras = sorted({extra for extra, number in zip(each["extra"], each["version"], strict=True) if number == MISSING})
@@ -95,12 +95,12 @@ def examine() -> xr.DataTree:
 
 def packages() -> dict[str, str]:
     """Requirements of this distribution, each with the extra that brings it; "" for those always needed."""
-    found = {}
+    installed = {}
     for line in requires(NAME) or []:
         name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
         assert name
-        found[name[0]] = extra[1] if extra else ""
-    return found
+        installed[name[0]] = extra[1] if extra else ""
+    return installed
 
 
 def _version_of(name: str) -> str:
@@ -130,7 +130,7 @@ def document(tree: xr.DataTree) -> Document:
     heads = {"package": "package", "version": "version", "extra": "needed for"}
     installed = tabulate(packs, heads, name="packages", called={"extra": {"": "everything"}})
     folders = {"cache": "compiled by", "folder": "folder", "writable": "writable"}
-    kept = tabulate(places, folders, name="caches", called={"writable": {True: "yes", False: "no"}})
+    caches_table = tabulate(places, folders, name="caches", called={"writable": {True: "yes", False: "no"}})
     compiler = str(machine["compiler"].values)
     known = {"cores": "cores", "python": "Python", "system": "system"}
     here = Table(["", "value"], [(head, str(machine[name].item())) for name, head in known.items()], name="machine")
@@ -140,6 +140,6 @@ def document(tree: xr.DataTree) -> Document:
         sections=[
             Section("Machine", tables=[here]),
             Section("Packages", tables=[installed]),
-            Section("Caches of compiled code", tables=[kept]),
+            Section("Caches of compiled code", tables=[caches_table]),
         ],
     )

@@ -139,10 +139,10 @@ def tables_command(
     if before is not None:
         judged["before"] = _read_beside(before, specs, levels, given)
     tree = solve(who, profile=tolerated, failure=chance if failure is None else failure, rng=seed, **judged)
-    kept = not check or bool(tree.attrs["profile_kept"])
+    satisfied = not check or bool(tree.attrs["profile_kept"])
     workbook = data.suffix.lower() in (".xlsx", ".xls")
-    problem = "" if kept else "the noise does not keep the risk profile"
-    return Answer(tree, partial(tables_answer.document, workbook=workbook), 0 if kept else CHECK_FAILED, problem)
+    problem = "" if satisfied else "the noise does not keep the risk profile"
+    return Answer(tree, partial(tables_answer.document, workbook=workbook), 0 if satisfied else CHECK_FAILED, problem)
 
 
 def solve_file(read: TablesFile, given: dict[str, Any], who: TableAdversary, **how: Any) -> xr.DataTree:
@@ -222,8 +222,8 @@ def plan_command(
     weight_of = dict(zip([one.name for one in tables], weights, strict=True)) if texts else None
     by = {one.name: one.by for one in tables}
     tree = tables_answer.solve_plan(file.stem, persons, by, tolerated, weights=weight_of, **how)
-    asked = [f"--table {shlex.quote(f'{one}, rho ')[:-1]}RHO'" for one in texts]
-    spec = " ".join(asked) if texts else f"--levels {levels} --rho {','.join(['RHO'] * len(by))}"
+    specifications = [f"--table {shlex.quote(f'{one}, rho ')[:-1]}RHO'" for one in texts]
+    spec = " ".join(specifications) if texts else f"--levels {levels} --rho {','.join(['RHO'] * len(by))}"
     rest = " --people" * people + _repeated(
         places=places, features=features, counts=counts, leave_out=leave_out,
         yes_these_are_counts=yes_these_are_counts, decimal=decimal,

@@ -182,8 +182,10 @@ def _check_spread(law: str, parameters: dict[str, float], frozen: Any) -> None:
             beyond = np.isinf(high) and frozen.sf(MOST_ADDED) > beliefs.LAW_MASS
             most, got = MOST_ADDED, float("inf") if beyond else float(high) if np.isfinite(high) else 0.0
     if not got <= most:
-        said = f"about {got:.3g}" if np.isfinite(got) else "more, as scipy adds it up"
-        raise ValueError(f"law {law!r} with {parameters} must have its mass on at most {most:,} counts, got {said}")
+        spread_words = f"about {got:.3g}" if np.isfinite(got) else "more, as scipy adds it up"
+        raise ValueError(
+            f"law {law!r} with {parameters} must have its mass on at most {most:,} counts, got {spread_words}"
+        )
 
 
 def _unknown_rate(table: Keys) -> beliefs.Belief:

@@ -38,8 +38,8 @@ def keys_of_kind(kind: str) -> Mapping[str, Key]:
     'releases of the same data that keep the profile together'
     """
     module = import_module(KINDS[check_word("kind", kind, tuple(KINDS))].module)
-    found: Mapping[str, Key] = module.FILE
-    return found
+    declared: Mapping[str, Key] = module.FILE
+    return declared
 
 
 def schema(kind: str) -> dict[str, Any]:
@@ -75,14 +75,14 @@ def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
 
 
 def _schema(one: Key, beside: Mapping[str, Key]) -> dict[str, Any]:
-    said = {"description": one.about} | ({} if one.default in (..., None, {}, ()) else {"default": one.default})
+    schema = {"description": one.about} | ({} if one.default in (..., None, {}, ()) else {"default": one.default})
     if one.kind in ("table", "open"):
-        return said | _object(one.keys)
+        return schema | _object(one.keys)
     if one.kind == "named":
-        return said | {"type": "object", "additionalProperties": _object(one.keys)}
+        return schema | {"type": "object", "additionalProperties": _object(one.keys)}
     if one.kind == "rows":
-        return said | {"type": "array", "items": _object(one.keys)}
-    return said | TYPES[one.kind] | ({"enum": list(one.words)} if one.words else {})
+        return schema | {"type": "array", "items": _object(one.keys)}
+    return schema | TYPES[one.kind] | ({"enum": list(one.words)} if one.words else {})
 
 
 def starting_file(kind: str, *wanted: str) -> str:

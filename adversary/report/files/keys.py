@@ -61,7 +61,9 @@ class Key(NamedTuple):
 def texts(**more: str) -> dict[str, Key]:
     """Declarations of words that every file may have, and of others."""
     known = {"title": "what it is about, in a line", "description": "in a few sentences", "source": "of the numbers"}
-    return {name: Key("text", said, "", example='"..."', live=name == "title") for name, said in (known | more).items()}
+    return {
+        name: Key("text", about, "", example='"..."', live=name == "title") for name, about in (known | more).items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,10 +295,10 @@ def pair(what: str) -> Callable[[str, Any], tuple[float, float]]:
 
     def made(key: str, values: Any) -> tuple[float, float]:
         del key
-        found = [plain(x) for x in values]
-        if len(found) != 2:
-            raise ValueError(f"must be two numbers, {what}, got {as_toml(found)}")
-        return found[0], found[1]
+        numbers = [plain(x) for x in values]
+        if len(numbers) != 2:
+            raise ValueError(f"must be two numbers, {what}, got {as_toml(numbers)}")
+        return numbers[0], numbers[1]
 
     return made
 

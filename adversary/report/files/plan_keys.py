@@ -121,11 +121,11 @@ def read_plan(table: Keys, unit: PrivacyUnit) -> Plan:
 
 def origins(document: Mapping[str, Any]) -> dict[str, str]:
     """The level of the file behind every published one, lowest first."""
-    found: dict[str, str] = {}
+    origin: dict[str, str] = {}
     for row in document["plan"]["level"]:
-        found |= {f"{row['name']}, {query}": row["name"] for query in row.get("queries", ())}
-        found |= dict.fromkeys(_published_levels(row["name"], _releases(row)), row["name"])
-    return found
+        origin |= {f"{row['name']}, {query}": row["name"] for query in row.get("queries", ())}
+        origin |= dict.fromkeys(_published_levels(row["name"], _releases(row)), row["name"])
+    return origin
 
 
 def sequences(document: Mapping[str, Any]) -> dict[str, int]:
@@ -194,11 +194,11 @@ def _queries(table: Keys, unit: PrivacyUnit) -> dict[str, Mechanism]:
     """The noise of the other queries of a level's unit, by name."""
     if table.values.get("releases", 1) != 1:
         raise ValueError(f"{table.where('queries')}: must be left out where the level is published several times")
-    part, found = table.table("queries"), {}
+    part, noises = table.table("queries"), {}
     for name in part.values:
         one = Keys(part.get(name, dict, "a table"), table.file, f"{part.key}.{name}", NOISE)
-        found[name] = one.build("", partial(read_noise, one, unit))
-    return found
+        noises[name] = one.build("", partial(read_noise, one, unit))
+    return noises
 
 
 def read_noise(table: Keys, unit: PrivacyUnit) -> Mechanism:

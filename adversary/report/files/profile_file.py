@@ -47,14 +47,14 @@ class Utility:
 
 
 def _read_utility(table: Keys) -> Utility:
-    found = table.read()
-    for deviation in found["deviations"]:
+    utility = table.read()
+    for deviation in utility["deviations"]:
         table.build("deviations", partial(check_non_negative, "deviations", plain(deviation)))
-        if plain(found["target"]) + plain(deviation) > 1.0:
+        if plain(utility["target"]) + plain(deviation) > 1.0:
             raise ValueError(f"{table.where('deviations')}: must leave the rate at most 1, got {deviation}")
-        if found["deviations"].count(deviation) > 1:
+        if utility["deviations"].count(deviation) > 1:
             raise ValueError(f"{table.where('deviations')}: values must differ, got {deviation} more than once")
-    return Utility(**found | {"deviations": tuple(found["deviations"])})
+    return Utility(**utility | {"deviations": tuple(utility["deviations"])})
 
 
 def _count(name: str, given: Any) -> int:
@@ -124,7 +124,7 @@ class ProfileFile(Told):
     utility: Utility | None
     document: Mapping[str, Any]
 
-    def asked(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
+    def with_options(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
         """Copy with another statistic or rounding, where one is given, checked as in a file."""
         if statistic is not None:
             check_word("--statistic", statistic, STATISTICS)

@@ -149,10 +149,10 @@ def _all_but(
     return _fitting(plan, replace(who, sampling_rate=rate))
 
 
-def _fitting(plan: Plan, reader: Adversary) -> Adversary:
+def _fitting(plan: Plan, adversary: Adversary) -> Adversary:
     """The adversary, if their beliefs and their attack make sense of the plan."""
-    reader.level_beliefs(plan)
-    return reader
+    adversary.level_beliefs(plan)
+    return adversary
 
 
 @dataclass(frozen=True)
@@ -232,13 +232,11 @@ class Scenario(Told):
 
 def _first_cell(table: Mapping[str, Any]) -> dict[str, Any]:
     """An adversary's or truth's table with the first of every list of counts."""
-    found = {
-        key: value[0] if isinstance(value, list) and key != "hypotheses" else value for key, value in table.items()
-    }
+    cell = {key: value[0] if isinstance(value, list) and key != "hypotheses" else value for key, value in table.items()}
     if isinstance(table.get("siblings"), Mapping):
         pairs = table["siblings"].items()
-        found["siblings"] = {name: [one[0] if isinstance(one, list) else one for one in each] for name, each in pairs}
-    return found
+        cell["siblings"] = {name: [one[0] if isinstance(one, list) else one for one in each] for name, each in pairs}
+    return cell
 
 
 def load_scenario(path: str | Path) -> Scenario:
@@ -307,9 +305,9 @@ def read_scenario(document: Mapping[str, Any], file: Path, key: str = "") -> Sce
     statistic = "any" if tolerated is None else tolerated.one_of("statistic", STATISTICS, "any")
     profile = None if tolerated is None else read_profile(tolerated)
     _check_siblings(top, plan, every, facts)
-    for reader in every.values():
+    for one_adversary in every.values():
         for name, truth in facts.items():
-            top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, reader, truth))
+            top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, one_adversary, truth))
     for truth in facts.values():
         if published_exactly is not None:
             check_agreement(top.table("invariants"), published_exactly, plan, truth)
@@ -339,8 +337,8 @@ def _check_siblings(top: Keys, plan: Plan, readers: dict[str, Adversary], truths
             f"the sum of releases of {place} has no law (they are clamped, rounded, or of noise whose sums are not "
             f"known), so that its siblings ({place}.siblings = {count}) are read one by one"
         )
-        for name, reader in readers.items():
-            belief = reader.beliefs.get(above)
+        for name, one_adversary in readers.items():
+            belief = one_adversary.beliefs.get(above)
             if not all(
                 one is not None and one.each is not None for one in (belief if isinstance(belief, tuple) else (belief,))
             ):

@@ -66,7 +66,7 @@ class Ranges:
         return {name: getattr(self, name) for name in INPUTS if len(getattr(self, name))}
 
 
-def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
+def read_ranges(table: Keys, plan: Plan, adversary: Adversary) -> Ranges:
     """Ranges of a sensitivity analysis, checked against the plan and, for beliefs, the adversary who holds them."""
     siblings = table.build("siblings", partial(_siblings, table, plan)) if table.has("siblings") else ()
     beliefs: dict[str, Mapping[str, Any]] = {}
@@ -75,13 +75,13 @@ def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
         for name in named.values:
             part = named.table(name)
             beliefs[name] = read_beliefs(part)
-            part.build("", partial(replace(reader, beliefs=beliefs[name]).level_beliefs, plan))
-    found = Ranges(table["prior"], table["rho"], siblings, beliefs)
-    if not found.given:
+            part.build("", partial(replace(adversary, beliefs=beliefs[name]).level_beliefs, plan))
+    ranges = Ranges(table["prior"], table["rho"], siblings, beliefs)
+    if not ranges.given:
         raise ValueError(
             f"{table.file}: {table.key}: must name at least one of {quoted(INPUTS)} to go over, got nothing"
         )
-    return found
+    return ranges
 
 
 def _siblings(table: Keys, plan: Plan) -> Any:

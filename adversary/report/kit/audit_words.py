@@ -44,18 +44,18 @@ def group(tree: xr.DataTree, name: str) -> xr.Dataset | None:
 
 def joined(risk: xr.Dataset, **arrays: tuple[xr.Dataset | None, str]) -> xr.Dataset:
     """Arrays of groups by new names, with their errors: NaN for what there is not, or not of an adversary of `risk`."""
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     errors: dict[str, xr.DataArray] = {}
     for new, (one, name) in arrays.items():
         if one is None:
-            found[new] = np.nan
+            variables[new] = np.nan
             continue
         if "adversary" in one.dims:
             one = one.reindex(adversary=risk["adversary"])
-        found[new] = one[name]
+        variables[new] = one[name]
         if "mcse" in one and name in one["measure"].values:
             errors[new] = one["mcse"].sel(measure=name, drop=True).fillna(0.0)
-    made = xr.Dataset(found)
+    made = xr.Dataset(variables)
     return made.assign(mcse=xr.Dataset(errors).to_dataarray("measure")) if errors else made
 
 
@@ -81,17 +81,17 @@ def truths(scenario: Scenario) -> dict[str, Scenario]:
     """The scenario with one truth at a time, by the truth's name; a single truth has the name ""."""
     if "truths" not in scenario.document:
         return {"": scenario}
-    found = {}
+    scenarios = {}
     for name, truth in scenario.truth.items():
         document = {key: value for key, value in scenario.document.items() if key != "truths"}
         document = {**document, "truth": scenario.document["truths"][name]}
-        found[str(name)] = replace(scenario, truth=truth, document=document)
-    return found
+        scenarios[str(name)] = replace(scenario, truth=truth, document=document)
+    return scenarios
 
 
 def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr.DataTree]]:
     """(name, scenario, audit) of every truth; a single truth has the name ""."""
-    found = []
+    listed = []
     for name, one in truths(scenario).items():
         if not name:
             return [("", scenario, tree)]
@@ -102,8 +102,8 @@ def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr
             swept["sensitivity"] = tree.children["sensitivity"].children[group_name(name)]
         part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()} | swept)
         part.attrs.update(tree.attrs)
-        found.append((name, one, part))
-    return found
+        listed.append((name, one, part))
+    return listed
 
 
 def warnings(tree: xr.DataTree) -> list[str]:
@@ -216,19 +216,19 @@ READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
 
 def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
     """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
-    found: dict[str, Scenario] = {}
+    scenarios: dict[str, Scenario] = {}
     refused: list[str] = []
     if scenario.is_local:
-        return found, refused  # of a unit's own answer all neighbours are alike
+        return scenarios, refused  # of a unit's own answer all neighbours are alike
     for neighbours, cells in READINGS:
         name = reading(neighbours, cells)
         if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):
             continue
         try:
-            found[name] = scenario.with_neighbours(neighbours, cells)
+            scenarios[name] = scenario.with_neighbours(neighbours, cells)
         except (ValueError, TypeError):
             refused.append(f"{name}, {_unfit(scenario, cells)}")
-    return found, refused
+    return scenarios, refused
 
 
 def _unfit(scenario: Scenario, cells: int) -> str:

@@ -65,9 +65,9 @@ def figure_of(axes: Any) -> Figure:
     from matplotlib.figure import Figure
 
     first = axes if isinstance(axes, Artist) else np.ravel(axes)[0]
-    found = first if isinstance(first, Figure) else first.get_figure(root=True)
-    assert isinstance(found, Figure)
-    return found
+    figure = first if isinstance(first, Figure) else first.get_figure(root=True)
+    assert isinstance(figure, Figure)
+    return figure
 
 
 def alt_text(axes: Any) -> str:

@@ -43,8 +43,8 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
     violated = [str(name) for name in bound["definition"].values if (bound.sel(definition=name) == "violated").any()]
     failure = float(tree.attrs.get("failure", scenario.failure))
     plan, kind = scenario.plan, scenario.statistic
-    found = budget.verdicts(plan, scenario.profile, scenario.guarantee, failure, statistic=kind, violated=violated)
-    return found.assign_attrs(caveat=caveat(scenario))
+    verdicts = budget.verdicts(plan, scenario.profile, scenario.guarantee, failure, statistic=kind, violated=violated)
+    return verdicts.assign_attrs(caveat=caveat(scenario))
 
 
 def dependent_adversaries(scenario: Scenario) -> dict[str, int]:
@@ -70,19 +70,19 @@ def caveat(scenario: Scenario) -> str:
     )
 
 
-def verdict_sentence(found: xr.Dataset) -> str:
+def verdict_sentence(verdicts: xr.Dataset) -> str:
     """The sentence of these verdicts."""
-    status = str(found.attrs["status"])
-    return SAID[UNPROMISED if status == BROKEN and found.sizes["definition"] == 1 else status]
+    status = str(verdicts.attrs["status"])
+    return SAID[UNPROMISED if status == BROKEN and verdicts.sizes["definition"] == 1 else status]
 
 
-def broken_line(found: xr.Dataset) -> str:
+def broken_line(verdicts: xr.Dataset) -> str:
     """Line on a violated profile: its limit, and the loss by every guarantee and the noise; "" if it is satisfied."""
-    status = str(found.attrs["status"])
+    status = str(verdicts.attrs["status"])
     if status == KEPT:
         return ""
-    profile = f"the risk profile ({found.attrs['words']}) is {status}"
-    true = found.isel(definition=found["true"].values & (found["status"].values == status))
+    profile = f"the risk profile ({verdicts.attrs['words']}) is {status}"
+    true = verdicts.isel(definition=verdicts["true"].values & (verdicts["status"].values == status))
     if status == NOT_COVERED:
         return f"{profile}: {true['words'].values[-1]}"
     spent = [

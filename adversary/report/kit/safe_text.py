@@ -79,7 +79,7 @@ def safe_names(names: Iterable[str]) -> dict[str, str]:
     >>> safe_names(["a b", "a/b", "A_B", "..", ""])
     {'a b': 'a_b', 'a/b': 'a_b_2', 'A_B': 'A_B_3', '..': '__', '': ''}
     """
-    found: dict[str, str] = {}
+    unique_names: dict[str, str] = {}
     used: set[str] = set()
     for name in names:
         start = re.sub(FOR_FILES, "_", printable(name))[:_LONGEST]
@@ -89,5 +89,5 @@ def safe_names(names: Iterable[str]) -> dict[str, str]:
             number += 1
             made = f"{start}_{number}"
         used.add(made.casefold())
-        found[name] = made
-    return found
+        unique_names[name] = made
+    return unique_names

@@ -122,12 +122,12 @@ class _ByValue:
         values, place = np.unique(column, return_inverse=True)
         probability = np.bincount(place, weight)
         cumulative = np.cumsum(probability)
-        kept = (cumulative > 5e-4) & (cumulative - probability < 1.0 - 5e-4)
+        probable = (cumulative > 5e-4) & (cumulative - probability < 1.0 - 5e-4)
         names = adversaries(tree)[:DRAWN]
         posterior = {name: of_reader(learned, name)["posterior"].values[real] for name in names}
         several = release.sizes["level"] * release.sizes.get("cell", 1) > 1 or continuous
-        rows = [np.flatnonzero(place == one) for one in np.flatnonzero(kept)]
-        return cls(values[kept], probability[kept], rows, weight, posterior, several)
+        rows = [np.flatnonzero(place == one) for one in np.flatnonzero(probable)]
+        return cls(values[probable], probability[probable], rows, weight, posterior, several)
 
     def summary(self, y: Floats) -> tuple[Floats, Floats, Floats]:
         """(mean, 5% and 95% quantile) of y at every value, over the other releases."""
@@ -199,12 +199,12 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
     """
     check_group(tree, "priors")
     names = adversaries(tree)
-    found = tree["priors"].to_dataset()
-    there = [one for one in names if "adversary" not in found.dims or one in found["adversary"].values]
+    priors = tree["priors"].to_dataset()
+    there = [one for one in names if "adversary" not in priors.dims or one in priors["adversary"].values]
     name = there[0] if adversary is None else adversary
     if name not in there:
         raise ValueError(f"adversary must be one of {there}, got {adversary!r}")
-    one = of_reader(found, name)
+    one = of_reader(priors, name)
     prior, expected, most, base = (one[key].values for key in ("at", "ratio_mean", "ratio_95", "given"))
     ax = sheet.panel(ax)
     ax.set(xscale="log", yscale="log", xlabel="prior, before the release", xlim=(prior[0], prior[-1]))
@@ -233,7 +233,7 @@ def ratio_by_prior(tree: xr.DataTree, *, adversary: str | None = None, ax: Axes 
     for other in there:
         at, ratio = (float(of_reader(risk, other)[key]) for key in ("prior", "ratio_mean"))
         # adversaries who differ in their prior alone share the curve
-        if np.array_equal(of_reader(found, other)["ratio_mean"], one["ratio_mean"]) and prior[0] <= at <= prior[-1]:
+        if np.array_equal(of_reader(priors, other)["ratio_mean"], one["ratio_mean"]) and prior[0] <= at <= prior[-1]:
             ax.plot(at, ratio, "o", color=sheet.AFTER, mec=sheet.PAPER, gid=f"reader {other}")
     marks.plain_log_axis(ax, "x", percent)
     marks.plain_log_axis(ax, "y")
@@ -274,17 +274,17 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
     Ten times the budget takes the average posterior from 52% to 68%
     """
     check_group(tree, "budgets")
-    names, risk, found = adversaries(tree)[:DRAWN], tree["risk"].to_dataset(), tree["budgets"].to_dataset()
-    in_rho = bool(np.isfinite(found["rho"]).all() and (found["rho"] > 0.0).all())
-    x = found["rho" if in_rho else "budget"].values
+    names, risk, budgets = adversaries(tree)[:DRAWN], tree["risk"].to_dataset(), tree["budgets"].to_dataset()
+    in_rho = bool(np.isfinite(budgets["rho"]).all() and (budgets["rho"] > 0.0).all())
+    x = budgets["rho" if in_rho else "budget"].values
     ax = sheet.panel(ax)
     ax.set(xscale="log", xlim=(x[0], x[-1]))
     ax.set_xlabel("budget rho of all levels together (zCDP)" if in_rho else "budget, as a multiple of the plan's")
-    here = x[-1] / found["budget"].values[-1]
+    here = x[-1] / budgets["budget"].values[-1]
     ax.axvline(here, color=sheet.LINE, lw=1.0, zorder=0)
     ends: list[marks.Label] = []
     for name, colour in marks.coloured(names):
-        one, now = of_reader(found, name), of_reader(risk, name)
+        one, now = of_reader(budgets, name), of_reader(risk, name)
         prior = float(now["prior"])
         upper = expit(float(logit(prior)) + one["loss_bound"].values)
         ax.plot(x, one["posterior_mean"], color=colour, gid=f"expected {name}")
@@ -297,7 +297,7 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
             ends.append((float(upper[-1]), "bound of the plan's noise", sheet.INK))
     marks.plain_log_axis(ax, "x")
     marks.probability_axis(ax, POSTERIOR, log=_wide(risk))
-    first = of_reader(found, names[0])["posterior_mean"]
+    first = of_reader(budgets, names[0])["posterior_mean"]
     start, high = percent(float(of_reader(risk, names[0])["posterior_mean"])), percent(float(first[-1]))
     whose = f" of {odds_words(names[0], float(of_reader(risk, names[0])['prior']))}" if len(names) > 1 else ""
     sheet.headline(
@@ -311,8 +311,8 @@ def risk_by_budget(tree: xr.DataTree, *, ax: Axes | None = None) -> Axes:
 
 def tests(scenario: Scenario, tree: xr.DataTree) -> Axes:
     """Trade-off of the guarantees and of the release itself, with the tests that the audited adversaries make of it."""
-    found, readers = tree["tests"].to_dataset(), scenario.readers
-    records = max(reader.records(scenario.plan) for reader in readers.values())
+    drawn, readers = tree["tests"].to_dataset(), scenario.readers
+    records = max(one_adversary.records(scenario.plan) for one_adversary in readers.values())
     record = record_words(scenario.plan.privacy_unit)["record"]
     stretched = f" ({records} {record}s)" if records > 1 else ""
     curves = {
@@ -320,23 +320,25 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Axes:
     }
     points: dict[str, Any] = {}
     shown: list[Any] = []
-    for name, reader in readers.items():
-        if "adversary" in found.dims and name not in found["adversary"].values:
+    for name, one_adversary in readers.items():
+        if "adversary" in drawn.dims and name not in drawn["adversary"].values:
             continue
         if float(of_reader(tree["risk"].to_dataset(), name)["prior"]) in (0.0, 1.0):
             continue  # exact counts have told all: there is nothing to test
-        if not any(same_law(reader, one) for one in shown):  # a prior alone changes no test
-            shown.append(reader)
-            one = of_reader(found, name)
+        if not any(same_law(one_adversary, one) for one in shown):  # a prior alone changes no test
+            shown.append(one_adversary)
+            one = of_reader(drawn, name)
             points[f"adversary {name}" if name else "the adversary"] = (one["level"].values, one["detections"].values)
     points = {"the adversary": next(iter(points.values()))} if len(points) == 1 else points
-    own = scenario.plan.privacy_loss(max(reader.count_shift(scenario.plan) for reader in readers.values()))
+    own = scenario.plan.privacy_loss(
+        max(one_adversary.count_shift(scenario.plan) for one_adversary in readers.values())
+    )
     return trade_off({**curves, f"this release{stretched or ' (others known)'}": own}, points)
 
 
 def repeated_releases(tree: xr.DataTree, count: str, name: str) -> sheet.Panels:
     """Posteriors after 1, 2, ... releases of one count."""
-    found = of_reader(tree["repeated"].to_dataset(), name).sel(count=count, drop=True).rename(target="truth")
-    if found.sizes["releases"] < 3:
+    repeated = of_reader(tree["repeated"].to_dataset(), name).sel(count=count, drop=True).rename(target="truth")
+    if repeated.sizes["releases"] < 3:
         raise ValueError("two releases make no curve")
-    return fan(found.where(found["posterior_mean"].notnull().any("truth"), drop=True), "releases")
+    return fan(repeated.where(repeated["posterior_mean"].notnull().any("truth"), drop=True), "releases")

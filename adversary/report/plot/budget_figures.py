@@ -63,8 +63,8 @@ def epsilon_by_releases(curves: Mapping[str, xr.Dataset] | xr.Dataset) -> Axes |
     epsilon_map.outer_labels(axes)
     budgets = every[0].isel(releases=-1)
     most, count = float(budgets.where(np.isfinite(budgets), 0.0).max()), int(budgets["releases"])
-    said = f"Each of {count} releases may spend epsilon = {format_bound(most, False, 3)}"
-    title = said if single and most else f"{count} releases share the epsilon of each profile"
+    claim = f"Each of {count} releases may spend epsilon = {format_bound(most, False, 3)}"
+    title = claim if single and most else f"{count} releases share the epsilon of each profile"
     shape = f"Epsilon falls with the number of releases, a line for each of {len(ways)} compositions."
     sheet.headline(axes, title, "Lines: ways to compose the releases", shape=shape)
     marks.edge_labels(axes[0], ends)
@@ -156,10 +156,10 @@ def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Axes:
                     textcoords="offset points",
                     ha="center", va="bottom", rotation=90 if close else 0, color=sheet.INK,
                     bbox={"fc": sheet.PAPER, "ec": "none", "pad": 0.5})  # fmt: skip
-    said = shown_epsilon(float(row["epsilon"]), np.inf, digits)
+    epsilon_words = shown_epsilon(float(row["epsilon"]), np.inf, digits)
     worst = percent(float(np.nanmax(chance)))
     sheet.headline(
-        ax, f"At epsilon = {said} up to {worst} of decisions are wrong",
+        ax, f"At epsilon = {epsilon_words} up to {worst} of decisions are wrong",
         f"Error of the noisy count: {float(row['rmse']):.2g} people", "",
         "Wrong decisions by true rate: most beside the target, fewer the farther from it.",
     )  # fmt: skip

@@ -168,8 +168,8 @@ def _smallest_epsilon_words(recommended: Mapping[str, Recommendation]) -> str:
         (one,) = recommended.values()
         return one.words.split(": ")[0].split(" (")[0]
     if len(bounded) < 2:
-        found = [f"One profile has a finite epsilon above 0: {epsilon_text(one)}" for one in bounded]
-        return (found or ["No profile has a finite epsilon above 0"])[0]
+        words = [f"One profile has a finite epsilon above 0: {epsilon_text(one)}" for one in bounded]
+        return (words or ["No profile has a finite epsilon above 0"])[0]
     least, most = (epsilon_text(pick(bounded, key=lambda one: one.loss)) for pick in (min, max))
     return f"The profiles allow an epsilon from {least} to {most}"
 
@@ -256,8 +256,8 @@ def _epsilon(profile: RiskProfile, cut: Slice, statistic: str) -> Floats:
 def _norm(recommended: Mapping[str, Recommendation]) -> LogNorm:
     """One scale of colours for all, from the smallest epsilon above 0 on."""
     p = np.linspace(1.0 / 60.0, 1.0, 60)
-    found = [np.ravel(risk_surface(one.profile, p, p, one.statistic)["epsilon"]) for one in recommended.values()]
-    every = np.concatenate([[one.loss for one in recommended.values()], *found])
+    surfaces = [np.ravel(risk_surface(one.profile, p, p, one.statistic)["epsilon"]) for one in recommended.values()]
+    every = np.concatenate([[one.loss for one in recommended.values()], *surfaces])
     every = every[np.isfinite(every) & (every > 0.0)]
     low = float(every.min()) if every.size else 0.1
     most = max((one.loss for one in recommended.values() if one.status == BOUNDED), default=low)

@@ -72,10 +72,10 @@ def _factor(e: float) -> str:
 
 def _telling(limits: xr.Dataset, names: list[str]) -> str:
     """The first definition that releases exceed if it is applied to one record; else the one with the lowest bound."""
-    kept = limits.sel(adversary=names, definition=~(limits["status"] == "violated").any("adversary"))
-    passed = kept["single_record_exceeded"].any("adversary")
-    order = kept["semi_adjacency_bound"].isel(adversary=0).where(~passed, -np.inf)
-    return str(kept["definition"].values[int(np.argmin(order.values))])
+    selected = limits.sel(adversary=names, definition=~(limits["status"] == "violated").any("adversary"))
+    passed = selected["single_record_exceeded"].any("adversary")
+    order = selected["semi_adjacency_bound"].isel(adversary=0).where(~passed, -np.inf)
+    return str(selected["definition"].values[int(np.argmin(order.values))])
 
 
 def _share_beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
@@ -95,23 +95,23 @@ def _moved_title(rows: xr.Dataset) -> str:
 
 
 @sheet.house_style
-def table_beliefs(found: xr.Dataset, features: Sequence[str], *, ax: Axes | None = None) -> Axes:
+def table_beliefs(posterior: xr.Dataset, features: Sequence[str], *, ax: Axes | None = None) -> Axes:
     """Probability of each cell for a record: prior, given the margins, and after the release with its limits."""
-    cells = [(i, j) for i in range(found.sizes["row"]) for j in range(found.sizes["column"])]
+    cells = [(i, j) for i in range(posterior.sizes["row"]) for j in range(posterior.sizes["column"])]
     ax = sheet.panel(ax, 150.0 + sheet.PITCH * len(cells))
     steps = {"prior": ("before", sheet.INK), "given": ("with the margins", sheet.FINDING)}
-    steps |= {"posterior": ("after the release", sheet.AFTER)} if "posterior" in found else {}
+    steps |= {"posterior": ("after the release", sheet.AFTER)} if "posterior" in posterior else {}
     place = np.arange(len(cells))[::-1]
-    if "posterior" in found and "odds_bound" in found and np.isfinite(float(found["odds_bound"])):
-        low, high = PureDP(float(found["odds_bound"])).posterior_bounds(found["given"].values.ravel())
+    if "posterior" in posterior and "odds_bound" in posterior and np.isfinite(float(posterior["odds_bound"])):
+        low, high = PureDP(float(posterior["odds_bound"])).posterior_bounds(posterior["given"].values.ravel())
         ax.hlines(place, low, high, color=sheet.AFTER, alpha=marks.BAND, lw=9, gid="limits")
     for name, (text, colour) in steps.items():
-        ax.plot(found[name].values.ravel(), place, "o", color=colour, ms=7, mec=sheet.PAPER, label=text, gid=name)
+        ax.plot(posterior[name].values.ravel(), place, "o", color=colour, ms=7, mec=sheet.PAPER, label=text, gid=name)
     ax.set_yticks(place, [f"{features[0]} {i + 1}, {features[1]} {j + 1}" for i, j in cells])
     ax.set(xlim=(0.0, None), ylim=(-0.6, len(cells) - 0.4), xlabel="probability that an unknown record is in the cell")
     marks.in_percent(ax.xaxis)
     marks.key(ax, {}, ax.get_legend_handles_labels()[0])
-    largest = float(np.nanmax(np.abs(np.log(found["invariant_ratio"].values[found["given"].values > 0]))))
+    largest = float(np.nanmax(np.abs(np.log(posterior["invariant_ratio"].values[posterior["given"].values > 0]))))
     sheet.headline(
         ax, f"Margins alone change a cell's probability up to {float(np.exp(largest)):.2g}-fold",
         "An unknown record: before, with the margins, and after the noisy table",

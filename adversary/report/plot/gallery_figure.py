@@ -106,9 +106,9 @@ def _expected(tree: xr.DataTree) -> dict[str, float]:
     """Expected posterior at the first prior by release, of the scenarios whose numbers stand."""
     if "scenarios" not in tree:
         return {}
-    found = tree["scenarios"].to_dataset().isel(prior=0)
-    found = found.isel(release=np.flatnonzero(found["status"].values == "ok"))
-    return dict(zip(map(str, found["release"].values), found["posterior"].values.tolist(), strict=True))
+    scenarios = tree["scenarios"].to_dataset().isel(prior=0)
+    scenarios = scenarios.isel(release=np.flatnonzero(scenarios["status"].values == "ok"))
+    return dict(zip(map(str, scenarios["release"].values), scenarios["posterior"].values.tolist(), strict=True))
 
 
 def _draw_row(ax: Axes, place: int, name: str, prior: float, most: tuple[float, float], mean: float | None) -> None:

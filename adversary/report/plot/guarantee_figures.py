@@ -77,7 +77,7 @@ def trade_off(
     At 5% false alarms no test detects more than 13.6% under epsilon = 1, or 33.6% under rho = 1/2
     """
     named, tests = named_guarantees(guarantees), _checked_points(points or {})
-    asked = {name: float(one.power(ASKED)) for name, one in named.items()}
+    power_at = {name: float(one.power(ASKED)) for name, one in named.items()}
     own = ax is None
     ax = sheet.panel(ax)
     ax.plot(LEVELS, LEVELS, color=sheet.QUIET, lw=1.0, zorder=0, gid="no information")
@@ -86,8 +86,8 @@ def trade_off(
     for (name, one), colour in marks.coloured(named.items()):
         power = as_array(one.power(LEVELS))
         (drawn,) = ax.plot(LEVELS, power, color=colour, gid=f"power {name}", **line(one))
-        ax.plot(ASKED, asked[name], "o", color=colour, mec=sheet.PAPER, zorder=4)
-        drawn.set_label(fill(f"{name}: {at_most(asked[name])}", LONG_NAME))
+        ax.plot(ASKED, power_at[name], "o", color=colour, mec=sheet.PAPER, zorder=4)
+        drawn.set_label(fill(f"{name}: {at_most(power_at[name])}", LONG_NAME))
         lines.append(drawn)
     for (name, (level, power)), marker in marks.coloured(tests.items(), MARKERS):
         how: Any = {"mec": sheet.PAPER, "clip_on": False, "zorder": 5, "gid": f"point {name}"}
@@ -98,7 +98,7 @@ def trade_off(
     marks.in_percent(ax.xaxis, ax.yaxis)
     place = {"rotation": 45.0, "rotation_mode": "anchor", "color": sheet.QUIET, "va": "top"}
     marks.note_at(ax, (0.5, 0.5), "no information", (3.0, -3.0), **place)
-    title = _closest_test(named, tests) if tests else _power_words(asked)
+    title = _closest_test(named, tests) if tests else _power_words(power_at)
     shape = f"{len(named)} curve{'s' * (len(named) > 1)} from none to all, above the diagonal of no information."
     about = f"Beside each name: most detections at {percent(ASKED)} false alarms"
     if sheet.size().stacked and own:
@@ -111,33 +111,33 @@ def trade_off(
 
 
 def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, tuple[Floats, Floats]]:
-    found = {}
+    checked = {}
     for name, pair in points.items():
         level, power = paired_arrays(dict(zip(("level", "power"), pair, strict=True)))
         a, t = np.broadcast_arrays(check_probability("level", level), check_probability("power", power))
-        found[str(name)] = np.ravel(a), np.ravel(t)
-    return found
+        checked[str(name)] = np.ravel(a), np.ravel(t)
+    return checked
 
 
-def _power_words(asked: Mapping[str, float]) -> str:
-    """The weakest and the strongest at the level asked."""
-    least, most = (pick(asked, key=asked.__getitem__) for pick in (min, max))
-    ends = f"{at_most(asked[least])} under {least}, or {at_most(asked[most])} under {most}"
-    said = at_most(asked[most]) if asked[least] == asked[most] else ends
-    return f"At {percent(ASKED)} false alarms no test detects more than {said}"
+def _power_words(power_at: Mapping[str, float]) -> str:
+    """The weakest and the strongest at the level power_at."""
+    least, most = (pick(power_at, key=power_at.__getitem__) for pick in (min, max))
+    ends = f"{at_most(power_at[least])} under {least}, or {at_most(power_at[most])} under {most}"
+    power_words = at_most(power_at[most]) if power_at[least] == power_at[most] else ends
+    return f"At {percent(ASKED)} false alarms no test detects more than {power_words}"
 
 
 def _closest_test(named: Mapping[str, Guarantee], tests: Mapping[str, tuple[Floats, Floats]]) -> str:
     """The test that uses up most of the detections that its false alarms leave room for."""
-    found = []
+    candidates = []
     for test, (level, power) in tests.items():
         for name, one in named.items():
             limit = np.maximum(as_array(one.power(level)), level)
             used = np.where(power > level, (power - level) / np.maximum(limit - level, TOLERANCE), 0.0)
             i = int(np.argmax(used))
-            found.append((float(used[i]), test, float(level[i]), float(power[i]), name, float(limit[i])))
-    _, who, alarms, detections, whose, allowed = max(found)
-    near = {test for (_, test, *_), one in zip(found, tied([used for used, *_ in found]), strict=True) if one}
+            candidates.append((float(used[i]), test, float(level[i]), float(power[i]), name, float(limit[i])))
+    _, who, alarms, detections, whose, allowed = max(candidates)
+    near = {test for (_, test, *_), one in zip(candidates, tied([used for used, *_ in candidates]), strict=True) if one}
     also = f", as {len(near) - 1} more," if len(near) > 1 else ""
     start = f"{who}{also} detects {percent(detections)} at {percent(alarms)} false alarms"
     if detections > tolerated(allowed):
@@ -247,8 +247,8 @@ def epsilon_delta(
     At delta = 1e-10, epsilon is 18.2 (simple zCDP), or 16.8 (Gaussian noise)
     """
     rungs, (low, high) = _rungs(rho, guarantees), _range("deltas", deltas)
-    asked = REFERENCE if low <= REFERENCE <= high else low
-    ends = {name: [float(rung.epsilon(d)) for d in (high, asked, low)] for name, rung in rungs.items()}
+    reference = REFERENCE if low <= REFERENCE <= high else low
+    ends = {name: [float(rung.epsilon(d)) for d in (high, reference, low)] for name, rung in rungs.items()}
     top = 1.06 * max((end[2] for end in ends.values() if np.isfinite(end[2])), default=1.0)
     ax = sheet.panel(ax)
     ax.set(xscale="log", xlim=(low, high), ylim=(0.0, top), xlabel="delta", ylabel="epsilon (nats)")
@@ -258,18 +258,18 @@ def epsilon_delta(
         first, here, last = ends[name]
         _draw_rung(ax, name, rungs[name], np.linspace(min(first, top), min(last, top), 201), colour)
         if np.isfinite(here):
-            ax.plot(asked, here, "o", color=colour, mec=sheet.PAPER, zorder=5, gid=f"asked {name}")
+            ax.plot(reference, here, "o", color=colour, mec=sheet.PAPER, zorder=5, gid=f"asked {name}")
         saved = f", {above - here:.2f} less" if 0.005 < above - here < np.inf else ""
         labels.append((min(last, top), f"{name}: {format_bound(here, True, 3)}{saved}", colour))
         above = here
-    ax.axvline(asked, **READING)
+    ax.axvline(reference, **READING)
     marks.few_ticks(ax, "y")
     marks.plain_log_axis(ax, "x", as_given)
     ax.invert_xaxis()
     said = {name: end[1] for name, end in ends.items()}
     sheet.headline(
-        ax, _epsilon_range_words(said, asked, rho is None or guarantees is None),
-        f"Numbers: epsilon at delta = {as_given(asked)}, the thin line",
+        ax, _epsilon_range_words(said, reference, rho is None or guarantees is None),
+        f"Numbers: epsilon at delta = {as_given(reference)}, the thin line",
         shape=f"{len(rungs)} curve{'s' * (len(rungs) > 1)} that rise as delta falls.",
     )  # fmt: skip
     marks.edge_labels(ax, labels)
@@ -288,16 +288,16 @@ def _rungs(rho: float | Fraction | None, guarantees: Guarantees | None) -> dict[
     """The three readings of a rho, and each guarantee's own."""
     if rho is None and guarantees is None:
         raise ValueError("rho or guarantees must be given: there is nothing to draw")
-    found: dict[str, _Rung] = {}
+    rungs: dict[str, _Rung] = {}
     if rho is not None:
         r = float(check_positive("rho", rho))
         tight = ZeroConcentratedDP(r)
-        found["simple zCDP"] = _Rung(lambda e: _simple(r, e), lambda d: simple_epsilon(r, d), line(tight))
-        found["tight zCDP"] = _rung(tight)
+        rungs["simple zCDP"] = _Rung(lambda e: _simple(r, e), lambda d: simple_epsilon(r, d), line(tight))
+        rungs["tight zCDP"] = _rung(tight)
         gaussian = _rung(GaussianLoss(mu_of_rho(r)))
-        found["Gaussian noise"] = gaussian._replace(line={"ls": COMPARED, "zorder": 3})
+        rungs["Gaussian noise"] = gaussian._replace(line={"ls": COMPARED, "zorder": 3})
     named = {} if guarantees is None else named_guarantees(guarantees)
-    return found | {name: _rung(one) for name, one in named.items()}
+    return rungs | {name: _rung(one) for name, one in named.items()}
 
 
 def _simple(rho: float, epsilon: Floats) -> tuple[Any, Any]:

@@ -35,12 +35,12 @@ LETTERS = 22
 
 
 @sheet.house_style
-def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> sheet.Panels:
+def tornado(extremes: xr.Dataset, measure: str = "posterior_mean") -> sheet.Panels:
     """Tornado plot of a measure: each input varied over its range, all others fixed, the one that moves it most on top.
 
     Parameters
     ----------
-    found : of `adversary.sensitivity.one_at_a_time`
+    extremes : of `adversary.sensitivity.one_at_a_time`
     measure : one of its measures, "posterior_mean" or "difference_mean"
 
     Returns
@@ -56,44 +56,44 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> sheet.Panels:
     >>> import adversary as adv
     >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
     >>> sweep = adv.sensitivity.one_at_a_time
-    >>> found = sweep(plan, adv.Adversary(0.5), {"block": 1}, prior=[0.2, 0.9], rho=[0.05, 0.3])
-    >>> axes = adv.plot.tornado(found)
+    >>> extremes = sweep(plan, adv.Adversary(0.5), {"block": 1}, prior=[0.2, 0.9], rho=[0.05, 0.3])
+    >>> axes = adv.plot.tornado(extremes)
     >>> print(axes[0].figure.get_suptitle())
     The prior moves the average posterior most, by up to 69 points
     """
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {quoted(MEASURES)}, got {measure!r}")
-    sides = _possible(found[measure].sel(end="base"))
-    values = found[measure].sel(truth=sides)
+    sides = _possible(extremes[measure].sel(end="base"))
+    values = extremes[measure].sel(truth=sides)
     swing = (values.sel(end="high") - values.sel(end="low")).max("truth")
-    names = [str(name) for name in found["input"].values[np.argsort(-swing.values, kind="stable")]]
+    names = [str(name) for name in extremes["input"].values[np.argsort(-swing.values, kind="stable")]]
     body = 2.0 * sheet.PITCH + 0.9 * sheet.PITCH * len(names)
     tall = (body + 40.0) * (len(sides) if sheet.size().stacked else 1)
     axes = sheet.panels(len(sides), tall + 100.0, sharey=True, sharex=True)
-    said = _value_format(measure)
+    shown = _value_format(measure)
     for ax, side in zip(axes, sides, strict=True):
         for i, name in enumerate(names):
-            _bar(ax, i, found.sel(input=name, truth=side), measure, name)
+            _bar(ax, i, extremes.sel(input=name, truth=side), measure, name)
         base = float(values.sel(truth=side, end="base")[0])
         ax.plot([base, base], [-0.5, len(names) - 0.4], color=sheet.INK, lw=1.2 * sheet.POINT, gid=f"base {side}")
-        marks.note_at(ax, (base, -0.55), f"as it is: {said(base)}", (0.0, 2.0))
+        marks.note_at(ax, (base, -0.55), f"as it is: {shown(base)}", (0.0, 2.0))
         marks.rows(ax, [INPUTS.get(name, name) for name in names], letters=LETTERS)
         ax.set_ylim(len(names) - 0.4, -1.0)
         ax.set_title(f"target {side}")
         _value_axis(ax, values, measure)
     most = float(swing.max())
-    moved = most_moving(found, measure)
+    moved = most_moving(extremes, measure)
     ends = f", by up to {100.0 * most:.2g} points" if len(moved) == 1 else ""
     sheet.headline(
-        axes, moving_words(found, measure) + ends, "One input changes at a time, all others as they are", "",
+        axes, moving_words(extremes, measure) + ends, "One input changes at a time, all others as they are", "",
         f"Bars of {len(names)} inputs for each truth, the longest on top: {INPUTS.get(names[0], names[0])}.", body=tall,
     )  # fmt: skip
     return axes
 
 
-def moving_words(found: xr.Dataset, measure: str = "posterior_mean") -> str:
+def moving_words(extremes: xr.Dataset, measure: str = "posterior_mean") -> str:
     """Sentence on the inputs that move a measure most; ties are named together."""
-    names, size = most_moving(found, measure), found.sizes["input"]
+    names, size = most_moving(extremes, measure), extremes.sizes["input"]
     if not names:
         return f"No input moves the {MEASURES[measure]}"
     called = [f"the {INPUTS.get(name, name)}" for name in names]
@@ -163,10 +163,10 @@ def _value_format(measure: str) -> Callable[[float], str]:
 
 def _possible(values: xr.DataArray) -> list[str]:
     """The truths that the adversary holds possible."""
-    found = [side for side in TRUTHS if bool(np.isfinite(values.sel(truth=side).values).any())]
-    if not found:
+    possible = [side for side in TRUTHS if bool(np.isfinite(values.sel(truth=side).values).any())]
+    if not possible:
         raise ValueError("the adversary holds no truth possible")
-    return found
+    return possible
 
 
 @sheet.house_style
@@ -264,8 +264,8 @@ def _input_axis(ax: Axes, along: str, x: Any) -> None:
 
 def _fan_finding(mean: xr.DataArray, along: str, measure: str, sides: list[str]) -> str:
     """From which average to which, under the first truth."""
-    said = _value_format(f"{measure}_mean")
-    start, end = (said(float(y)) for y in mean.sel(truth=sides[0]).values[[0, -1]])
+    shown = _value_format(f"{measure}_mean")
+    start, end = (shown(float(y)) for y in mean.sel(truth=sides[0]).values[[0, -1]])
     if measure == "ratio":
         return f"One release multiplies a small prior by {start} on average, a large one by {end}"
     low, high = (input_value(along, str(v)) for v in mean[along].values[[0, -1]].astype(float))

@@ -41,15 +41,15 @@ ASPECTS = {
 
 def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table]]:
     """Common features of the adversaries in a few sentences, and their differences as a table."""
-    found = {name: _aspects(plan, one) for name, one in every.items()}
-    first, *others = found.values()
+    aspects = {name: _aspects(plan, one) for name, one in every.items()}
+    first, *others = aspects.values()
     shared = {key: value for key, value in first.items() if all(one[key] == value for one in others)}
-    said = [f"asks whether {shared['asks']}"] if "asks" in shared else []
+    clauses = [f"asks whether {shared['asks']}"] if "asks" in shared else []
     if {"prior", "asks"} <= shared.keys():
-        said = [f"starts from a probability of {format_probability(shared['prior'])} that {shared['asks']}"]
-    said += filter(None, [shared.get("knows"), shared.get("believes") and f"believes that {shared['believes']}"])
-    lines = [f"{'Every' if others else 'The'} adversary {join_words([*said])}."] * bool(said)
-    if any(one["drawn"] != 1.0 for one in found.values()):
+        clauses = [f"starts from a probability of {format_probability(shared['prior'])} that {shared['asks']}"]
+    clauses += filter(None, [shared.get("knows"), shared.get("believes") and f"believes that {shared['believes']}"])
+    lines = [f"{'Every' if others else 'The'} adversary {join_words([*clauses])}."] * bool(clauses)
+    if any(one["drawn"] != 1.0 for one in aspects.values()):
         drawn = shared.get("drawn")  # None: the table has the probabilities
         lines.append(SAMPLED.format(f", which has a probability of {format_probability(drawn)}" if drawn else ""))
     if (k := shared.get("records")) is not None:
@@ -58,7 +58,7 @@ def readers(plan: Plan, every: Mapping[str, Adversary]) -> tuple[str, list[Table
         lines.append(f"For {whose} adversary the two hypotheses differ in {k} {record}{'s' * (k > 1)} (k = {k}).")
     heads = {key: head for key, head in ASPECTS.items() if key not in shared}
     table = Table(["adversary", *heads.values()], name="adversaries")
-    for name, one in found.items():
+    for name, one in aspects.items():
         table.add(name, *(one[key] for key in heads))
     return " ".join(lines), [table] * bool(others)
 
@@ -127,8 +127,8 @@ def processing(scenario: Scenario) -> list[str]:
     plan, origins = scenario.plan, scenario.origins
     own = plan.levels[:1] if plan.postprocessing is not None else plan.levels
     done = {origins[level.name]: steps for level in own if (steps := level.mechanism.steps)}
-    found = [f"At the {name}, {'; then '.join(steps)}." for name, steps in done.items()]
-    return found if plan.postprocessing is None else [*found, _adjusting(plan.postprocessing, *plan.names)]
+    sentences = [f"At the {name}, {'; then '.join(steps)}." for name, steps in done.items()]
+    return sentences if plan.postprocessing is None else [*sentences, _adjusting(plan.postprocessing, *plan.names)]
 
 
 def _adjusting(postprocessing: Postprocessing, lower: str, upper: str) -> str:

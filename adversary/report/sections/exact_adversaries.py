@@ -55,14 +55,14 @@ def require_totals(scenario: Scenario) -> ExactTotals:
 def releases(scenario: Scenario) -> dict[str, Guarantee]:
     """Guarantee of each noisy level alone: pure DP where its loss has a limit, zCDP otherwise."""
     unit = scenario.plan.privacy_unit
-    found: dict[str, Guarantee] = {}
+    guarantees: dict[str, Guarantee] = {}
     for level in scenario.plan.levels:
         if level.is_exact:
             continue
         limit = unit_loss([level.mechanism], unit).loss_bound(0.0)
         rho = unit_rho([level.mechanism], unit)
-        found[level.name] = PureDP(float(limit)) if np.isfinite(limit) else ZeroConcentratedDP(rho)
-    return found
+        guarantees[level.name] = PureDP(float(limit)) if np.isfinite(limit) else ZeroConcentratedDP(rho)
+    return guarantees
 
 
 def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
@@ -96,17 +96,17 @@ def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
 
 def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floats]]:
     """Shift of the log odds after the totals and weight of every release, per adversary who is not yet certain."""
-    totals, found = require_totals(scenario), dict[str, tuple[Floats, Floats]]()
+    totals, moved_by_name = require_totals(scenario), dict[str, tuple[Floats, Floats]]()
     learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
     for name in scenario.readers if totals.levels and not totals.disclosed else ():
         start = float(logit(float(of_reader(tree["risk"].to_dataset(), name)["prior"])))
         odds = of_reader(learned, name)["log_odds"].values
         if np.isfinite(start) and np.any(moved := np.nan_to_num(odds - start, posinf=np.inf, neginf=-np.inf)):
-            found[name] = moved, of_reader(tree["release"].to_dataset(), name)["weight"].values
-    return found
+            moved_by_name[name] = moved, of_reader(tree["release"].to_dataset(), name)["weight"].values
+    return moved_by_name
 
 
-def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
+def findings(scenario: Scenario, tree: xr.DataTree, results: Mapping[str, xr.Dataset]) -> Iterator[str]:
     """Findings on each step, the most informative first, and on the single-record bound, which does not apply."""
     totals = require_totals(scenario)
     if totals.disclosed:
@@ -114,7 +114,7 @@ def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datas
     if not totals.levels:
         yield UNTOLD
         return
-    yield from _most_informed(found["adversaries"])
+    yield from _most_informed(results["adversaries"])
     if scenario.invariants is not None and len(scenario.invariants.features) > 1:
         counts = join_words([f"the {name}'s count" for name in totals.levels])
         yield (
@@ -126,7 +126,7 @@ def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datas
         if bool((status.sel(definition=name) == "violated").any()):
             violated = definition_words(str(name))
             yield f"The plan violates {violated}: its own privacy loss exceeds it, and no bound of it holds."
-    yield from _single_record(found)
+    yield from _single_record(results)
 
 
 def _most_informed(people: xr.Dataset) -> Iterator[str]:
@@ -148,13 +148,13 @@ def _most_informed(people: xr.Dataset) -> Iterator[str]:
     )
 
 
-def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
+def _single_record(results: Mapping[str, xr.Dataset]) -> Iterator[str]:
     """Sentence on releases that exceed a guarantee for one record, as if nothing were published exactly.
 
     It covers the first satisfied definition that is exceeded, or else the first with a finite bound, and the adversary
     who exceeds it most often.
     """
-    unsure, limits = ~found["adversaries"]["given"].isin([0.0, 1.0]), found["limits"]
+    unsure, limits = ~results["adversaries"]["given"].isin([0.0, 1.0]), results["limits"]
     satisfied = limits.sel(definition=~(limits["status"] == "violated").any("adversary"), adversary=unsure.values)
     passed = satisfied["definition"][satisfied["single_record_exceeded"].astype(bool).any("adversary").values]
     finite = satisfied["definition"][(satisfied["single_record_bound"] < np.inf).any("adversary").values]
@@ -165,7 +165,7 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         worst = one.isel(adversary=int(np.argmax(most)))
         failure = float(worst["failure"])
         often = f", except in {format_chance(failure)} of releases" if failure else ""
-        said = (
+        sentence = (
             f"Applied to one record as if nothing were published exactly, {definition_words(definition)} would keep "
             f"the odds within a factor exp({format_bound(float(worst['single_record_bound']), True)}){often}. "
             "That is no bound here"
@@ -173,22 +173,24 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
         name, others = str(worst["adversary"].item()), int(most.sum()) - 1
         alike = f", and as many take {others} other{'s' * (others > 1)} beyond it" if others else ""
         passes = f": {format_chance(float(beyond.max()))} of releases take {_who(name)} beyond it{alike}."
-        yield said + (passes if passed.size else ", though no adversary here exceeds it more often.")
+        yield sentence + (passes if passed.size else ", though no adversary here exceeds it more often.")
 
 
 def _who(name: str) -> str:
     return f"the adversary “{name}”" if name else "the adversary"
 
 
-def learned(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset], prefix: str = "") -> Section | None:
+def learned(
+    scenario: Scenario, tree: xr.DataTree, results: Mapping[str, xr.Dataset], prefix: str = ""
+) -> Section | None:
     """The groups of `solve` under one truth; only findings where there are none. `prefix` names the truth in files."""
-    lines = list(findings(scenario, tree, found))
+    lines = list(findings(scenario, tree, results))
     if not lines:
         return None
     made = Section(f"{LEARNED}, truth {prefix}" if prefix else LEARNED, lines[0], lines[1:])
-    if found:
-        made.tables = [_steps(found["adversaries"], prefix), _limits(found["limits"], prefix)]
-        made.figures, made.notes = _figures(scenario, tree, found["limits"], prefix), [NOTE]
+    if results:
+        made.tables = [_steps(results["adversaries"], prefix), _limits(results["limits"], prefix)]
+        made.figures, made.notes = _figures(scenario, tree, results["limits"], prefix), [NOTE]
     return made
 
 
@@ -232,9 +234,9 @@ def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     totals = exact_totals(scenario.plan, scenario.margins)
     if totals is None:
         return None
-    found, pairs = solve(scenario, tree), exact_guarantees.before_and_after(scenario.guarantee, totals)
-    told = exact_guarantees.Beside(scenario.invariants, totals, pairs)
-    first, *lines = told.findings()
-    made = learned(scenario, tree, found) or Section(LEARNED)
+    results, pairs = solve(scenario, tree), exact_guarantees.before_and_after(scenario.guarantee, totals)
+    beside = exact_guarantees.Beside(scenario.invariants, totals, pairs)
+    first, *lines = beside.findings()
+    made = learned(scenario, tree, results) or Section(LEARNED)
     lines += [made.finding, *made.paragraphs] if made.finding else []
     return Section(TITLE, first, lines, made.tables, made.figures, made.notes)

@@ -55,19 +55,19 @@ class Beside:
 
     def solve(self) -> dict[str, xr.Dataset]:
         """Groups `published`, `guarantees` (guarantee, when, ...), `composition` (order, ...), `releases` (release)."""
-        found = {"published": _conforming_databases(self.published, self.totals)}
+        groups = {"published": _conforming_databases(self.published, self.totals)}
         if self.pairs:
             each = [_guarantee_numbers(pair, "when", ["before", "after"]) for pair in self.pairs.values()]
             joined = xr.concat(each, dim="guarantee", join="outer")
-            found["guarantees"] = _tidy(joined.assign_coords(guarantee=[*self.pairs]))
+            groups["guarantees"] = _tidy(joined.assign_coords(guarantee=[*self.pairs]))
         if len(self.releases) > 1 and not self.totals.disclosed:
             parts, records = list(self.releases.values()), self.totals.records
             first, last = extend_then_compose(parts, records), compose_then_extend(parts, records)
             both = first, first if _same(first, last) else last
-            found["composition"] = _tidy(_guarantee_numbers(both, "order", list(ORDERS)))
+            groups["composition"] = _tidy(_guarantee_numbers(both, "order", list(ORDERS)))
             names = list(self.releases)
-            found["releases"] = _tidy(_named(parts, "release", names))
-        return found
+            groups["releases"] = _tidy(_named(parts, "release", names))
+        return groups
 
     @property
     def verdict(self) -> str:
@@ -118,15 +118,15 @@ class Beside:
         reach = made_for if others else max(made_for, records)
         return f"The {name} has {before} for changes of up to {reach} records that keep them{others}."
 
-    def section(self, found: Mapping[str, xr.Dataset], figures: Sequence[Figure] = ()) -> Section:
+    def section(self, groups: Mapping[str, xr.Dataset], figures: Sequence[Figure] = ()) -> Section:
         """The groups of `solve`."""
         finding, *paragraphs = self.findings()
-        tables = [_semi_adjacency(found["published"], self.totals)]
-        if "guarantees" in found:
-            tables.append(_guarantees(found["guarantees"], self.totals, self.made_for))
-        if "composition" in found:
-            tables.append(_composition(found["composition"], len(self.releases)))
-        notes, one = [], found["published"]
+        tables = [_semi_adjacency(groups["published"], self.totals)]
+        if "guarantees" in groups:
+            tables.append(_guarantees(groups["guarantees"], self.totals, self.made_for))
+        if "composition" in groups:
+            tables.append(_composition(groups["composition"], len(self.releases)))
+        notes, one = [], groups["published"]
         if self.published is not None:
             many = f"{int(one['databases']):,}" if "databases" in one else f"10^{float(one['log10_databases']):.1f}"
             notes = [f"{many} {'database' if many == '1' else 'databases'} of {int(one['records']):,} records conform."]
@@ -162,8 +162,8 @@ def _guarantee_numbers(guarantees: Sequence[Guarantee], dim: str, labels: Sequen
     """Guarantees in numbers: parameters, largest loss, advantage, and epsilon at each delta."""
     rho = np.array([_numbers(one).get("rho", np.nan) for one in guarantees])
     simple = [[np.nan if np.isnan(r) else simple_epsilon(r, delta) for delta in DELTAS] for r in rho]
-    found = _named(guarantees, dim, labels).assign_coords(delta=list(DELTAS))
-    return found.assign(
+    numbers = _named(guarantees, dim, labels).assign_coords(delta=list(DELTAS))
+    return numbers.assign(
         {
             "loss_bound": (dim, [float(one.loss_bound(0.0)) for one in guarantees], ABOVE),
             "advantage": (dim, [float(one.advantage) for one in guarantees], ABOVE),
@@ -183,9 +183,11 @@ def _named(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> 
     return xr.Dataset(data, {dim: list(labels), "symbol": symbols})
 
 
-def _tidy(found: xr.Dataset) -> xr.Dataset:
+def _tidy(numbers: xr.Dataset) -> xr.Dataset:
     """Without what none of the guarantees has."""
-    return found.drop_vars([name for name, one in found.items() if one.dtype.kind == "f" and bool(one.isnull().all())])
+    return numbers.drop_vars(
+        [name for name, one in numbers.items() if one.dtype.kind == "f" and bool(one.isnull().all())]
+    )
 
 
 def _numbers(guarantee: Guarantee) -> dict[str, float]:
@@ -211,27 +213,27 @@ def before_and_after(
     return {name: (one.group(totals.each), totals.group_guarantee(one)) for name, one in (guarantees or {}).items()}
 
 
-def _semi_adjacency(found: xr.Dataset, totals: ExactTotals) -> Table:
+def _semi_adjacency(numbers: xr.Dataset, totals: ExactTotals) -> Table:
     table = Table(["definition", Column("a(t)", "count"), "known", ""], name="semi_adjacency")
-    for name in found["reading"].values:
-        low, high = (int(end) for end in found["semi_adjacency"].sel(reading=name).values)
+    for name in numbers["reading"].values:
+        low, high = (int(end) for end in numbers["semi_adjacency"].sel(reading=name).values)
         known = "exactly" if low == high else f"as an upper bound; at least {low}"
         table.add(str(name), high, known, "used here" if name == totals.reading else "", marked=name == totals.reading)
     return table
 
 
-def _guarantees(found: xr.Dataset, totals: ExactTotals, made_for: int | None) -> Table:
+def _guarantees(numbers: xr.Dataset, totals: ExactTotals, made_for: int | None) -> Table:
     epsilons = [Column(f"epsilon at delta {as_given(delta)}", "at most") for delta in DELTAS]
     columns: list[Column | str] = ["guarantee", "for", "parameter", Column("largest loss", "at most"), *epsilons]
-    simple = "simple_epsilon" in found
+    simple = "simple_epsilon" in numbers
     more = [Column(f"simple epsilon at delta {as_given(DELTAS[-1])}", "at most"), Column("mu, if Gaussian", "number")]
     table = Table([*columns, *more * simple], name="guarantees")
-    for name in found["guarantee"].values:
+    for name in numbers["guarantee"].values:
         for when, text in (
             ("before", f"{made_for} records, beside the totals" if made_for else "one record"),
             ("after", f"{totals.records or 'no'} records, beside the totals"),
         ):
-            one = found.sel(guarantee=name, when=when)
+            one = numbers.sel(guarantee=name, when=when)
             aids = [one["simple_epsilon"][-1], one["mu_if_gaussian"]] if simple else []
             table.add(str(name), text, _parameters(one), float(one["loss_bound"]), *map(float, one["epsilon"]), *(
                 None if bool(aid.isnull()) else float(aid) for aid in aids
@@ -246,10 +248,10 @@ def _parameters(one: xr.Dataset) -> str:
     return parameters_text({name: x for name, x in given.items() if not np.isnan(x)})
 
 
-def _composition(found: xr.Dataset, releases: int) -> Table:
-    at = {f"at {delta:g}": found["epsilon"].sel(delta=delta, drop=True) for delta in DELTAS}
+def _composition(numbers: xr.Dataset, releases: int) -> Table:
+    at = {f"at {delta:g}": numbers["epsilon"].sel(delta=delta, drop=True) for delta in DELTAS}
     columns = {"order": "order", "advantage": ("advantage of the best test", "at most")} | {
         f"at {delta:g}": (f"epsilon at delta {as_given(delta)}", "at most") for delta in DELTAS
     }
-    title, shown = f"{releases} releases beside the same totals", found[["advantage"]].assign(at)
+    title, shown = f"{releases} releases beside the same totals", numbers[["advantage"]].assign(at)
     return tabulate(shown, columns, title=title, name="composition", called={"order": ORDERS})

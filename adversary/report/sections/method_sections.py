@@ -30,7 +30,7 @@ def coverage_section(scenario: Scenario) -> Section:
     usual = is_usual(plan.privacy_unit, plan.contribution)
     unit = [] if usual else [unit_words(plan.privacy_unit, plan.contribution, scenario.is_local)]
     who, tables = descriptions.readers(scenario.plan, readers)
-    said = (
+    sentence = (
         "The bounds hold for every adversary whose beliefs about everybody else do not depend on the target, whatever "
         "else they know or compute."
         if most == 1
@@ -38,7 +38,7 @@ def coverage_section(scenario: Scenario) -> Section:
     )
     return Section(
         "For whom this holds",
-        said,
+        sentence,
         [
             f"The privacy budget of this scenario is for neighbours {_neighbours(scenario)}.",
             *unit,
@@ -89,14 +89,14 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     risk, others = tree["risk"].to_dataset(), tree["alternatives"].to_dataset()
     of_each = {key: risk if key == own else others.sel(alternative=key, drop=True) for key in plans}
     means = {key: joined(risk, mean=(one, "posterior_mean"), ratio=(one, "ratio_mean")) for key, one in of_each.items()}
-    found = side_by_side(means, "plan")
+    meanings = side_by_side(means, "plan")
     noises = [{one.origins[level.name]: level.mechanism for level in one.plan.levels} for one in plans.values()]
-    found["variance"] = ("plan", [", ".join(format_number(x.variance) for x in one.values()) for one in noises])
+    meanings["variance"] = ("plan", [", ".join(format_number(x.variance) for x in one.values()) for one in noises])
     columns = {
         "plan": "neighbours", "adversary": "adversary", "variance": "noise variance by level",
         "mean": ("expected posterior", "probability"), "ratio": ("ratio", "number"),
     }  # fmt: skip
-    table = tabulate(found, columns, name="other meanings", marked={"plan": own}, missing=UNRELIABLE)
+    table = tabulate(meanings, columns, name="other meanings", marked={"plan": own}, missing=UNRELIABLE)
     other = _neighbours(scenario, "bounded" if scenario.neighbours == "unbounded" else "unbounded")
     return Section(
         GROUPS["alternatives"].title,
@@ -218,8 +218,8 @@ def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
     for level in scenario.plan.levels:
         spent = "exact" if isinstance(level.mechanism, Exact) else level.mechanism.describe()
         rows.append((f"Allocation: {level.name}", spent + _budget(scenario, level)))
-    for name, promise in (scenario.guarantee or {}).items():
-        rows.append((f"Guarantee: {name}", promise.describe()))
+    for name, guarantee in (scenario.guarantee or {}).items():
+        rows.append((f"Guarantee: {name}", guarantee.describe()))
     return [*rows, ("Scenario", json.dumps(scenario.document, default=str, ensure_ascii=False))]
 
 

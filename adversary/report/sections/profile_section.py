@@ -33,8 +33,8 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The verdicts; None where the scenario has no profile."""
     if scenario.profile is None:
         return None
-    found = verdicts(scenario, tree)
-    own = found.sel(definition=OWN)
+    verdict_table = verdicts(scenario, tree)
+    own = verdict_table.sel(definition=OWN)
     table = Table(
         [
             "guarantee",
@@ -43,16 +43,16 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
             ("allowed", "at least"),
             ("failure probability", "probability"),
         ],
-        title=sentence(str(found.attrs["words"])),
+        title=sentence(str(verdict_table.attrs["words"])),
         name="profile",
     )
-    for name in found["definition"].values:
-        one = found.sel(definition=name)
+    for name in verdict_table["definition"].values:
+        one = verdict_table.sel(definition=name)
         status = str(one["status"].item())
         judged = status if bool(one["true"].item()) else f"{status}, but the noise violates this guarantee"
         table.add(definition_words(str(name)), judged, *_losses(one), percentage(float(one["failure"]), True))
-    status = found.attrs["status"]
-    covered = [SURE_ONLY] if found.attrs["adversaries"] == SURE and status != NOT_COVERED else []
+    status = verdict_table.attrs["status"]
+    covered = [SURE_ONLY] if verdict_table.attrs["adversaries"] == SURE and status != NOT_COVERED else []
     noise = []
     if status != NOT_COVERED:
         loss, allowed = _losses(own)
@@ -61,7 +61,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         failure = float(own["failure"])
         surely = f"in all but {percentage(failure, True)} of releases" if failure else "for certain"
         noise = [f"The noise {limits} {surely}; the profile {asks}."]
-    why = found["words"].values[found["status"].values == NOT_COVERED]
+    why = verdict_table["words"].values[verdict_table["status"].values == NOT_COVERED]
     replaced = scenario.neighbours == "bounded"
     halved = 2.0 if replaced and scenario.statistic == "any" else 1.0
     covered_words = coverage(
@@ -76,26 +76,30 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         ABOUT,
         ASSUMED,
         *filter(None, [covered_words]),
-        *filter(None, [str(found.attrs["caveat"])]),
+        *filter(None, [str(verdict_table.attrs["caveat"])]),
     ]
-    paragraphs = [*covered, *noise, str(found.attrs["recommendation"])]
-    return Section("The risk profile", verdict_sentence(found), paragraphs, [table], notes=notes)
+    paragraphs = [*covered, *noise, str(verdict_table.attrs["recommendation"])]
+    return Section("The risk profile", verdict_sentence(verdict_table), paragraphs, [table], notes=notes)
 
 
 def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section:
     """The audit's own adversaries in the profile."""
-    found = tree["tolerated"].to_dataset()
-    limits = ["any" if one >= 1.0 else percentage(one, False) for one in np.ravel(found["posterior"])]
-    found["limit"] = found["posterior"].copy(data=np.reshape(limits, found["posterior"].shape))
-    found = found.assign(
-        prior=found["inclusion"] * found["value"], tolerated=found["ratio"].where(found["ratio"] < np.inf)
+    tolerated = tree["tolerated"].to_dataset()
+    limits = ["any" if one >= 1.0 else percentage(one, False) for one in np.ravel(tolerated["posterior"])]
+    tolerated["limit"] = tolerated["posterior"].copy(data=np.reshape(limits, tolerated["posterior"].shape))
+    tolerated = tolerated.assign(
+        prior=tolerated["inclusion"] * tolerated["value"],
+        tolerated=tolerated["ratio"].where(tolerated["ratio"] < np.inf),
     )
     columns = {
         "adversary": "adversary", "prior": ("prior", "probability"), "inclusion": ("inclusion", "probability"),
         "value": ("value", "probability"), "tolerated": ("ratio tolerated", "at least"),
         "limit": ("posterior tolerated", "probability"), "outside": ("P(beyond it)", "% at most"),
     }  # fmt: skip
-    table, worst = tabulate(found, columns, name="profile of adversaries", missing="any"), float(found["outside"].max())
+    table, worst = (
+        tabulate(tolerated, columns, name="profile of adversaries", missing="any"),
+        float(tolerated["outside"].max()),
+    )
     often = f"A release takes an adversary past the profile with probability {percentage(worst, True)} at most."
     finding = often if worst else "No release takes an adversary of this scenario past the profile."
     return Section(GROUPS["tolerated"].title, finding, tables=[table])

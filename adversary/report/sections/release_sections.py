@@ -20,8 +20,10 @@ def repeated_section(scenario: Scenario, tree: xr.DataTree) -> Section:
     """Section on the effect of each further release of a count."""
     every = tree["repeated"].to_dataset()
     columns = {"count": "count", "adversary": "adversary", "releases": ("releases", "count"), **AVERAGES}
-    found = both_targets(every, every).assign(there=every["possible"].fillna(0).any("target"))
-    table = tabulate(found, columns, name="repeated releases", called=dict.fromkeys(AVERAGES, RULED_OUT), where="there")
+    repeated = both_targets(every, every).assign(there=every["possible"].fillna(0).any("target"))
+    table = tabulate(
+        repeated, columns, name="repeated releases", called=dict.fromkeys(AVERAGES, RULED_OUT), where="there"
+    )
     runs = _runs(every)
     often = ", ".join(f"{level} ({number} releases)" for level, number in runs.items())
 
@@ -60,8 +62,8 @@ def _side_by_side(every: xr.Dataset, name: str, head: str, called: dict[str, str
     """Averages under both truths of several readings of a release, that of the audit marked."""
     columns = {"adversary": "adversary", "published": head, **AVERAGES}
     words: dict[str, Any] = {"published": called, **dict.fromkeys(AVERAGES, RULED_OUT)}
-    found = both_targets(every, every)
-    return tabulate(found, columns, name=name, called=words, marked={"published": called[own]})
+    both = both_targets(every, every)
+    return tabulate(both, columns, name=name, called=words, marked={"published": called[own]})
 
 
 def queries(scenario: Scenario, tree: xr.DataTree) -> Section:
@@ -80,7 +82,7 @@ def queries(scenario: Scenario, tree: xr.DataTree) -> Section:
 def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section:
     """Section on post-processing and its effect on the adversary."""
     every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
-    said = [_effect_words(name, of_reader(every, name)) for name in scenario.readers]
+    sentences = [_effect_words(name, of_reader(every, name)) for name in scenario.readers]
     bound = (
         "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
         "last row bounds the expected posterior with the target in, and every guarantee still holds."
@@ -88,12 +90,12 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section:
     if scenario.plan.postprocessing is not None:
         bound += " It can reveal more than the raw release of the same cell, because the siblings' releases enter it."
     table = _side_by_side(every, "post-processing", "release", PUBLISHED, "published")
-    return Section(GROUPS["postprocessing"].title, " ".join(filter(None, said)), [bound], [table])
+    return Section(GROUPS["postprocessing"].title, " ".join(filter(None, sentences)), [bound], [table])
 
 
-def _effect_words(name: str, found: xr.Dataset) -> str:
+def _effect_words(name: str, effect: xr.Dataset) -> str:
     """Sentence that compares the published numbers with the cell's raw release: revealing more or less."""
-    cell, published, raw = (float(found["posterior_mean"].sel(published=key, target="in")) for key in PUBLISHED)
+    cell, published, raw = (float(effect["posterior_mean"].sel(published=key, target="in")) for key in PUBLISHED)
     if not np.isfinite([cell, published]).all() or abs(published - cell) < 1e-9:
         return ""
     who = f"To adversary {name} the" if name else "The"

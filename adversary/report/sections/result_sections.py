@@ -76,10 +76,10 @@ def finding(scenario: Scenario, tree: xr.DataTree) -> str:
             f"{before} to {after}, {format_number(100.0 * float(one['difference_mean']))} points. The largest ratio is "
             f"{format_number(ratio)} times the prior for {_adversaries(raised, len(readers))}."
         )
-    ((name, reader),) = readers.items()
+    ((name, adversary),) = readers.items()
     one = of_reader(risk, name)
     error = partial(audit_words.error, one)
-    meaning = "the target is in" if reader.attack == "characteristics" else MEANINGS[reader.attack]
+    meaning = "the target is in" if adversary.attack == "characteristics" else MEANINGS[adversary.attack]
     return (
         f"On average over releases, the adversary goes from {format_probability(float(one['prior']))} to "
         f"{format_probability(float(one['posterior_mean']))}{error('posterior_mean', 100.0)} that {meaning}, "
@@ -134,8 +134,12 @@ def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
     risk = tree["risk"].to_dataset()
     means = {key: (risk, key) for key in ("posterior_mean", "ratio_mean", "difference_mean")}
     unused = (group(tree, "baseline"), "posterior_mean")
-    found = joined(risk, prior=(risk, "prior"), unused=unused, **means, detections=(detections(tree), "detections"))
-    found["range"] = risk["posterior_quantile"].isel(quantile=[0, -1]).drop_vars("quantile").rename(quantile="side")
+    averages_table = joined(
+        risk, prior=(risk, "prior"), unused=unused, **means, detections=(detections(tree), "detections")
+    )
+    averages_table["range"] = (
+        risk["posterior_quantile"].isel(quantile=[0, -1]).drop_vars("quantile").rename(quantile="side")
+    )
     columns = {
         "adversary": "adversary",
         "prior": (f"prior{' given exact counts' * ('invariant_ratio' in risk)}", "probability"),
@@ -147,7 +151,7 @@ def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
     failed = {key: {None: UNRELIABLE} for key in (*means, "range")} if unreliable(risk) else {}
     table = f"averages {name}".strip()
     first = ("adversary", "prior", "expected posterior", "9 of 10 releases", "difference (points)", "detections")
-    return tabulate(found, columns, name=table, notes=[GLOSSARY], called=failed, missing="–", first=first)
+    return tabulate(averages_table, columns, name=table, notes=[GLOSSARY], called=failed, missing="–", first=first)
 
 
 def detections(tree: xr.DataTree) -> xr.Dataset | None:
@@ -177,32 +181,32 @@ def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
 
 def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
     """Every guarantee for k records: what it allows, and whether it holds."""
-    found = tree["bound"].to_dataset()
+    bound = tree["bound"].to_dataset()
     columns = {
         "adversary": "adversary", "definition": "guarantee", "status": ("status", "status"),
         "posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval"),
         "difference": ("difference (points)", "points interval"), "failure": ("failure probability", "probability"),
         "outside": ("P(beyond bound)", "% at most"), "k": ("k", "count"),
     }  # fmt: skip
-    names = {"definition": {str(name): definition_words(str(name)) for name in found["definition"].values}}
-    table = tabulate(found, columns, name="bounds", called=names, missing=UNRELIABLE)
-    seen = set(map(str, found["status"].values.ravel()))
-    said = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
-    said = "No guarantee limits what is learned." if audit_words.is_unlimited(found) else said
+    names = {"definition": {str(name): definition_words(str(name)) for name in bound["definition"].values}}
+    table = tabulate(bound, columns, name="bounds", called=names, missing=UNRELIABLE)
+    seen = set(map(str, bound["status"].values.ravel()))
+    verdict = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
+    verdict = "No guarantee limits what is learned." if audit_words.is_unlimited(bound) else verdict
     notes = [f"{audit_words.STATUS[status].capitalize()}." for status in sorted(seen - {"holds"})]
-    periods = [_all_periods(scenario, found, names)] if "posterior_all_periods" in found else []
-    return Section("What the guarantees allow", said, tables=[table], notes=notes, parts=periods)
+    periods = [_all_periods(scenario, bound, names)] if "posterior_all_periods" in bound else []
+    return Section("What the guarantees allow", verdict, tables=[table], notes=notes, parts=periods)
 
 
-def _all_periods(scenario: Scenario, found: xr.Dataset, names: Mapping[str, Mapping[str, str]]) -> Section:
+def _all_periods(scenario: Scenario, bound: xr.Dataset, names: Mapping[str, Mapping[str, str]]) -> Section:
     """The guarantees of all periods together, against an adversary who reads the releases of all of them."""
     unit = scenario.plan.privacy_unit
     columns = {
         "adversary": "adversary", "definition": "guarantee", "posterior_all_periods": ("posterior", "% interval"),
         "loss_bound_all_periods": ("privacy loss", "at most"),
     }  # fmt: skip
-    table = tabulate(found, columns, name="bounds of all periods", called=names)
-    most = percentage(float(found["posterior_all_periods"].sel(side="upper").max()), True)
+    table = tabulate(bound, columns, name="bounds of all periods", called=names)
+    most = percentage(float(bound["posterior_all_periods"].sel(side="upper").max()), True)
     return Section(
         f"All {unit.periods:,} periods",
         f"Over {unit.periods:,} periods the guarantees allow a posterior of up to {most}.",
@@ -221,7 +225,7 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
     stated = shown["loss_bound"].where(shown["definition"] != OWN).drop_vars("definition")
     by = f" ({audit_words.bound_name(shown)})" if bool(stated.notnull().any()) else ""
     limits = xr.Dataset({"guaranteed": stated, "own": own})
-    found = both_targets(
+    tests = both_targets(
         both, both, detections=(detections(tree), "detections"), epsilon=(group(tree, "empirical"), "epsilon"),
         guaranteed=(limits, "guaranteed"), own=(limits, "own"),
     )  # fmt: skip
@@ -232,12 +236,12 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
         "own": ("the plan's own loss", "at most"),
     }  # fmt: skip
     absent = {**dict.fromkeys(AVERAGES, RULED_OUT), "guaranteed": {None: "none"}}
-    table = tabulate(found, columns, name="both truths", called=absent, missing="–")
-    said, epsilons = "", np.ravel(found["epsilon"])
+    table = tabulate(tests, columns, name="both truths", called=absent, missing="–")
+    sentence, epsilons = "", np.ravel(tests["epsilon"])
     if np.isfinite(epsilons).any():
         most = int(np.nanargmax(epsilons))
         one = shown.isel(adversary=most) if "adversary" in shown.dims else shown
-        said = (
+        sentence = (
             f"Empirical epsilon {'up to ' * (epsilons.size > 1)}{format_number(epsilons[most])}, at a failure "
             f"probability of {format_probability(float(tree.attrs['failure']))}; {audit_words.bound_name(one)} allows "
             f"{format_bound(float(one['loss_bound']), True)}."
@@ -249,18 +253,18 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section:
     ]
     if "guess" in tree.children:
         lines.append(_guesses(tree["guess"].to_dataset()))
-    told = " Tests use the exact counts too, which no guarantee limits." * ("invariant_ratio" in tree["risk"].data_vars)
-    caption = TESTS + told
+    note = " Tests use the exact counts too, which no guarantee limits." * ("invariant_ratio" in tree["risk"].data_vars)
+    caption = TESTS + note
     curves = (
         [Figure("tests", lambda: plot.audit_figures.tests(scenario, tree), caption)] if "tests" in tree.children else []
     )
-    return Section(GROUPS["both_truths"].title, said, lines, [table], curves)
+    return Section(GROUPS["both_truths"].title, sentence, lines, [table], curves)
 
 
-def _guesses(found: xr.Dataset) -> str:
+def _guesses(tests: xr.Dataset) -> str:
     """The success of the best guess, its baseline and the advantage, of the adversary who gains most."""
-    one = found.isel(adversary=int(np.argmax(found["advantage"].values))) if "adversary" in found.dims else found
-    most = f" for {one['adversary'].item()}, who gains most" if found.sizes.get("adversary", 1) > 1 else ""
+    one = tests.isel(adversary=int(np.argmax(tests["advantage"].values))) if "adversary" in tests.dims else tests
+    most = f" for {one['adversary'].item()}, who gains most" if tests.sizes.get("adversary", 1) > 1 else ""
     baseline, success = (format_probability(float(one[name])) for name in ("baseline", "success"))
     points = format_number(100.0 * float(one["advantage"]))
     return (
@@ -317,26 +321,28 @@ def diagnostics(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the document; None where nothing was sampled."""
     if "diagnostics" not in tree.children:
         return None
-    found, failed, notes = tree["diagnostics"].to_dataset(), dict[str, bool](), list[str]()
+    diagnostics_table, failed, notes = tree["diagnostics"].to_dataset(), dict[str, bool](), list[str]()
     for name in scenario.readers:
         failed[name] = unreliable(of_reader(tree["risk"].to_dataset(), name))
         if failed[name]:
             notes.append(
                 f"{f'Adversary {name}' if name else 'The adversary'} is {UNRELIABLE}: posteriors of releases with a "
-                f"share of {format_chance(float(of_reader(found, name)['unreliable_mass']))} could not be "
+                f"share of {format_chance(float(of_reader(diagnostics_table, name)['unreliable_mass']))} could not be "
                 "sampled so that the "
                 "diagnostics hold, and an average without them would be of other releases. A model that is easier to "
                 "sample, or the exact engine where it applies, are the remedies."
             )
     judged = xr.DataArray([UNRELIABLE if one else "ok" for one in failed.values()], {"adversary": list(failed)})
-    shown = found.where(np.isfinite(found)).assign(judged=judged if "adversary" in found.dims else judged[0])
+    shown = diagnostics_table.where(np.isfinite(diagnostics_table)).assign(
+        judged=judged if "adversary" in diagnostics_table.dims else judged[0]
+    )
     for key in DIAGNOSTICS:
         shown[key] = shown.get(key, np.nan) if key != "adversary" else judged["adversary"]
     table = tabulate(shown, DIAGNOSTICS, name="diagnostics", missing="–")
-    said = "Some posteriors could not be sampled reliably." if notes else "All posteriors were sampled reliably."
+    sentence = "Some posteriors could not be sampled reliably." if notes else "All posteriors were sampled reliably."
     lines = [
         f"Posteriors were sampled (engine {tree.attrs['engine']}), release by release. R-hat compares chains and "
         "should be close to 1; the effective sample is how many independent draws they are worth; a divergence is a "
         "step that the sampler could not follow.",
     ]
-    return Section("Diagnostics", said, lines, [table], notes=notes)
+    return Section("Diagnostics", sentence, lines, [table], notes=notes)

@@ -36,15 +36,15 @@ def solve(scenario: Scenario) -> xr.DataTree:
         raise ValueError(
             f"{scenario.path}: sensitivity: is required (what to go over: a table with prior, rho, siblings or beliefs)"
         )
-    reader, groups = next(iter(scenario.readers.values())), dict[str, xr.Dataset]()
+    adversary, groups = next(iter(scenario.readers.values())), dict[str, xr.Dataset]()
     every = truths(scenario)
     for name, one in every.items():
         given = scenario.sensitivity.given
         groups |= sweep_groups(
-            *base_and_sweeps(scenario.plan, reader, one.truth, **given, draws=DRAWS, rng=0), name or None
+            *base_and_sweeps(scenario.plan, adversary, one.truth, **given, draws=DRAWS, rng=0), name or None
         )
     tree = xr.DataTree.from_dict(groups)
-    warned = cautions(scenario.plan, [reader], [one.truth for one in every.values()])
+    warned = cautions(scenario.plan, [adversary], [one.truth for one in every.values()])
     tree.attrs.update(title=scenario.name, warnings=json.dumps(warned))
     listed = [node.path.strip("/") for node in tree.subtree if node.data_vars]
     return Summary(scenario.name, listed, warnings=warned).on(tree)
@@ -74,18 +74,18 @@ def _of_truth(scenario: Scenario, tree: xr.DataTree, truth: str) -> Section:
 
 
 def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
-    base, found = tree["base"].to_dataset(), tree["extremes"].to_dataset()
-    swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in found["input"].values}
+    base, extremes = tree["base"].to_dataset(), tree["extremes"].to_dataset()
+    swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in extremes["input"].values}
     who = next(iter(scenario.readers))
     whose = f" Inputs are those of adversary {who}." if who else ""
-    swing = (found["posterior_mean"].sel(end="high") - found["posterior_mean"].sel(end="low")).max("truth")
-    much = f": by up to {format_number(100.0 * float(swing.max()))} percentage points" if most_moving(found) else ""
+    swing = (extremes["posterior_mean"].sel(end="high") - extremes["posterior_mean"].sel(end="low")).max("truth")
+    much = f": by up to {format_number(100.0 * float(swing.max()))} percentage points" if most_moving(extremes) else ""
     return Section(
         f"Sensitivity{': ' * bool(truth)}{truth}",
-        f"{plot.moving_words(found)}{much}.",
+        f"{plot.moving_words(extremes)}{much}.",
         [f"One input changes at a time, all others as they are; the target is truly in, or truly out.{whose}"],
         [_table(base, swept, truth)],
-        list(_figures(base, found, swept, truth)),
+        list(_figures(base, extremes, swept, truth)),
         [*_sibling_lines(swept), *_belief_lines(base, swept)],
     )
 
@@ -99,16 +99,16 @@ def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
     risk = risk.where(risk["possible"].astype(bool))
     inputs = [plot.INPUTS.get(dim, dim) if dim else AS_IT_IS for dim, _, _ in rows]
     values = [plot.input_value(dim, str(value)) if dim else "" for dim, value, _ in rows]
-    found = both_targets(risk, risk).assign(input=("row", inputs), value=("row", values))
+    by_row = both_targets(risk, risk).assign(input=("row", inputs), value=("row", values))
     columns = {"row": None, "input": "input", "value": "value", **AVERAGES}
     words, name = dict.fromkeys(AVERAGES, RULED_OUT), f"sensitivity {truth}".strip()
-    return tabulate(found, columns, name=name, called=words, marked={"input": AS_IT_IS})
+    return tabulate(by_row, columns, name=name, called=words, marked={"input": AS_IT_IS})
 
 
-def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Iterator[Figure]:
+def _figures(base: xr.Dataset, extremes: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Iterator[Figure]:
     yield Figure(
         f"tornado {truth}".strip(),
-        lambda: plot.tornado(found),
+        lambda: plot.tornado(extremes),
         "How far the expected posterior moves as one input goes over its values, all others as they are. Ends are "
         "labelled with the input's value there.",
     )
@@ -126,10 +126,10 @@ def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.D
     """A sweep with the scenario's own value, where that lies between its ends."""
     values = swept[dim].values
     names = ["posterior_mean", "ratio_mean", "posterior_quantile", "ratio_quantile"]
-    kept = swept.sel({dim: values > 0.0})[names].drop_vars("budget", errors="ignore")
+    positive = swept.sel({dim: values > 0.0})[names].drop_vars("budget", errors="ignore")
     if not values.min() <= own <= values.max() or np.isclose(values, own, rtol=1e-9, atol=0.0).any():
-        return kept
-    return xr.concat([kept, base[names].expand_dims({dim: [own]})], dim)
+        return positive
+    return xr.concat([positive, base[names].expand_dims({dim: [own]})], dim)
 
 
 def _sibling_lines(swept: dict[str, xr.Dataset]) -> Iterator[str]:

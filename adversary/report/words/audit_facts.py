@@ -49,8 +49,8 @@ SPELLED = 6
 def of_audit(tree: xr.DataTree, audience: str) -> dict[str, Any]:
     """An audit: every plan and truth, its adversaries, and all statuses."""
     attrs, cases = tree.attrs, []
-    for where, found in findings(tree):
-        some, rest = selected(found)
+    for where, finding in findings(tree):
+        some, rest = selected(finding)
         cases.append({"where": where, "rest": rest, "adversaries": [_adversary(one, audience) for one in some]})
     every = [str(status) for status in np.unique(tree["bound"].to_dataset()["status"].values) if status]
     truths = json.loads(attrs.get("truth", "{}"))
@@ -153,8 +153,8 @@ class Finding:
         """Monte Carlo standard error of an average; 0 where it is exact."""
         if "mcse" not in self.risk:
             return 0.0
-        found = float(np.nan_to_num(self.risk["mcse"].sel(measure=measure)))
-        return found if found > NEGLIGIBLE else 0.0
+        error = float(np.nan_to_num(self.risk["mcse"].sel(measure=measure)))
+        return error if error > NEGLIGIBLE else 0.0
 
     @property
     def settled(self) -> bool:
@@ -218,17 +218,19 @@ def _of_adversaries(risk: xr.Dataset, bound: xr.Dataset) -> Iterator[Finding]:
         )
 
 
-def selected(found: list[Finding]) -> tuple[list[Finding], str]:
+def selected(findings_left: list[Finding]) -> tuple[list[Finding], str]:
     """(adversaries described one by one, a sentence about the others)."""
-    sure = [one for one in found if not one.unreliable]
-    if len(found) <= SPELLED or not sure:
-        return found[:SPELLED], f"There are {len(found)} adversaries in all." * (len(found) > SPELLED)
+    sure = [one for one in findings_left if not one.unreliable]
+    if len(findings_left) <= SPELLED or not sure:
+        return findings_left[:SPELLED], f"There are {len(findings_left)} adversaries in all." * (
+            len(findings_left) > SPELLED
+        )
     least, most = min(sure, key=lambda one: one["ratio_mean"]), max(sure, key=lambda one: one["ratio_mean"])
-    failed = len(found) - len(sure)
+    failed = len(findings_left) - len(sure)
     if tied([one["ratio_mean"] for one in sure], [one.error("ratio_mean") for one in sure]).all():
         least, alike = most, "are the same within the errors of the numbers"
     else:
         alike = "lie between these two"
     rest = f"; for {failed} of them there is no number, because the sampler failed" if failed else ""
     shown = [least] if least is most else [least, most]
-    return shown, f"The other adversaries' average ratios {alike}, {len(found)} in all{rest}."
+    return shown, f"The other adversaries' average ratios {alike}, {len(findings_left)} in all{rest}."

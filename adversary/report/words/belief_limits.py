@@ -101,8 +101,8 @@ def limits_of(guarantee: Guarantee, failure: float) -> tuple[BeliefLimit, ...]:
 
 def usual_limit(guarantee: Guarantee) -> BeliefLimit | None:
     """The bound on the privacy loss at the first failure of `LARGER` at which there is one."""
-    found = (limits_of(guarantee, failure)[0] for failure in LARGER)
-    return next((limit for limit in found if limit.exists), None)
+    limits = (limits_of(guarantee, failure)[0] for failure in LARGER)
+    return next((limit for limit in limits if limit.exists), None)
 
 
 def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
@@ -110,15 +110,15 @@ def usual_failure(guarantee: Guarantee, releases: int = 1) -> float:
 
     What a small delta adds to epsilon, for instance, is negligible down to failures not far above it.
     """
-    usual, found = limits_after(guarantee, releases, DEFAULT_FAILURE)[-1], DEFAULT_FAILURE
+    usual, usual_failure = limits_after(guarantee, releases, DEFAULT_FAILURE)[-1], DEFAULT_FAILURE
     if usual.certain:
         return DEFAULT_FAILURE
     most = NEARLY * usual.loss
     for failure in SMALLER:
         if not limits_after(guarantee, releases, failure)[-1].loss <= most < np.inf:
             break
-        found = failure
-    return found
+        usual_failure = failure
+    return usual_failure
 
 
 def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[BeliefLimit, ...]:
@@ -154,12 +154,12 @@ def _tightest(certain: float, at_failure: Callable[[], float], failure: float) -
 
 def limits_together(guarantee: Guarantee, releases: int, failure: float) -> list[tuple[float, tuple[BeliefLimit, ...]]]:
     """(failure, `limits_after`), and those at the first larger failure that has one where this has none; or nothing."""
-    asked = limits_after(guarantee, releases, failure)
-    if asked[0].exists:
-        return [(failure, asked)]
+    limits = limits_after(guarantee, releases, failure)
+    if limits[0].exists:
+        return [(failure, limits)]
     for larger in LARGER:
-        if larger > failure and (found := limits_after(guarantee, releases, larger))[0].exists:
-            return [(failure, asked), (larger, found)]
+        if larger > failure and (larger_limits := limits_after(guarantee, releases, larger))[0].exists:
+            return [(failure, limits), (larger, larger_limits)]
     return []
 
 

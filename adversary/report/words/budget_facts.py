@@ -91,9 +91,9 @@ def _given(domain: tuple[Range, Range], audience: str) -> str:
     """Starting beliefs in a rectangle of priors."""
     unit, *about = GIVES.get(audience, GIVES["regulator"])
     ends = zip(domain, about, strict=True)
-    said = [f"{_range(*side, unit)} to {what}" for side, what in ends if side != (0.0, 1.0) and side != (1.0, 1.0)]
+    clauses = [f"{_range(*side, unit)} to {what}" for side, what in ends if side != (0.0, 1.0) and side != (1.0, 1.0)]
     sure = domain[0] == (1.0, 1.0) and [f"are sure of {about[0]}"]
-    return join_words([*(sure or []), *([f"give {join_words(said)}"] if said else [])])
+    return join_words([*(sure or []), *([f"give {join_words(clauses)}"] if clauses else [])])
 
 
 def _range(low: float, high: float, unit: str) -> str:
@@ -167,38 +167,40 @@ def coverage(
     return f"The profile is about adversaries who {who}.{''.join(others)}"
 
 
-def of_recommendation(found: Recommendation, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
+def of_recommendation(recommendation: Recommendation, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
     """A profile, the epsilon for it, and how far that would let adversaries rise."""
-    bounded = found.status == BOUNDED
-    low, high = found.bracket
-    every = rises(without_rounding(found), priors) if bounded else []
+    bounded = recommendation.status == BOUNDED
+    low, high = recommendation.bracket
+    every = rises(without_rounding(recommendation), priors) if bounded else []
     return {
-        **_profile(found, audience),
-        "outside": _outside(without_rounding(found), audience, priors),
-        "epsilon": exactly(found.epsilon), "rounded": found.round_down is not None, "zero": found.epsilon == 0.0,
-        "decimals": found.round_down, "attained": found.attained,
+        **_profile(recommendation, audience),
+        "outside": _outside(without_rounding(recommendation), audience, priors),
+        "epsilon": exactly(recommendation.epsilon), "rounded": recommendation.round_down is not None,
+        "zero": recommendation.epsilon == 0.0,
+        "decimals": recommendation.round_down, "attained": recommendation.attained,
         "bracket": (format_bound(low, False), format_bound(high, True)),
         "certified": low > 0.0, "rises": [_rise(one, audience) for one in every],
-        "binding": _starts(found.inclusion, found.value).rstrip(",") if bounded else "",
+        "binding": _starts(recommendation.inclusion, recommendation.value).rstrip(",") if bounded else "",
     }  # fmt: skip
 
 
 def _outside(
-    found: Recommendation, audience: str, priors: Sequence[float] | None, epsilon: float | None = None
+    recommendation: Recommendation, audience: str, priors: Sequence[float] | None, epsilon: float | None = None
 ) -> list[dict[str, Any]]:
     """Outsiders at the epsilon that is recommended, or at another; of a profile that an epsilon keeps."""
-    if found.status != BOUNDED:
+    if recommendation.status != BOUNDED:
         return []
-    at = found.epsilon if epsilon is None else epsilon
-    return outsiders(found.profile, at, found.statistic, audience, priors or ())
+    at = recommendation.epsilon if epsilon is None else epsilon
+    return outsiders(recommendation.profile, at, recommendation.statistic, audience, priors or ())
 
 
-def _profile(found: Recommendation, audience: str) -> dict[str, Any]:
+def _profile(recommendation: Recommendation, audience: str) -> dict[str, Any]:
     return {
-        "people": people(found.profile, audience),
-        "profile": found.profile.words, "about_values": found.profile.about_values, "words": found.words,
-        "status": found.status, "searched": found.method == SEARCH, "method": METHODS.get(found.method, ""),
-        "formula": FORMULAS[found.statistic], "loss": format_bound(found.loss, False),
+        "people": people(recommendation.profile, audience),
+        "profile": recommendation.profile.words, "about_values": recommendation.profile.about_values,
+        "words": recommendation.words, "status": recommendation.status,
+        "searched": recommendation.method == SEARCH, "method": METHODS.get(recommendation.method, ""),
+        "formula": FORMULAS[recommendation.statistic], "loss": format_bound(recommendation.loss, False),
     }  # fmt: skip
 
 
@@ -224,9 +226,9 @@ def _starts(inclusion: float, value: float, audience: str = "regulator") -> str:
 def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
     """A profile, the guarantee of each release that keeps it, and what all of them together would do."""
     words, made = made.words, unrounded_budget(made)
-    found, failure = made.recommended, made.failure
+    recommendation, failure = made.recommended, made.failure
     facts: dict[str, Any] = {
-        **_profile(found, audience), "made": words, "outside": [],
+        **_profile(recommendation, audience), "made": words, "outside": [],
         "releases": f"{made.releases:,}", "many": made.releases > 1,
         "attainable": False, "certain": not failure, "unit": made.unit, "definition": made.definition,
         "failure": exactly(failure), "share": percentage(failure, True), "alone": "",
@@ -239,8 +241,8 @@ def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float
         "attainable": True, "parameter": format_bound(made.parameter, False),
         "delta": f"{made.delta_each:.4g}" if made.delta_each else "",
         "total": "" if isinstance(made.total, PrivacyLoss) else described(made.total, upper=False, digits=6),
-        "rises": [_rise(rise, audience) for rise in rises(found, priors, worth(made))],
-        "outside": _outside(found, audience, priors, worth(made)),
+        "rises": [_rise(rise, audience) for rise in rises(recommendation, priors, worth(made))],
+        "outside": _outside(recommendation, audience, priors, worth(made)),
     }  # fmt: skip
     if made.releases > 1 and one.exists and every.exists:
         digits = min(DIGITS[audience], 3)
@@ -264,12 +266,12 @@ class Rise:
     asked: bool = True
 
     @classmethod
-    def of(cls, found: Recommendation, inclusion: float, value: float, epsilon: float) -> Rise:
+    def of(cls, recommendation: Recommendation, inclusion: float, value: float, epsilon: float) -> Rise:
         """Of the adversary with these priors, at this epsilon."""
         start = inclusion * value
-        ratio = float(found.profile(inclusion, value))
+        ratio = float(recommendation.profile(inclusion, value))
         most = min(1.0, start * ratio)
-        high = float(absolute_risk_bound(inclusion, value, epsilon, statistic=found.statistic))
+        high = float(absolute_risk_bound(inclusion, value, epsilon, statistic=recommendation.statistic))
         reached = most if abs(high - most) <= SAME * most else high
         return cls(inclusion, value, start, reached, most, bool(np.isfinite(ratio)))
 
@@ -305,25 +307,29 @@ def _number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
-def rises(found: Recommendation, priors: Sequence[float] | None, epsilon: float | None = None) -> list[Rise]:
+def rises(recommendation: Recommendation, priors: Sequence[float] | None, epsilon: float | None = None) -> list[Rise]:
     """The adversary who binds, where there is one, and adversaries with the priors asked for whom the profile is about.
 
     Where values are in question the priors are of the value, for adversaries as sure of inclusion as the profile has
     them; otherwise they are of inclusion.
     """
-    (p0, p1), (q0, q1) = found.profile.domain
-    about_values = found.profile.about_values
-    asked = [(p1, prior) if about_values else (prior, 1.0) for prior in (PRIORS if priors is None else priors)]
-    pairs = [(p, q) for p, q in asked if p0 <= p <= p1 and q0 <= q <= q1 and p * q > 0.0]
-    binding = [(found.inclusion, found.value)] if found.attained else []
-    at = found.epsilon if epsilon is None else epsilon
-    every = [Rise.of(found, p, q, at) for p, q in dict.fromkeys([*binding, *pairs])]
+    (p0, p1), (q0, q1) = recommendation.profile.domain
+    about_values = recommendation.profile.about_values
+    starts = [(p1, prior) if about_values else (prior, 1.0) for prior in (PRIORS if priors is None else priors)]
+    pairs = [(p, q) for p, q in starts if p0 <= p <= p1 and q0 <= q <= q1 and p * q > 0.0]
+    binding = [(recommendation.inclusion, recommendation.value)] if recommendation.attained else []
+    at = recommendation.epsilon if epsilon is None else epsilon
+    every = [Rise.of(recommendation, p, q, at) for p, q in dict.fromkeys([*binding, *pairs])]
     return [one for one in every if one.tolerated < 1.0 or one.start < 1.0]
 
 
-def without_rounding(found: Recommendation) -> Recommendation:
+def without_rounding(recommendation: Recommendation) -> Recommendation:
     """The recommendation without its rounding, where that leaves nothing of it."""
-    return replace(found, round_down=None) if found.status == BOUNDED and found.epsilon == 0.0 else found
+    return (
+        replace(recommendation, round_down=None)
+        if recommendation.status == BOUNDED and recommendation.epsilon == 0.0
+        else recommendation
+    )
 
 
 def unrounded_budget(made: ReleaseBudget) -> ReleaseBudget:
@@ -339,23 +345,24 @@ def unrounded_budget(made: ReleaseBudget) -> ReleaseBudget:
 
 def worth(made: ReleaseBudget) -> float:
     """Epsilon that all releases of a bounded guarantee amount to."""
-    found = made.recommended
+    recommendation = made.recommended
     assert made.total is not None
-    values = found.statistic == "any" and found.profile.about_values
-    return min(found.loss, equivalent_epsilon(made.total, made.failure, values=values, two=made.two))
+    values = recommendation.statistic == "any" and recommendation.profile.about_values
+    return min(recommendation.loss, equivalent_epsilon(made.total, made.failure, values=values, two=made.two))
 
 
-def of_verdict(found: Verdict, audience: str) -> dict[str, Any]:
+def of_verdict(outcome: Verdict, audience: str) -> dict[str, Any]:
     """Template values on a profile's verdict: status, guarantee, failure probability, people, and outsiders."""
-    certain, judged, replaced = found.failure == 0.0, found.status != NOT_COVERED, found.neighbours == "bounded"
-    profile, outside = found.tolerance, list[dict[str, Any]]()
-    if profile is not None and judged and np.isfinite(found.allowed):
-        outside = outsiders(profile, found.epsilon, found.statistic, audience, sure=replaced)
+    certain, judged, replaced = outcome.failure == 0.0, outcome.status != NOT_COVERED, outcome.neighbours == "bounded"
+    profile, outside = outcome.tolerance, list[dict[str, Any]]()
+    if profile is not None and judged and np.isfinite(outcome.allowed):
+        outside = outsiders(profile, outcome.epsilon, outcome.statistic, audience, sure=replaced)
     return {
         "people": "" if profile is None else people(profile, audience), "outside": outside,
-        "status": found.status, "own": found.definition == OWN, "definition": found.definition,
-        "unbounded": found.neighbours == "unbounded", "searched": found.searched, "certain": certain,
-        "holding": "" if certain else holding(found.failure), "failing": "" if certain else failing(found.failure),
-        "share": percentage(found.failure, True), "failure": exactly(found.failure), "profile": str(found.profile),
-        "words": found.words, "compared": bool(np.isfinite(found.allowed) and np.isfinite(found.loss)),
+        "status": outcome.status, "own": outcome.definition == OWN, "definition": outcome.definition,
+        "unbounded": outcome.neighbours == "unbounded", "searched": outcome.searched, "certain": certain,
+        "holding": "" if certain else holding(outcome.failure),
+        "failing": "" if certain else failing(outcome.failure),
+        "share": percentage(outcome.failure, True), "failure": exactly(outcome.failure), "profile": str(outcome.profile),
+        "words": outcome.words, "compared": bool(np.isfinite(outcome.allowed) and np.isfinite(outcome.loss)),
     }  # fmt: skip

@@ -74,7 +74,9 @@ SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_
 def paragraphs(audience: str, topic: str, facts: Mapping[str, Any]) -> Iterator[str]:
     """The text of a topic for an audience: one line for each paragraph of its template."""
     text = _template(audience).render(topic=topic, **{**SHARED, **RECORD, **facts})
-    yield from (found for part in re.split(r"\n[ \t]*\n", text) if (found := re.sub(r"[ \t\n]+", " ", part).strip(" ")))
+    yield from (
+        paragraph for part in re.split(r"\n[ \t]*\n", text) if (paragraph := re.sub(r"[ \t\n]+", " ", part).strip(" "))
+    )
 
 
 @cache
@@ -170,10 +172,10 @@ def unit_notes(unit: PrivacyUnit, contribution: float | None = None, local: bool
     ----------
     unit, contribution, local : as for `unit_words`
     """
-    found = [] if is_usual(unit, contribution) and not local else [unit_words(unit, contribution, local)]
+    lines = [] if is_usual(unit, contribution) and not local else [unit_words(unit, contribution, local)]
     if local or unit.is_replaced:
-        found.append((LOCAL if local else REPLACED).format(record=record_words(unit)["record"]))
-    return found
+        lines.append((LOCAL if local else REPLACED).format(record=record_words(unit)["record"]))
+    return lines
 
 
 def of_guarantee(
@@ -184,10 +186,10 @@ def of_guarantee(
     budgeted: str = "",
 ) -> dict[str, Any]:
     """A guarantee, its limit (that asked for, else the usual one) and further ones that may fail."""
-    found, starts = limits[0], priors or STARTS.get(audience, PRIORS)
-    other = None if found.exists else usual_limit(guarantee)
-    limit = found if found.exists else other
-    facts = {**names_of(guarantee, budgeted), "asked": _limit(found, audience, ()), "more": [], "limit": None}
+    first_limits, starts = limits[0], priors or STARTS.get(audience, PRIORS)
+    other = None if first_limits.exists else usual_limit(guarantee)
+    limit = first_limits if first_limits.exists else other
+    facts = {**names_of(guarantee, budgeted), "asked": _limit(first_limits, audience, ()), "more": [], "limit": None}
     facts["may_fail"] = any(not one.certain for one in limits)
     if limit is not None:
         facts |= {"limit": _limit(limit, audience, starts), "household": _household(guarantee, limit)}
