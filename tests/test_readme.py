@@ -86,24 +86,23 @@ def test_its_commands_print_what_it_shows() -> None:
 
 
 @pytest.mark.slow
-def test_its_picture_is_the_figure_of_its_command(tmp_path: Path) -> None:
+def test_the_picture_of_the_audit_is_the_figure_of_its_command(tmp_path: Path) -> None:
     """Text for text: the words and numbers of the file beside the notebooks are those which `--out` writes."""
     command = next(one for one in COMMANDS if one.startswith("audit"))
     result = run(*shlex.split(command), "--out", str(tmp_path / "out"))
     assert result.exit_code == 0, result.stderr
-    name, _ = re.findall(r"\((notebooks/[\w/]+\.svg)\)", README)
-    drawn, shown = (path.read_text(encoding="utf-8") for path in (tmp_path / "out/beliefs.svg", ROOT / name))
+    drawn, shown = (path.read_text(encoding="utf-8") for path in (tmp_path / "out/beliefs.svg", SITE / "dare_1940.svg"))
     words = re.compile(r"<text [^>]*>([^<]*)</text>")
     assert words.findall(shown) == words.findall(drawn)
     assert len(words.findall(shown)) > 8
 
 
 @pytest.mark.slow
-def test_its_second_picture_is_that_of_the_gallery(tmp_path: Path) -> None:
+def test_the_picture_of_real_releases_is_that_of_the_gallery(tmp_path: Path) -> None:
     assert run("gallery", "--out", str(tmp_path)).exit_code == 0
-    _, name = re.findall(r"\((notebooks/[\w/]+\.svg)\)", README)
     words = re.compile(r"<text [^>]*>([^<]*)</text>")
-    drawn, shown = (words.findall(path.read_text("utf-8")) for path in (tmp_path / "gallery.svg", ROOT / name))
+    files = tmp_path / "gallery.svg", SITE / "real_releases.svg"
+    drawn, shown = (words.findall(path.read_text("utf-8")) for path in files)
     assert shown == drawn
     assert len(shown) > 40
 

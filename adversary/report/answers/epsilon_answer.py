@@ -386,8 +386,9 @@ def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.D
         "Accuracy",
         f"The root mean square error of the noisy count is {' to '.join(dict.fromkeys(ends))}." if drawn else "",
         [
-            f"{str(settings['noise']).capitalize()} noise is added to a count out of {settings['base']:,}{each}. A "
-            f"decision is wrong where the published rate is on the other side of {_per_thousand(settings['target'])} per 1,000 "
+            f"{str(settings['noise']).capitalize()} noise is added to a count out of "
+            f"{settings['base']:,}{each}. A decision is wrong where the published rate is on "
+            f"the other side of {_per_thousand(settings['target'])} per 1,000 "
             "than the true rate. Column heads: distance of the true rate from the target, per 1,000."
         ],
         tables=[table],

@@ -363,6 +363,7 @@ def of_verdict(outcome: Verdict, audience: str) -> dict[str, Any]:
         "unbounded": outcome.neighbours == "unbounded", "searched": outcome.searched, "certain": certain,
         "holding": "" if certain else holding(outcome.failure),
         "failing": "" if certain else failing(outcome.failure),
-        "share": percentage(outcome.failure, True), "failure": exactly(outcome.failure), "profile": str(outcome.profile),
-        "words": outcome.words, "compared": bool(np.isfinite(outcome.allowed) and np.isfinite(outcome.loss)),
+        "share": percentage(outcome.failure, True), "failure": exactly(outcome.failure),
+        "profile": str(outcome.profile), "words": outcome.words,
+        "compared": bool(np.isfinite(outcome.allowed) and np.isfinite(outcome.loss)),
     }  # fmt: skip
